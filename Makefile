@@ -1,0 +1,50 @@
+# Everything a newcomer needs: make serve, make test. Each target sets up what it needs, once.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+VENV := .venv
+PY := $(VENV)/bin/python
+PYTHON ?= python3.11
+MODELS ?= models
+READY := $(VENV)/.ready
+
+help:  ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# A virtual environment with every dependency at its locked version.
+$(READY): requirements/dev.lock pyproject.toml
+	@echo "== setting up $(VENV): about 90 packages, TensorFlow among them; a minute or two the first time"
+	$(PYTHON) -m venv $(VENV)
+	$(PY) -m pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/dev.lock
+	$(PY) -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+setup: $(READY)  ## Virtual environment with the locked dependencies
+
+nginx:  ## Install nginx if it is missing
+	@scripts/ensure_nginx.sh
+
+models: $(READY)  ## Export the sample models into $(MODELS)/ if they are not there
+	@$(PY) scripts/sample_models.py $(MODELS)
+
+serve: $(READY) nginx models  ## Serve the sample models on port 8080
+	@LIGHTBOX_MODEL_DIR="$(abspath $(MODELS))" \
+	 SAGEMAKER_TFS_DEFAULT_MODEL_NAME="$${SAGEMAKER_TFS_DEFAULT_MODEL_NAME-mobilenet_v2}" ./serve.sh serve
+
+test: lint nginx  ## Run the lint checks and the whole test suite
+	$(PY) -m pytest
+
+lint: $(READY)  ## ruff, mypy --strict, import-linter
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy
+	$(VENV)/bin/lint-imports
+
+lock:  ## Write requirements/*.lock anew from requirements/*.in
+	$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv
+	scripts/lock.sh $(VENV)-lock/bin/uv
+
+clean:  ## Remove the virtual environment, caches and sample models
+	rm -rf $(VENV) $(VENV)-lock $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+
+.PHONY: help setup nginx models serve test lint lock clean

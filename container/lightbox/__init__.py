@@ -1,0 +1,1 @@
+"""The sidecar: takes an image over HTTP, prepares it, asks the model server, answers."""

@@ -1,0 +1,8 @@
+"""Start point of the stand-in model server."""
+
+from __future__ import annotations
+
+
+def main() -> int:
+    """Run the server."""
+    raise NotImplementedError
