@@ -1,0 +1,185 @@
+"""The exception tree, and the one table from error code to HTTP and gRPC status.
+
+    LightboxError
+    ├── BadRequest            the caller sent something that cannot be used; handlers may raise it
+    │   ├── ImageUndecodable
+    │   ├── InputMismatch     name, dtype, rank or dimensions differ from the model's signature
+    │   └── MalformedBody
+    ├── TooLarge              bytes, pixels or frames beyond a limit
+    ├── ModelNotFound
+    ├── RouteNotFound
+    ├── MethodNotAllowed
+    ├── NotAcceptable
+    ├── UnsupportedMediaType
+    ├── Unavailable           try again later: the model is loading, its server is down, the queue is full
+    ├── DeadlineExceeded
+    ├── ModelFailed           the model server ran the model and it failed
+    └── HandlerFailed         the user's code raised something that is not one of these
+
+Messages are whole sentences: which field, what was expected, what came.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MESSAGE_LIMIT = 1000
+"""Characters of an error message that reach the caller."""
+
+
+@dataclass(frozen=True)
+class Status:
+    """How one error code is told to callers: an HTTP status and a gRPC status name."""
+
+    http: int
+    grpc: str
+
+
+STATUS_OF_CODE: dict[str, Status] = {
+    "bad_request": Status(400, "INVALID_ARGUMENT"),
+    "image_undecodable": Status(400, "INVALID_ARGUMENT"),
+    "input_mismatch": Status(400, "INVALID_ARGUMENT"),
+    "malformed_body": Status(400, "INVALID_ARGUMENT"),
+    "too_large": Status(413, "RESOURCE_EXHAUSTED"),
+    "model_not_found": Status(404, "NOT_FOUND"),
+    "route_not_found": Status(404, "NOT_FOUND"),
+    "method_not_allowed": Status(405, "UNIMPLEMENTED"),
+    "not_acceptable": Status(406, "INVALID_ARGUMENT"),
+    "unsupported_media_type": Status(415, "INVALID_ARGUMENT"),
+    "unavailable": Status(503, "UNAVAILABLE"),
+    "deadline_exceeded": Status(504, "DEADLINE_EXCEEDED"),
+    "model_failed": Status(502, "INTERNAL"),
+    "handler_failed": Status(500, "INTERNAL"),
+    "internal": Status(500, "INTERNAL"),
+}
+
+
+class LightboxError(Exception):
+    """Base of every error that Lightbox answers with. ``code`` is a key of STATUS_OF_CODE."""
+
+    code = "internal"
+
+    def __init__(self, message: str) -> None:
+        super().__init__(shorten(message))
+
+    @property
+    def message(self) -> str:
+        """One sentence for the caller."""
+        return str(self.args[0])
+
+    @property
+    def status(self) -> int:
+        """HTTP status."""
+        return STATUS_OF_CODE[self.code].http
+
+    @property
+    def grpc_status(self) -> str:
+        """Name of the gRPC status."""
+        return STATUS_OF_CODE[self.code].grpc
+
+
+class BadRequest(LightboxError):  # noqa: N818 - the HTTP term; handlers write lightbox.BadRequest
+    """The request cannot be used as it is. A handler may raise it with another status from 400 to 499."""
+
+    code = "bad_request"
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        if status is not None and not 400 <= status <= 499:
+            raise ValueError(f"BadRequest: status must be from 400 to 499, got {status}")
+        self._status = status
+
+    @property
+    def status(self) -> int:
+        """HTTP status: as raised, else the code's own."""
+        return self._status or super().status
+
+
+class ImageUndecodable(BadRequest):
+    """The body is no image, or is truncated or broken."""
+
+    code = "image_undecodable"
+
+
+class InputMismatch(BadRequest):
+    """An input's name, dtype, rank or dimensions differ from what the signature wants."""
+
+    code = "input_mismatch"
+
+
+class MalformedBody(BadRequest):
+    """JSON, CSV, npy or multipart that cannot be parsed."""
+
+    code = "malformed_body"
+
+
+class TooLarge(LightboxError):
+    """A limit was passed; the message names the limit and the setting that moves it."""
+
+    code = "too_large"
+
+
+class ModelNotFound(LightboxError):
+    """No such model or version."""
+
+    code = "model_not_found"
+
+
+class RouteNotFound(LightboxError):
+    """No such route."""
+
+    code = "route_not_found"
+
+
+class MethodNotAllowed(LightboxError):
+    """The route exists, the method does not."""
+
+    code = "method_not_allowed"
+
+
+class NotAcceptable(LightboxError):
+    """Nothing that the Accept header allows can be served."""
+
+    code = "not_acceptable"
+
+
+class UnsupportedMediaType(LightboxError):
+    """The Content-Type is not one that can be read."""
+
+    code = "unsupported_media_type"
+
+
+class Unavailable(LightboxError):
+    """The request did not run and may be sent again after ``retry_after`` seconds."""
+
+    code = "unavailable"
+
+    def __init__(self, message: str, retry_after: int = 1) -> None:
+        super().__init__(message)
+        self.retry_after = retry_after
+
+
+class DeadlineExceeded(LightboxError):
+    """The model server did not answer in time."""
+
+    code = "deadline_exceeded"
+
+
+class ModelFailed(LightboxError):
+    """The model server answered that the model itself failed."""
+
+    code = "model_failed"
+
+
+class HandlerFailed(LightboxError):
+    """The user's handler raised something that is not a LightboxError."""
+
+    code = "handler_failed"
+
+
+def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:
+    """Cut a long text in its middle, so that both its ends can be read."""
+    if len(text) <= limit:
+        return text
+    head = limit * 2 // 3
+    return f"{text[:head]} … {text[-(limit - head - 3) :]}"

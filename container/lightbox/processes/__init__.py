@@ -1,0 +1,1 @@
+"""Starting and watching nginx, gunicorn and the model server."""
