@@ -78,7 +78,7 @@ class LightboxError(Exception):
         return STATUS_OF_CODE[self.code].grpc
 
 
-class BadRequest(LightboxError):  # noqa: N818 - the HTTP term; handlers write lightbox.BadRequest
+class BadRequest(LightboxError):
     """The request cannot be used as it is. A handler may raise it with another status from 400 to 499."""
 
     code = "bad_request"
