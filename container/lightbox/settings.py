@@ -1,0 +1,244 @@
+"""Every environment variable that Lightbox reads, declared once, and checked at start.
+
+Names that AWS's TensorFlow Serving container knows (``SAGEMAKER_*``) keep their meaning; what is
+ours is called ``LIGHTBOX_*``. ``docs/settings.md`` is generated from this file.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import re
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from lightbox.cores import available_cores
+
+ScalingName = Literal["none", "unit", "tf", "torch", "caffe"]
+
+
+class TransportName(StrEnum):
+    """The wire between the sidecar and the model server."""
+
+    GRPC = "grpc"
+    REST = "rest"
+
+
+class SettingsError(Exception):
+    """Settings that cannot be used; ``problems`` holds one whole sentence for each."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class Settings(BaseModel):
+    """The effective settings. Fields are in the order of the settings page."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    port: int = Field(8080, ge=1, le=65535, validation_alias="SAGEMAKER_BIND_TO_PORT")
+    """Port on which nginx listens."""
+
+    safe_port_range: tuple[int, int] | None = Field(None, validation_alias="SAGEMAKER_SAFE_PORT_RANGE")
+    """Ports for the model servers, as `low-high`: server i takes gRPC at low+2i and REST at low+2i+1.
+    Without it gRPC is 9000 and REST 8501."""
+
+    model_dir: Path = Field(Path("/opt/ml/model"), validation_alias="LIGHTBOX_MODEL_DIR")
+    """Folder of the models: `<N>/`, `<name>/<N>/`, `export/Servo/<N>/`, or one SavedModel."""
+
+    default_model: str | None = Field(None, validation_alias="SAGEMAKER_TFS_DEFAULT_MODEL_NAME")
+    """The model that answers when a request names none; without it the first by name."""
+
+    transport: TransportName = Field(TransportName.GRPC, validation_alias="LIGHTBOX_TRANSPORT")
+    """The wire to the model server, `grpc` or `rest`; a request may choose with
+    `X-Amzn-SageMaker-Custom-Attributes: tfs-transport=rest`."""
+
+    model_server: Literal["auto", "tensorflow_model_server", "embedded"] = Field(
+        "auto", validation_alias="LIGHTBOX_MODEL_SERVER"
+    )
+    """`tensorflow_model_server`: the real binary. `embedded`: the one in this repository. `auto`: the real
+    binary when it is on PATH, else the embedded one."""
+
+    scaling: ScalingName | None = Field(None, validation_alias="LIGHTBOX_SCALING")
+    """What happens to pixel values, by Keras's names: `none` (0..255), `unit` (0..1), `tf` (-1..1), `torch`,
+    `caffe`. Overrides `scaling` in a model's `code/lightbox.json`; without either, `none`."""
+
+    image_size: tuple[int, int] | None = Field(None, validation_alias="LIGHTBOX_IMAGE_SIZE")
+    """Size to which images are resized for a model that fixes none: `640` or `640x480` (width x height).
+    Without it such a model gets images in their own size."""
+
+    outputs: tuple[str, ...] | None = Field(None, validation_alias="LIGHTBOX_OUTPUTS")
+    """Comma-separated names of the outputs that are asked for and returned; without it all of them."""
+
+    request_timeout: float = Field(
+        30.0,
+        gt=0,
+        le=3600,
+        validation_alias=AliasChoices(
+            "LIGHTBOX_REQUEST_TIMEOUT_SECONDS", "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS"
+        ),
+    )
+    """Seconds a request may take before it is answered with 504. The timeouts of gunicorn and nginx are
+    derived from it, each longer than the one inside it."""
+
+    proxy_read_timeout: float | None = Field(
+        None, gt=0, le=7200, validation_alias="SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS"
+    )
+    """Seconds nginx waits for an answer. Without it, 10 more than the request timeout; when it is shorter
+    than that, the request timeout becomes shorter with it."""
+
+    drain_seconds: float = Field(30.0, ge=0, le=3600, validation_alias="LIGHTBOX_DRAIN_SECONDS")
+    """Seconds that accepted requests have to finish after SIGTERM."""
+
+    max_body_mb: int = Field(100, ge=1, le=2048, validation_alias="LIGHTBOX_MAX_BODY_MB")
+    """Largest request body in MiB; beyond it 413."""
+
+    max_image_pixels: int = Field(50_000_000, ge=1, validation_alias="LIGHTBOX_MAX_IMAGE_PIXELS")
+    """Most pixels (width times height) that an image may have; beyond it 413, before it is decoded."""
+
+    exif_orientation: bool = Field(True, validation_alias="LIGHTBOX_EXIF_ORIENTATION")
+    """Turn images upright as their EXIF orientation says."""
+
+    fast_decode: bool = Field(False, validation_alias="LIGHTBOX_FAST_DECODE")
+    """Decode large JPEGs at reduced scale: faster, pixels change by up to 2/255."""
+
+    workers: int = Field(
+        default_factory=available_cores, ge=1, le=64, validation_alias="SAGEMAKER_GUNICORN_WORKERS"
+    )
+    """gunicorn worker processes; without it one for each core."""
+
+    threads: int = Field(8, ge=1, le=256, validation_alias="SAGEMAKER_GUNICORN_THREADS")
+    """Threads in each worker: as many requests are in progress at once."""
+
+    gunicorn_loglevel: Literal["debug", "info", "warning", "error", "critical"] = Field(
+        "info", validation_alias="SAGEMAKER_GUNICORN_LOGLEVEL"
+    )
+    """Log level of the sidecar."""
+
+    nginx_loglevel: Literal["debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"] = Field(
+        "error", validation_alias="SAGEMAKER_TFS_NGINX_LOGLEVEL"
+    )
+    """Log level of nginx."""
+
+    inter_op_parallelism: int = Field(0, ge=0, validation_alias="SAGEMAKER_TFS_INTER_OP_PARALLELISM")
+    """Operations that the model server runs at the same time; 0 lets it choose."""
+
+    intra_op_parallelism: int = Field(0, ge=0, validation_alias="SAGEMAKER_TFS_INTRA_OP_PARALLELISM")
+    """Threads inside one operation of the model server; 0 lets it choose."""
+
+    @field_validator("safe_port_range", mode="before")
+    @classmethod
+    def _parse_port_range(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        match = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", value)
+        if not match:
+            raise ValueError("expected two port numbers as low-high, such as 9000-9999")
+        low, high = int(match[1]), int(match[2])
+        if not 1 <= low < high <= 65535:
+            raise ValueError("expected two ports from 1 to 65535 with low below high")
+        return low, high
+
+    @field_validator("image_size", mode="before")
+    @classmethod
+    def _parse_image_size(cls, value: Any) -> Any:
+        return parse_image_size(value) if isinstance(value, str) else value
+
+    @field_validator("outputs", mode="before")
+    @classmethod
+    def _parse_names(cls, value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        names = tuple(name.strip() for name in value.split(",") if name.strip())
+        return names or None
+
+    @field_validator(
+        "transport", "model_server", "scaling", "gunicorn_loglevel", "nginx_loglevel", mode="before"
+    )
+    @classmethod
+    def _lower(cls, value: Any) -> Any:
+        return value.strip().lower() if isinstance(value, str) else value
+
+    @field_validator("model_dir")
+    @classmethod
+    def _absolute(cls, value: Path) -> Path:
+        return value.absolute()
+
+    @property
+    def deadline_seconds(self) -> float:
+        """Seconds from a request's arrival until it is answered with 504."""
+        if self.proxy_read_timeout is None:
+            return self.request_timeout
+        return min(self.request_timeout, max(self.proxy_read_timeout - 1, self.proxy_read_timeout / 2))
+
+    @property
+    def gunicorn_timeout(self) -> int:
+        """Seconds after which gunicorn replaces a worker that gives no sign of life."""
+        return int(self.deadline_seconds) + 5
+
+    @property
+    def nginx_read_timeout(self) -> int:
+        """Seconds after which nginx gives up on gunicorn."""
+        return int(self.proxy_read_timeout or self.deadline_seconds + 10)
+
+
+def parse_image_size(text: str) -> tuple[int, int]:
+    """Return (width, height) for ``"640"`` or ``"640x480"``; raise ValueError for anything else."""
+    match = re.fullmatch(r"\s*(\d{1,5})(?:\s*[xX]\s*(\d{1,5}))?\s*", text)
+    width, height = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not (width and height):
+        raise ValueError("expected one side or width x height in pixels, such as 640 or 640x480")
+    return width, height
+
+
+def variable_names(field_name: str) -> list[str]:
+    """Return the environment variables of a field, the one that counts most first."""
+    alias = Settings.model_fields[field_name].validation_alias
+    if isinstance(alias, AliasChoices):
+        return [str(choice) for choice in alias.choices]
+    return [str(alias)]
+
+
+def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
+    """Return the settings that an environment gives, by default the process's own.
+
+    Raises SettingsError with a sentence for every problem, so that all can be mended at once.
+    """
+    environ = os.environ if environ is None else environ
+    known = {name for field in Settings.model_fields for name in variable_names(field)}
+    given = {name: value for name, value in environ.items() if name in known and value.strip()}
+    problems = _misspelled(environ, known)
+    try:
+        settings = Settings.model_validate(given)
+    except ValidationError as error:
+        problems += [_sentence(detail) for detail in error.errors()]
+    if problems:
+        raise SettingsError(problems)
+    return settings
+
+
+def _misspelled(environ: Mapping[str, str], known: set[str]) -> list[str]:
+    ours = sorted(name for name in known if name.startswith("LIGHTBOX_"))
+    problems = []
+    for name in sorted(environ):
+        if name.startswith("LIGHTBOX_") and name not in known and name not in NOT_SETTINGS:
+            close = difflib.get_close_matches(name, ours, n=1)
+            hint = f"did you mean {close[0]}?" if close else "the names are listed in docs/settings.md."
+            problems.append(f"{name}: there is no such setting; {hint}")
+    return problems
+
+
+NOT_SETTINGS = frozenset({"LIGHTBOX_TENSORFLOW_MESSAGES"})
+"""Variables of the installation, read where there are no settings."""
+
+
+def _sentence(detail: Any) -> str:
+    message = str(detail["msg"]).removeprefix("Value error, ")
+    if not detail["loc"]:
+        return message
+    return f"{detail['loc'][0]}: {message[0].lower()}{message[1:]}, got {detail['input']!r}"
