@@ -1,0 +1,100 @@
+"""Finds SavedModels on disk as SageMaker lays them out.
+
+    ROOT/<N>/                 one model, named after ROOT
+    ROOT/<name>/<N>/          several models
+    ROOT/export/Servo/<N>/    what SageMaker's training jobs write; named Servo
+    ROOT/, ROOT/<name>/       a SavedModel with no version directory; served as version 1
+
+``<N>`` is a whole number, leading zeros allowed. ``code/`` holds the user's code, never a model.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+MODEL_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+MAX_DEPTH = 4
+
+
+class ModelLayoutError(Exception):
+    """The model directory cannot be served; the message is one sentence that names the path."""
+
+
+@dataclass(frozen=True)
+class ModelOnDisk:
+    """One model. ``base_path`` holds version directories or, if ``unversioned``, is the SavedModel."""
+
+    name: str
+    base_path: Path
+    unversioned: bool = False
+
+
+def is_model_name(name: str) -> bool:
+    """Tell whether a model may be called so: letters, digits, ``.``, ``_``, ``-``, up to 200 characters."""
+    return MODEL_NAME.fullmatch(name) is not None and name.strip(".") != ""
+
+
+def find_models(root: Path) -> list[ModelOnDisk]:
+    """Return the models below ``root`` by name; raise ModelLayoutError when there is none to serve."""
+    if not root.is_dir():
+        raise ModelLayoutError(f"LIGHTBOX_MODEL_DIR: the model directory {root} does not exist")
+    models: dict[str, ModelOnDisk] = {}
+    for model in _walk(root, MAX_DEPTH):
+        if not is_model_name(model.name):
+            raise ModelLayoutError(
+                f"LIGHTBOX_MODEL_DIR: {model.base_path} cannot be a model's name: expected letters, digits, "
+                "'.', '_' and '-', at most 200 characters"
+            )
+        if model.name in models:
+            raise ModelLayoutError(
+                f"LIGHTBOX_MODEL_DIR: two models are named {model.name}: "
+                f"{models[model.name].base_path} and {model.base_path}"
+            )
+        models[model.name] = model
+    if not models:
+        raise ModelLayoutError(
+            f"LIGHTBOX_MODEL_DIR: no SavedModel was found in {root}: expected {root}/<N>/saved_model.pb, "
+            f"{root}/<name>/<N>/saved_model.pb or {root}/export/Servo/<N>/saved_model.pb, N a whole number"
+        )
+    return [models[name] for name in sorted(models)]
+
+
+def choose_default(models: list[ModelOnDisk], wanted: str | None) -> str:
+    """Return the default model's name: the wanted one, else the first. Raises ModelLayoutError if unknown."""
+    names = [model.name for model in models]
+    if wanted is None:
+        return names[0]
+    if wanted not in names:
+        raise ModelLayoutError(
+            f"SAGEMAKER_TFS_DEFAULT_MODEL_NAME: there is no model named {wanted!r}; found: {', '.join(names)}"
+        )
+    return wanted
+
+
+def _walk(folder: Path, depth: int) -> Iterator[ModelOnDisk]:
+    if is_saved_model(folder):
+        yield ModelOnDisk(folder.name, folder, unversioned=True)
+        return
+    folders = [
+        entry for entry in sorted(folder.iterdir()) if entry.is_dir() and not entry.name.startswith(".")
+    ]
+    if any(is_version(entry.name) for entry in folders):
+        yield ModelOnDisk(folder.name, folder)
+    if depth:
+        for entry in folders:
+            if not is_version(entry.name) and entry.name != "code":
+                yield from _walk(entry, depth - 1)
+
+
+def is_version(name: str) -> bool:
+    """Tell whether a directory of this name holds a version: digits only."""
+    return name.isascii() and name.isdigit()
+
+
+def is_saved_model(folder: Path) -> bool:
+    """Tell whether a folder is itself a SavedModel."""
+    return any((folder / name).is_file() for name in SAVED_MODEL_FILES)

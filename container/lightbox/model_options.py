@@ -1,0 +1,73 @@
+"""What a model asks of Lightbox beyond its signature: ``code/lightbox.json``, under the environment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from lightbox.settings import ScalingName, Settings, parse_image_size
+
+OPTIONS_FILE = "lightbox.json"
+
+
+class ModelOptionsError(Exception):
+    """``code/lightbox.json`` cannot be used; the message names the file and every wrong key."""
+
+
+class ModelOptions(BaseModel):
+    """The keys of ``code/lightbox.json``; each may be left out."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+    scaling: ScalingName = "none"
+    """What happens to pixel values: none (0..255), unit (0..1), tf (-1..1), torch or caffe."""
+
+    image_size: tuple[int, int] | None = None
+    """Width and height for a model whose signature fixes none: `640` or `"640x480"`."""
+
+    outputs: tuple[str, ...] | None = None
+    """Names of the outputs that are asked for and returned."""
+
+    labels: str | tuple[str, ...] | None = None
+    """Class names, or the name of a file beside this one with one name a line; for the user's handler."""
+
+    top_k: int | None = Field(default=None, ge=1)
+    """How many classes to return; for the user's handler."""
+
+    @field_validator("image_size", mode="before")
+    @classmethod
+    def _parse_image_size(cls, value: Any) -> Any:
+        return parse_image_size(str(value)) if isinstance(value, str | int) else value
+
+
+def load_options(code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
+    """Return a model's options from the first ``lightbox.json`` in ``code_dirs``; set variables win over it.
+
+    Raises ModelOptionsError when the file is not valid JSON or holds an unknown key or a wrong value.
+    """
+    options = ModelOptions()
+    for folder in code_dirs:
+        path = folder / OPTIONS_FILE
+        if path.is_file():
+            options = _read(path)
+            break
+    overrides = {
+        "scaling": settings.scaling,
+        "image_size": settings.image_size,
+        "outputs": settings.outputs,
+    }
+    return options.model_copy(update={key: value for key, value in overrides.items() if value is not None})
+
+
+def _read(path: Path) -> ModelOptions:
+    try:
+        return ModelOptions.model_validate_json(path.read_bytes(), strict=False)
+    except ValidationError as error:
+        problems = "; ".join(
+            f"{'.'.join(map(str, detail['loc'])) or 'the file'}: {detail['msg']}, got {detail['input']!r}"
+            for detail in error.errors()
+        )
+        raise ModelOptionsError(f"{path}: {problems}") from None

@@ -1,0 +1,61 @@
+"""What one start of Lightbox serves, and where its parts listen.
+
+The supervisor decides it once and writes it into the run directory; workers read it from there.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from lightbox.model_options import ModelOptions
+
+
+class ModelServerAddress(BaseModel):
+    """Where one model server listens: TCP ports and, where there is room for its path, a unix socket."""
+
+    model_config = ConfigDict(frozen=True)
+
+    grpc_port: int
+    rest_port: int
+    grpc_socket: Path | None = None
+
+    @property
+    def grpc_target(self) -> str:
+        """Address for a gRPC channel, a unix socket if there is one."""
+        return f"unix:{self.grpc_socket}" if self.grpc_socket else f"127.0.0.1:{self.grpc_port}"
+
+    @property
+    def rest_url(self) -> str:
+        """Base address of the REST API."""
+        return f"http://127.0.0.1:{self.rest_port}"
+
+
+class PlannedModel(BaseModel):
+    """One model to serve: where its versions are and what it asks of Lightbox."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    base_path: Path
+    options: ModelOptions
+
+
+class ServingPlan(BaseModel):
+    """Everything that is decided at start."""
+
+    model_config = ConfigDict(frozen=True)
+
+    models: dict[str, PlannedModel]
+    default_model: str
+    model_server: ModelServerAddress
+
+    def write(self, path: Path) -> None:
+        """Write the plan as JSON."""
+        path.write_text(self.model_dump_json(indent=1))
+
+    @classmethod
+    def read(cls, path: Path) -> ServingPlan:
+        """Read a plan that ``write`` has written."""
+        return cls.model_validate_json(path.read_bytes())

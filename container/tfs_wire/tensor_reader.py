@@ -1,0 +1,159 @@
+"""A serialized TensorProto as an ndarray, without a Python loop over its numbers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from tfs_wire.dtypes import NUMBER_OF, dtype_name, numpy_dtype
+from tfs_wire.fields import read_fields, read_varint
+from tfs_wire.messages import tensor_pb2, tensor_shape_pb2
+
+Array = npt.NDArray[np.generic]
+
+_T = tensor_pb2.TensorProto
+_DTYPE, _SHAPE, _CONTENT, _STRINGS = (
+    _T.DTYPE_FIELD_NUMBER,
+    _T.TENSOR_SHAPE_FIELD_NUMBER,
+    _T.TENSOR_CONTENT_FIELD_NUMBER,
+    _T.STRING_VAL_FIELD_NUMBER,
+)
+_FIXED_WIDTH = {
+    _T.FLOAT_VAL_FIELD_NUMBER: "<f4",
+    _T.DOUBLE_VAL_FIELD_NUMBER: "<f8",
+    _T.SCOMPLEX_VAL_FIELD_NUMBER: "<c8",
+    _T.DCOMPLEX_VAL_FIELD_NUMBER: "<c16",
+}
+_VARINTS = {
+    _T.HALF_VAL_FIELD_NUMBER,
+    _T.INT_VAL_FIELD_NUMBER,
+    _T.INT64_VAL_FIELD_NUMBER,
+    _T.BOOL_VAL_FIELD_NUMBER,
+    _T.UINT32_VAL_FIELD_NUMBER,
+    _T.UINT64_VAL_FIELD_NUMBER,
+}
+
+
+def read_tensor(data: memoryview) -> Array:
+    """Return the tensor that ``data`` holds; floats and ``tensor_content`` are views of it.
+
+    bfloat16 is widened to float32, strings are an object array of bytes. As in TensorFlow, the last
+    value fills the rest of the shape when fewer are given. Raises ValueError for a malformed message,
+    a dtype numpy lacks, or values that do not fit the shape.
+    """
+    number = 0
+    shape: tuple[int, ...] = ()
+    content = memoryview(b"")
+    strings: list[bytes] = []
+    values: list[Array] = []
+    for field, _, value in read_fields(data):
+        if field == _DTYPE:
+            number = read_varint(value, 0)[0]
+        elif field == _SHAPE:
+            shape = _read_shape(value)
+        elif field == _CONTENT:
+            content = value
+        elif field == _STRINGS:
+            strings.append(bytes(value))
+        elif field in _FIXED_WIDTH:
+            values.append(np.frombuffer(value, _FIXED_WIDTH[field]))
+        elif field in _VARINTS:
+            values.append(decode_varints(value))
+    if number == NUMBER_OF["string"]:
+        return _strings(strings, shape)
+    if content:
+        flat = np.frombuffer(content, "<u2" if _is_bfloat16(number) else _dtype(number))
+    else:
+        flat = _concatenate(values)
+    return _shaped(_CAST.get(number, _cast)(flat, number), shape)
+
+
+def _read_shape(value: memoryview) -> tuple[int, ...]:
+    shape = tensor_shape_pb2.TensorShapeProto.FromString(bytes(value))
+    if shape.unknown_rank or any(dim.size < 0 for dim in shape.dim):
+        raise ValueError("a tensor's shape has an unknown dimension")
+    return tuple(int(dim.size) for dim in shape.dim)
+
+
+def _dtype(number: int) -> np.dtype[np.generic]:
+    dtype = numpy_dtype(dtype_name(number))
+    if dtype is None:
+        raise ValueError(f"a tensor's dtype {dtype_name(number)} has no counterpart in numpy")
+    return dtype
+
+
+def _concatenate(values: list[Array]) -> Array:
+    if len(values) == 1:
+        return values[0]
+    return np.concatenate(values) if values else np.empty(0, np.uint64)
+
+
+def decode_varints(data: memoryview) -> npt.NDArray[np.uint64]:
+    """Decode a packed repeated field of varints; negative numbers come as their 64-bit two's complement.
+
+    Raises ValueError when the last one is cut or one is longer than 10 bytes.
+    """
+    octets = np.frombuffer(data, np.uint8)
+    ends = np.flatnonzero(octets < 0x80)
+    if len(ends) == len(octets):
+        return octets.astype(np.uint64)
+    if octets[-1] >= 0x80:
+        raise ValueError("protobuf message ends inside a number")
+    starts = np.concatenate(([0], ends[:-1] + 1))
+    lengths = ends - starts + 1
+    if lengths.max() > 10:
+        raise ValueError("protobuf number is longer than 10 bytes")
+    out = np.zeros(len(ends), np.uint64)
+    for position in range(int(lengths.max())):
+        has = lengths > position
+        octet = (octets[starts[has] + position] & 0x7F).astype(np.uint64)
+        out[has] |= octet << np.uint64(7 * position)
+    return out
+
+
+def _is_bfloat16(number: int) -> bool:
+    return number == NUMBER_OF["bfloat16"]
+
+
+def _cast(flat: Array, number: int) -> Array:
+    dtype = _dtype(number)
+    return flat if flat.dtype == dtype else flat.astype(dtype)
+
+
+def _half(flat: Array, number: int) -> Array:
+    return flat if flat.dtype == np.float16 else flat.astype(np.uint16).view(np.float16)
+
+
+def _bfloat16(flat: Array, number: int) -> Array:
+    return (flat.astype(np.uint32) << np.uint32(16)).view(np.float32)
+
+
+_CAST: dict[int, Callable[[Array, int], Array]] = {
+    NUMBER_OF["float16"]: _half,
+    NUMBER_OF["bfloat16"]: _bfloat16,
+}
+
+
+def _strings(values: list[bytes], shape: tuple[int, ...]) -> Array:
+    flat = np.empty(len(values), object)
+    flat[:] = values
+    return _shaped(flat, shape)
+
+
+def _shaped(flat: Array, shape: tuple[int, ...]) -> Array:
+    size = math.prod(shape)
+    if len(flat) == size:
+        return flat.reshape(shape)
+    if len(flat) > size:
+        raise ValueError(f"a tensor of shape {list(shape)} has {len(flat)} values")
+    if flat.dtype.hasobject:
+        last = flat[-1] if len(flat) else b""
+    else:
+        last = flat[-1] if len(flat) else flat.dtype.type(0)
+    filled = np.empty(size, flat.dtype)
+    filled[: len(flat)] = flat
+    filled[len(flat) :] = last
+    return filled.reshape(shape)

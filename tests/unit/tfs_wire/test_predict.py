@@ -1,0 +1,148 @@
+"""The hand-written wire of Predict against TensorFlow's own messages and conversions."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tensorflow as tf
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as st_numpy
+
+import tfs_wire
+from tfs_wire.messages import predict_pb2
+from tfs_wire.predict import Array, read_predict_response, write_predict_request
+from tfs_wire.tensor_reader import decode_varints, read_tensor
+
+CONTAINER = Path(tfs_wire.__file__).parents[1]
+NUMERIC = ["bool", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16"]
+shapes = st_numpy.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
+arrays = st.sampled_from(NUMERIC).flatmap(lambda dtype: st_numpy.arrays(np.dtype(dtype), shapes))
+
+
+def same(a: Array, b: Array) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+@given(arrays)
+def test_numbers_reach_tensorflow_unchanged(array: Array) -> None:
+    data = write_predict_request("m", "s", {"x": array}, 7, ["a", "b"])
+    request = predict_pb2.PredictRequest.FromString(data)
+    assert same(tf.make_ndarray(request.inputs["x"]), array)
+    assert (request.model_spec.name, request.model_spec.signature_name) == ("m", "s")
+    assert request.model_spec.version.value == 7
+    assert list(request.output_filter) == ["a", "b"]
+
+
+@pytest.mark.parametrize("typed", [False, True], ids=["tensor_content", "typed field"])
+@given(array=arrays)
+def test_numbers_from_tensorflow_are_read_unchanged(array: Array, typed: bool) -> None:
+    proto = tf.make_tensor_proto(array)
+    if typed:
+        proto = as_typed_field(array, proto)
+    assert same(read_tensor(memoryview(proto.SerializeToString())), array)
+
+
+def as_typed_field(array: Array, proto: object) -> object:
+    """The same tensor as the real server writes it: its numbers in the field of their type."""
+    typed = type(proto)()
+    typed.CopyFrom(proto)
+    typed.ClearField("tensor_content")
+    for name in [f.name for f in typed.DESCRIPTOR.fields if f.name.endswith("_val")]:
+        typed.ClearField(name)
+    flat = array.ravel()
+    kind = array.dtype.name
+    if kind in ("complex64", "complex128"):
+        numbers = flat.view("f4" if kind == "complex64" else "f8")
+        getattr(typed, "scomplex_val" if kind == "complex64" else "dcomplex_val").extend(numbers.tolist())
+    elif kind == "float16":
+        typed.half_val.extend(flat.view(np.uint16).tolist())
+    else:
+        field = {
+            "bool": "bool_val",
+            "float32": "float_val",
+            "float64": "double_val",
+            "int64": "int64_val",
+            "uint32": "uint32_val",
+            "uint64": "uint64_val",
+        }.get(kind, "int_val")
+        getattr(typed, field).extend(flat.tolist())
+    return typed
+
+
+@given(st.lists(st.binary(max_size=300), max_size=5))
+def test_strings_both_ways(values: list[bytes]) -> None:
+    array = np.empty(len(values), object)
+    array[:] = values
+    request = predict_pb2.PredictRequest.FromString(write_predict_request("m", "", {"x": array}))
+    assert tf.make_ndarray(request.inputs["x"]).tolist() == values
+    assert not request.model_spec.HasField("version")
+    assert read_tensor(memoryview(request.inputs["x"].SerializeToString())).tolist() == values
+
+
+def test_response_gives_every_output_and_the_version() -> None:
+    response = predict_pb2.PredictResponse()
+    response.model_spec.version.value = 12
+    response.outputs["scores"].CopyFrom(tf.make_tensor_proto(np.float32([[1, 2], [3, 4]])))
+    response.outputs["names"].CopyFrom(tf.make_tensor_proto([b"a", b"\xff"]))
+    outputs, version = read_predict_response(response.SerializeToString())
+    assert version == 12
+    assert outputs["scores"].tolist() == [[1, 2], [3, 4]]
+    assert outputs["names"].tolist() == [b"a", b"\xff"]
+
+
+def test_bfloat16_is_widened() -> None:
+    proto = tf.make_tensor_proto(tf.constant([1.5, -2.0, 1e30], tf.bfloat16))
+    read = read_tensor(memoryview(proto.SerializeToString()))
+    assert read.dtype == np.float32
+    assert read.tolist() == tf.cast(tf.constant([1.5, -2.0, 1e30], tf.bfloat16), tf.float32).numpy().tolist()
+
+
+def test_the_last_value_fills_the_shape() -> None:
+    proto = tf.make_tensor_proto(np.float32([5]))
+    proto.ClearField("tensor_content")
+    proto.ClearField("float_val")
+    proto.float_val.extend([3.0, 4.0])
+    proto.tensor_shape.dim[0].size = 4
+    assert read_tensor(memoryview(proto.SerializeToString())).tolist() == [3, 4, 4, 4]
+
+
+@given(st.binary(max_size=200))
+def test_any_bytes_are_read_or_refused(data: bytes) -> None:
+    try:
+        read_predict_response(data)
+    except (ValueError, UnicodeDecodeError):
+        pass
+    except Exception as error:
+        assert type(error).__name__ == "DecodeError", error
+
+
+def test_a_cut_answer_is_refused() -> None:
+    with pytest.raises(ValueError, match="ends inside"):
+        decode_varints(memoryview(b"\x01\x80"))
+
+
+def test_other_layouts_and_byte_orders_arrive_row_major() -> None:
+    array = np.arange(12, dtype=">f4").reshape(3, 4).T
+    request = predict_pb2.PredictRequest.FromString(write_predict_request("m", "", {"x": array}))
+    assert tf.make_ndarray(request.inputs["x"]).tolist() == array.tolist()
+
+
+def test_messages_come_without_tensorflow_and_leave_room_for_it() -> None:
+    program = """
+import sys
+from tfs_wire import messages
+assert "tensorflow" not in sys.modules, "the placeholder was left behind"
+assert "tensorflow.python" not in sys.modules, "TensorFlow itself was imported"
+light = int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6
+assert light < 60, f"{light} MB"
+import tensorflow as tf
+request = messages.predict_pb2.PredictRequest()
+request.inputs["x"].CopyFrom(tf.make_tensor_proto([1.0]))
+assert tf.make_ndarray(request.inputs["x"]).tolist() == [1.0]
+"""
+    subprocess.run([sys.executable, "-W", "ignore", "-c", program], check=True, cwd=CONTAINER)
