@@ -79,9 +79,7 @@ def _walk(folder: Path, depth: int) -> Iterator[ModelOnDisk]:
     if is_saved_model(folder):
         yield ModelOnDisk(folder.name, folder, unversioned=True)
         return
-    folders = [
-        entry for entry in sorted(folder.iterdir()) if entry.is_dir() and not entry.name.startswith(".")
-    ]
+    folders = [entry for entry in sorted(folder.iterdir()) if entry.is_dir() and not entry.name.startswith(".")]
     if any(is_version(entry.name) for entry in folders):
         yield ModelOnDisk(folder.name, folder)
     if depth:

@@ -85,8 +85,7 @@ def _check_input(spec: TensorSpec, array: Array) -> None:
     )
     if not fits:
         raise InputMismatch(
-            f"input {spec.name}: expected shape {describe_shape(spec.shape)}, "
-            f"got {describe_shape(array.shape)}"
+            f"input {spec.name}: expected shape {describe_shape(spec.shape)}, got {describe_shape(array.shape)}"
         )
 
 

@@ -79,9 +79,7 @@ class Settings(BaseModel):
         30.0,
         gt=0,
         le=3600,
-        validation_alias=AliasChoices(
-            "LIGHTBOX_REQUEST_TIMEOUT_SECONDS", "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS"
-        ),
+        validation_alias=AliasChoices("LIGHTBOX_REQUEST_TIMEOUT_SECONDS", "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS"),
     )
     """Seconds a request may take before it is answered with 504. The timeouts of gunicorn and nginx are
     derived from it, each longer than the one inside it."""
@@ -107,9 +105,7 @@ class Settings(BaseModel):
     fast_decode: bool = Field(False, validation_alias="LIGHTBOX_FAST_DECODE")
     """Decode large JPEGs at reduced scale: faster, pixels change by up to 2/255."""
 
-    workers: int = Field(
-        default_factory=available_cores, ge=1, le=64, validation_alias="SAGEMAKER_GUNICORN_WORKERS"
-    )
+    workers: int = Field(default_factory=available_cores, ge=1, le=64, validation_alias="SAGEMAKER_GUNICORN_WORKERS")
     """gunicorn worker processes; without it one for each core."""
 
     threads: int = Field(8, ge=1, le=256, validation_alias="SAGEMAKER_GUNICORN_THREADS")
@@ -157,9 +153,7 @@ class Settings(BaseModel):
         names = tuple(name.strip() for name in value.split(",") if name.strip())
         return names or None
 
-    @field_validator(
-        "transport", "model_server", "scaling", "gunicorn_loglevel", "nginx_loglevel", mode="before"
-    )
+    @field_validator("transport", "model_server", "scaling", "gunicorn_loglevel", "nginx_loglevel", mode="before")
     @classmethod
     def _lower(cls, value: Any) -> Any:
         return value.strip().lower() if isinstance(value, str) else value

@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from tfs_wire.dtypes import dtype_number
+from tfs_wire.dtype_names import dtype_number
 from tfs_wire.fields import LENGTH_DELIMITED, read_fields, varint
 from tfs_wire.messages import predict_pb2, tensor_pb2
 from tfs_wire.tensor_reader import read_tensor
@@ -76,7 +76,7 @@ def _tensor_pieces(array: Array) -> tuple[bytes, bytes | memoryview]:
 
 
 def _bytes_of(array: Array) -> memoryview:
-    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 @lru_cache(maxsize=256)
@@ -113,9 +113,7 @@ def read_predict_response(data: bytes) -> tuple[dict[str, Array], int]:
             name, tensor = _map_entry(value)
             outputs[name] = read_tensor(tensor)
         elif number == _MODEL_SPEC:
-            version = int(
-                predict_pb2.PredictResponse.FromString(_as_model_spec(value)).model_spec.version.value
-            )
+            version = int(predict_pb2.PredictResponse.FromString(_as_model_spec(value)).model_spec.version.value)
     return outputs, version
 
 

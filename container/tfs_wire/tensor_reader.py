@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from tfs_wire.dtypes import NUMBER_OF, dtype_name, numpy_dtype
+from tfs_wire.dtype_names import NUMBER_OF, dtype_name, numpy_dtype
 from tfs_wire.fields import read_fields, read_varint
 from tfs_wire.messages import tensor_pb2, tensor_shape_pb2
 

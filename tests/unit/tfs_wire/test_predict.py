@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -47,7 +48,7 @@ def test_numbers_from_tensorflow_are_read_unchanged(array: Array, typed: bool) -
     assert same(read_tensor(memoryview(proto.SerializeToString())), array)
 
 
-def as_typed_field(array: Array, proto: object) -> object:
+def as_typed_field(array: Array, proto: Any) -> Any:
     """The same tensor as the real server writes it: its numbers in the field of their type."""
     typed = type(proto)()
     typed.CopyFrom(proto)
@@ -87,7 +88,7 @@ def test_strings_both_ways(values: list[bytes]) -> None:
 def test_response_gives_every_output_and_the_version() -> None:
     response = predict_pb2.PredictResponse()
     response.model_spec.version.value = 12
-    response.outputs["scores"].CopyFrom(tf.make_tensor_proto(np.float32([[1, 2], [3, 4]])))
+    response.outputs["scores"].CopyFrom(tf.make_tensor_proto(np.array([[1, 2], [3, 4]], "f4")))
     response.outputs["names"].CopyFrom(tf.make_tensor_proto([b"a", b"\xff"]))
     outputs, version = read_predict_response(response.SerializeToString())
     assert version == 12
@@ -103,7 +104,7 @@ def test_bfloat16_is_widened() -> None:
 
 
 def test_the_last_value_fills_the_shape() -> None:
-    proto = tf.make_tensor_proto(np.float32([5]))
+    proto = tf.make_tensor_proto(np.array([5], "f4"))
     proto.ClearField("tensor_content")
     proto.ClearField("float_val")
     proto.float_val.extend([3.0, 4.0])

@@ -1,0 +1,97 @@
+"""Wires the parts together: the only place that knows them all."""
+
+from __future__ import annotations
+
+import logging
+import re
+import uuid
+from pathlib import Path
+
+from flask import Flask, Response, g, request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
+
+from lightbox import errors
+from lightbox.errors import LightboxError
+from lightbox.pipeline import Pipeline
+from lightbox.plan import ServingPlan
+from lightbox.protocols.answers import error_response
+from lightbox.protocols.sagemaker import sagemaker_blueprint
+from lightbox.settings import Settings, load_settings
+from lightbox.telemetry.clock import RequestClock
+from lightbox.transports.grpc import GrpcTransport
+from lightbox.transports.rest import RestTransport
+
+log = logging.getLogger("lightbox")
+
+_REQUEST_ID_HEADERS = ("X-Amzn-RequestId", "X-Request-Id")
+_REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
+
+
+def wsgi_app(plan_path: str) -> Flask:
+    """Return the app for a plan that the supervisor wrote; settings come from the environment."""
+    settings = load_settings()
+    plan = ServingPlan.read(Path(plan_path))
+    server = plan.model_server
+    transports = {
+        "grpc": GrpcTransport(server.grpc_target),
+        "rest": RestTransport(server.rest_url, connections=settings.threads),
+    }
+    return create_app(settings, Pipeline(settings, plan, transports))
+
+
+def create_app(settings: Settings, pipeline: Pipeline) -> Flask:
+    """Return the Flask app around a pipeline."""
+    app = Flask("lightbox", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = settings.max_body_mb << 20
+    app.register_blueprint(sagemaker_blueprint(pipeline))
+
+    @app.before_request
+    def start_clock() -> None:
+        g.clock = RequestClock(settings.deadline_seconds)
+        g.request_id = _request_id()
+
+    @app.after_request
+    def finish(response: Response) -> Response:
+        response.headers["Server-Timing"] = g.clock.server_timing()
+        response.headers["X-Amzn-RequestId"] = g.request_id
+        return response
+
+    @app.errorhandler(Exception)
+    def fail(error: Exception) -> Response:
+        return error_response(_as_ours(error, settings))
+
+    return app
+
+
+def _as_ours(error: Exception, settings: Settings) -> LightboxError:
+    """Return the error that the caller sees; log what is our fault with its traceback."""
+    if isinstance(error, HTTPException):
+        error = _from_http(error, settings)
+    ours = error if isinstance(error, LightboxError) else LightboxError(f"internal error: {type(error).__name__}")
+    if ours.status >= 500:
+        log.error("request %s: %s", g.request_id, ours.message, exc_info=error)
+    return ours
+
+
+def _from_http(error: HTTPException, settings: Settings) -> LightboxError:
+    if isinstance(error, NotFound):
+        return errors.RouteNotFound(f"there is no route {request.method} {request.path}")
+    if isinstance(error, MethodNotAllowed):
+        allowed = ", ".join(sorted(set(error.valid_methods or ()) - {"HEAD", "OPTIONS"}))
+        return errors.MethodNotAllowed(f"{request.path} takes {allowed}, got {request.method}")
+    if isinstance(error, RequestEntityTooLarge):
+        return errors.TooLarge(f"the request body is larger than LIGHTBOX_MAX_BODY_MB={settings.max_body_mb} MiB")
+    return errors.BadRequest(f"the request cannot be read: {error.description}", status=_client_status(error))
+
+
+def _client_status(error: HTTPException) -> int:
+    return error.code if error.code and 400 <= error.code <= 499 else 400
+
+
+def _request_id() -> str:
+    """Return the caller's id for this request when it is a plain one, else a new one."""
+    for header in _REQUEST_ID_HEADERS:
+        given = request.headers.get(header, "")
+        if _REQUEST_ID.fullmatch(given):
+            return given
+    return uuid.uuid4().hex

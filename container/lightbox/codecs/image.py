@@ -1,0 +1,96 @@
+"""Encoded images to the one input of a model that takes images."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lightbox.errors import LightboxError, MalformedBody, UnsupportedMediaType
+from lightbox.images.decode import ImageLimits, decode_rgb, open_image
+from lightbox.images.transform import Scaling, resize, to_tensor
+from lightbox.model_options import ModelOptions
+from lightbox.model_spec import Array, ImageInput, SignatureSpec, image_input
+from lightbox.settings import Settings
+from lightbox.telemetry.clock import RequestClock
+
+
+class ScalingMismatch(LightboxError):
+    """The model's options ask for a scaling that its dtype cannot hold."""
+
+
+class ImageCodec:
+    """Turns one or more encoded images into a batch, as signature and options want them."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._limits = ImageLimits(max_pixels=settings.max_image_pixels)
+        self._upright = settings.exif_orientation
+        self._fast = settings.fast_decode
+
+    def decode(
+        self, bodies: Sequence[bytes], signature: SignatureSpec, options: ModelOptions, clock: RequestClock
+    ) -> dict[str, Array]:
+        """Return the model's input: NHWC pixels in its dtype, or the bytes as they came for a string tensor.
+
+        Times the stages decode and preprocess. Raises ImageUndecodable, TooLarge, MalformedBody when images
+        of different sizes cannot be one batch, and UnsupportedMediaType when the model takes no image.
+        """
+        wanted = image_input(signature)
+        if wanted is None:
+            raise UnsupportedMediaType(
+                f"the signature {signature.name!r} of the model {signature.model!r} takes "
+                f"{', '.join(map(str, signature.inputs.values()))}: an image fits none of that; "
+                "send application/json"
+            )
+        if wanted.encoded:
+            return {wanted.name: self._encoded(bodies, wanted, clock)}
+        return {wanted.name: self._pixels(bodies, wanted, options, clock)}
+
+    def _encoded(self, bodies: Sequence[bytes], wanted: ImageInput, clock: RequestClock) -> Array:
+        """Check the headers only: decoding is the graph's part."""
+        with clock.stage("decode"):
+            for body in bodies:
+                open_image(body, self._limits)
+        with clock.stage("preprocess"):
+            batch = np.empty(len(bodies), object)
+            batch[:] = list(bodies)
+            return batch if wanted.batched or len(bodies) != 1 else batch.reshape(())
+
+    def _pixels(self, bodies: Sequence[bytes], wanted: ImageInput, options: ModelOptions, clock: RequestClock) -> Array:
+        scaling = Scaling(options.scaling)
+        dtype = np.dtype(wanted.dtype)
+        if scaling is not Scaling.NONE and dtype.kind != "f":
+            raise ScalingMismatch(
+                f"scaling: {scaling.value!r} makes fractions, but the model's input {wanted.name} is {wanted.dtype}: "
+                "set it to none in the model's code/lightbox.json or LIGHTBOX_SCALING"
+            )
+        fixed = _fixed_size(wanted, options)
+        batch: Array | None = None
+        for index, body in enumerate(bodies):
+            with clock.stage("decode"):
+                image = decode_rgb(
+                    body,
+                    self._limits,
+                    apply_exif_orientation=self._upright,
+                    mode="RGB" if wanted.channels == 3 else "L",
+                    fast_size=fixed if self._fast else None,
+                )
+            with clock.stage("preprocess"):
+                size = fixed or (wanted.width or image.width, wanted.height or image.height)
+                if batch is None:
+                    batch = np.empty((len(bodies), size[1], size[0], wanted.channels), dtype)
+                if batch.shape[1:3] != (size[1], size[0]):
+                    raise MalformedBody(
+                        f"image {index + 1} is {size[0]}x{size[1]} and the first {batch.shape[2]}x{batch.shape[1]}: "
+                        "images of different sizes make a batch only for a fixed size; set LIGHTBOX_IMAGE_SIZE"
+                    )
+                to_tensor(resize(image, size), scaling, dtype, out=batch[index])
+        assert batch is not None, "a request holds at least one image"
+        return batch if wanted.batched or len(batch) != 1 else batch[0]
+
+
+def _fixed_size(wanted: ImageInput, options: ModelOptions) -> tuple[int, int] | None:
+    """Width and height that every image gets: the signature's, else the option's; None for the image's own."""
+    if options.image_size is None:
+        return (wanted.width, wanted.height) if wanted.width and wanted.height else None
+    return wanted.width or options.image_size[0], wanted.height or options.image_size[1]

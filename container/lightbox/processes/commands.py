@@ -1,0 +1,112 @@
+"""The command lines of the three children."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from lightbox.plan import ModelServerAddress, ServingPlan
+from lightbox.processes.run_dir import RunDir
+from lightbox.settings import Settings
+
+BINARY = "tensorflow_model_server"
+CONTAINER_DIR = Path(__file__).resolve().parents[2]
+
+
+class ModelServerMissing(Exception):
+    """The model server that the settings ask for is not installed; the message says what to do."""
+
+
+def model_server_program(settings: Settings) -> tuple[str, list[str]]:
+    """Return which model server runs, ``tensorflow_model_server`` or ``embedded``, and how it is started."""
+    binary = _real_binary()
+    if settings.model_server != "embedded" and binary:
+        return BINARY, [binary]
+    if settings.model_server == BINARY:
+        raise ModelServerMissing(f"LIGHTBOX_MODEL_SERVER: {BINARY} is not on PATH; install it, or use auto or embedded")
+    return "embedded", [sys.executable, "-m", "model_server"]
+
+
+def _real_binary() -> str | None:
+    """Return the path of the real binary; the embedded server has the same name in our own environment."""
+    ours = Path(sys.executable).parent
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        found = shutil.which(BINARY, path=folder) if folder else None
+        if found and Path(folder).absolute() != ours:
+            return found
+    return None
+
+
+def model_server_flags(settings: Settings, address: ModelServerAddress, config_file: Path) -> list[str]:
+    """Return the flags of tensorflow_model_server; the embedded one takes the same."""
+    in_progress = settings.workers * settings.threads
+    flags = [
+        f"--port={address.grpc_port}",
+        f"--rest_api_port={address.rest_port}",
+        f"--model_config_file={config_file}",
+        # A model that cannot be loaded is reported now, not after five attempts a minute apart.
+        "--max_num_load_retries=0",
+        # More calls than threads are answered RESOURCE_EXHAUSTED: allow all that the workers can send at once.
+        f"--grpc_max_threads={max(in_progress + 8, 16)}",
+        f"--rest_api_num_threads={max(in_progress + 8, 16)}",
+        f"--rest_api_timeout_in_ms={int(settings.deadline_seconds * 1000) + 1000}",
+    ]
+    if address.grpc_socket:
+        flags.append(f"--grpc_socket_path={address.grpc_socket}")
+    if settings.inter_op_parallelism:
+        flags.append(f"--tensorflow_inter_op_parallelism={settings.inter_op_parallelism}")
+    if settings.intra_op_parallelism:
+        flags.append(f"--tensorflow_intra_op_parallelism={settings.intra_op_parallelism}")
+    return flags
+
+
+def model_config(plan: ServingPlan) -> str:
+    """Return the ModelServerConfig text: every version on disk is served, new ones as they appear."""
+    entries = "".join(
+        "  config {\n"
+        f'    name: "{model.name}"\n'
+        f"    base_path: {_quoted(str(model.base_path))}\n"
+        '    model_platform: "tensorflow"\n'
+        "    model_version_policy { all {} }\n"
+        "  }\n"
+        for model in plan.models.values()
+    )
+    return f"model_config_list {{\n{entries}}}\n"
+
+
+def _quoted(text: str) -> str:
+    """Quote a string for a protobuf text file."""
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'
+
+
+def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: RunDir) -> list[str]:
+    """Return gunicorn's command: threads, no preload (gRPC does not survive a fork), timeouts within nginx's."""
+    return [
+        sys.executable,
+        "-m",
+        "gunicorn",
+        "--bind",
+        bind,
+        "--worker-class",
+        "gthread",
+        f"--workers={settings.workers}",
+        f"--threads={settings.threads}",
+        f"--timeout={settings.gunicorn_timeout}",
+        f"--graceful-timeout={max(1, int(settings.drain_seconds))}",
+        "--keep-alive=75",
+        "--limit-request-fields=200",
+        f"--log-level={settings.gunicorn_loglevel}",
+        f"--worker-tmp-dir={run_dir.path}",
+        "--no-control-socket",
+        f"lightbox.app:wsgi_app({str(plan_file)!r})",
+    ]
+
+
+def child_environ() -> dict[str, str]:
+    """Return the environment of the children: ours, with this source root on the path."""
+    environ = dict(os.environ)
+    paths = [str(CONTAINER_DIR), *filter(None, [environ.get("PYTHONPATH")])]
+    return environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}

@@ -1,0 +1,88 @@
+"""nginx: its configuration from the same settings as everything else."""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import shutil
+from pathlib import Path
+
+from lightbox.cores import available_cores
+from lightbox.errors import STATUS_OF_CODE
+from lightbox.settings import Settings
+
+TEMPLATE = Path(__file__).resolve().parents[3] / "nginx.conf"
+_PLACEHOLDER = re.compile(r"@([A-Z_]+)@")
+
+
+class NginxMissing(Exception):
+    """nginx is not installed; the message says what to do."""
+
+
+def find_nginx() -> str:
+    """Return nginx's path; Debian puts it where an ordinary user's PATH does not look."""
+    path = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin:/sbin")
+    if path is None:
+        raise NginxMissing("nginx is not installed: install it, on Debian with 'apt-get install nginx-light'")
+    return path
+
+
+def render(settings: Settings, run_dir: Path, sidecar: str, health: str) -> str:
+    """Return nginx.conf with every placeholder filled in; an unknown one raises KeyError."""
+    values = {
+        "USER": _user_directive(),
+        "WORKER_PROCESSES": str(available_cores()),
+        "DRAIN_SECONDS": str(max(1, int(settings.drain_seconds))),
+        "RUN_DIR": str(run_dir),
+        "LOG_LEVEL": settings.nginx_loglevel,
+        "MAX_BODY_MB": str(settings.max_body_mb),
+        "SIDECAR": sidecar,
+        "HEALTH": health,
+        "PORT": str(settings.port),
+        "READ_TIMEOUT": str(settings.nginx_read_timeout),
+    } | _error_bodies(settings)
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], TEMPLATE.read_text())
+
+
+def _user_directive() -> str:
+    """As root, nginx would run its workers as an account that cannot reach the run directory."""
+    return f"user {pwd.getpwuid(0).pw_name};" if os.geteuid() == 0 else ""
+
+
+def _error_bodies(settings: Settings) -> dict[str, str]:
+    texts = {
+        "too_large": f"the request body is larger than LIGHTBOX_MAX_BODY_MB={settings.max_body_mb} MiB",
+        "unavailable": "the sidecar is not available: it is starting, restarting or stopping",
+        "deadline_exceeded": f"no answer came within {settings.nginx_read_timeout} s",
+        "method_not_allowed": "this route does not take the method $request_method",
+        "bad_request": "the request line is too long",
+    }
+    plain = {code: _error_body(code, text) for code, text in texts.items()}
+    return {
+        "ERROR_METHOD_NOT_ALLOWED": plain["method_not_allowed"],
+        "ERROR_TOO_LARGE": plain["too_large"],
+        "ERROR_URI_TOO_LONG": plain["bad_request"],
+        "ERROR_UNAVAILABLE": plain["unavailable"],
+        "ERROR_TIMED_OUT": plain["deadline_exceeded"],
+        "MODEL_ERROR_TOO_LARGE": _model_error_body("too_large", plain["too_large"]),
+        "MODEL_ERROR_UNAVAILABLE": _model_error_body("unavailable", plain["unavailable"]),
+        "MODEL_ERROR_TIMED_OUT": _model_error_body("deadline_exceeded", plain["deadline_exceeded"]),
+    }
+
+
+def _error_body(code: str, text: str) -> str:
+    return json.dumps({"error": text, "code": code, "request_id": "$request_id"})
+
+
+def _model_error_body(code: str, original: str) -> str:
+    """Return SageMaker's form of an error, quoted for a single-quoted string of nginx's configuration."""
+    status = STATUS_OF_CODE[code].http
+    body = {
+        "Message": f"Received status {status} from the model container",
+        "OriginalStatusCode": status,
+        "OriginalMessage": original,
+        "LogStreamArn": "",
+    }
+    return json.dumps(body).replace("\\", "\\\\")

@@ -1,0 +1,61 @@
+"""The one writable folder of a run: sockets, generated configuration, temporary files."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import tempfile
+from pathlib import Path
+
+SOCKET_PATH_LIMIT = 100
+"""A unix socket's path has 108 bytes on Linux; some are left for what programs append."""
+
+
+class RunDirError(Exception):
+    """The run directory cannot be made; the message is one sentence that names it."""
+
+
+class RunDir:
+    """A fresh folder under TMPDIR, removed by ``remove``."""
+
+    def __init__(self) -> None:
+        parent = os.environ.get("TMPDIR") or tempfile.gettempdir()
+        try:
+            self.path = Path(tempfile.mkdtemp(prefix="lightbox-", dir=parent))
+        except OSError as error:
+            raise RunDirError(
+                f"TMPDIR: Lightbox needs a folder that it can write to, and {parent} is none: {error.strerror}"
+            ) from None
+
+    def socket_path(self, name: str) -> Path | None:
+        """Return where to put a unix socket, or None where the folder's path is too long for one."""
+        path = self.path / f"{name}.sock"
+        return path if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT else None
+
+    def address(self, name: str) -> str:
+        """Return ``unix:/path``, or ``127.0.0.1:port`` with a free port where no socket can be."""
+        path = self.socket_path(name)
+        return f"unix:{path}" if path else f"127.0.0.1:{free_port()}"
+
+    def remove(self) -> None:
+        """Remove the folder and all in it."""
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def free_port() -> int:
+    """Return a TCP port of the loopback interface that nobody listens on."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def port_is_free(port: int) -> bool:
+    """Tell whether a server could listen on a port of all interfaces."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("0.0.0.0", port))  # noqa: S104 - nothing is served, the socket is closed at once
+        except OSError:
+            return False
+        return True

@@ -1,0 +1,93 @@
+"""What is decided and written before the first child starts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from lightbox.model_layout import ModelOnDisk, choose_default, find_models, is_version
+from lightbox.model_options import load_options
+from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
+from lightbox.processes.run_dir import RunDir, free_port, port_is_free
+from lightbox.settings import Settings
+
+GRPC_PORT, REST_PORT = 9000, 8501
+"""The model server's ports without SAGEMAKER_SAFE_PORT_RANGE, as in AWS's container."""
+
+
+class PortTaken(Exception):
+    """A port that the settings name is in use; the message names setting and port."""
+
+
+def plan_models(settings: Settings) -> tuple[dict[str, ModelOnDisk], str]:
+    """Return the models on disk by name, and the default one's name; raise ModelLayoutError."""
+    models = find_models(settings.model_dir)
+    return {model.name: model for model in models}, choose_default(models, settings.default_model)
+
+
+def make_plan(settings: Settings, run_dir: RunDir) -> ServingPlan:
+    """Find the models, read their options, choose addresses.
+
+    Raises ModelLayoutError, ModelOptionsError and PortTaken, each with one sentence.
+    """
+    models, default = plan_models(settings)
+    return ServingPlan(
+        models={name: _planned(model, settings, run_dir) for name, model in models.items()},
+        default_model=default,
+        model_server=_choose_address(settings, run_dir),
+    )
+
+
+def code_dirs(model: ModelOnDisk, root: Path) -> list[Path]:
+    """Return where a model's user code may lie: in its own folder first, then in the root's."""
+    return [model.base_path / "code", root / "code"]
+
+
+def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir) -> PlannedModel:
+    options = load_options(code_dirs(model, settings.model_dir), settings)
+    base_path = _with_version(model, run_dir) if model.unversioned else model.base_path
+    return PlannedModel(name=model.name, base_path=base_path, options=options)
+
+
+def _with_version(model: ModelOnDisk, run_dir: RunDir) -> Path:
+    """Give a bare SavedModel the version directory that a model server asks for: a link named 1."""
+    base_path = run_dir.path / "models" / model.name
+    base_path.mkdir(parents=True)
+    (base_path / "1").symlink_to(model.base_path, target_is_directory=True)
+    return base_path
+
+
+def _choose_address(settings: Settings, run_dir: RunDir) -> ModelServerAddress:
+    socket = run_dir.socket_path("model_server")
+    if settings.safe_port_range is not None:
+        ports = settings.safe_port_range[0], settings.safe_port_range[0] + 1
+        taken = [str(port) for port in ports if not port_is_free(port)]
+        if taken:
+            raise PortTaken(f"SAGEMAKER_SAFE_PORT_RANGE: port {' and '.join(taken)} is taken by another process")
+    else:
+        # Another service on the usual ports is no reason not to start: nothing outside relies on them.
+        ports = tuple(port if port_is_free(port) else free_port() for port in (GRPC_PORT, REST_PORT))  # type: ignore[assignment]
+    return ModelServerAddress(grpc_port=ports[0], rest_port=ports[1], grpc_socket=socket)
+
+
+def check_port(settings: Settings) -> None:
+    """Raise PortTaken when nginx could not listen."""
+    if settings.port < 1024 and os.geteuid() != 0 and not _may_bind_low_ports():
+        raise PortTaken(f"SAGEMAKER_BIND_TO_PORT: port {settings.port} needs root; use one from 1024 up")
+    if not port_is_free(settings.port):
+        raise PortTaken(f"SAGEMAKER_BIND_TO_PORT: port {settings.port} is taken by another process")
+
+
+def _may_bind_low_ports() -> bool:
+    start = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
+    return start.exists() and int(start.read_text()) == 0
+
+
+def unloadable_versions(plan: ServingPlan) -> list[str]:
+    """Return a sentence for each version directory that holds no SavedModel."""
+    problems = []
+    for model in plan.models.values():
+        for entry in sorted(model.base_path.iterdir()):
+            if is_version(entry.name) and entry.is_dir() and not any(entry.glob("saved_model.pb*")):
+                problems.append(f"LIGHTBOX_MODEL_DIR: {entry} holds no saved_model.pb")
+    return problems

@@ -1,0 +1,169 @@
+"""Starts the model server, gunicorn and nginx, watches each, and stops them in order."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import sys
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from lightbox.plan import ServingPlan
+from lightbox.processes import commands
+from lightbox.processes.child import Child
+from lightbox.processes.health import Health
+from lightbox.processes.nginx import find_nginx, render
+from lightbox.processes.run_dir import RunDir
+from lightbox.settings import Settings
+
+FIRST_BACKOFF, LONGEST_BACKOFF = 0.1, 5.0
+STEADY_SECONDS = 30.0
+"""A child that has lived so long is taken to be well: its earlier ends no longer count."""
+MOST_ENDS = 8
+"""After so many ends in a row without a steady life between them, all stops, and the platform starts anew."""
+
+_UNLOADABLE = re.compile(r"\{name: (?P<name>\S+) version: (?P<version>-?\d+)\} due to error: (?P<reason>.*?)\}, ?\}?$")
+
+
+def say(text: str) -> None:
+    """Log a line of the supervisor's own."""
+    print(f"[lightbox] {text}", file=sys.stderr, flush=True)
+
+
+class GaveUp(Exception):
+    """A child cannot stay up; the message says why."""
+
+
+class Supervisor:
+    """Runs one plan from start to stop."""
+
+    def __init__(self, settings: Settings, plan: ServingPlan, run_dir: RunDir) -> None:
+        self._settings = settings
+        self._plan = plan
+        sidecar, self._health_address = run_dir.address("sidecar"), run_dir.address("health")
+        self._health = Health(plan.default_model, plan.model_server, sidecar)
+        self._stopping = asyncio.Event()
+        self._server_was_up = False
+        environ = commands.child_environ()
+        config = run_dir.path / "models.config"
+        config.write_text(commands.model_config(plan))
+        plan_file = run_dir.path / "plan.json"
+        plan.write(plan_file)
+        self._server_kind, program = commands.model_server_program(settings)
+        nginx_conf = self._nginx_conf(run_dir, sidecar)
+        self._children = [
+            Child("nginx", [find_nginx(), "-e", "stderr", "-c", str(nginx_conf)], environ, signal.SIGQUIT),
+            Child("gunicorn", commands.gunicorn_command(settings, plan_file, sidecar, run_dir), environ),
+            Child(
+                "model_server",
+                program + commands.model_server_flags(settings, plan.model_server, config),
+                environ,
+            ),
+        ]
+
+    def _nginx_conf(self, run_dir: RunDir, sidecar: str) -> Path:
+        path = run_dir.path / "nginx.conf"
+        path.write_text(render(self._settings, run_dir.path, sidecar, self._health_address))
+        return path
+
+    async def run(self) -> int:
+        """Serve until a signal or a child that cannot stay up; return the exit code."""
+        loop = asyncio.get_running_loop()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, self._on_signal)
+        self._announce()
+        async with await self._health.serve(self._health_address):
+            tasks = [asyncio.create_task(self._keep_running(child)) for child in self._children]
+            tasks += [asyncio.create_task(self._health.follow()), asyncio.create_task(self._report_ready())]
+            stop = asyncio.create_task(self._stopping.wait())
+            done, _ = await asyncio.wait([stop, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            self._stopping.set()
+            failure = next((task.exception() for task in done if task is not stop and task.exception()), None)
+            await self._stop_children()
+            for task in (stop, *tasks):
+                task.cancel()
+            await asyncio.gather(stop, *tasks, return_exceptions=True)
+        if failure is None:
+            say("stopped")
+            return 0
+        if not isinstance(failure, GaveUp):
+            raise failure
+        say(str(failure))
+        return 1
+
+    def _on_signal(self) -> None:
+        if self._stopping.is_set():
+            say("second signal: killing what still runs")
+            for child in self._children:
+                child.kill()
+        self._health.draining = True
+        self._stopping.set()
+
+    def _announce(self) -> None:
+        models = ", ".join(self._plan.models)
+        say(f"models: {models}; default: {self._plan.default_model}")
+        say(f"model server: {self._server_kind}; wire: {self._settings.transport.value}")
+        say(f"workers: {self._settings.workers} x {self._settings.threads} threads; port: {self._settings.port}")
+
+    async def _report_ready(self) -> None:
+        started = time.monotonic()
+        while self._health.problem() is not None:
+            await asyncio.sleep(0.05)
+        self._server_was_up = True
+        say(f"ready after {time.monotonic() - started:.1f} s: http://localhost:{self._settings.port}/invocations")
+        await asyncio.Event().wait()
+
+    async def _keep_running(self, child: Child) -> None:
+        """Run a child, again and again with growing pauses, until all stops; raise GaveUp when it is no use."""
+        pause, ends = FIRST_BACKOFF, 0
+        while True:
+            started = time.monotonic()
+            code = await child.run()
+            if self._stopping.is_set():
+                return
+            self._note_end(child)
+            if time.monotonic() - started > STEADY_SECONDS:
+                pause, ends = FIRST_BACKOFF, 0
+            ends += 1
+            if ends >= MOST_ENDS or self._hopeless(child, code):
+                raise GaveUp(self._last_words(child, code))
+            say(f"{child.name} ended with {_describe(code)} and is started again in {pause:g} s")
+            await asyncio.sleep(pause)
+            pause = min(pause * 2, LONGEST_BACKOFF)
+
+    def _note_end(self, child: Child) -> None:
+        if child.name == "model_server":
+            self._health.lost("the model server has ended and is started again")
+        elif child.name == "gunicorn":
+            self._health.sidecar_listens = False
+
+    def _hopeless(self, child: Child, code: int) -> bool:
+        """Tell whether a child refused to start, rather than failed once it had run: then trying again is no use."""
+        return child.name == "model_server" and not self._server_was_up and code > 0
+
+    def _last_words(self, child: Child, code: int) -> str:
+        text = "\n".join(child.last_lines)
+        unloadable = _UNLOADABLE.search(text)
+        if unloadable and unloadable["name"] in self._plan.models:
+            path = self._plan.models[unloadable["name"]].base_path / unloadable["version"]
+            return (
+                f"LIGHTBOX_MODEL_DIR: version {unloadable['version']} of the model {unloadable['name']!r} in {path} "
+                f"cannot be loaded: {unloadable['reason']}"
+            )
+        return f"{child.name} cannot stay up, it ended with {_describe(code)}; its last lines:\n{text}"
+
+    async def _stop_children(self) -> None:
+        """Stop who lets requests in, then who works on them, then who they wait for."""
+        self._health.draining = True
+        say("stopping: accepted requests finish first")
+        deadline = time.monotonic() + self._settings.drain_seconds
+        for child in self._children:
+            await child.stop(deadline - time.monotonic())
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(0)
+
+
+def _describe(code: int) -> str:
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

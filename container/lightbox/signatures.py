@@ -1,0 +1,50 @@
+"""Signatures as the model server describes them, remembered for a moment.
+
+A request is checked against the signature of one version and sent to that very version, so that a
+version which appears in between never gets a tensor that was checked against another. Who names no
+version gets the newest; how fast a new one is noticed is ``FRESH_SECONDS``.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from lightbox.model_spec import SignatureSpec
+from lightbox.telemetry.clock import RequestClock
+from lightbox.transports.base import Transport
+
+FRESH_SECONDS = 1.0
+MAX_REMEMBERED = 1000
+
+_Key = tuple[str, int | None, str]
+
+
+class Signatures:
+    """Looks signatures up; safe to use from several threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[_Key, tuple[float, SignatureSpec]] = {}
+
+    def get(
+        self, transport: Transport, model: str, version: int | None, name: str, clock: RequestClock
+    ) -> SignatureSpec:
+        """Return a signature, not older than ``FRESH_SECONDS`` for the newest version. Raises as Transport does."""
+        key = (model, version, name)
+        with self._lock:
+            known = self._known.get(key)
+        if known and time.monotonic() - known[0] < FRESH_SECONDS:
+            return known[1]
+        spec = transport.signature(model, version, name, clock)
+        with self._lock:
+            if len(self._known) >= MAX_REMEMBERED:
+                self._known.clear()
+            self._known[key] = (time.monotonic(), spec)
+        return spec
+
+    def forget(self, model: str) -> None:
+        """Look up the next request's signatures of a model anew."""
+        with self._lock:
+            for key in [key for key in self._known if key[0] == model]:
+                del self._known[key]

@@ -1,0 +1,42 @@
+"""One request's clock: when it must be answered, and where its time went."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+STAGES = ("decode", "preprocess", "encode", "predict", "decode_response", "postprocess")
+"""The stages of a request in their order; ``total`` covers these and all between them."""
+
+
+class RequestClock:
+    """Counts from a request's arrival. Times are in seconds, except in ``server_timing``."""
+
+    def __init__(self, allowed_seconds: float) -> None:
+        self.started = time.perf_counter()
+        self.allowed_seconds = allowed_seconds
+        self.stages: dict[str, float] = {}
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to a stage."""
+        entered = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.stages[name] = self.stages.get(name, 0.0) + time.perf_counter() - entered
+
+    def elapsed(self) -> float:
+        """Seconds since arrival."""
+        return time.perf_counter() - self.started
+
+    def remaining(self) -> float:
+        """Seconds until the request must be answered; not above zero when that has passed."""
+        return self.allowed_seconds - self.elapsed()
+
+    def server_timing(self) -> str:
+        """Return the value of a ``Server-Timing`` header (https://www.w3.org/TR/server-timing/), milliseconds."""
+        durations = {name: self.stages[name] for name in STAGES if name in self.stages}
+        durations["total"] = self.elapsed()
+        return ", ".join(f"{name};dur={seconds * 1000:.3f}" for name, seconds in durations.items())

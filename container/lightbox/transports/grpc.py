@@ -1,0 +1,115 @@
+"""The gRPC wire: ``PredictionService/Predict`` with numbers as raw bytes.
+
+One channel per process, made after the fork (gRPC's threads do not survive one). Messages of any
+size pass; the sidecar has its own limits.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import grpc
+
+from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, ModelFailed
+from lightbox.model_spec import Array, SignatureSpec, TensorSpec
+from lightbox.telemetry.clock import RequestClock
+from lightbox.transports.base import PredictCall
+from lightbox.transports.server_errors import from_server
+from tfs_wire.dtype_names import dtype_name
+from tfs_wire.messages import get_model_metadata_pb2, meta_graph_pb2
+from tfs_wire.predict import read_predict_response, write_predict_request
+
+CHANNEL_OPTIONS = (
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    # A restarted model server is found again at once; by default the pause grows to two minutes.
+    ("grpc.initial_reconnect_backoff_ms", 100),
+    ("grpc.min_reconnect_backoff_ms", 100),
+    ("grpc.max_reconnect_backoff_ms", 500),
+    ("grpc.enable_http_proxy", 0),
+)
+_SERVICE = "/tensorflow.serving.PredictionService/"
+
+
+def open_channel(target: str) -> grpc.Channel:
+    """Return a channel to ``unix:/path`` or ``host:port``, with message limits lifted."""
+    return grpc.insecure_channel(target, options=CHANNEL_OPTIONS)
+
+
+class GrpcTransport:
+    """Speaks gRPC to one model server at ``unix:/path`` or ``host:port``."""
+
+    name = "grpc"
+
+    def __init__(self, target: str) -> None:
+        self.channel = open_channel(target)
+        # Bytes in, bytes out: tfs_wire writes and reads the messages itself.
+        self._predict = self.channel.unary_unary(_SERVICE + "Predict")
+        self._metadata = self.channel.unary_unary(
+            _SERVICE + "GetModelMetadata",
+            request_serializer=get_model_metadata_pb2.GetModelMetadataRequest.SerializeToString,
+            response_deserializer=get_model_metadata_pb2.GetModelMetadataResponse.FromString,
+        )
+
+    def signature(self, model: str, version: int | None, name: str, clock: RequestClock) -> SignatureSpec:
+        """See Transport.signature."""
+        request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
+        request.model_spec.name = model
+        if version is not None:
+            request.model_spec.version.value = version
+        reply = _call(self._metadata, request, model, version, clock)
+        signatures = get_model_metadata_pb2.SignatureDefMap()
+        reply.metadata["signature_def"].Unpack(signatures)
+        if name not in signatures.signature_def:
+            public = ", ".join(sorted(key for key in signatures.signature_def if not key.startswith("__")))
+            raise BadRequest(f"signature: the model {model!r} has no signature {name!r}; it has {public}")
+        return _signature_spec(model, reply.model_spec.version.value, name, signatures.signature_def[name])
+
+    def predict(self, call: PredictCall, clock: RequestClock) -> dict[str, Array]:
+        """See Transport.predict. Outputs are exact; float arrays are read-only views of the answer."""
+        spec = call.signature
+        with clock.stage("encode"):
+            request = write_predict_request(spec.model, spec.name, call.inputs, spec.version, call.outputs)
+        with clock.stage("predict"):
+            reply = _call(self._predict, request, spec.model, spec.version, clock)
+        with clock.stage("decode_response"):
+            try:
+                return read_predict_response(reply)[0]
+            except ValueError as error:
+                raise ModelFailed(f"the answer of the model {spec.model!r} cannot be read: {error}") from error
+
+    def close(self) -> None:
+        """Close the channel."""
+        self.channel.close()
+
+
+def _call(method: Any, request: Any, model: str, version: int | None, clock: RequestClock) -> Any:
+    remaining = clock.remaining()
+    if remaining <= 0:
+        raise DeadlineExceeded(f"the request's {clock.allowed_seconds:g} s had passed before it was sent")
+    try:
+        return method(request, timeout=remaining)
+    except grpc.RpcError as error:
+        raise _translate(error, model, version) from error
+
+
+def _translate(error: grpc.RpcError, model: str, version: int | None) -> LightboxError:
+    return from_server(error.code().name, error.details() or "", model, version)
+
+
+def _signature_spec(model: str, version: int, name: str, signature: meta_graph_pb2.SignatureDef) -> SignatureSpec:
+    return SignatureSpec(
+        model=model,
+        version=int(version),
+        name=name,
+        inputs={key: _tensor_spec(key, info) for key, info in sorted(signature.inputs.items())},
+        outputs={key: _tensor_spec(key, info) for key, info in sorted(signature.outputs.items())},
+        method=signature.method_name,
+    )
+
+
+def _tensor_spec(name: str, info: meta_graph_pb2.TensorInfo) -> TensorSpec:
+    shape = None
+    if not info.tensor_shape.unknown_rank:
+        shape = tuple(None if dim.size < 0 else int(dim.size) for dim in info.tensor_shape.dim)
+    return TensorSpec(name, dtype_name(info.dtype), shape)

@@ -1,0 +1,172 @@
+"""The REST wire: ``POST /v1/models/M/versions/V:predict`` with JSON.
+
+The columnar form (``inputs``/``outputs``) is used both ways: it carries outputs without a batch
+dimension, which the row form cannot. TensorFlow Serving prints floats with 6 significant digits, so
+outputs agree with gRPC's within 1e-5 relative.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import requests
+from requests.adapters import HTTPAdapter
+
+from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, ModelFailed, Unavailable
+from lightbox.model_spec import Array, SignatureSpec, TensorSpec
+from lightbox.telemetry.clock import RequestClock
+from lightbox.transports.base import PredictCall
+from lightbox.transports.server_errors import from_server
+from tfs_wire import json_arrays
+from tfs_wire.dtype_names import dtype_name, numpy_dtype
+from tfs_wire.messages import types_pb2
+
+NOT_OVER_REST = frozenset({"float16", "bfloat16", "uint16", "complex64", "complex128"})
+"""Dtypes for which TensorFlow Serving's REST API has no JSON form."""
+
+_CODE_OF_STATUS = {
+    400: "INVALID_ARGUMENT",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+}
+
+
+class RestTransport:
+    """Speaks REST to one model server at ``base_url``, over kept-alive connections."""
+
+    name = "rest"
+
+    def __init__(self, base_url: str, connections: int = 32) -> None:
+        self._base_url = base_url
+        self._session = requests.Session()
+        self._session.trust_env = False  # a proxy for the outside world is not for loopback
+        self._session.mount("http://", HTTPAdapter(pool_maxsize=connections))
+
+    def signature(self, model: str, version: int | None, name: str, clock: RequestClock) -> SignatureSpec:
+        """See Transport.signature."""
+        reply = self._call("GET", _path(model, version) + "/metadata", None, model, version, clock)
+        answer = json_arrays.loads(reply)
+        signatures = answer["metadata"]["signature_def"]["signature_def"]
+        if name not in signatures:
+            public = ", ".join(sorted(key for key in signatures if not key.startswith("__")))
+            raise BadRequest(f"signature: the model {model!r} has no signature {name!r}; it has {public}")
+        return _signature_spec(model, int(answer["model_spec"]["version"]), name, signatures[name])
+
+    def predict(self, call: PredictCall, clock: RequestClock) -> dict[str, Array]:
+        """See Transport.predict. Every output crosses the wire; those not wanted are dropped here."""
+        spec = call.signature
+        with clock.stage("encode"):
+            _refuse_unspeakable(spec, call.outputs)
+            inputs = {name: _json_ready(array) for name, array in call.inputs.items()}
+            body = json_arrays.dumps({"signature_name": spec.name, "inputs": inputs})
+        with clock.stage("predict"):
+            path = _path(spec.model, spec.version) + ":predict"
+            reply = self._call("POST", path, body, spec.model, spec.version, clock)
+        with clock.stage("decode_response"):
+            try:
+                return _read_outputs(json_arrays.loads(reply)["outputs"], spec, call.outputs)
+            except (ValueError, KeyError, TypeError) as error:
+                raise ModelFailed(f"the answer of the model {spec.model!r} cannot be read: {error}") from error
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._session.close()
+
+    def _call(
+        self, verb: str, path: str, body: bytes | None, model: str, version: int | None, clock: RequestClock
+    ) -> bytes:
+        remaining = clock.remaining()
+        if remaining <= 0:
+            raise DeadlineExceeded(f"the request's {clock.allowed_seconds:g} s had passed before it was sent")
+        try:
+            reply = self._session.request(verb, self._base_url + path, data=body, timeout=remaining)
+        except requests.RequestException as error:
+            raise _unanswered(error, model, version) from error
+        if reply.status_code != 200:
+            code = _CODE_OF_STATUS.get(reply.status_code, "INTERNAL")
+            raise from_server(code, _error_text(reply), model, version)
+        return reply.content
+
+
+def _path(model: str, version: int | None) -> str:
+    return f"/v1/models/{model}" + ("" if version is None else f"/versions/{version}")
+
+
+def _unanswered(error: requests.RequestException, model: str, version: int | None) -> LightboxError:
+    if isinstance(error, requests.Timeout):
+        return from_server("DEADLINE_EXCEEDED", "", model, version)
+    return Unavailable(f"the model server cannot be reached for the model {model!r} ({type(error).__name__})")
+
+
+def _error_text(reply: requests.Response) -> str:
+    try:
+        return str(reply.json()["error"])
+    except (ValueError, KeyError, TypeError):
+        return reply.text
+
+
+def _refuse_unspeakable(spec: SignatureSpec, wanted: tuple[str, ...]) -> None:
+    """Refuse dtypes that the server could not read, or could run the model for and then not write."""
+    for tensor in (*spec.inputs.values(), *spec.outputs.values()):
+        if tensor.dtype in NOT_OVER_REST:
+            raise BadRequest(
+                f"the model {spec.model!r} has the tensor {tensor}, and TensorFlow Serving's REST API cannot "
+                f"carry {tensor.dtype}: use tfs-transport=grpc or LIGHTBOX_TRANSPORT=grpc"
+            )
+
+
+def _json_ready(array: Array) -> Any:
+    """Return what JSON can hold: numbers as they are, byte strings as ``{"b64": ...}`` in nested lists."""
+    if not array.dtype.hasobject:
+        return array
+    return _map(array, lambda element: {"b64": base64.b64encode(element).decode()}).tolist()
+
+
+def _read_outputs(outputs: Any, spec: SignatureSpec, wanted: tuple[str, ...]) -> dict[str, Array]:
+    """Turn the answer's ``outputs`` into arrays: the bare value of a single output, else an object by name."""
+    named = {next(iter(spec.outputs)): outputs} if len(spec.outputs) == 1 else outputs
+    return {name: _read_tensor(named[name], spec.outputs[name]) for name in wanted or spec.outputs}
+
+
+def _read_tensor(value: Any, spec: TensorSpec) -> Array:
+    if not spec.is_string:
+        return np.asarray(value, numpy_dtype(spec.dtype))
+    return _map(np.asarray(value, object), _read_string)
+
+
+def _read_string(value: Any) -> bytes:
+    return base64.b64decode(value["b64"]) if isinstance(value, dict) else str(value).encode()
+
+
+def _map(array: Array, convert: Callable[[Any], Any]) -> npt.NDArray[np.object_]:
+    """Convert each element of an object array; the shape stays, that of an array without elements too."""
+    out = np.empty(array.size, object)
+    out[:] = [convert(element) for element in array.ravel().tolist()]
+    return out.reshape(array.shape)
+
+
+def _signature_spec(model: str, version: int, name: str, signature: dict[str, Any]) -> SignatureSpec:
+    return SignatureSpec(
+        model=model,
+        version=version,
+        name=name,
+        inputs={key: _tensor_spec(key, info) for key, info in sorted(signature["inputs"].items())},
+        outputs={key: _tensor_spec(key, info) for key, info in sorted(signature["outputs"].items())},
+        method=signature["method_name"],
+    )
+
+
+def _tensor_spec(name: str, info: dict[str, Any]) -> TensorSpec:
+    """Read one tensor of the metadata: sizes are strings, -1 where unknown."""
+    dtype = dtype_name(types_pb2.DataType.Value(info["dtype"]))
+    shape = info["tensor_shape"]
+    if shape["unknown_rank"]:
+        return TensorSpec(name, dtype, None)
+    sizes = (int(dim["size"]) for dim in shape["dim"])
+    return TensorSpec(name, dtype, tuple(None if size < 0 else size for size in sizes))

@@ -1,0 +1,50 @@
+"""What the model server says of a failed call, in our words. Both wires report the same status codes."""
+
+from __future__ import annotations
+
+import re
+
+from lightbox.errors import (
+    BadRequest,
+    DeadlineExceeded,
+    ImageUndecodable,
+    InputMismatch,
+    LightboxError,
+    ModelFailed,
+    ModelNotFound,
+    Unavailable,
+)
+
+_GRAPH_NODE = re.compile(r"\{\{(?:function_)?node ")
+_DECODE_NODE = re.compile(r"\{\{node [^}]*decode_?(?:and_?crop_?)?(?:image|jpe?g|png|gif|bmp|webp)", re.IGNORECASE)
+_SHAPES_DISAGREE = re.compile(r"Incompatible shapes|Matrix size-incompatible")
+
+
+def from_server(code: str, message: str, model: str, version: int | None) -> LightboxError:
+    """Return the error for a gRPC status name and the server's message about ``model``."""
+    which = f"model {model!r}" if version is None else f"version {version} of the model {model!r}"
+    if code == "INVALID_ARGUMENT":
+        return _invalid_argument(message, which)
+    if code == "NOT_FOUND":
+        return ModelNotFound(f"{which} is not loaded in the model server: {message}")
+    if code == "DEADLINE_EXCEEDED":
+        return DeadlineExceeded(f"the model server did not answer in time for the {which}")
+    if code in ("UNAVAILABLE", "RESOURCE_EXHAUSTED", "CANCELLED"):
+        return Unavailable(f"the model server is not available for the {which}: {message}")
+    return ModelFailed(f"{which} failed: {message}")
+
+
+def _invalid_argument(message: str, which: str) -> LightboxError:
+    """Tell the caller's fault from the model's.
+
+    The server answers INVALID_ARGUMENT both when it refuses the request and when an operation of the graph
+    fails on it; only the latter names a graph node. What reaches the graph has passed our own check, so a
+    failing operation is the model's fault, unless it says that images or shapes do not fit.
+    """
+    if _DECODE_NODE.search(message):
+        return ImageUndecodable(f"{which} could not decode the image: {message}")
+    if _SHAPES_DISAGREE.match(message):
+        return InputMismatch(f"inputs do not fit the {which}: {message}")
+    if _GRAPH_NODE.search(message):
+        return ModelFailed(f"{which} failed: {message}")
+    return BadRequest(f"the model server refused the request for the {which}: {message}")

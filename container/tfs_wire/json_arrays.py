@@ -1,0 +1,45 @@
+"""JSON text that holds arrays, with NaN and infinities as TensorFlow Serving writes them.
+
+orjson does the work; it alone would turn NaN into null without a word, and refuse it when reading.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import orjson
+
+
+def dumps(value: Any) -> bytes:
+    """Return JSON for dicts, lists, scalars and ndarrays of numbers or bools, nested as they like.
+
+    NaN and infinities inside arrays become ``NaN``, ``Infinity`` and ``-Infinity``. Raises TypeError for
+    what JSON cannot hold.
+    """
+    try:
+        return orjson.dumps(value, default=_array)
+    except orjson.JSONEncodeError as error:
+        raise TypeError(str(error)) from error
+
+
+def _array(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = np.asarray(value)
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+    if value.dtype.kind == "f" and not np.isfinite(value).all():
+        return orjson.Fragment(json.dumps(value.tolist()).encode())
+    if value.ndim == 0 or value.dtype.hasobject:
+        return value.tolist()
+    plain = np.ascontiguousarray(value, dtype=value.dtype.newbyteorder("="))
+    return orjson.Fragment(orjson.dumps(plain, option=orjson.OPT_SERIALIZE_NUMPY))
+
+
+def loads(data: bytes | memoryview) -> Any:
+    """Parse JSON text, ``NaN``, ``Infinity`` and ``-Infinity`` included; raise ValueError when it is malformed."""
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return json.loads(bytes(data))
