@@ -30,7 +30,7 @@ def fill_seeded(model: Any, seed: int, gains: dict[str, float] | None = None) ->
 
 
 def fan_in(shape: tuple[int, ...]) -> int:
-    """Return how many inputs one output of this kernel sums; in a depthwise one, [H, W, C, 1], a channel's."""
+    """Return how many inputs one output of this kernel sums; depthwise, [H, W, C, 1], only one channel's."""
     depthwise = len(shape) == 4 and shape[-1] == 1
     return prod(shape[:2]) if depthwise else prod(shape[:-1])
 

@@ -1,4 +1,5 @@
 import numpy as np
+
 from model_zoo import digits
 
 
