@@ -40,6 +40,9 @@ lint: $(READY)  ## ruff, mypy --strict, import-linter
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
+settings-page: $(READY)  ## Write docs/settings.md anew
+	$(PY) scripts/write_settings_page.py
+
 lock:  ## Write requirements/*.lock anew from requirements/*.in
 	$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv
 	scripts/lock.sh $(VENV)-lock/bin/uv
@@ -47,4 +50,4 @@ lock:  ## Write requirements/*.lock anew from requirements/*.in
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf $(VENV) $(VENV)-lock $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup nginx models serve test lint lock clean
+.PHONY: help setup nginx models serve test lint settings-page lock clean

@@ -18,6 +18,7 @@ from lightbox.protocols.answers import error_response
 from lightbox.protocols.sagemaker import sagemaker_blueprint
 from lightbox.settings import Settings, load_settings
 from lightbox.telemetry.clock import RequestClock
+from lightbox.transports.base import Transport
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.rest import RestTransport
 
@@ -32,7 +33,7 @@ def wsgi_app(plan_path: str) -> Flask:
     settings = load_settings()
     plan = ServingPlan.read(Path(plan_path))
     server = plan.model_server
-    transports = {
+    transports: dict[str, Transport] = {
         "grpc": GrpcTransport(server.grpc_target),
         "rest": RestTransport(server.rest_url, connections=settings.threads),
     }

@@ -149,11 +149,8 @@ def _shaped(flat: Array, shape: tuple[int, ...]) -> Array:
         return flat.reshape(shape)
     if len(flat) > size:
         raise ValueError(f"a tensor of shape {list(shape)} has {len(flat)} values")
-    if flat.dtype.hasobject:
-        last = flat[-1] if len(flat) else b""
-    else:
-        last = flat[-1] if len(flat) else flat.dtype.type(0)
+    nothing = b"" if flat.dtype.hasobject else flat.dtype.type(0)
     filled = np.empty(size, flat.dtype)
     filled[: len(flat)] = flat
-    filled[len(flat) :] = last
+    filled[len(flat) :] = flat[-1] if len(flat) else nothing
     return filled.reshape(shape)

@@ -17,9 +17,7 @@ class Refused(Exception):
 
 def versions(root: Path) -> list[int]:
     """Return the versions under `root` that hold a SavedModel, oldest first."""
-    return sorted(
-        int(model.parent.name) for model in root.glob("*/saved_model.pb") if model.parent.name.isdigit()
-    )
+    return sorted(int(model.parent.name) for model in root.glob("*/saved_model.pb") if model.parent.name.isdigit())
 
 
 def version_to_write(root: Path, wanted: int | None, force: bool) -> int:
