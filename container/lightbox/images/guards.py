@@ -1,0 +1,132 @@
+"""What a header reveals about the cost of decoding, checked before it is paid.
+
+Pillow's decoders bound most of it themselves; here is what they leave open (Pillow 13.0).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+
+from PIL import Image, TiffImagePlugin
+from PIL.ImageFile import ImageFile
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.WebPImagePlugin import WebPImageFile
+
+from lightbox.errors import ImageUndecodable
+from lightbox.images.limits import ImageLimits
+
+SCANNED_PIXELS = 2_500_000_000
+"""Scans of a JPEG times its pixels; at worst about a nanosecond each. 50 scans of 50 megapixels."""
+
+TIFF_VALUES = 1 << 18
+"""Numbers in one TIFF tag. Pillow makes a Python object of each; 512 x 512 tiles need as many."""
+
+_START_OF_SCAN = b"\xff\xda"
+_TIFF_BYTE_TYPES = frozenset({1, 2, 7})
+_BYTES_PER_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
+# libwebp's canvas, its predecessor and the copy between decoder and image: 4 bytes each. The first two stay.
+_WEBP_WORKING, _WEBP_HELD = 12.5, 8
+
+
+def check_header(name: str, body: bytes, limits: ImageLimits) -> None:
+    """Check what Pillow would spend on opening: WEBP's canvas, TIFF's tags.
+
+    Raises TooLarge or ImageUndecodable, or struct.error for a header that is cut off.
+    """
+    if name == "WEBP":
+        limits.check_size(*_webp_size(body))
+    elif name == "TIFF":
+        _check_tiff_tags(body)
+
+
+def check_decoding(image: ImageFile, body: bytes, limits: ImageLimits) -> None:
+    """Check what load() would cost: decoders written in Python, JPEG scans, memory.
+
+    Raises TooLarge or ImageUndecodable.
+    """
+    Image.MAX_IMAGE_PIXELS = _at_least(Image.MAX_IMAGE_PIXELS, limits.max_pixels)
+    slow = {tile.codec_name for tile in image.tile} & Image.DECODERS.keys()
+    if slow:
+        raise ImageUndecodable(
+            f"The {image.format} image has the encoding {min(slow)}, which is not accepted."
+        )
+    scans = _scans(image, body) if isinstance(image, JpegImageFile) else 1
+    pixels = image.width * image.height
+    if scans * pixels > SCANNED_PIXELS:
+        raise ImageUndecodable(
+            f"The JPEG image has {scans} scans of {image.width} x {image.height} pixels; "
+            f"at most {SCANNED_PIXELS // pixels} are decoded at this size."
+        )
+    limits.check_memory(_peak_memory(image, several_scans=scans > 1))
+
+
+def _scans(image: JpegImageFile, body: bytes) -> int:
+    """At least as many scans as libjpeg will read; image.fp stands behind the head of the first."""
+    head = _START_OF_SCAN + struct.pack(">HB", 6 + 2 * image.layers, image.layers)
+    # One scan of all components ends a file that is not progressive. Most are, and need no search.
+    interleaved = image.fp is not None and body.startswith(head, image.fp.tell() - 8 - 2 * image.layers)
+    return 1 if interleaved and "progressive" not in image.info else body.count(_START_OF_SCAN)
+
+
+def _at_least(pillow_limit: int | None, ours: int) -> int | None:
+    # Only raised, never lowered or removed: a user's handler that calls Pillow itself keeps its protection.
+    return None if pillow_limit is None else max(pillow_limit, ours)
+
+
+def _webp_size(body: bytes) -> tuple[int, int]:
+    kind = body[12:16]
+    if kind == b"VP8X":
+        width, height = (int.from_bytes(body[at : at + 3], "little") + 1 for at in (24, 27))
+    elif kind == b"VP8L":
+        (bits,) = struct.unpack_from("<I", body, 21)
+        width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    else:
+        width, height = (side & 0x3FFF for side in struct.unpack_from("<HH", body, 26))
+    return width, height
+
+
+def _check_tiff_tags(body: bytes) -> None:
+    for tag, kind, count in _tiff_tags(body):
+        if count > TIFF_VALUES and kind not in _TIFF_BYTE_TYPES:
+            raise ImageUndecodable(
+                f"The TIFF image has {count:,} values in tag {tag}; at most {TIFF_VALUES:,} are read."
+            )
+
+
+def _tiff_tags(body: bytes) -> Iterator[tuple[int, int, int]]:
+    """Tag, type and count of each entry of the first directory; struct.error if it lies outside the file."""
+    order = "<" if body.startswith(b"II") else ">"
+    pointer, number, entry = ("4xQ", "Q", "HHQ8x") if 43 in body[2:4] else ("L", "H", "HHL4x")
+    (start,) = struct.unpack_from(order + pointer, body, 4)
+    (entries,) = struct.unpack_from(order + number, body, start)
+    first = start + struct.calcsize(order + number)
+    size = struct.calcsize(order + entry)
+    present = min(entries, (len(body) - first) // size)
+    yield from struct.iter_unpack(order + entry, memoryview(body)[first : first + present * size])
+
+
+def _peak_memory(image: ImageFile, *, several_scans: bool) -> int:
+    """Estimate in bytes: the larger of decoding, and of holding the decoded image beside its RGB copy."""
+    pixels = image.width * image.height
+    decoded = pixels * _BYTES_PER_PIXEL.get(image.mode, 4)
+    working = held = 0.0
+    if isinstance(image, WebPImageFile):
+        working, held = pixels * _WEBP_WORKING, pixels * _WEBP_HELD
+    elif isinstance(image, JpegImageFile) and several_scans:
+        working = pixels * 2 * image.layers  # all coefficients at once, 16 bits each
+    elif isinstance(image, TiffImagePlugin.TiffImageFile):
+        working = _tiff_block(image.tag_v2)
+    return int(decoded + max(working, held + 4 * pixels))
+
+
+def _tiff_block(tags: TiffImagePlugin.ImageFileDirectory_v2) -> int:
+    """Bytes of one tile or strip, which libtiff decodes as a whole, however much lies outside the image."""
+    bits = tags.get(TiffImagePlugin.BITSPERSAMPLE, (1,))
+    samples = max(len(bits), tags.get(TiffImagePlugin.SAMPLESPERPIXEL, 1))
+    width, height = tags[TiffImagePlugin.IMAGEWIDTH], tags[TiffImagePlugin.IMAGELENGTH]
+    if TiffImagePlugin.TILEWIDTH in tags:
+        width, height = tags[TiffImagePlugin.TILEWIDTH], tags[TiffImagePlugin.TILELENGTH]
+    elif TiffImagePlugin.ROWSPERSTRIP in tags:
+        height = min(height, tags[TiffImagePlugin.ROWSPERSTRIP])
+    return int(width * height * max(4, samples * max(bits) / 8))
