@@ -40,7 +40,7 @@ def open_image(body: bytes | memoryview, limits: ImageLimits = DEFAULT_LIMITS) -
     return image
 
 
-def decode_rgb(  # noqa: PLR0913 - each option stands for one setting
+def decode_rgb(
     body: bytes | memoryview,
     limits: ImageLimits = DEFAULT_LIMITS,
     *,

@@ -48,9 +48,7 @@ def check_decoding(image: ImageFile, body: bytes, limits: ImageLimits) -> None:
     Image.MAX_IMAGE_PIXELS = _at_least(Image.MAX_IMAGE_PIXELS, limits.max_pixels)
     slow = {tile.codec_name for tile in image.tile} & Image.DECODERS.keys()
     if slow:
-        raise ImageUndecodable(
-            f"The {image.format} image has the encoding {min(slow)}, which is not accepted."
-        )
+        raise ImageUndecodable(f"The {image.format} image has the encoding {min(slow)}, which is not accepted.")
     scans = _scans(image, body) if isinstance(image, JpegImageFile) else 1
     pixels = image.width * image.height
     if scans * pixels > SCANNED_PIXELS:

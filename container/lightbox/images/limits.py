@@ -38,8 +38,7 @@ class ImageLimits:
         """Raise TooLarge if an encoded image of ``count`` bytes is beyond the limit."""
         if self.max_bytes is not None and count > self.max_bytes:
             raise TooLarge(
-                f"The image has {count:,} bytes; "
-                f"at most {self.max_bytes:,} are accepted ({MAX_BYTES_SETTING})."
+                f"The image has {count:,} bytes; at most {self.max_bytes:,} are accepted ({MAX_BYTES_SETTING})."
             )
 
     def check_size(self, width: int, height: int) -> None:

@@ -1,0 +1,53 @@
+"""A transport without a model server: models are Python functions. For tests of what sits above it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from lightbox.errors import BadRequest, ModelNotFound
+from lightbox.model_spec import Array, SignatureSpec
+from lightbox.telemetry.clock import RequestClock
+from lightbox.transports.base import PredictCall
+
+Function = Callable[[Mapping[str, Array]], dict[str, Array]]
+
+
+class FakeTransport:
+    """Serves functions under signatures; keeps the calls it got in ``calls``."""
+
+    name = "fake"
+
+    def __init__(self) -> None:
+        self._served: dict[tuple[str, int, str], tuple[SignatureSpec, Function]] = {}
+        self.calls: list[PredictCall] = []
+
+    def serve(self, signature: SignatureSpec, function: Function) -> None:
+        """Serve a function as one signature of one version of a model."""
+        self._served[signature.model, signature.version, signature.name] = signature, function
+
+    def withdraw(self, model: str, version: int) -> None:
+        """Unload a version."""
+        self._served = {key: served for key, served in self._served.items() if key[:2] != (model, version)}
+
+    def signature(self, model: str, version: int | None, name: str, clock: RequestClock) -> SignatureSpec:
+        """See Transport.signature."""
+        versions = [key[1] for key in self._served if key[0] == model]
+        wanted = max(versions, default=None) if version is None else version
+        if wanted not in versions or wanted is None:
+            raise ModelNotFound(f"no version {version} of {model}")
+        if (model, wanted, name) not in self._served:
+            raise BadRequest(f"signature: {model} has no {name}")
+        return self._served[model, wanted, name][0]
+
+    def predict(self, call: PredictCall, clock: RequestClock) -> dict[str, Array]:
+        """See Transport.predict."""
+        self.calls.append(call)
+        key = call.signature.model, call.signature.version, call.signature.name
+        if key not in self._served:
+            raise ModelNotFound(f"no version {key[1]} of {key[0]}")
+        with clock.stage("predict"):
+            outputs = self._served[key][1](call.inputs)
+        return {name: array for name, array in outputs.items() if not call.outputs or name in call.outputs}
+
+    def close(self) -> None:
+        """Do nothing: there is no connection."""

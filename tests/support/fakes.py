@@ -1,0 +1,62 @@
+"""The sidecar's app over a fake model server, and images to send to it."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from flask import Flask
+from PIL import Image
+
+from lightbox.app import create_app
+from lightbox.model_options import ModelOptions
+from lightbox.model_spec import Array, SignatureSpec, TensorSpec
+from lightbox.pipeline import Pipeline
+from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
+from lightbox.settings import load_settings
+from lightbox.transports.fake import FakeTransport
+
+Tensor = tuple[str, tuple[int | None, ...] | None]
+
+
+def signature(
+    model: str, inputs: Mapping[str, Tensor], outputs: Mapping[str, Tensor], version: int = 1
+) -> SignatureSpec:
+    """Return a signature named serving_default."""
+
+    def specs(tensors: Mapping[str, Tensor]) -> dict[str, TensorSpec]:
+        return {name: TensorSpec(name, dtype, shape) for name, (dtype, shape) in tensors.items()}
+
+    return SignatureSpec(model, version, "serving_default", specs(inputs), specs(outputs))
+
+
+def mean_model(name: str = "mean", version: int = 1, side: int | None = 4) -> SignatureSpec:
+    """Return the signature of a model that answers ``channel_means``: uint8 pixels to [N, 3]."""
+    return signature(name, {"image": ("uint8", (None, side, side, 3))}, {"mean": ("float32", (None, 3))}, version)
+
+
+def channel_means(inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """Answer for ``mean_model``."""
+    return {"mean": inputs["image"].astype("f4").mean(axis=(1, 2))}
+
+
+def fake_app(
+    transport: FakeTransport, models: Mapping[str, ModelOptions], environ: Mapping[str, str] | None = None
+) -> Flask:
+    """Return the app over a fake model server that both wires lead to; the first model is the default one."""
+    settings = load_settings(environ or {})
+    plan = ServingPlan(
+        models={name: PlannedModel(name=name, base_path=Path("/m"), options=o) for name, o in models.items()},
+        default_model=next(iter(models)),
+        model_server=ModelServerAddress(grpc_port=1, rest_port=2),
+    )
+    return create_app(settings, Pipeline(settings, plan, {"grpc": transport, "rest": transport}))
+
+
+def png(pixels: Array) -> bytes:
+    """Encode uint8 [H, W] or [H, W, 3] as PNG."""
+    buffer = io.BytesIO()
+    Image.fromarray(np.asarray(pixels, np.uint8)).save(buffer, "png")
+    return buffer.getvalue()

@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lightbox.model_layout import ModelLayoutError, choose_default, find_models, is_model_name
+
+
+def saved_model(folder: Path) -> None:
+    folder.mkdir(parents=True)
+    (folder / "saved_model.pb").touch()
+
+
+def names(root: Path) -> list[tuple[str, str, bool]]:
+    return [(m.name, str(m.base_path.relative_to(root)), m.unversioned) for m in find_models(root)]
+
+
+@pytest.mark.parametrize(
+    ("folders", "expected"),
+    [
+        (["1"], [("root", ".", False)]),
+        (["00000123"], [("root", ".", False)]),
+        (["b/1", "a/1", "a/2"], [("a", "a", False), ("b", "b", False)]),
+        (["export/Servo/1"], [("Servo", "export/Servo", False)]),
+        (["."], [("root", ".", True)]),
+        (["net"], [("net", "net", True)]),
+        (["net/1", "code/lib/9", ".cache/1"], [("net", "net", False)]),
+    ],
+)
+def test_layouts(tmp_path: Path, folders: list[str], expected: list[tuple[str, str, bool]]) -> None:
+    root = tmp_path / "root"
+    for folder in folders:
+        saved_model(root / folder)
+    assert names(root) == expected
+
+
+def test_what_lies_inside_a_saved_model_is_no_model(tmp_path: Path) -> None:
+    saved_model(tmp_path / "net" / "1")
+    saved_model(tmp_path / "net" / "1" / "assets" / "2")
+    assert [model.name for model in find_models(tmp_path)] == ["net"]
+
+
+@pytest.mark.parametrize("make", [lambda path: None, lambda path: path.mkdir()], ids=["missing", "empty"])
+def test_no_model_names_the_setting_and_the_path(tmp_path: Path, make: object) -> None:
+    root = tmp_path / "models"
+    make(root)  # type: ignore[operator]
+    with pytest.raises(ModelLayoutError, match=rf"LIGHTBOX_MODEL_DIR: .*{root}"):
+        find_models(root)
+
+
+def test_two_models_of_one_name(tmp_path: Path) -> None:
+    saved_model(tmp_path / "a" / "net" / "1")
+    saved_model(tmp_path / "b" / "net" / "1")
+    with pytest.raises(ModelLayoutError, match="two models are named net"):
+        find_models(tmp_path)
+
+
+def test_a_name_that_cannot_be_asked_for(tmp_path: Path) -> None:
+    saved_model(tmp_path / "my net" / "1")
+    with pytest.raises(ModelLayoutError, match="my net"):
+        find_models(tmp_path)
+
+
+def test_default_is_the_wanted_or_the_first(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        saved_model(tmp_path / name / "1")
+    models = find_models(tmp_path)
+    assert choose_default(models, None) == "a"
+    assert choose_default(models, "b") == "b"
+    with pytest.raises(ModelLayoutError, match=r"SAGEMAKER_TFS_DEFAULT_MODEL_NAME: .*'c'; found: a, b"):
+        choose_default(models, "c")
+
+
+@pytest.mark.parametrize("name", ["a", "A-b_c.1", "x" * 200])
+def test_good_names(name: str) -> None:
+    assert is_model_name(name)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "x" * 201, "ä", "a\n"])
+def test_bad_names(name: str) -> None:
+    assert not is_model_name(name)

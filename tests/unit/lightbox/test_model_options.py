@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lightbox.model_options import ModelOptions, ModelOptionsError, load_options
+from lightbox.settings import load_settings
+
+
+def write(folder: Path, text: str) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "lightbox.json").write_text(text)
+    return folder
+
+
+def test_a_models_own_file_wins_over_the_roots(tmp_path: Path) -> None:
+    own = write(tmp_path / "net" / "code", '{"scaling": "tf", "image_size": "64x32"}')
+    root = write(tmp_path / "code", '{"scaling": "unit"}')
+    options = load_options([own, root], load_settings({}))
+    assert (options.scaling, options.image_size) == ("tf", (64, 32))
+    assert load_options([tmp_path / "nowhere", root], load_settings({})).scaling == "unit"
+
+
+def test_the_environment_wins_over_files(tmp_path: Path) -> None:
+    own = write(tmp_path, '{"scaling": "tf", "outputs": ["a"], "image_size": 32}')
+    environ = {"LIGHTBOX_SCALING": "none", "LIGHTBOX_OUTPUTS": "b,c", "LIGHTBOX_IMAGE_SIZE": "16"}
+    options = load_options([own], load_settings(environ))
+    assert (options.scaling, options.outputs, options.image_size) == ("none", ("b", "c"), (16, 16))
+
+
+def test_without_a_file_nothing_is_scaled() -> None:
+    assert load_options([], load_settings({})) == ModelOptions()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{", "lightbox.json"),
+        ("[]", "lightbox.json"),
+        ('{"scalling": "tf"}', "scalling"),
+        ('{"scaling": "TF"}', "scaling"),
+        ('{"top_k": 0}', "top_k"),
+        ('{"image_size": "x"}', "image_size"),
+        ('{"outputs": [1]}', "outputs"),
+    ],
+)
+def test_a_wrong_file_names_itself_and_the_key(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ModelOptionsError) as caught:
+        load_options([write(tmp_path, text)], load_settings({}))
+    assert str(tmp_path / "lightbox.json") in str(caught.value)
+    assert said in str(caught.value)

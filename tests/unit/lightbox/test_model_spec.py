@@ -1,0 +1,78 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lightbox.errors import BadRequest, InputMismatch
+from lightbox.model_spec import Array, ImageInput, SignatureSpec, TensorSpec, image_input
+
+Shape = tuple[int | None, ...] | None
+
+
+def signature(**inputs: tuple[str, Shape]) -> SignatureSpec:
+    specs = {name: TensorSpec(name, dtype, shape) for name, (dtype, shape) in inputs.items()}
+    return SignatureSpec("net", 3, "serving_default", specs, {"y": TensorSpec("y", "float32", (None,))})
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "expected"),
+    [
+        ("float32", (None, 224, 200, 3), ImageInput("x", False, True, "float32", 224, 200, 3)),
+        ("uint8", (1, 640, 640, 3), ImageInput("x", False, True, "uint8", 640, 640, 3)),
+        ("uint8", (None, None, None, 3), ImageInput("x", False, True, "uint8", None, None, 3)),
+        ("float32", (28, 28, 1), ImageInput("x", False, False, "float32", 28, 28, 1)),
+        ("string", (None,), ImageInput("x", True, True, "string")),
+        ("string", (), ImageInput("x", True, False, "string")),
+        ("string", None, ImageInput("x", True, True, "string")),
+        ("float32", (None, 3, 224, 224), None),
+        ("float32", (None, 10), None),
+        ("float32", None, None),
+        ("string", (None, None), None),
+        ("bool", (None, 8, 8, 3), None),
+    ],
+)
+def test_how_an_image_reaches_a_model(dtype: str, shape: Shape, expected: ImageInput | None) -> None:
+    assert image_input(signature(x=(dtype, shape))) == expected
+
+
+def test_two_inputs_take_no_image() -> None:
+    assert image_input(signature(x=("string", (None,)), y=("string", (None,)))) is None
+
+
+GOOD = signature(a=("float32", (None, 2)), s=("string", (None,)))
+
+
+def good() -> dict[str, Array]:
+    return {"a": np.zeros((4, 2), "f4"), "s": np.array([b"x"], object)}
+
+
+def test_what_fits_passes() -> None:
+    GOOD.check_inputs(good())
+    signature(x=("float32", None)).check_inputs({"x": np.zeros((1, 2, 3), "f4")})
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"a": np.zeros((4, 2), "f8")}, r"input a: expected dtype float32, got float64"),
+        ({"a": np.zeros((4, 3), "f4")}, r"input a: expected shape \[-1,2\], got \[4,3\]"),
+        ({"a": np.zeros(4, "f4")}, r"input a: expected shape \[-1,2\], got \[4\]"),
+        ({"a": np.zeros((4, 2, 1), "f4")}, r"got \[4,2,1\]"),
+        ({"s": np.zeros(1, "f4")}, r"input s: expected dtype string, got float32"),
+        ({"b": np.zeros(1, "f4")}, r"takes a \(float32 \[-1,2\]\), s \(string \[-1\]\); got a, b, s"),
+    ],
+)
+def test_what_does_not_fit_is_named(change: dict[str, Array], said: str) -> None:
+    with pytest.raises(InputMismatch, match=said):
+        GOOD.check_inputs(good() | change)
+
+
+def test_a_missing_input_is_named() -> None:
+    with pytest.raises(InputMismatch, match="got s"):
+        GOOD.check_inputs({"s": np.array([b"x"], object)})
+
+
+def test_unknown_outputs_are_named() -> None:
+    GOOD.check_outputs(["y"])
+    with pytest.raises(BadRequest, match="gives y; got z"):
+        GOOD.check_outputs(["y", "z"])

@@ -1,0 +1,86 @@
+from __future__ import annotations
+
+import pytest
+
+from lightbox.settings import Settings, SettingsError, TransportName, load_settings, parse_image_size, variable_names
+from write_settings_page import PAGE, page
+
+
+def problems(**environ: str) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(environ)
+    return caught.value.problems
+
+
+def test_defaults() -> None:
+    settings = load_settings({})
+    assert (settings.port, settings.transport, str(settings.model_dir)) == (8080, TransportName.GRPC, "/opt/ml/model")
+    assert settings.workers >= 1
+
+
+def test_every_problem_is_named_at_once() -> None:
+    found = problems(
+        SAGEMAKER_BIND_TO_PORT="http", LIGHTBOX_TRANSPORT="soap", LIGHTBOX_IMAGE_SIZE="big", LIGHTBOX_TRANSPROT="grpc"
+    )
+    assert len(found) == 4
+    assert any(line.startswith("SAGEMAKER_BIND_TO_PORT: ") and "'http'" in line for line in found)
+    assert any(line.startswith("LIGHTBOX_TRANSPORT: ") and "'soap'" in line for line in found)
+    assert any(line.startswith("LIGHTBOX_IMAGE_SIZE: ") and "640x480" in line for line in found)
+    assert any("did you mean LIGHTBOX_TRANSPORT?" in line for line in found)
+    assert all("\n" not in line for line in found)
+
+
+@pytest.mark.parametrize("value", ["", "  "])
+def test_an_empty_variable_is_an_unset_one(value: str) -> None:
+    assert load_settings({"SAGEMAKER_BIND_TO_PORT": value}).port == 8080
+
+
+@pytest.mark.parametrize(("text", "size"), [("640", (640, 640)), ("640x480", (640, 480)), (" 10 X 20 ", (10, 20))])
+def test_image_size(text: str, size: tuple[int, int]) -> None:
+    assert parse_image_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["0", "640x0", "x", "-3", "640x480x3", "123456"])
+def test_image_size_refused(text: str) -> None:
+    assert problems(LIGHTBOX_IMAGE_SIZE=text)
+
+
+@pytest.mark.parametrize("text", ["9000", "9100-9000", "0-10", "9000-70000", "a-b"])
+def test_port_range_refused(text: str) -> None:
+    (line,) = problems(SAGEMAKER_SAFE_PORT_RANGE=text)
+    assert line.startswith("SAGEMAKER_SAFE_PORT_RANGE: ")
+
+
+def test_the_request_timeout_is_gunicorns_unless_set() -> None:
+    assert load_settings({"SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "12"}).request_timeout == 12
+    both = {"SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "12", "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "7"}
+    assert load_settings(both).request_timeout == 7
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "2"},
+        {"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "0.5"},
+        {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "20"},
+        {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "1"},
+    ],
+)
+def test_each_timeout_is_longer_than_the_one_inside(environ: dict[str, str]) -> None:
+    settings = load_settings(environ)
+    assert settings.deadline_seconds < settings.nginx_read_timeout
+    assert settings.deadline_seconds < settings.gunicorn_timeout
+
+
+def test_the_settings_page_is_the_one_in_docs() -> None:
+    assert PAGE.read_text() == page(), "run: make settings-page"
+
+
+def test_every_setting_is_described() -> None:
+    assert [name for name, field in Settings.model_fields.items() if not field.description] == []
+
+
+def test_no_variable_sets_two_things() -> None:
+    names = [name for field in Settings.model_fields for name in variable_names(field)]
+    assert len(names) == len(set(names))
