@@ -1,0 +1,96 @@
+"""What callers are told when a request cannot be served, through the whole stack."""
+
+from __future__ import annotations
+
+import http.client
+import json
+
+import numpy as np
+import pytest
+import requests
+
+from support.fakes import png
+from support.stack import Stack
+
+IMAGE = png(np.zeros((8, 8, 3)))
+
+
+def raw(stack: Stack, verb: str, path: str, headers: dict[str, str] | None = None) -> tuple[int, dict[str, str], bytes]:
+    """Send what requests would not: any verb, any header."""
+    connection = http.client.HTTPConnection("127.0.0.1", stack.port, timeout=30)
+    try:
+        connection.request(verb, path, headers=headers or {})
+        answer = connection.getresponse()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, answer.read()
+    finally:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "status", "code"),
+    [
+        (b"this is no image", "application/x-image", 400, "image_undecodable"),
+        (b"", "application/x-image", 400, "image_undecodable"),
+        (IMAGE[:50], "image/png", 400, "image_undecodable"),
+        (IMAGE, "video/mp4", 415, "unsupported_media_type"),
+    ],
+)
+def test_what_cannot_be_read(stack: Stack, body: bytes, content_type: str, status: int, code: str) -> None:
+    answer = stack.invoke(body, Content_Type=content_type)
+    assert (answer.status_code, answer.json()["code"]) == (status, code)
+    assert stack.invoke(IMAGE, Content_Type="image/png").status_code == 200
+
+
+def test_boto3_raises_model_error(stack: Stack) -> None:
+    client = stack.boto3()
+    with pytest.raises(client.exceptions.ModelError) as caught:
+        client.invoke_endpoint(EndpointName="any", Body=b"no image", ContentType="application/x-image")
+    assert caught.value.response["OriginalStatusCode"] == 400
+    assert json.loads(caught.value.response["OriginalMessage"])["code"] == "image_undecodable"
+
+
+@pytest.mark.parametrize("path", ["/invocations", "/endpoints/any/invocations"])
+def test_a_body_beyond_the_limit(stack: Stack, path: str) -> None:
+    status, headers, body = raw(stack, "POST", path, {"Content-Length": str(101 << 20)})
+    answer = json.loads(body)
+    if path == "/invocations":
+        assert (status, answer["code"]) == (413, "too_large")
+    else:
+        assert (status, answer["OriginalStatusCode"], headers["x-amzn-errortype"]) == (424, 413, "ModelError")
+        assert json.loads(answer["OriginalMessage"])["code"] == "too_large"
+    assert headers["content-type"] == "application/json"
+    assert "LIGHTBOX_MAX_BODY_MB=100" in body.decode()
+
+
+@pytest.mark.parametrize(
+    ("verb", "path", "status"),
+    [
+        ("GET", "/", 404),
+        ("GET", "/v1/models/mobilenet_v2", 404),
+        ("POST", "/v1/models/mobilenet_v2:predict", 404),
+        ("GET", "/models", 404),
+        ("GET", "/invocations", 405),
+        ("TRACE", "/invocations", 405),
+        ("GET", "/%2e%2e/%2e%2e/etc/passwd", 404),
+    ],
+)
+def test_refusals_come_as_json(stack: Stack, verb: str, path: str, status: int) -> None:
+    got, headers, body = raw(stack, verb, path)
+    if path.startswith("/%2e"):  # nginx itself refuses a path that leaves the root
+        assert got in (400, 404)
+        return
+    assert (got, headers["content-type"]) == (status, "application/json"), body
+    assert json.loads(body).keys() == {"error", "code", "request_id"}
+
+
+def test_ninety_more_header_lines_are_no_problem(stack: Stack) -> None:
+    headers = {f"X-More-{number}": "value " * 10 for number in range(90)}
+    answer = requests.post(stack.url + "/invocations", data=IMAGE, headers=headers, timeout=30)
+    assert answer.status_code == 200
+
+
+def test_an_unknown_model(stack: Stack) -> None:
+    answer = stack.invoke(IMAGE, X_Amzn_SageMaker_Custom_Attributes="tfs-model-name=nobody")
+    assert (answer.status_code, answer.json()["code"]) == (404, "model_not_found")
+    version = stack.invoke(IMAGE, X_Amzn_SageMaker_Custom_Attributes="tfs-model-version=99")
+    assert (version.status_code, version.json()["code"]) == (404, "model_not_found")

@@ -1,0 +1,112 @@
+"""Photos and digits through nginx, gunicorn and the model server, over both wires."""
+
+from __future__ import annotations
+
+import io
+from concurrent.futures import ThreadPoolExecutor
+
+import keras
+import numpy as np
+import numpy.typing as npt
+import pytest
+from PIL import Image
+from sklearn.datasets import load_sample_image
+
+from lightbox.model_spec import Array
+from model_zoo import digits, mobilenet_v2
+from support.fakes import png
+from support.stack import Stack
+
+WIRES = ["grpc", "rest"]
+TOLERANCE = {"grpc": 1e-5, "rest": 2e-5}
+"""REST carries 6 significant digits; both allow for another order of additions in another process."""
+
+
+def attributes(wire: str, model: str = "mobilenet_v2") -> str:
+    return f"tfs-transport={wire}, tfs-model-name={model}"
+
+
+def jpeg(pixels: Array) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(pixels).save(buffer, "jpeg", quality=90)
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="module", params=["china.jpg", "flower.jpg"])
+def photo(request: pytest.FixtureRequest) -> bytes:
+    return jpeg(load_sample_image(request.param))
+
+
+@pytest.fixture(scope="module")
+def in_process() -> object:
+    return mobilenet_v2.keras_model("imagenet")[0]
+
+
+def keras_answer(network: object, body: bytes) -> npt.NDArray[np.float32]:
+    """The AWS sample's preprocessing and Keras's own prediction, in this process."""
+    resized = Image.open(io.BytesIO(body)).convert("RGB").resize((224, 224))
+    pixels = keras.applications.mobilenet_v2.preprocess_input(np.asarray(resized, "f4")[None])
+    return np.asarray(network(pixels, training=False))  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_photo_gives_what_keras_gives(stack: Stack, photo: bytes, in_process: object, wire: str) -> None:
+    answer = stack.invoke(
+        photo, Content_Type="application/x-image", X_Amzn_SageMaker_Custom_Attributes=attributes(wire)
+    )
+    assert answer.status_code == 200, answer.text
+    predictions = np.array(answer.json()["predictions"])
+    assert predictions.shape == (1, 1000)
+    np.testing.assert_allclose(predictions, keras_answer(in_process, photo), rtol=TOLERANCE[wire], atol=1e-8)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_boto3_gets_the_same(stack: Stack, photo: bytes, wire: str) -> None:
+    answer = stack.boto3().invoke_endpoint(
+        EndpointName="any", Body=photo, ContentType="application/x-image", CustomAttributes=attributes(wire)
+    )
+    plain = stack.invoke(photo, X_Amzn_SageMaker_Custom_Attributes=attributes(wire))
+    assert answer["Body"].read() == plain.content
+    assert answer["ContentType"] == "application/json"
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_held_out_digits_get_their_labels(stack: Stack, wire: str) -> None:
+    data = digits.split()
+    network = digits.trained_model()
+    expected = np.asarray(network(digits.as_tensor(data.held_out_images), training=False)).argmax(axis=1)
+
+    def label(pixels: Array) -> int:
+        answer = stack.invoke(
+            png(pixels), Content_Type="image/png", X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "digits")
+        )
+        return int(np.argmax(answer.json()["predictions"][0]))
+
+    with ThreadPoolExecutor(4) as pool:
+        labels = np.array(list(pool.map(label, data.held_out_images)))
+    assert len(labels) == 360
+    assert (labels == expected).all()
+    assert (labels == data.held_out_labels).mean() >= 0.97
+
+
+def test_both_wires_agree(stack: Stack, photo: bytes) -> None:
+    grpc, rest = [
+        np.array(stack.invoke(photo, X_Amzn_SageMaker_Custom_Attributes=attributes(wire)).json()["predictions"])
+        for wire in WIRES
+    ]
+    np.testing.assert_allclose(grpc, rest, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("wire", "stages"),
+    [
+        ("grpc", ["decode", "preprocess", "encode", "predict", "decode_response", "postprocess", "total"]),
+        ("rest", ["decode", "preprocess", "encode", "predict", "decode_response", "postprocess", "total"]),
+    ],
+)
+def test_every_stage_has_a_time(stack: Stack, photo: bytes, wire: str, stages: list[str]) -> None:
+    answer = stack.invoke(photo, X_Amzn_SageMaker_Custom_Attributes=attributes(wire))
+    entries = [entry.split(";dur=") for entry in answer.headers["Server-Timing"].split(", ")]
+    assert [name for name, _ in entries] == stages
+    times = {name: float(duration) for name, duration in entries}
+    assert 0 < sum(duration for name, duration in times.items() if name != "total") <= times["total"]
