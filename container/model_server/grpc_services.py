@@ -41,7 +41,7 @@ def _model_spec(servable: Servable, signature_name: str | None) -> model_pb2.Mod
     return spec
 
 
-class Services(grpc.GenericRpcHandler):
+class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
     """All calls of PredictionService and ModelService."""
 
     def __init__(self, core: ServerCore, as_content: bool = False) -> None:
@@ -81,7 +81,9 @@ class Services(grpc.GenericRpcHandler):
         spec = _model_spec(servable, found.signature_name).SerializeToString()
         return predict_response.serialize(found.outputs, spec, self._as_content)
 
-    def classify(self, request: classification_pb2.ClassificationRequest, options: bytes) -> Message:
+    def classify(
+        self, request: classification_pb2.ClassificationRequest, options: bytes
+    ) -> classification_pb2.ClassificationResponse:
         """PredictionService.Classify."""
         name = request.model_spec.signature_name
         with self._acquired(request) as (servable, session):
@@ -89,7 +91,9 @@ class Services(grpc.GenericRpcHandler):
         spec = _model_spec(servable, name or predict.DEFAULT_SIGNATURE)
         return classification_pb2.ClassificationResponse(result=result, model_spec=spec)
 
-    def regress(self, request: regression_pb2.RegressionRequest, options: bytes) -> Message:
+    def regress(
+        self, request: regression_pb2.RegressionRequest, options: bytes
+    ) -> regression_pb2.RegressionResponse:
         """PredictionService.Regress."""
         name = request.model_spec.signature_name
         with self._acquired(request) as (servable, session):
@@ -97,7 +101,9 @@ class Services(grpc.GenericRpcHandler):
         spec = _model_spec(servable, name or predict.DEFAULT_SIGNATURE)
         return regression_pb2.RegressionResponse(result=result, model_spec=spec)
 
-    def multi_inference(self, request: inference_pb2.MultiInferenceRequest, options: bytes) -> Message:
+    def multi_inference(
+        self, request: inference_pb2.MultiInferenceRequest, options: bytes
+    ) -> inference_pb2.MultiInferenceResponse:
         """PredictionService.MultiInference: several signatures over the same Examples."""
         spec = request.tasks[0].model_spec if request.tasks else model_pb2.ModelSpec()
         servable = self._core.acquire(spec)
@@ -106,7 +112,7 @@ class Services(grpc.GenericRpcHandler):
 
     def get_model_metadata(
         self, request: get_model_metadata_pb2.GetModelMetadataRequest, _: bytes
-    ) -> Message:
+    ) -> get_model_metadata_pb2.GetModelMetadataResponse:
         """PredictionService.GetModelMetadata."""
         if not request.HasField("model_spec"):
             raise invalid("Missing ModelSpec")
@@ -117,7 +123,9 @@ class Services(grpc.GenericRpcHandler):
         response.model_spec.CopyFrom(_model_spec(servable, None))
         return response
 
-    def get_model_status(self, request: get_model_status_pb2.GetModelStatusRequest, _: bytes) -> Message:
+    def get_model_status(
+        self, request: get_model_status_pb2.GetModelStatusRequest, _: bytes
+    ) -> get_model_status_pb2.GetModelStatusResponse:
         """ModelService.GetModelStatus."""
         if not request.HasField("model_spec"):
             raise invalid("Missing ModelSpec")
@@ -130,7 +138,9 @@ class Services(grpc.GenericRpcHandler):
                 item.status.error_message = servable.error.message
         return response
 
-    def reload(self, request: model_management_pb2.ReloadConfigRequest, _: bytes) -> Message:
+    def reload(
+        self, request: model_management_pb2.ReloadConfigRequest, _: bytes
+    ) -> model_management_pb2.ReloadConfigResponse:
         """ModelService.HandleReloadConfigRequest: returns when the models are loaded."""
         if request.config.WhichOneof("config") != "model_config_list":
             text = "ServerModelConfig type not supported by HandleReloadConfigRequest."

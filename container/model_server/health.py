@@ -20,7 +20,7 @@ def _service_name(request: bytes) -> str:
     return request[2:].decode()
 
 
-class HealthService(grpc.GenericRpcHandler):
+class HealthService(grpc.GenericRpcHandler):  # type: ignore[misc]
     """Answers Check: SERVING for the known names."""
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:

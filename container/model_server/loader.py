@@ -32,9 +32,9 @@ class Loader:
         """Return a running session for the version's folder; raise StatusError if it cannot be had."""
         folder = Path(servable.path)
         if not any((folder / name).exists() for name in ("saved_model.pb", "saved_model.pbtxt")):
-            text = "Specified file path does not appear to contain a SavedModel bundle (should have a file called"
+            text = "Specified file path does not appear to contain a SavedModel bundle (should have a file"
             raise StatusError(
-                Code.NOT_FOUND, f"{text} `saved_model.pb`)\nSpecified file path: {servable.path}"
+                Code.NOT_FOUND, f"{text} called `saved_model.pb`)\nSpecified file path: {servable.path}"
             )
         session = Session(servable.path, self.tags, self.session_config)
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path, PurePosixPath
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from google.protobuf import text_format
 from google.protobuf.message import Message
@@ -12,8 +12,8 @@ from google.protobuf.message import Message
 from tfs_wire.messages import model_server_config_pb2
 from tfs_wire.status import Code, StatusError, invalid
 
-ModelConfig = model_server_config_pb2.ModelConfig
-ModelServerConfig = model_server_config_pb2.ModelServerConfig
+ModelConfig: TypeAlias = model_server_config_pb2.ModelConfig
+ModelServerConfig: TypeAlias = model_server_config_pb2.ModelServerConfig
 MessageType = TypeVar("MessageType", bound=Message)
 
 PLATFORM = "tensorflow"

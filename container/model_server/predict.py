@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from model_server.session import Session
 from model_server.tensors import Array
@@ -12,7 +12,7 @@ from tfs_wire.messages import config_pb2, meta_graph_pb2, predict_pb2
 from tfs_wire.status import Code, StatusError, invalid
 
 DEFAULT_SIGNATURE = "serving_default"
-SignatureDef = meta_graph_pb2.SignatureDef
+SignatureDef: TypeAlias = meta_graph_pb2.SignatureDef
 
 
 class Prediction(NamedTuple):

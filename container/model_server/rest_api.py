@@ -174,7 +174,8 @@ class RestApi:
         found = json_format.MessageToDict(
             signatures, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
         )
-        text = f'{{\n"model_spec":{model_spec}\n,\n"metadata": {{"signature_def": {json.dumps(found, indent=1)}\n}}\n}}\n'
+        text = f'{{\n"model_spec":{model_spec}\n,\n"metadata": {{"signature_def": '
+        text += f"{json.dumps(found, indent=1)}\n}}\n}}\n"
         return text.encode("utf-8", "surrogateescape")
 
 

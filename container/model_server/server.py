@@ -32,7 +32,7 @@ class Server:
     """One model server process."""
 
     def __init__(self, options: Options) -> None:
-        """Check what can be checked before a model is loaded; raise StatusError with the real server's text."""
+        """Check what can be checked before a model is loaded; raise StatusError if it is wrong."""
         logging.basicConfig(format="%(asctime)s %(levelname).1s %(message)s", level=logging.INFO)
         self._options = options
         self._check_options()

@@ -128,7 +128,7 @@ def _take(results: ctypes.Array[c_void_p]) -> list[Array]:
     arrays: list[Array] = []
     try:
         while pending:
-            arrays.append(from_tensor(pending.pop(0)))  # type: ignore[arg-type]
+            arrays.append(from_tensor(pending.pop(0)))
     finally:
         for tensor in pending:
             tf.TF_DeleteTensor(tensor)

@@ -79,7 +79,8 @@ def numpy_dtype(number: int) -> np.dtype[Any]:
     if row.numpy == "ml_dtypes":
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, row.name))
+        extra: np.dtype[Any] = np.dtype(getattr(ml_dtypes, row.name))
+        return extra
     if row.numpy.startswith("record:"):
         return np.dtype([(row.name, row.numpy.removeprefix("record:"))])
     return np.dtype(row.numpy)

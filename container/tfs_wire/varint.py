@@ -47,4 +47,4 @@ def _spread(flat: Array, width: int) -> bytes:
     needed[:, 0] = True
     octets = (groups & np.uint64(127)).astype(np.uint8)
     octets[:, :-1] |= needed[:, 1:].astype(np.uint8) << 7
-    return octets[needed].tobytes()
+    return bytes(octets[needed].tobytes())

@@ -40,7 +40,7 @@ def parse(body: bytes) -> dict[str, Any] | None:
     if b"true" in body or b"false" in body:
         return None
     try:
-        document = orjson.loads(body)
+        document: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
         return None
     if (
@@ -51,7 +51,7 @@ def parse(body: bytes) -> dict[str, Any] | None:
         return None
     if not isinstance(document.get("signature_name", ""), str):
         return None
-    return document
+    return dict(document)
 
 
 def arrays(body: bytes, document: dict[str, Any], types: Mapping[str, int]) -> Inputs | None:
@@ -82,7 +82,7 @@ def _objects(values: Any, by_row: bool) -> list[dict[str, Any]]:
 
 
 def _columns(
-    values: Any, objects: list[Any], by_row: bool, types: Mapping[str, int]
+    values: Any, objects: list[dict[str, Any]], by_row: bool, types: Mapping[str, int]
 ) -> dict[str, Any] | None:
     """Return the nested list of each input."""
     if not objects:
@@ -137,7 +137,7 @@ def _flatten(nested: Any, shape: tuple[int, ...]) -> list[Any]:
     """Return the leaves; raise ValueError or TypeError unless every list at a level has the same length."""
     if not shape:
         return [nested]
-    level = nested
+    level: list[Any] = nested
     for size in shape[1:]:
         if set(map(len, level)) != {size}:
             raise ValueError("ragged")
