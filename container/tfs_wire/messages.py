@@ -55,7 +55,7 @@ def _placeholder_tensorflow() -> Iterator[None]:
 with _placeholder_tensorflow():
     from tensorflow.core.example import example_pb2
     from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2, types_pb2
-    from tensorflow.core.protobuf import error_codes_pb2, meta_graph_pb2
+    from tensorflow.core.protobuf import config_pb2, error_codes_pb2, meta_graph_pb2
     from tensorflow_serving.apis import (
         classification_pb2,
         get_model_metadata_pb2,
@@ -66,6 +66,7 @@ with _placeholder_tensorflow():
         model_pb2,
         model_service_pb2_grpc,
         predict_pb2,
+        prediction_log_pb2,
         prediction_service_pb2_grpc,
         regression_pb2,
     )
@@ -73,6 +74,7 @@ with _placeholder_tensorflow():
 
 __all__ = [
     "classification_pb2",
+    "config_pb2",
     "error_codes_pb2",
     "example_pb2",
     "get_model_metadata_pb2",
@@ -85,6 +87,7 @@ __all__ = [
     "model_server_config_pb2",
     "model_service_pb2_grpc",
     "predict_pb2",
+    "prediction_log_pb2",
     "prediction_service_pb2_grpc",
     "regression_pb2",
     "tensor_pb2",

@@ -1,0 +1,159 @@
+"""Classify and Regress: serialized Examples in, labels with scores or values out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from model_server.predict import DEFAULT_SIGNATURE, SignatureDef
+from model_server.session import Session
+from model_server.tensors import Array
+from tfs_wire import dtypes
+from tfs_wire.messages import classification_pb2, input_pb2, regression_pb2
+from tfs_wire.status import Code, StatusError, invalid
+
+CLASSIFY_METHOD = "tensorflow/serving/classify"
+REGRESS_METHOD = "tensorflow/serving/regress"
+INPUTS, CLASSES, SCORES, OUTPUTS = "inputs", "classes", "scores", "outputs"
+
+
+class Plan(NamedTuple):
+    """Which tensor takes the Examples, and which tensors answer, by alias."""
+
+    feed: str
+    fetches: dict[str, str]
+
+
+def find_signature(session: Session, name: str) -> SignatureDef:
+    """Return the signature that a call names, or the default one."""
+    wanted = name or DEFAULT_SIGNATURE
+    if wanted not in session.signatures:
+        raise invalid(f"No signature was found with the name: {wanted}")
+    return session.signatures[wanted]
+
+
+def plan_classification(signature: SignatureDef) -> Plan:
+    """Check that a signature classifies; raise the real server's error if not."""
+    if len(signature.inputs) != 1:
+        raise invalid("Expected one input Tensor.")
+    if len(signature.outputs) not in (1, 2):
+        raise invalid(f"Expected one or two output Tensors, found {len(signature.outputs)}")
+    feed = _feed(signature, "classification")
+    fetches = {name: signature.outputs[name].name for name in (CLASSES, SCORES) if name in signature.outputs}
+    if not fetches:
+        text = 'Expected classification signature outputs to contain at least one of "classes" or "scores".'
+        raise invalid(f"{text} Signature was: {signature}")
+    return Plan(feed, fetches)
+
+
+def plan_regression(signature: SignatureDef) -> Plan:
+    """Check that a signature regresses; raise the real server's error if not."""
+    if len(signature.inputs) != 1:
+        raise invalid("Expected one input Tensor.")
+    if len(signature.outputs) != 1:
+        raise invalid("Expected one output Tensor.")
+    feed = _feed(signature, "regression")
+    if OUTPUTS not in signature.outputs:
+        raise invalid(f"No regression outputs found in SignatureDef: {signature}")
+    return Plan(feed, {OUTPUTS: signature.outputs[OUTPUTS].name})
+
+
+def _feed(signature: SignatureDef, kind: str) -> str:
+    if INPUTS not in signature.inputs:
+        raise invalid(f"No {kind} inputs found in SignatureDef: {signature}")
+    return str(signature.inputs[INPUTS].name)
+
+
+def serialized_examples(given: input_pb2.Input) -> Array:
+    """Return the Examples as a string tensor, each after the context, whose features it may override."""
+    kind = given.WhichOneof("kind")
+    examples, context = [], b""
+    if kind == "example_list":
+        examples = list(given.example_list.examples)
+    elif kind == "example_list_with_context":
+        examples = list(given.example_list_with_context.examples)
+        context = given.example_list_with_context.context.SerializeToString()
+    if not examples:
+        raise invalid("Input is empty.")
+    strings = np.empty(len(examples), dtype=object)
+    strings[:] = [context + example.SerializeToString() for example in examples]
+    return strings
+
+
+def classify(
+    session: Session, name: str, given: input_pb2.Input, options: bytes
+) -> classification_pb2.ClassificationResult:
+    """Answer a Classify call."""
+    plan = plan_classification(find_signature(session, name))
+    examples = serialized_examples(given)
+    outputs = session.run({plan.feed: examples}, list(plan.fetches.values()), options)
+    return to_classifications(dict(zip(plan.fetches, outputs, strict=True)), len(examples))
+
+
+def regress(
+    session: Session, name: str, given: input_pb2.Input, options: bytes
+) -> regression_pb2.RegressionResult:
+    """Answer a Regress call."""
+    plan = plan_regression(find_signature(session, name))
+    examples = serialized_examples(given)
+    outputs = session.run({plan.feed: examples}, list(plan.fetches.values()), options)
+    return to_regressions(outputs[0], len(examples))
+
+
+def _shape_text(shape: Sequence[int]) -> str:
+    return f"[{','.join(map(str, shape))}]"
+
+
+def _check_classes(array: Array, name: str, number: int, examples: int) -> None:
+    if array.ndim != 2:
+        raise invalid(f"Expected Tensor shape: [batch_size num_classes] but got {_shape_text(array.shape)}")
+    if dtypes.number_of(array.dtype) != number:
+        kind = {dtypes.DT_STRING: "DT_STRING", dtypes.DT_FLOAT: "DT_FLOAT"}[number]
+        got = f"DT_{dtypes.name_of(dtypes.number_of(array.dtype)).upper()}"
+        raise invalid(f"Expected {name} Tensor of {kind}. Got: {got}")
+    if array.shape[0] != examples:
+        raise invalid(f"Expected {name} output batch size of {examples}. Got: {array.shape[0]}")
+
+
+def to_classifications(outputs: dict[str, Array], examples: int) -> classification_pb2.ClassificationResult:
+    """Return labels with scores for each Example; either may be missing from the model."""
+    classes, scores = outputs.get(CLASSES), outputs.get(SCORES)
+    if classes is not None:
+        _check_classes(classes, CLASSES, dtypes.DT_STRING, examples)
+    if scores is not None:
+        _check_classes(scores, SCORES, dtypes.DT_FLOAT, examples)
+    if classes is not None and scores is not None and classes.shape[1] != scores.shape[1]:
+        text = f"Got {classes.shape[1]} vs. {scores.shape[1]}"
+        raise invalid(f"Tensors class and score should match in dim_size(1). {text}")
+    result = classification_pb2.ClassificationResult()
+    for index in range(examples):
+        labels = None if classes is None else classes[index].tolist()
+        values = None if scores is None else scores[index].tolist()
+        item = result.classifications.add()
+        for column in range(len(labels if labels is not None else values or [])):
+            label = labels[column].decode("utf-8", "replace") if labels is not None else ""
+            item.classes.add(label=label, score=values[column] if values is not None else 0.0)
+    return result
+
+
+def to_regressions(array: Array, examples: int) -> regression_pb2.RegressionResult:
+    """Return one value for each Example from a tensor of shape [batch] or [batch, 1]."""
+    if array.ndim != 1 and (array.ndim != 2 or array.shape[1] != 1):
+        text = f"[batch_size] or [batch_size, 1] but got {_shape_text(array.shape)}"
+        raise invalid(f"Expected output Tensor shape to be either {text}")
+    if array.shape[0] != examples:
+        raise invalid(f"Input batch size did not match output batch size: {examples} vs. {array.shape[0]}")
+    if dtypes.number_of(array.dtype) != dtypes.DT_FLOAT:
+        got = f"DT_{dtypes.name_of(dtypes.number_of(array.dtype)).upper()}"
+        raise invalid(f"Expected output Tensor of DT_FLOAT.  Got: {got}")
+    result = regression_pb2.RegressionResult()
+    for value in array.reshape(-1).tolist():
+        result.regressions.add(value=value)
+    return result
+
+
+def unsupported_method(method: str) -> StatusError:
+    """Return the error for a task that neither classifies nor regresses."""
+    return StatusError(Code.UNIMPLEMENTED, f"Unsupported signature method_name: {method}")

@@ -1,0 +1,190 @@
+"""The gRPC services: method names and messages; what a call does is in ``core`` and ``predict``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import grpc
+from google.protobuf.message import Message
+
+from model_server import classify, metadata, predict
+from model_server.core import ServerCore
+from model_server.multi_inference import multi_inference
+from model_server.servable import Servable
+from tfs_wire import predict_response
+from tfs_wire.messages import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    get_model_status_pb2,
+    inference_pb2,
+    model_management_pb2,
+    model_pb2,
+    predict_pb2,
+    regression_pb2,
+)
+from tfs_wire.status import Code, StatusError, invalid
+
+PREDICTION_SERVICE = "tensorflow.serving.PredictionService"
+MODEL_SERVICE = "tensorflow.serving.ModelService"
+
+_STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
+_LONGEST_DETAILS = 4096
+"""gRPC carries the text in a header, whose size clients bound (8 KB by default)."""
+
+Call = Callable[[Any, bytes], Message | bytes]
+
+
+def _model_spec(servable: Servable, signature_name: str | None) -> model_pb2.ModelSpec:
+    spec = model_pb2.ModelSpec(name=servable.name, signature_name=signature_name or "")
+    spec.version.value = servable.version
+    return spec
+
+
+class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """All calls of PredictionService and ModelService."""
+
+    def __init__(self, core: ServerCore, as_content: bool = False) -> None:
+        self._core = core
+        self._as_content = as_content
+        calls: dict[str, tuple[type[Message], Call]] = {
+            f"{PREDICTION_SERVICE}/Predict": (predict_pb2.PredictRequest, self.predict),
+            f"{PREDICTION_SERVICE}/Classify": (classification_pb2.ClassificationRequest, self.classify),
+            f"{PREDICTION_SERVICE}/Regress": (regression_pb2.RegressionRequest, self.regress),
+            f"{PREDICTION_SERVICE}/MultiInference": (
+                inference_pb2.MultiInferenceRequest,
+                self.multi_inference,
+            ),
+            f"{PREDICTION_SERVICE}/GetModelMetadata": (
+                get_model_metadata_pb2.GetModelMetadataRequest,
+                self.get_model_metadata,
+            ),
+            f"{MODEL_SERVICE}/GetModelStatus": (
+                get_model_status_pb2.GetModelStatusRequest,
+                self.get_model_status,
+            ),
+            f"{MODEL_SERVICE}/HandleReloadConfigRequest": (
+                model_management_pb2.ReloadConfigRequest,
+                self.reload,
+            ),
+        }
+        self._handlers = {f"/{name}": _handler(kind, call) for name, (kind, call) in calls.items()}
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
+        """Return what answers a method, or None for UNIMPLEMENTED."""
+        return self._handlers.get(handler_call_details.method)
+
+    def predict(self, request: predict_pb2.PredictRequest, options: bytes) -> bytes:
+        """PredictionService.Predict."""
+        with self._acquired(request) as (servable, session):
+            found = predict.predict(session, request, options)
+        spec = _model_spec(servable, found.signature_name).SerializeToString()
+        return predict_response.serialize(found.outputs, spec, self._as_content)
+
+    def classify(
+        self, request: classification_pb2.ClassificationRequest, options: bytes
+    ) -> classification_pb2.ClassificationResponse:
+        """PredictionService.Classify."""
+        name = request.model_spec.signature_name
+        with self._acquired(request) as (servable, session):
+            result = classify.classify(session, name, request.input, options)
+        spec = _model_spec(servable, name or predict.DEFAULT_SIGNATURE)
+        return classification_pb2.ClassificationResponse(result=result, model_spec=spec)
+
+    def regress(
+        self, request: regression_pb2.RegressionRequest, options: bytes
+    ) -> regression_pb2.RegressionResponse:
+        """PredictionService.Regress."""
+        name = request.model_spec.signature_name
+        with self._acquired(request) as (servable, session):
+            result = classify.regress(session, name, request.input, options)
+        spec = _model_spec(servable, name or predict.DEFAULT_SIGNATURE)
+        return regression_pb2.RegressionResponse(result=result, model_spec=spec)
+
+    def multi_inference(
+        self, request: inference_pb2.MultiInferenceRequest, options: bytes
+    ) -> inference_pb2.MultiInferenceResponse:
+        """PredictionService.MultiInference: several signatures over the same Examples."""
+        spec = request.tasks[0].model_spec if request.tasks else model_pb2.ModelSpec()
+        servable = self._core.acquire(spec)
+        with servable.in_use() as session:
+            return multi_inference(session, request, options, lambda name: _model_spec(servable, name))
+
+    def get_model_metadata(
+        self, request: get_model_metadata_pb2.GetModelMetadataRequest, _: bytes
+    ) -> get_model_metadata_pb2.GetModelMetadataResponse:
+        """PredictionService.GetModelMetadata."""
+        if not request.HasField("model_spec"):
+            raise invalid("Missing ModelSpec")
+        metadata.check_fields(request.metadata_field)
+        response = get_model_metadata_pb2.GetModelMetadataResponse()
+        with self._acquired(request) as (servable, session):
+            response.metadata[metadata.SIGNATURE_DEF].Pack(metadata.signature_map(session))
+        response.model_spec.CopyFrom(_model_spec(servable, None))
+        return response
+
+    def get_model_status(
+        self, request: get_model_status_pb2.GetModelStatusRequest, _: bytes
+    ) -> get_model_status_pb2.GetModelStatusResponse:
+        """ModelService.GetModelStatus."""
+        if not request.HasField("model_spec"):
+            raise invalid("Missing ModelSpec")
+        response = get_model_status_pb2.GetModelStatusResponse()
+        for servable in self._core.status(request.model_spec):
+            item = response.model_version_status.add(version=servable.version, state=servable.state.value)
+            item.status.SetInParent()
+            if servable.error is not None:
+                item.status.error_code = servable.error.code.value
+                item.status.error_message = servable.error.message
+        return response
+
+    def reload(
+        self, request: model_management_pb2.ReloadConfigRequest, _: bytes
+    ) -> model_management_pb2.ReloadConfigResponse:
+        """ModelService.HandleReloadConfigRequest: returns when the models are loaded."""
+        if request.config.WhichOneof("config") != "model_config_list":
+            text = "ServerModelConfig type not supported by HandleReloadConfigRequest."
+            raise invalid(f"{text} Only ModelConfigList is currently supported")
+        self._core.wait(self._core.apply(request.config), "model")
+        response = model_management_pb2.ReloadConfigResponse()
+        response.status.SetInParent()
+        return response
+
+    def _acquired(self, request: Any) -> _Acquired:
+        if not request.HasField("model_spec"):
+            raise invalid("Missing ModelSpec")
+        return _Acquired(self._core.acquire(request.model_spec))
+
+
+class _Acquired:
+    """The version and its session for the length of a block."""
+
+    def __init__(self, servable: Servable) -> None:
+        self._servable = servable
+        self._use = servable.in_use()
+
+    def __enter__(self) -> tuple[Servable, Any]:
+        return self._servable, self._use.__enter__()
+
+    def __exit__(self, *exc_info: Any) -> None:
+        self._use.__exit__(*exc_info)
+
+
+def _serialize(response: Message | bytes) -> bytes:
+    return response if isinstance(response, bytes) else response.SerializeToString()
+
+
+def _handler(kind: type[Message], call: Call) -> grpc.RpcMethodHandler:
+    def answer(request: Message, context: grpc.ServicerContext) -> Message | bytes:
+        try:
+            return call(request, predict.run_options(context.time_remaining()))
+        except StatusError as error:
+            details = error.message.encode("utf-8", "replace")[:_LONGEST_DETAILS].decode("utf-8", "ignore")
+            context.abort(_STATUS_CODES[error.code.value], details)
+        except MemoryError:
+            context.abort(_STATUS_CODES[Code.RESOURCE_EXHAUSTED.value], "Out of memory")
+        raise AssertionError("unreachable")
+
+    return grpc.unary_unary_rpc_method_handler(
+        answer, request_deserializer=kind.FromString, response_serializer=_serialize
+    )

@@ -1,0 +1,195 @@
+"""Loads and unloads versions so that what is aspired becomes available, and nothing is lost in between."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from model_server.loader import Loader
+from model_server.servable import Servable, State
+from model_server.session import Session
+from tfs_wire.status import Code, StatusError
+
+log = logging.getLogger(__name__)
+
+_SETTLED = (State.AVAILABLE, State.END)
+
+
+@dataclass(frozen=True)
+class LoadPolicy:
+    """How often and on how many threads a load is tried."""
+
+    load_threads: int = 0
+    unload_threads: int = 0
+    max_retries: int = 5
+    retry_seconds: float = 60.0
+
+
+class Manager:
+    """Owns every version of every model; the states that it shows are those of the real server.
+
+    A version that is no longer aspired is unloaded only when another one serves in its place or
+    nothing at all is aspired any more, and only after the calls under way in it have ended.
+    """
+
+    def __init__(self, loader: Loader, policy: LoadPolicy) -> None:
+        self.changed = threading.Condition()
+        self._loader = loader
+        self._policy = policy
+        self._models: dict[str, dict[int, Servable]] = {}
+        self._loads = ThreadPoolExecutor(max(1, policy.load_threads), "load")
+        self._unloads = ThreadPoolExecutor(max(1, policy.unload_threads), "unload")
+        self._stopping = False
+
+    # ------------------------------------------------------------ what is wanted
+
+    def aspire(self, name: str, versions: dict[int, str]) -> None:
+        """Make ``versions`` (number to path) what model ``name`` should serve."""
+        with self.changed:
+            if name not in self._models and not versions:
+                return
+            servables = self._models.setdefault(name, {})
+            for version, servable in servables.items():
+                servable.aspired = servable.aspired and version in versions
+            for version in sorted(versions, reverse=True):
+                self._want(servables, name, version, versions[version])
+            self._unload_what_is_replaced(name)
+            self.changed.notify_all()
+
+    def _want(self, servables: dict[int, Servable], name: str, version: int, path: str) -> None:
+        # A version is known by its number alone: another base path for it changes nothing while it lives.
+        current = servables.get(version)
+        if current is not None and (current.aspired or current.state != State.END):
+            current.aspired = True
+            return
+        servables[version] = servable = Servable(name, version, path, self.changed)
+        self._loads.submit(self._load, servable)
+
+    def names(self) -> list[str]:
+        """Return the names of all models that ever had a version."""
+        with self.changed:
+            return list(self._models)
+
+    # ---------------------------------------------------------------- loading
+
+    def _load(self, servable: Servable) -> None:
+        servable.move(State.LOADING)
+        try:
+            self._loader.check(servable)
+            servable.session = self._attempts(servable)
+        except StatusError as error:
+            log.error("Loading servable: %s failed: %s", servable, error)
+            servable.move(State.END, error)
+        except Exception as error:  # a fault of ours must not leave the version LOADING for ever
+            log.exception("Loading servable: %s failed", servable)
+            servable.move(State.END, StatusError(Code.INTERNAL, str(error)))
+        else:
+            log.info("Successfully loaded servable version %s", servable)
+            servable.move(State.AVAILABLE)
+        with self.changed:
+            self._unload_what_is_replaced(servable.name)
+
+    def _attempts(self, servable: Servable) -> Session:
+        for attempt in range(self._policy.max_retries + 1):
+            try:
+                return self._loader.load(servable)
+            except StatusError as error:
+                if attempt == self._policy.max_retries or not self._wait_to_retry(servable, error):
+                    raise
+        raise AssertionError("unreachable")
+
+    def _wait_to_retry(self, servable: Servable, error: StatusError) -> bool:
+        """Return whether another attempt is still wanted after the pause."""
+        log.error("Loading servable: %s failed: %s", servable, error)
+        with self.changed:
+            given_up = self.changed.wait_for(
+                lambda: self._stopping or not servable.aspired, max(0.0, self._policy.retry_seconds)
+            )
+        return not given_up
+
+    # -------------------------------------------------------------- unloading
+
+    def _unload_what_is_replaced(self, name: str) -> None:
+        """Start unloading; the caller holds ``changed``."""
+        servables = self._models[name].values()
+        aspired = [servable for servable in servables if servable.aspired]
+        if aspired and not any(servable.state == State.AVAILABLE for servable in aspired):
+            return
+        for servable in servables:
+            if servable.state == State.AVAILABLE and not servable.aspired:
+                servable.move(State.UNLOADING)
+                self._unloads.submit(self._unload, servable)
+
+    def _unload(self, servable: Servable) -> None:
+        servable.drain()
+        if servable.session is not None:
+            servable.session.close()
+        servable.session = None
+        log.info("Done unloading servable version %s", servable)
+        servable.move(State.END)
+        with self.changed:
+            self._load_again(servable)
+
+    def _load_again(self, ended: Servable) -> None:
+        """A version that came back while it was being unloaded; the caller holds ``changed``."""
+        servables = self._models[ended.name]
+        if ended.aspired and servables.get(ended.version) is ended:
+            servables[ended.version] = fresh = Servable(ended.name, ended.version, ended.path, self.changed)
+            self._loads.submit(self._load, fresh)
+
+    # ----------------------------------------------------------------- asking
+
+    def acquire(self, name: str, version: int | None) -> Servable:
+        """Return the version (the largest available one for None), with a call counted in.
+
+        The caller must leave through ``servable.in_use()``. Raises NOT_FOUND as the real server words it.
+        """
+        with self.changed:
+            servable = self._find(name, version)
+            if servable is None:
+                wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
+                raise StatusError(Code.NOT_FOUND, f"Servable not found for request: {wanted}")
+            servable.enter()
+            return servable
+
+    def _find(self, name: str, version: int | None) -> Servable | None:
+        servables = self._models.get(name, {})
+        if version is not None:
+            servable = servables.get(version)
+            return servable if servable and servable.state == State.AVAILABLE else None
+        ready = [number for number, servable in servables.items() if servable.state == State.AVAILABLE]
+        return servables[max(ready)] if ready else None
+
+    def states(self, name: str) -> list[Servable]:
+        """Return every version that model ``name`` ever had, newest number first."""
+        with self.changed:
+            return [servable for _, servable in sorted(self._models.get(name, {}).items(), reverse=True)]
+
+    def wait_until_settled(self, names: list[str], timeout: float | None = None) -> bool:
+        """Wait until every aspired version of each model is available or has ended with an error."""
+        with self.changed:
+            return self.changed.wait_for(lambda: all(map(self._settled, names)), timeout)
+
+    def _settled(self, name: str) -> bool:
+        servables = [servable for servable in self._models.get(name, {}).values() if servable.aspired]
+        return bool(servables) and all(servable.state in _SETTLED for servable in servables)
+
+    def failures(self, names: list[str]) -> list[Servable]:
+        """Return, for each model without an available version, the newest one that failed."""
+        failed = []
+        for name in names:
+            aspired = [servable for servable in self.states(name) if servable.aspired]
+            broken = [servable for servable in aspired if servable.error is not None]
+            if broken and not any(servable.state == State.AVAILABLE for servable in aspired):
+                failed.append(broken[0])
+        return failed
+
+    def stop(self) -> None:
+        """Give up pending loads; sessions end with the process."""
+        with self.changed:
+            self._stopping = True
+            self.changed.notify_all()
+        self._loads.shutdown(wait=False, cancel_futures=True)
+        self._unloads.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,70 @@
+"""MultiInference: several classify and regress tasks over the same Examples in one run of the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from model_server import classify
+from model_server.classify import Plan
+from model_server.predict import DEFAULT_SIGNATURE
+from model_server.session import Session
+from model_server.tensors import Array
+from tfs_wire.messages import inference_pb2, model_pb2
+from tfs_wire.status import invalid
+
+_PLANNERS = {
+    classify.CLASSIFY_METHOD: classify.plan_classification,
+    classify.REGRESS_METHOD: classify.plan_regression,
+}
+
+
+def multi_inference(
+    session: Session,
+    request: inference_pb2.MultiInferenceRequest,
+    options: bytes,
+    model_spec: Callable[[str], model_pb2.ModelSpec],
+) -> inference_pb2.MultiInferenceResponse:
+    """Answer every task; ``model_spec`` says, for a signature's name, where an answer came from."""
+    plans = _plans(session, request)
+    examples = classify.serialized_examples(request.input)
+    fetches = sorted({name for plan in plans for name in plan.fetches.values()})
+    outputs = dict(zip(fetches, session.run({plans[0].feed: examples}, fetches, options), strict=True))
+    response = inference_pb2.MultiInferenceResponse()
+    for task, plan in zip(request.tasks, plans, strict=True):
+        result = response.results.add()
+        result.model_spec.CopyFrom(model_spec(task.model_spec.signature_name or DEFAULT_SIGNATURE))
+        _fill(result, {alias: outputs[name] for alias, name in plan.fetches.items()}, len(examples))
+    return response
+
+
+def _fill(result: inference_pb2.InferenceResult, outputs: dict[str, Array], examples: int) -> None:
+    if classify.OUTPUTS in outputs:
+        result.regression_result.CopyFrom(classify.to_regressions(outputs[classify.OUTPUTS], examples))
+    else:
+        result.classification_result.CopyFrom(classify.to_classifications(outputs, examples))
+
+
+def _plans(session: Session, request: inference_pb2.MultiInferenceRequest) -> list[Plan]:
+    model, seen, plans = "", set[str](), list[Plan]()
+    for task in request.tasks:
+        spec = task.model_spec
+        if not spec.name:
+            raise invalid("Found ModelSpec with an empty model name.")
+        if model not in ("", spec.name):
+            raise invalid("All ModelSpecs in a MultiInferenceRequest must access the same model name.")
+        model, name = spec.name, spec.signature_name or DEFAULT_SIGNATURE
+        if name in seen:
+            raise invalid(f"Duplicate evaluation of signature: {name}")
+        seen.add(name)
+        plans.append(_plan(session, name, task.method_name))
+        if plans[-1].feed != plans[0].feed:
+            raise invalid("Input tensor must be the same for all Signatures.")
+    return plans
+
+
+def _plan(session: Session, name: str, method: str) -> Plan:
+    if name not in session.signatures:
+        raise invalid(f"Requested signature not found in model graph: {name}")
+    if method not in _PLANNERS:
+        raise classify.unsupported_method(method)
+    return _PLANNERS[method](session.signatures[name])

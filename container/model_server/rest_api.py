@@ -1,0 +1,245 @@
+"""The REST API: paths, methods and status codes; what a call does is in ``core`` and ``predict``."""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from urllib.parse import unquote_to_bytes, urlsplit
+
+from google.protobuf import json_format
+
+from model_server import classify, metadata, predict
+from model_server.core import ServerCore
+from model_server.http_parser import Request
+from model_server.rest_server import Response, html_error
+from model_server.servable import Servable
+from tfs_wire.messages import meta_graph_pb2, model_pb2
+from tfs_wire.rest.examples import read_examples, write_classifications, write_regressions
+from tfs_wire.rest.request import read_predict
+from tfs_wire.rest.response import write_predict
+from tfs_wire.rest.writer import error_body
+from tfs_wire.status import Code, StatusError, invalid
+
+JSON = "application/json"
+MAX_UNCOMPRESSED_BYTES = 100 << 20
+
+_VERSION = r"(?:(?:/versions/([0-9]+))|(?:/labels/([^/:]+)))?"
+_CALL = re.compile(rf"/v1/models/([^/:]+){_VERSION}:(classify|regress|predict)", re.IGNORECASE)
+_LOOK = re.compile(rf"/v1/models(?:/([^/:]+))?{_VERSION}(?:/(metadata))?", re.IGNORECASE)
+
+_HTTP = {
+    **{Code.OK: 200, Code.CANCELLED: 499, Code.UNKNOWN: 500, Code.INVALID_ARGUMENT: 400},
+    **{
+        Code.DEADLINE_EXCEEDED: 504,
+        Code.NOT_FOUND: 404,
+        Code.ALREADY_EXISTS: 409,
+        Code.PERMISSION_DENIED: 403,
+    },
+    **{
+        Code.RESOURCE_EXHAUSTED: 429,
+        Code.FAILED_PRECONDITION: 400,
+        Code.ABORTED: 409,
+        Code.OUT_OF_RANGE: 400,
+    },
+    **{Code.UNIMPLEMENTED: 501, Code.INTERNAL: 500, Code.UNAVAILABLE: 503, Code.DATA_LOSS: 500},
+    Code.UNAUTHENTICATED: 401,
+}
+_CORS = {
+    "Access-Control-Allow-Origin": "*",
+    "Access-Control-Allow-Methods": "POST, GET",
+    "Access-Control-Allow-Headers": "Content-Type",
+}
+
+
+class _EarlyError(Exception):
+    """An error that the real server answers with an empty body."""
+
+
+class _Target(NamedTuple):
+    spec: model_pb2.ModelSpec
+    verb: str
+
+
+class RestApi:
+    """Answers every path under ``/v1/``; ``pages`` are further paths with their content (metrics)."""
+
+    def __init__(
+        self,
+        core: ServerCore,
+        timeout_seconds: float,
+        cors: bool = False,
+        pages: dict[str, Callable[[], bytes]] | None = None,
+    ) -> None:
+        self._core = core
+        self._options = predict.run_options(timeout_seconds)
+        self._cors = _CORS if cors else {}
+        self._pages = pages or {}
+
+    def handle(self, request: Request) -> Response:
+        """Return the answer to one request; never raises for what a client can send."""
+        path = _path_and_query(request.target)
+        if path is None:
+            return html_error(400)
+        page = self._pages.get(path.partition("?")[0])
+        if page is not None:
+            return Response(200, page(), "text/plain")
+        if not path.lower().startswith("/v1/"):
+            return html_error(404)
+        if request.method == "OPTIONS":
+            return Response(200 if "origin" in request.headers else 400, headers=dict(self._cors))
+        status, body = self._outcome(request, path)
+        return Response(status, body, JSON, dict(self._cors))
+
+    def _outcome(self, request: Request, path: str) -> tuple[int, bytes]:
+        try:
+            return 200, self._dispatch(request, path)
+        except StatusError as error:
+            return _HTTP[error.code], error_body(error.message)
+        except _EarlyError:
+            return 400, b""
+        except MemoryError:
+            return 429, error_body("Out of memory")
+
+    def _dispatch(self, request: Request, path: str) -> bytes:
+        calls = {"predict": self._predict, "classify": self._classify, "regress": self._regress}
+        looks = {"metadata": self._metadata, "": self._status}
+        target = None
+        if request.method == "POST":
+            target = _target(_CALL, path)
+        elif request.method == "GET":
+            target = _target(_LOOK, path)
+        if target is not None and request.method == "POST" and target.verb in calls:
+            return calls[target.verb](target.spec, _content(request))
+        if target is not None and request.method == "GET" and target.verb in looks:
+            if not target.spec.name:
+                raise invalid("Missing model name in request.")
+            return looks[target.verb](target.spec)
+        raise invalid(f"Malformed request: {request.method} {path}")
+
+    # ------------------------------------------------------------------ calls
+
+    def _predict(self, spec: model_pb2.ModelSpec, body: bytes) -> bytes:
+        held: list[Servable] = []
+
+        def input_types(name: str) -> dict[str, int]:
+            # Which types to read is known only once the body has named its signature.
+            if not held:
+                held.append(self._core.acquire(spec))
+            return _input_types(held[0], name or predict.DEFAULT_SIGNATURE)
+
+        try:
+            found = read_predict(body, input_types)
+        except BaseException:
+            for servable in held:
+                with servable.in_use():
+                    pass
+            raise
+        with held[0].in_use() as session:
+            signature = session.signatures[found.signature_name or predict.DEFAULT_SIGNATURE]
+            feeds = {signature.inputs[name].name: array for name, array in found.inputs.items()}
+            fetches = predict.choose_outputs(signature, ())
+            outputs = predict.run(session, feeds, fetches, self._options)
+        return write_predict(outputs, found.by_row)
+
+    def _classify(self, spec: model_pb2.ModelSpec, body: bytes) -> bytes:
+        examples = read_examples(body)
+        with self._core.acquire(spec).in_use() as session:
+            return write_classifications(
+                classify.classify(session, examples.signature_name, examples.input, self._options)
+            )
+
+    def _regress(self, spec: model_pb2.ModelSpec, body: bytes) -> bytes:
+        examples = read_examples(body)
+        with self._core.acquire(spec).in_use() as session:
+            return write_regressions(
+                classify.regress(session, examples.signature_name, examples.input, self._options)
+            )
+
+    # ------------------------------------------------------------------ looks
+
+    def _status(self, spec: model_pb2.ModelSpec) -> bytes:
+        versions = [_version_status(servable) for servable in self._core.status(spec)]
+        text = json.dumps({"model_version_status": versions}, indent=1, ensure_ascii=False)
+        return (text + "\n").encode("utf-8", "surrogateescape")
+
+    def _metadata(self, spec: model_pb2.ModelSpec) -> bytes:
+        servable = self._core.acquire(spec)
+        with servable.in_use() as session:
+            signatures = metadata.signature_map(session)
+        head = {"name": servable.name, "signature_name": "", "version": str(servable.version)}
+        model_spec = json.dumps(head, indent=1, ensure_ascii=False)
+        found = json_format.MessageToDict(
+            signatures, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
+        )
+        text = f'{{\n"model_spec":{model_spec}\n,\n"metadata": {{"signature_def": '
+        text += f"{json.dumps(found, indent=1)}\n}}\n}}\n"
+        return text.encode("utf-8", "surrogateescape")
+
+
+def _version_status(servable: Servable) -> dict[str, Any]:
+    error = servable.error
+    status = {
+        "error_code": error.code.name if error else "OK",
+        "error_message": error.message if error else "",
+    }
+    return {"version": str(servable.version), "state": servable.state.name, "status": status}
+
+
+def _input_types(servable: Servable, name: str) -> dict[str, int]:
+    assert servable.session is not None
+    signature: meta_graph_pb2.SignatureDef | None = servable.session.signatures.get(name)
+    if signature is None:
+        raise invalid(f'Serving signature name: "{name}" not found in signature def')
+    return {alias: info.dtype for alias, info in signature.inputs.items()}
+
+
+def _path_and_query(target: str) -> str | None:
+    """Return what the paths are matched against: no scheme and host, but query and fragment."""
+    if any(ord(letter) <= 32 for letter in target):
+        return None
+    try:
+        parts = urlsplit(target)
+    except ValueError:
+        return None
+    path = parts.path or "/"
+    rest = target[target.find(parts.path) + len(parts.path) :] if parts.path else ""
+    return path + rest
+
+
+def _target(pattern: re.Pattern[str], path: str) -> _Target | None:
+    match = pattern.fullmatch(path)
+    if match is None:
+        return None
+    name, version, label, verb = match.groups()
+    spec = model_pb2.ModelSpec(name=_decoded(name or ""))
+    if version:
+        if int(version) >= 1 << 63:
+            raise _EarlyError
+        spec.version.value = int(version)
+    if label:
+        spec.version_label = _decoded(label)
+    return _Target(spec, verb or "")
+
+
+def _decoded(text: str) -> str:
+    """Undo percent-encoding; what is not UTF-8 then cannot be the name of anything."""
+    return unquote_to_bytes(text.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")
+
+
+def _content(request: Request) -> bytes:
+    if "gzip" in request.headers.get("content-encoding", ""):
+        return _decompressed(request.body)
+    return bytes(request.body)
+
+
+def _decompressed(body: bytearray) -> bytes:
+    """Return the uncompressed body, empty if it is no gzip or too long (the real server does the same)."""
+    decompressor = zlib.decompressobj(16 + zlib.MAX_WBITS)
+    try:
+        data = decompressor.decompress(body, MAX_UNCOMPRESSED_BYTES)
+    except zlib.error:
+        return b""
+    return data if decompressor.eof else b""

@@ -1,0 +1,289 @@
+"""HTTP for the REST API: one thread reads every connection, a pool of threads answers.
+
+A client that sends or reads slowly costs a buffer, never a thread.
+"""
+
+from __future__ import annotations
+
+import logging
+import select
+import socket
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from email.utils import formatdate
+
+from model_server.http_parser import HttpError, Request, RequestParser
+
+log = logging.getLogger(__name__)
+
+MAX_CONNECTIONS = 1024
+IDLE_SECONDS = 60.0
+"""A connection on which a request or its answer does not move on for so long is closed; between requests
+it may rest as long as there is room for others."""
+
+_READ_BYTES = 1 << 18
+_PHRASES = {
+    **{
+        100: "Continue",
+        200: "OK",
+        400: "Bad Request",
+        401: "Unauthorized",
+        403: "Forbidden",
+        404: "Not Found",
+    },
+    **{
+        409: "Conflict",
+        413: "Request Entity Too Large",
+        429: "Too Many Requests",
+        499: "Client Closed Request",
+    },
+    **{
+        500: "Internal Server Error",
+        501: "Not Implemented",
+        503: "Service Unavailable",
+        504: "Gateway Timeout",
+    },
+}
+DEFAULT_CONTENT_TYPE = "text/html; charset=ISO-8859-1"
+
+
+@dataclass
+class Response:
+    """An answer; ``close`` ends the connection after it."""
+
+    status: int
+    body: bytes = b""
+    content_type: str = DEFAULT_CONTENT_TYPE
+    headers: dict[str, str] = field(default_factory=dict)
+    close: bool = False
+
+
+def html_error(status: int) -> Response:
+    """Return the page that libevent sends for what never reaches the API."""
+    phrase = _PHRASES[status]
+    page = (
+        f"<HTML><HEAD>\n<TITLE>{status} {phrase}</TITLE>\n</HEAD><BODY>\n<H1>{phrase}</H1>\n</BODY></HTML>\n"
+    )
+    return Response(status, page.encode(), "text/html", close=True)
+
+
+def _serialize(request: Request | None, response: Response) -> tuple[bytes, bool]:
+    """Return the bytes of an answer and whether the connection stays open."""
+    keep = request is not None and request.keep_alive and not response.close
+    minor = request.minor_version if request is not None else 1
+    lines = [f"HTTP/1.{minor} {response.status} {_PHRASES.get(response.status, 'Unknown')}"]
+    lines += [f"{name}: {value}" for name, value in response.headers.items()]
+    has_body = request is None or request.method != "HEAD"
+    if has_body or response.content_type != DEFAULT_CONTENT_TYPE:
+        lines.append(f"Content-Type: {response.content_type}")
+    lines.append(f"Date: {formatdate(usegmt=True)}")
+    if has_body:
+        lines.append(f"Content-Length: {len(response.body)}")
+    if not keep:
+        lines.append("Connection: close")
+    elif minor == 0:
+        lines.append("Connection: keep-alive")
+    head = ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
+    return (head + response.body if has_body else head), keep
+
+
+class _Connection:
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        self.parser = RequestParser()
+        self.unsent = memoryview(b"")
+        self.keep = True
+        self.answering = False
+        self.moved = time.monotonic()
+
+
+class RestServer:
+    """Serves ``handle`` on the loopback interface."""
+
+    def __init__(self, port: int, threads: int, handle: Callable[[Request], Response]) -> None:
+        """Bind the port (0 for any); raise OSError if it is taken."""
+        self._handle = handle
+        self._listeners = _listen(port)
+        self.port = int(self._listeners[0].getsockname()[1])
+        self._epoll = select.epoll()
+        self._connections: dict[int, _Connection] = {}
+        self._workers = ThreadPoolExecutor(max(1, threads), "rest")
+        self._wake, self._woken = socket.socketpair()
+        self._stopping = False
+        self._drained = threading.Event()
+        self._thread = threading.Thread(target=self._loop, name="rest-io", daemon=True)
+
+    def start(self) -> None:
+        """Begin to accept connections."""
+        for sock in [*self._listeners, self._woken]:
+            sock.setblocking(False)
+            self._epoll.register(sock.fileno(), select.EPOLLIN)
+        self._thread.start()
+
+    def stop(self, seconds: float) -> None:
+        """Accept nothing more, let calls under way end (for so long at most), close all connections."""
+        self._stopping = True
+        self._wake.send(b"x")
+        self._drained.wait(seconds)
+
+    # ------------------------------------------------------------ the I/O thread
+
+    def _loop(self) -> None:
+        listening = {sock.fileno(): sock for sock in self._listeners}
+        swept = time.monotonic()
+        while True:
+            for descriptor, events in self._epoll.poll(1.0):
+                if descriptor in listening:
+                    self._accept(listening[descriptor])
+                elif descriptor in self._connections:
+                    self._advance(self._connections[descriptor], events)
+            if self._stopping:
+                self._close_listeners(listening)
+                if not any(item.answering or item.unsent for item in list(self._connections.values())):
+                    break
+            if time.monotonic() - swept > 1.0:
+                swept = time.monotonic()
+                self._sweep(swept)
+        for connection in list(self._connections.values()):
+            self._drop(connection)
+        self._drained.set()
+
+    def _close_listeners(self, listening: dict[int, socket.socket]) -> None:
+        if listening:
+            for sock in [*listening.values(), self._woken]:
+                self._epoll.unregister(sock.fileno())
+                sock.close()
+            listening.clear()
+
+    def _accept(self, listener: socket.socket) -> None:
+        try:
+            sock, _ = listener.accept()
+        except OSError:
+            return
+        if len(self._connections) >= MAX_CONNECTIONS and not self._make_room():
+            sock.close()
+            return
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._connections[sock.fileno()] = _Connection(sock)
+        self._epoll.register(sock.fileno(), select.EPOLLIN | select.EPOLLONESHOT)
+
+    def _make_room(self) -> bool:
+        """Close the connection that has rested between requests the longest."""
+        resting = [item for item in self._connections.values() if item.parser.idle and not item.answering]
+        if not resting:
+            return False
+        self._drop(min(resting, key=lambda item: item.moved))
+        return True
+
+    def _sweep(self, now: float) -> None:
+        for connection in list(self._connections.values()):
+            busy = connection.unsent or not connection.parser.idle
+            if busy and not connection.answering and now - connection.moved > IDLE_SECONDS:
+                self._drop(connection)
+
+    def _advance(self, connection: _Connection, events: int) -> None:
+        connection.moved = time.monotonic()
+        try:
+            if connection.unsent:
+                self._send(connection)
+            elif events & ~select.EPOLLOUT:
+                self._receive(connection)
+        except OSError:
+            self._drop(connection)
+
+    def _receive(self, connection: _Connection) -> None:
+        while True:
+            try:
+                data = connection.sock.recv(_READ_BYTES)
+            except BlockingIOError:
+                self._arm(connection, select.EPOLLIN)
+                return
+            if not data:
+                self._drop(connection)
+                return
+            if self._feed(connection, data):
+                return
+
+    def _feed(self, connection: _Connection, data: bytes) -> bool:
+        """Return whether the connection waits for an answer now."""
+        try:
+            request = connection.parser.feed(data)
+        except HttpError as error:
+            self._answer(connection, None, html_error(error.status))
+            return True
+        if request is not None:
+            connection.answering = True
+            self._workers.submit(self._work, connection, request)
+            return True
+        if connection.parser.expects_continue:
+            connection.parser.expects_continue = False
+            connection.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
+        return False
+
+    def _arm(self, connection: _Connection, events: int) -> None:
+        self._epoll.modify(connection.sock.fileno(), events | select.EPOLLONESHOT)
+
+    def _drop(self, connection: _Connection) -> None:
+        self._connections.pop(connection.sock.fileno(), None)
+        connection.sock.close()
+
+    # ---------------------------------------------------------------- any thread
+
+    def _work(self, connection: _Connection, request: Request) -> None:
+        try:
+            response = self._handle(request)
+        except Exception:
+            log.exception("%s %s failed", request.method, request.target)
+            response = html_error(500)
+        self._answer(connection, request, response)
+
+    def _answer(self, connection: _Connection, request: Request | None, response: Response) -> None:
+        data, connection.keep = _serialize(request, response)
+        connection.keep = connection.keep and not self._stopping
+        connection.unsent = memoryview(data)
+        connection.moved = time.monotonic()
+        connection.answering = False
+        try:
+            self._send(connection)
+        except OSError:
+            self._drop(connection)
+
+    def _send(self, connection: _Connection) -> None:
+        """Send what the socket takes; the rest goes out when it is ready for more."""
+        while connection.unsent:
+            try:
+                sent = connection.sock.send(connection.unsent)
+            except BlockingIOError:
+                self._arm(connection, select.EPOLLOUT)
+                return
+            connection.unsent = connection.unsent[sent:]
+        if not connection.keep:
+            self._drop(connection)
+        elif not self._feed(connection, b""):
+            self._arm(connection, select.EPOLLIN)
+
+
+def _listen(port: int) -> list[socket.socket]:
+    """Listen on 127.0.0.1, and on ::1 where there is IPv6."""
+    listeners = [_listener(socket.AF_INET, "127.0.0.1", port)]
+    try:
+        listeners.append(_listener(socket.AF_INET6, "::1", listeners[0].getsockname()[1]))
+    except OSError:
+        log.debug("no IPv6 loopback")
+    return listeners
+
+
+def _listener(family: int, address: str, port: int) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.bind((address, port))
+        sock.listen(128)
+    except OSError:
+        sock.close()
+        raise
+    return sock

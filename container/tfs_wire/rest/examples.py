@@ -1,0 +1,120 @@
+"""The bodies of classify and regress: JSON objects -> Examples, results -> JSON."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfs_wire.messages import classification_pb2, example_pb2, input_pb2, regression_pb2
+from tfs_wire.rest.load import load
+from tfs_wire.rest.rapidjson import pairs, type_name
+from tfs_wire.rest.request import decode_base64, format_error, is_base64, signature_name
+from tfs_wire.rest.writer import INDENT, decimals, string, to_bytes
+from tfs_wire.status import StatusError, invalid
+
+Feature = Any
+"""``tensorflow.Feature``; its module is reached through ``example_pb2`` only."""
+
+_KINDS = {"bytes_list": "bytes", "float_list": "float", "int64_list": "int64"}
+_INT64 = 1 << 63
+
+
+class ExamplesBody(NamedTuple):
+    """What a classify or regress call asks for."""
+
+    signature_name: str
+    input: input_pb2.Input
+
+
+def read_examples(body: bytes) -> ExamplesBody:
+    """Return the Examples in ``{"examples": [...], "context": {...}}``; StatusError if malformed."""
+    document = load(body)
+    name = signature_name(document)
+    found = input_pb2.Input()
+    context = document.get("context")
+    if "context" in document:
+        _fill_example(context, found.example_list_with_context.context)
+    target = found.example_list_with_context if "context" in document else found.example_list
+    for item in _example_list(document):
+        _fill_example(item, target.examples.add())
+    return ExamplesBody(name, found)
+
+
+def _example_list(document: dict[str, Any]) -> list[Any]:
+    if "examples" not in document:
+        raise format_error(document, "When method is classify, key 'examples' is expected and was not found")
+    examples = document["examples"]
+    if not isinstance(examples, list):
+        raise format_error(document, "Expecting 'examples' value to be an list/array")
+    if not examples:
+        raise format_error(document, "'examples' value is an empty array")
+    return examples
+
+
+def _fill_example(value: Any, example: example_pb2.Example) -> None:
+    if not isinstance(value, dict):
+        raise invalid(f"Example must be JSON object but got JSON {type_name(value)}")
+    for name, content in pairs(value):
+        feature = example.features.feature[name]
+        feature.Clear()
+        for item in content if isinstance(content, list) else [content]:
+            _add_value(item, name, feature)
+
+
+def _add_value(value: Any, name: str, feature: Feature) -> None:
+    kind = _kind_of(value, name)
+    present = feature.WhichOneof("kind")
+    if present not in (None, kind):
+        raise invalid(f"Unexpected element type in feature: {name} expecting type: {_KINDS[present]}")
+    getattr(feature, kind).value.append(_converted(value, name))
+
+
+def _kind_of(value: Any, name: str) -> str:
+    if isinstance(value, str) or is_base64(value):
+        return "bytes_list"
+    if isinstance(value, float):
+        return "float_list"
+    if isinstance(value, int):
+        return "int64_list"
+    raise _unexpected(value, name)
+
+
+def _unexpected(value: Any, name: str) -> StatusError:
+    return invalid(f"Feature: {name} has element with unexpected JSON type: {type_name(value)}")
+
+
+def _converted(value: Any, name: str) -> Any:
+    if isinstance(value, str):
+        return value.encode("utf-8", "surrogateescape")
+    if isinstance(value, dict):
+        return decode_base64(value)
+    if isinstance(value, int) and value >= _INT64:
+        raise invalid(f"Feature: {name} has uint64 element. Only int64 is supported.")
+    return int(value) if isinstance(value, bool) else value
+
+
+# -------------------------------------------------------------------- answers
+
+
+def _decimal(value: float) -> str:
+    return decimals(np.array([value], np.float32))[0]
+
+
+def write_classifications(result: classification_pb2.ClassificationResult) -> bytes:
+    """Return ``{"results": [[["label", score], ...], ...]}``."""
+    if not result.classifications:
+        raise invalid("Cannot convert empty ClassificationResults to JSON")
+    rows = (
+        "[" + ", ".join(f"[{string(item.label)}, {_decimal(item.score)}]" for item in row.classes) + "]"
+        for row in result.classifications
+    )
+    return to_bytes(f'{{\n{INDENT}"results": [{", ".join(rows)}\n{INDENT}]\n}}')
+
+
+def write_regressions(result: regression_pb2.RegressionResult) -> bytes:
+    """Return ``{"results": [value, ...]}``."""
+    if not result.regressions:
+        raise invalid("Cannot convert empty RegressionResults to JSON")
+    values = ", ".join(decimals(np.array([item.value for item in result.regressions], np.float32)))
+    return to_bytes(f'{{\n{INDENT}"results": [{values}]\n}}')

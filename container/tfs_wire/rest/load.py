@@ -1,0 +1,105 @@
+"""Reading a request body: quickly where the quick readers see what RapidJSON would see, exactly elsewhere."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+
+from tfs_wire.rest import rapidjson
+from tfs_wire.status import invalid
+
+MAX_EXACT_BYTES = 1 << 25
+"""The exact reader is slow; of a longer malformed body only the place of the fault is told."""
+
+MAX_LONG_NUMBERS_BYTES = 1 << 20
+"""Up to here numbers of many digits are read by RapidJSON's arithmetic, which may miss the nearest double;
+in longer bodies they are rounded correctly, which is quicker."""
+
+_LONG_NUMBER = re.compile(rb"[0-9.]{17}|[0-9][eE]")
+
+
+def load(body: bytes) -> Any:
+    """Return the parsed body; raise StatusError "JSON Parse error: ..." if it is malformed.
+
+    Of a name given twice the first value counts (objects are ``rapidjson.Members`` then).
+    """
+    if has_long_numbers(body):
+        return rapidjson.parse(body)
+    try:
+        document = orjson.loads(body)
+    except orjson.JSONDecodeError:
+        return _load_tolerant(body)
+    if body.count(b'"') == 2 * _count_strings(document):
+        return document
+    # An escaped quote, or a name that was given twice and that orjson has dropped.
+    return _load_tolerant(body)
+
+
+def has_long_numbers(body: bytes) -> bool:
+    """Return whether RapidJSON may read a number of this body as another double than the nearest one."""
+    return len(body) <= MAX_LONG_NUMBERS_BYTES and _LONG_NUMBER.search(body) is not None
+
+
+def _count_strings(document: Any) -> int:
+    count, pending = 0, [document]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str):
+            count += 1
+        elif isinstance(value, dict):
+            count += len(value)
+            pending.extend(value.values())
+        elif isinstance(value, list):
+            pending.extend(item for item in value if isinstance(item, (str, dict, list)))
+    return count
+
+
+def _load_tolerant(body: bytes) -> Any:
+    """The standard library's reader takes NaN, Infinity and text after the document."""
+    # It differs from RapidJSON in lone surrogates, byte order marks and overflowing numbers.
+    if b"\\u" in body or body.startswith(b"\xef\xbb\xbf"):
+        return _load_exact(body, 0)
+    text = body.decode("utf-8", "surrogateescape")
+    try:
+        start = len(text) - len(text.lstrip(" \n\r\t"))
+        document, _ = _DECODER.raw_decode(text, start)
+    except json.JSONDecodeError as error:
+        return _load_exact(body, len(text[: error.pos].encode("utf-8", "surrogateescape")))
+    except RecursionError:
+        return _load_exact(body, 0)
+    if b"Inf" not in body and any(map(math.isinf, _floats(document))):
+        return _load_exact(body, 0)
+    return document
+
+
+def _members(found: list[tuple[str, Any]]) -> rapidjson.Members:
+    members = rapidjson.Members()
+    for name, value in found:
+        members.add(name, value)
+    return members
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_members)
+
+
+def _floats(document: Any) -> Iterator[float]:
+    pending = [document]
+    while pending:
+        value = pending.pop()
+        if isinstance(value, float):
+            yield value
+        elif isinstance(value, rapidjson.Members):
+            pending.extend(item for _, item in value.pairs)
+        elif isinstance(value, list):
+            pending.extend(value)
+
+
+def _load_exact(body: bytes, fault_at: int) -> Any:
+    if len(body) > MAX_EXACT_BYTES:
+        raise invalid(f"JSON Parse error: {rapidjson.INVALID_VALUE} at offset: {fault_at}")
+    return rapidjson.parse(body)

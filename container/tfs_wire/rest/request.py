@@ -1,0 +1,308 @@
+"""The body of a predict call -> named ndarrays, with TensorFlow Serving's checks and error texts."""
+
+from __future__ import annotations
+
+import math
+import re
+from binascii import a2b_base64
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tfs_wire import dtypes
+from tfs_wire.rest import quick
+from tfs_wire.rest.load import load
+from tfs_wire.rest.rapidjson import pairs, type_name
+from tfs_wire.rest.writer import describe
+from tfs_wire.status import Code, StatusError, invalid
+from tfs_wire.tensor_proto import MAX_DIMENSIONS
+
+Array = np.ndarray[Any, np.dtype[Any]]
+InputTypes = Mapping[str, int]
+"""Input name to dtype number, as the signature has them."""
+
+
+class PredictBody(NamedTuple):
+    """What a predict call asks for; ``by_row`` says that the answer goes row by row too."""
+
+    signature_name: str
+    inputs: dict[str, Array]
+    by_row: bool
+
+
+def read_predict(body: bytes, input_types: Callable[[str], InputTypes]) -> PredictBody:
+    """Return the inputs in ``body``: ``{"instances": [...]}`` or ``{"inputs": ...}``.
+
+    ``input_types`` is called with the signature's name ("" if none is given) and returns its inputs.
+    Integers wrap around as in the real server, strings are bytes, ``{"b64": ...}`` is decoded. Raises
+    StatusError (a ValueError) with the real server's code and text.
+    """
+    document = quick.parse(body)
+    if document is not None:
+        name = document.get("signature_name", "")
+        found = quick.arrays(body, document, _types(name, input_types))
+        if found is not None:
+            return PredictBody(name, found, "instances" in document)
+    return read_predict_document(load(body), input_types)
+
+
+def read_predict_document(document: Any, input_types: Callable[[str], InputTypes]) -> PredictBody:
+    """Do the same for a body that is already parsed."""
+    name = signature_name(document)
+    types = _types(name, input_types)
+    if "instances" in document:
+        return PredictBody(name, _from_instances(_instances(document), types), True)
+    if "inputs" in document:
+        return PredictBody(name, _from_inputs(document["inputs"], types), False)
+    raise invalid("Missing 'inputs' or 'instances' key")
+
+
+def _types(name: str, input_types: Callable[[str], InputTypes]) -> InputTypes:
+    types = input_types(name)
+    if not types:
+        raise invalid(f"Failed to get input map for signature: {name or 'DEFAULT'}")
+    return types
+
+
+def format_error(value: Any, what: str) -> StatusError:
+    """Return the error for a part of the body that has not the right form."""
+    return invalid(f"JSON Value: {describe(value)} {what}")
+
+
+def signature_name(document: Any) -> str:
+    """Return the signature's name in a body; raise if the body is no object or the name no string."""
+    if not isinstance(document, dict):
+        raise format_error(document, "Is not object")
+    name = document.get("signature_name", "")
+    if not isinstance(name, str):
+        raise format_error(document, "not formatted correctly. 'signature_name' key must be a string value.")
+    return name
+
+
+def _instances(document: dict[str, Any]) -> list[Any]:
+    instances = document["instances"]
+    if "inputs" in document:
+        text = "Not formatted correctly expecting only one of 'inputs' or 'instances' keys to exist "
+        raise format_error(document, text)
+    if not isinstance(instances, list):
+        raise format_error(document, "Expecting 'instances' to be an list/array")
+    if not instances:
+        raise format_error(document, "No values in 'instances' array")
+    return instances
+
+
+# ----------------------------------------------------------------------- rows
+
+
+class _Column:
+    """The values of one input, gathered instance by instance."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.shape: tuple[int, ...] | None = None
+        self.values: list[Any] = []
+
+    def add(self, value: Any) -> None:
+        shape = _dense_shape(value)
+        values: list[Any] = []
+        _fill(value, 0, shape, self.number, values)
+        if self.shape is None:
+            self.shape = shape
+        elif math.prod(self.shape) != len(values):
+            raise invalid(f"Expecting tensor size: {math.prod(self.shape)} but got: {len(values)}")
+        elif self.shape != shape:
+            raise invalid(f"Expecting shape {_shape_text(self.shape)} but got: {_shape_text(shape)}")
+        self.values += values
+
+
+def _from_instances(instances: list[Any], types: InputTypes) -> dict[str, Array]:
+    if not isinstance(instances[0], dict) and len(types) > 1:
+        text = "instances is a plain list, but expecting list of objects as multiple input tensors required"
+        raise invalid(f"{text} as per tensorinfo_map")
+    columns = {name: _Column(number) for name, number in types.items()}
+    named = _is_named(instances[0])
+    for index, item in enumerate(instances):
+        if named:
+            _add_named(columns, item, index)
+        else:
+            _add_plain(next(iter(columns.values())), item, index)
+    return {
+        name: _to_array(name, column.values, (len(instances), *(column.shape or ())), column.number)
+        for name, column in columns.items()
+    }
+
+
+def _is_named(item: Any) -> bool:
+    return isinstance(item, dict) and not is_base64(item)
+
+
+def _add_named(columns: dict[str, _Column], item: Any, index: int) -> None:
+    if not _is_named(item):
+        raise invalid(f"Expecting object but got list at item {index} of input list")
+    added: set[str] = set()
+    for name, value in pairs(item):
+        try:
+            if name not in columns:
+                raise invalid(f"JSON object: does not have named input: {name}")
+            if name not in added:
+                columns[name].add(value)
+        except StatusError as error:
+            text = f"Failed to process element: {index} key: {name} of 'instances' list. Error: {error}"
+            raise invalid(text) from None
+        added.add(name)
+    if added != columns.keys():
+        text = f"Failed to process element: {index} of 'instances' list. JSON object: {describe(item)}"
+        raise invalid(f"{text} keys must be equal to: {','.join(sorted(columns))}")
+
+
+def _add_plain(column: _Column, item: Any, index: int) -> None:
+    if _is_named(item):
+        raise invalid(f"Expecting value/list but got object at item {index} of input list")
+    try:
+        column.add(item)
+    except StatusError as error:
+        raise invalid(f"Failed to process element: {index} of 'instances' list. Error: {error}") from None
+
+
+# -------------------------------------------------------------------- columns
+
+
+def _from_inputs(inputs: Any, types: InputTypes) -> dict[str, Array]:
+    if _is_named(inputs):
+        for name in types:
+            if name not in inputs:
+                raise invalid(f"Missing named input: {name} in 'inputs' object.")
+        return {name: _dense(name, inputs[name], number) for name, number in types.items()}
+    if len(types) > 1:
+        text = "inputs is a plain value/list, but expecting an object as multiple input tensors required"
+        raise invalid(f"{text} as per tensorinfo_map")
+    name, number = next(iter(types.items()))
+    return {name: _dense(name, inputs, number)}
+
+
+def _dense(name: str, value: Any, number: int) -> Array:
+    shape = _dense_shape(value)
+    values: list[Any] = []
+    _fill(value, 0, shape, number, values)
+    return _to_array(name, values, shape, number)
+
+
+# --------------------------------------------------------------------- values
+
+
+def _dense_shape(value: Any) -> tuple[int, ...]:
+    """The shape that the first element of every list suggests."""
+    shape = []
+    while isinstance(value, list):
+        shape.append(len(value))
+        value = value[0] if value else None
+    if len(shape) > MAX_DIMENSIONS:
+        raise invalid(f"Too many dimensions: {len(shape)}")
+    return tuple(shape)
+
+
+def _shape_text(shape: tuple[int, ...]) -> str:
+    return f"[{','.join(map(str, shape))}]"
+
+
+def _fill(value: Any, level: int, shape: tuple[int, ...], number: int, values: list[Any]) -> None:
+    if not isinstance(value, list):
+        if level != len(shape):
+            text = f"JSON Value: {describe(value)} found at incorrect level: {level + 1} in the JSON DOM."
+            raise invalid(f"{text} Expected at level: {len(shape)}")
+        values.append(_checked(value, number))
+        return
+    if level >= len(shape):
+        raise invalid(f"Encountered list at unexpected level: {level} expected < {len(shape)}")
+    if len(value) != shape[level]:
+        text = f"Encountered list at unexpected size: {len(value)} at level: {level}"
+        raise invalid(f"{text} expected size: {shape[level]}")
+    for item in value:
+        _fill(item, level + 1, shape, number, values)
+
+
+def _integer(low: int, high: int) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+_INT = _integer(-(1 << 31), (1 << 31) - 1)
+_ACCEPTS: dict[int, Callable[[Any], bool]] = {
+    dtypes.DT_FLOAT: _is_number,
+    dtypes.DT_DOUBLE: _is_number,
+    dtypes.DT_INT32: _INT,
+    dtypes.DT_INT16: _INT,
+    dtypes.DT_INT8: _INT,
+    dtypes.DT_UINT8: _INT,
+    dtypes.DT_STRING: lambda value: isinstance(value, str),
+    dtypes.DT_INT64: _integer(-(1 << 63), (1 << 63) - 1),
+    dtypes.DT_BOOL: lambda value: isinstance(value, bool),
+    dtypes.DT_UINT32: _integer(0, (1 << 32) - 1),
+    dtypes.DT_UINT64: _integer(0, (1 << 64) - 1),
+}
+
+
+def _checked(value: Any, number: int) -> Any:
+    """Return the value as numpy takes it; raise if JSON cannot give it to this dtype."""
+    if number == dtypes.DT_STRING and isinstance(value, dict):
+        return decode_base64(value)
+    if isinstance(value, dict):
+        raise _type_error(value, number)
+    accepts = _ACCEPTS.get(number)
+    if accepts is None:
+        text = f"Conversion of JSON Value: {describe(value)} to type: {dtypes.name_of(number)}"
+        raise StatusError(Code.UNIMPLEMENTED, text)
+    if not accepts(value):
+        raise _type_error(value, number)
+    if number == dtypes.DT_FLOAT and math.isfinite(value) and abs(value) > _LARGEST_FLOAT:
+        raise invalid(f"Cannot convert JSON value: {describe(value)} to float without loss of precision.")
+    return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
+
+
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
+
+
+def _type_error(value: Any, number: int) -> StatusError:
+    text = f"JSON Value: {describe(value)} Type: {type_name(value)} is not of expected type:"
+    return invalid(f"{text} {dtypes.name_of(number)}")
+
+
+def _to_array(name: str, values: list[Any], shape: tuple[int, ...], number: int) -> Array:
+    if len(shape) > MAX_DIMENSIONS:
+        raise invalid(f"tensor parsing error: {name}")
+    if number == dtypes.DT_STRING:
+        strings = np.empty(len(values), dtype=object)
+        strings[:] = values
+        return strings.reshape(shape)
+    dtype = dtypes.numpy_dtype(number)
+    wide = np.array(values, np.int64).astype(dtype) if number in _WRAPPING else np.array(values, dtype)
+    return wide.reshape(shape)
+
+
+_WRAPPING = {dtypes.DT_INT16, dtypes.DT_INT8, dtypes.DT_UINT8}
+
+# --------------------------------------------------------------------- base64
+
+_BASE64 = re.compile(rb"[A-Za-z0-9+/]*")
+_BASE64_SPACE = re.compile(rb"[ \t\n\v\f\r]+")
+
+
+def is_base64(value: Any) -> bool:
+    """Return whether a value is ``{"b64": "..."}`` and nothing else."""
+    return isinstance(value, dict) and len(pairs(value)) == 1 and isinstance(value.get("b64"), str)
+
+
+def decode_base64(value: dict[str, Any]) -> bytes:
+    """Return the bytes of ``{"b64": "..."}``: standard alphabet, white space allowed, padding optional."""
+    if not is_base64(value):
+        raise format_error(value, "not formatted correctly for base64 data")
+    text = _BASE64_SPACE.sub(b"", value["b64"].encode("utf-8", "surrogateescape"))
+    digits = text.rstrip(b"=")
+    padding, missing = len(text) - len(digits), -len(digits) % 4
+    if not _BASE64.fullmatch(digits) or missing == 3 or padding not in (0, missing):
+        raise invalid("Unable to base64 decode")
+    return a2b_base64(digits + b"=" * missing)

@@ -1,0 +1,47 @@
+"""TensorFlow Serving's outcome of a call: a canonical code and a sentence.
+
+The codes are those of ``google.rpc.Code``; gRPC uses the same numbers, REST maps them to HTTP.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Code(IntEnum):
+    """Canonical status codes, with the names that TensorFlow Serving prints."""
+
+    OK = 0
+    CANCELLED = 1
+    UNKNOWN = 2
+    INVALID_ARGUMENT = 3
+    DEADLINE_EXCEEDED = 4
+    NOT_FOUND = 5
+    ALREADY_EXISTS = 6
+    PERMISSION_DENIED = 7
+    RESOURCE_EXHAUSTED = 8
+    FAILED_PRECONDITION = 9
+    ABORTED = 10
+    OUT_OF_RANGE = 11
+    UNIMPLEMENTED = 12
+    INTERNAL = 13
+    UNAVAILABLE = 14
+    DATA_LOSS = 15
+    UNAUTHENTICATED = 16
+
+
+class StatusError(ValueError):
+    """A call that did not succeed: ``code`` says how, ``message`` is TensorFlow Serving's text."""
+
+    def __init__(self, code: Code, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.code.name}: {self.message}"
+
+
+def invalid(message: str) -> StatusError:
+    """Return the most common error: the request itself is at fault."""
+    return StatusError(Code.INVALID_ARGUMENT, message)
