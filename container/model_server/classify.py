@@ -92,9 +92,7 @@ def classify(
     return to_classifications(dict(zip(plan.fetches, outputs, strict=True)), len(examples))
 
 
-def regress(
-    session: Session, name: str, given: input_pb2.Input, options: bytes
-) -> regression_pb2.RegressionResult:
+def regress(session: Session, name: str, given: input_pb2.Input, options: bytes) -> regression_pb2.RegressionResult:
     """Answer a Regress call."""
     plan = plan_regression(find_signature(session, name))
     examples = serialized_examples(given)

@@ -93,14 +93,10 @@ FLAGS = [
     Flag("saved_model_tags", "string", "serve", "Comma-separated tags of the graph to load."),
     Flag("grpc_channel_arguments", "string", "", "Comma-separated name=value pairs for the gRPC server."),
     Flag("grpc_max_threads", "int32", 4 * CPUS, "Threads that answer gRPC calls."),
-    Flag(
-        "enable_model_warmup", "bool", True, "Replay assets.extra/tf_serving_warmup_requests after loading."
-    ),
+    Flag("enable_model_warmup", "bool", True, "Replay assets.extra/tf_serving_warmup_requests after loading."),
     Flag("num_request_iterations_for_warmup", "int32", 0, "Repeats of each warm-up request, if above 0."),
     Flag("version", "bool", False, "Print versions and exit."),
-    Flag(
-        "monitoring_config_file", "string", "", "Text proto MonitoringConfig: path of the Prometheus metrics."
-    ),
+    Flag("monitoring_config_file", "string", "", "Text proto MonitoringConfig: path of the Prometheus metrics."),
     Flag("remove_unused_fields_from_bundle_metagraph", "bool", True, "Free parts of the graph.", works=False),
     Flag("prefer_tflite_model", "bool", False, "Use model.tflite when there is one.", works=False),
     Flag("num_tflite_pools", "int32", CPUS, "TFLite interpreter pools.", works=False),

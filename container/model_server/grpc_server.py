@@ -31,9 +31,7 @@ def channel_arguments(text: str) -> list[tuple[str, int | str]]:
     return pairs
 
 
-def create(
-    handlers: list[grpc.GenericRpcHandler], threads: int, arguments: list[tuple[str, int | str]]
-) -> grpc.Server:
+def create(handlers: list[grpc.GenericRpcHandler], threads: int, arguments: list[tuple[str, int | str]]) -> grpc.Server:
     """Return a server that has no port yet and runs ``threads`` calls at once."""
     return grpc.server(
         ThreadPoolExecutor(max(1, threads), "grpc"),
@@ -42,9 +40,7 @@ def create(
     )
 
 
-def bind(
-    server: grpc.Server, port: int, socket_path: str, credentials: grpc.ServerCredentials | None
-) -> None:
+def bind(server: grpc.Server, port: int, socket_path: str, credentials: grpc.ServerCredentials | None) -> None:
     """Listen on the loopback interface and the socket; raise StatusError if an address cannot be had."""
 
     def add(address: str) -> bool:

@@ -91,9 +91,7 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
         spec = _model_spec(servable, name or predict.DEFAULT_SIGNATURE)
         return classification_pb2.ClassificationResponse(result=result, model_spec=spec)
 
-    def regress(
-        self, request: regression_pb2.RegressionRequest, options: bytes
-    ) -> regression_pb2.RegressionResponse:
+    def regress(self, request: regression_pb2.RegressionRequest, options: bytes) -> regression_pb2.RegressionResponse:
         """PredictionService.Regress."""
         name = request.model_spec.signature_name
         with self._acquired(request) as (servable, session):

@@ -33,9 +33,7 @@ class Loader:
         folder = Path(servable.path)
         if not any((folder / name).exists() for name in ("saved_model.pb", "saved_model.pbtxt")):
             text = "Specified file path does not appear to contain a SavedModel bundle (should have a file"
-            raise StatusError(
-                Code.NOT_FOUND, f"{text} called `saved_model.pb`)\nSpecified file path: {servable.path}"
-            )
+            raise StatusError(Code.NOT_FOUND, f"{text} called `saved_model.pb`)\nSpecified file path: {servable.path}")
         session = Session(servable.path, self.tags, self.session_config)
         try:
             if self.warm_up is not None:

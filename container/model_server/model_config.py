@@ -75,8 +75,6 @@ def check_platforms(config: ModelServerConfig) -> None:
         if not old_type and not model.model_platform:
             text = f"Illegal setting neither {settings} nor ModelServerConfig::model_platform, model name is"
             raise invalid(f"{text} {model.name}")
-        platform = (
-            PLATFORM if model.model_type == model_server_config_pb2.TENSORFLOW else model.model_platform
-        )
+        platform = PLATFORM if model.model_type == model_server_config_pb2.TENSORFLOW else model.model_platform
         if platform != PLATFORM:
             raise invalid(f"Model {model.name} requests unsupported platform {platform or 'other'}")

@@ -94,9 +94,7 @@ def choose_outputs(signature: SignatureDef, wanted: Sequence[str]) -> dict[str, 
     return chosen
 
 
-def run(
-    session: Session, feeds: Mapping[str, Array], fetches: Mapping[str, str], options: bytes
-) -> dict[str, Array]:
+def run(session: Session, feeds: Mapping[str, Array], fetches: Mapping[str, str], options: bytes) -> dict[str, Array]:
     """Run tensor names to arrays and return the arrays by alias."""
     return dict(zip(fetches, session.run(feeds, list(fetches.values()), options), strict=True))
 

@@ -154,9 +154,7 @@ class RestApi:
     def _regress(self, spec: model_pb2.ModelSpec, body: bytes) -> bytes:
         examples = read_examples(body)
         with self._core.acquire(spec).in_use() as session:
-            return write_regressions(
-                classify.regress(session, examples.signature_name, examples.input, self._options)
-            )
+            return write_regressions(classify.regress(session, examples.signature_name, examples.input, self._options))
 
     # ------------------------------------------------------------------ looks
 

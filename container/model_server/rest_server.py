@@ -64,9 +64,7 @@ class Response:
 def html_error(status: int) -> Response:
     """Return the page that libevent sends for what never reaches the API."""
     phrase = _PHRASES[status]
-    page = (
-        f"<HTML><HEAD>\n<TITLE>{status} {phrase}</TITLE>\n</HEAD><BODY>\n<H1>{phrase}</H1>\n</BODY></HTML>\n"
-    )
+    page = f"<HTML><HEAD>\n<TITLE>{status} {phrase}</TITLE>\n</HEAD><BODY>\n<H1>{phrase}</H1>\n</BODY></HTML>\n"
     return Response(status, page.encode(), "text/html", close=True)
 
 

@@ -49,9 +49,7 @@ class Server:
     def _check_options(self) -> None:
         options = self._options
         if not options.model_base_path and not options.model_config_file:
-            raise invalid(
-                "Both server_options.model_base_path and server_options.model_config_file are empty!"
-            )
+            raise invalid("Both server_options.model_base_path and server_options.model_config_file are empty!")
         if not options.port and not options.grpc_socket_path:
             text = "At least one of server_options.grpc_port or server_options.grpc_socket_path must be set."
             raise invalid(text)
@@ -117,9 +115,7 @@ class Server:
 
     def _start_grpc(self) -> None:
         options = self._options
-        handlers: list[grpc.GenericRpcHandler] = [
-            Services(self._core, options.enable_serialization_as_tensor_content)
-        ]
+        handlers: list[grpc.GenericRpcHandler] = [Services(self._core, options.enable_serialization_as_tensor_content)]
         if options.enable_grpc_healthcheck_service:
             handlers.append(HealthService())
         arguments = grpc_server.channel_arguments(options.grpc_channel_arguments)

@@ -21,7 +21,7 @@ FLOAT_VAL, DOUBLE_VAL, INT_VAL, STRING_VAL, SCOMPLEX_VAL, INT64_VAL = 5, 6, 7, 8
 BOOL_VAL, DCOMPLEX_VAL, HALF_VAL, UINT32_VAL, UINT64_VAL, FLOAT8_VAL = 11, 12, 13, 16, 17, 18
 
 DT_FLOAT, DT_DOUBLE, DT_INT32, DT_UINT8, DT_INT16, DT_INT8, DT_STRING = 1, 2, 3, 4, 5, 6, 7
-DT_INT64, DT_BOOL, DT_HALF, DT_UINT32, DT_UINT64 = 9, 10, 19, 22, 23
+DT_INT64, DT_BOOL, DT_BFLOAT16, DT_HALF, DT_UINT32, DT_UINT64 = 9, 10, 14, 19, 22, 23
 
 # Quantized types are records of one field in numpy, as TensorFlow itself has them: the name of the
 # field tells them from the plain integers. Types that numpy lacks come from the ml_dtypes package.
@@ -95,3 +95,11 @@ def number_of(dtype: np.dtype[Any]) -> int:
         return next(row.number for row in _TABLE if row.name == dtype.names[0])
     plain = {row.numpy if row.numpy not in {"ml_dtypes", "object"} else row.name: row for row in _TABLE}
     return plain[dtype.name].number
+
+
+def numpy_name(number: int) -> str:
+    """Return a dtype's name as numpy has it, such as "float32" or "float16"; strings are "string"."""
+    row = _BY_NUMBER.get(number)
+    if row is None or row.numpy == "ml_dtypes" or row.numpy.startswith("record:"):
+        return name_of(number)
+    return "string" if number == DT_STRING else row.numpy

@@ -1,20 +1,10 @@
-"""Protobuf's wire format, as far as walking over the fields of a message needs it."""
+"""Walking over the fields of a serialized protobuf message; ``varint.py`` writes them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 VARINT, FIXED64, LENGTH_DELIMITED, FIXED32 = 0, 1, 2, 5
-
-
-def varint(value: int) -> bytes:
-    """Encode a number from 0 to 2**64 - 1."""
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
 
 
 def read_varint(data: memoryview, position: int) -> tuple[int, int]:

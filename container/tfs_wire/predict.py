@@ -15,10 +15,11 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from tfs_wire.dtype_names import dtype_number
-from tfs_wire.fields import LENGTH_DELIMITED, read_fields, varint
-from tfs_wire.messages import predict_pb2, tensor_pb2
+from tfs_wire.dtypes import DT_STRING, number_of
+from tfs_wire.fields import LENGTH_DELIMITED, read_fields
+from tfs_wire.messages import model_pb2, predict_pb2, tensor_pb2
 from tfs_wire.tensor_reader import read_tensor
+from tfs_wire.varint import varint
 
 Array = npt.NDArray[np.generic]
 
@@ -64,10 +65,11 @@ def _head(model: str, signature: str, version: int | None, output_filter: tuple[
 
 def _tensor_pieces(array: Array) -> tuple[bytes, bytes | memoryview]:
     """Return a TensorProto in two pieces: all up to the content's length, and the content."""
-    number = dtype_number(array.dtype)
-    if number is None:
-        raise ValueError(f"TensorFlow has no dtype {array.dtype}")
-    if array.dtype.kind in "OSU":
+    try:
+        number = number_of(array.dtype)
+    except KeyError:
+        raise ValueError(f"TensorFlow has no dtype {array.dtype}") from None
+    if number == DT_STRING:
         return _string_tensor(number, array), b""
     if not array.dtype.isnative:
         array = array.astype(array.dtype.newbyteorder("="))
@@ -113,7 +115,7 @@ def read_predict_response(data: bytes) -> tuple[dict[str, Array], int]:
             name, tensor = _map_entry(value)
             outputs[name] = read_tensor(tensor)
         elif number == _MODEL_SPEC:
-            version = int(predict_pb2.PredictResponse.FromString(_as_model_spec(value)).model_spec.version.value)
+            version = int(model_pb2.ModelSpec.FromString(bytes(value)).version.value)
     return outputs, version
 
 
@@ -125,7 +127,3 @@ def _map_entry(entry: memoryview) -> tuple[str, memoryview]:
         elif number == 2:
             message = value
     return key, message
-
-
-def _as_model_spec(value: memoryview) -> bytes:
-    return varint(_MODEL_SPEC << 3 | LENGTH_DELIMITED) + varint(len(value)) + bytes(value)

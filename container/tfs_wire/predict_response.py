@@ -14,9 +14,7 @@ _OUTPUTS, _MODEL_SPEC = 1, 2
 _KEY, _VALUE = 1, 2
 
 
-def serialize(
-    outputs: Mapping[str, np.ndarray[Any, Any]], model_spec: bytes, as_content: bool = False
-) -> bytes:
+def serialize(outputs: Mapping[str, np.ndarray[Any, Any]], model_spec: bytes, as_content: bool = False) -> bytes:
     """Return the serialized response; ``model_spec`` is a serialized ModelSpec.
 
     Values are in the typed fields of each TensorProto, or in ``tensor_content`` with ``as_content``.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from tfs_wire.dtype_names import NUMBER_OF, dtype_name, numpy_dtype
+from tfs_wire.dtypes import DT_BFLOAT16, DT_HALF, DT_STRING, name_of, numpy_dtype
 from tfs_wire.fields import read_fields, read_varint
 from tfs_wire.messages import tensor_pb2, tensor_shape_pb2
 
@@ -62,10 +62,10 @@ def read_tensor(data: memoryview) -> Array:
             values.append(np.frombuffer(value, _FIXED_WIDTH[field]))
         elif field in _VARINTS:
             values.append(decode_varints(value))
-    if number == NUMBER_OF["string"]:
+    if number == DT_STRING:
         return _strings(strings, shape)
     if content:
-        flat = np.frombuffer(content, "<u2" if _is_bfloat16(number) else _dtype(number))
+        flat = np.frombuffer(content, "<u2" if number == DT_BFLOAT16 else _dtype(number))
     else:
         flat = _concatenate(values)
     return _shaped(_CAST.get(number, _cast)(flat, number), shape)
@@ -79,10 +79,10 @@ def _read_shape(value: memoryview) -> tuple[int, ...]:
 
 
 def _dtype(number: int) -> np.dtype[np.generic]:
-    dtype = numpy_dtype(dtype_name(number))
-    if dtype is None:
-        raise ValueError(f"a tensor's dtype {dtype_name(number)} has no counterpart in numpy")
-    return dtype
+    try:
+        return numpy_dtype(number)
+    except (KeyError, ImportError):
+        raise ValueError(f"a tensor's dtype {name_of(number)} has no counterpart in numpy") from None
 
 
 def _concatenate(values: list[Array]) -> Array:
@@ -114,10 +114,6 @@ def decode_varints(data: memoryview) -> npt.NDArray[np.uint64]:
     return out
 
 
-def _is_bfloat16(number: int) -> bool:
-    return number == NUMBER_OF["bfloat16"]
-
-
 def _cast(flat: Array, number: int) -> Array:
     dtype = _dtype(number)
     return flat if flat.dtype == dtype else flat.astype(dtype)
@@ -132,8 +128,8 @@ def _bfloat16(flat: Array, number: int) -> Array:
 
 
 _CAST: dict[int, Callable[[Array, int], Array]] = {
-    NUMBER_OF["float16"]: _half,
-    NUMBER_OF["bfloat16"]: _bfloat16,
+    DT_HALF: _half,
+    DT_BFLOAT16: _bfloat16,
 }
 
 

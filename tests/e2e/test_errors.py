@@ -12,7 +12,7 @@ import requests
 from support.fakes import png
 from support.stack import Stack
 
-IMAGE = png(np.zeros((8, 8, 3)))
+IMAGE = png(np.random.default_rng(0).integers(0, 256, (8, 8, 3)))
 
 
 def raw(stack: Stack, verb: str, path: str, headers: dict[str, str] | None = None) -> tuple[int, dict[str, str], bytes]:
@@ -31,7 +31,7 @@ def raw(stack: Stack, verb: str, path: str, headers: dict[str, str] | None = Non
     [
         (b"this is no image", "application/x-image", 400, "image_undecodable"),
         (b"", "application/x-image", 400, "image_undecodable"),
-        (IMAGE[:50], "image/png", 400, "image_undecodable"),
+        (IMAGE[:100], "image/png", 400, "image_undecodable"),
         (IMAGE, "video/mp4", 415, "unsupported_media_type"),
     ],
 )

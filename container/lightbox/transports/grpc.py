@@ -15,7 +15,7 @@ from lightbox.model_spec import Array, SignatureSpec, TensorSpec
 from lightbox.telemetry.clock import RequestClock
 from lightbox.transports.base import PredictCall
 from lightbox.transports.server_errors import from_server
-from tfs_wire.dtype_names import dtype_name
+from tfs_wire.dtypes import numpy_name
 from tfs_wire.messages import get_model_metadata_pb2, meta_graph_pb2
 from tfs_wire.predict import read_predict_response, write_predict_request
 
@@ -112,4 +112,4 @@ def _tensor_spec(name: str, info: meta_graph_pb2.TensorInfo) -> TensorSpec:
     shape = None
     if not info.tensor_shape.unknown_rank:
         shape = tuple(None if dim.size < 0 else int(dim.size) for dim in info.tensor_shape.dim)
-    return TensorSpec(name, dtype_name(info.dtype), shape)
+    return TensorSpec(name, numpy_name(info.dtype), shape)

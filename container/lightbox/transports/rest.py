@@ -22,7 +22,7 @@ from lightbox.telemetry.clock import RequestClock
 from lightbox.transports.base import PredictCall
 from lightbox.transports.server_errors import from_server
 from tfs_wire import json_arrays
-from tfs_wire.dtype_names import dtype_name, numpy_dtype
+from tfs_wire.dtypes import numpy_name
 from tfs_wire.messages import types_pb2
 
 NOT_OVER_REST = frozenset({"float16", "bfloat16", "uint16", "complex64", "complex128"})
@@ -136,7 +136,7 @@ def _read_outputs(outputs: Any, spec: SignatureSpec, wanted: tuple[str, ...]) ->
 
 def _read_tensor(value: Any, spec: TensorSpec) -> Array:
     if not spec.is_string:
-        return np.asarray(value, numpy_dtype(spec.dtype))
+        return np.asarray(value, spec.dtype)
     return _map(np.asarray(value, object), _read_string)
 
 
@@ -164,7 +164,7 @@ def _signature_spec(model: str, version: int, name: str, signature: dict[str, An
 
 def _tensor_spec(name: str, info: dict[str, Any]) -> TensorSpec:
     """Read one tensor of the metadata: sizes are strings, -1 where unknown."""
-    dtype = dtype_name(types_pb2.DataType.Value(info["dtype"]))
+    dtype = numpy_name(types_pb2.DataType.Value(info["dtype"]))
     shape = info["tensor_shape"]
     if shape["unknown_rank"]:
         return TensorSpec(name, dtype, None)

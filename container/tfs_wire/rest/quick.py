@@ -43,11 +43,7 @@ def parse(body: bytes) -> dict[str, Any] | None:
         document: Any = orjson.loads(body)
     except orjson.JSONDecodeError:
         return None
-    if (
-        not isinstance(document, dict)
-        or not document.keys() <= _KEYS
-        or len(document.keys() - {"signature_name"}) != 1
-    ):
+    if not isinstance(document, dict) or not document.keys() <= _KEYS or len(document.keys() - {"signature_name"}) != 1:
         return None
     if not isinstance(document.get("signature_name", ""), str):
         return None
