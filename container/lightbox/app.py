@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import re
 import uuid
@@ -37,7 +38,10 @@ def wsgi_app(plan_path: str) -> Flask:
         "grpc": GrpcTransport(server.grpc_target),
         "rest": RestTransport(server.rest_url, connections=settings.threads),
     }
-    return create_app(settings, Pipeline(settings, plan, transports))
+    app = create_app(settings, Pipeline(settings, plan, transports))
+    gc.collect()
+    gc.freeze()  # what lives as long as the worker is not looked through again at every collection
+    return app
 
 
 def create_app(settings: Settings, pipeline: Pipeline) -> Flask:

@@ -109,4 +109,6 @@ def child_environ() -> dict[str, str]:
     """Return the environment of the children: ours, with this source root on the path."""
     environ = dict(os.environ)
     paths = [str(CONTAINER_DIR), *filter(None, [environ.get("PYTHONPATH")])]
+    # glibc gives each thread a heap of its own, and image buffers leave holes in every one of them.
+    environ.setdefault("MALLOC_ARENA_MAX", "2")
     return environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
