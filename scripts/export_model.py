@@ -32,9 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line; what contradicts itself ends the process with one sentence and exit code 2."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
     add("model", choices=CATALOGUE)
     add("out", metavar="OUT", type=Path, help="the model's folder, made if missing")
@@ -61,13 +59,9 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     entry = CATALOGUE[options.model]
     if options.weights not in (None, *entry.weights):
-        parser.error(
-            f"{options.model} has no {options.weights} weights; it takes {' or '.join(entry.weights)}"
-        )
+        parser.error(f"{options.model} has no {options.weights} weights; it takes {' or '.join(entry.weights)}")
     if options.archive is not None and (options.model != "efficientdet_d1" or options.weights == "none"):
-        parser.error(
-            "--archive gives efficientdet_d1 its published weights: it goes with no other model or weights"
-        )
+        parser.error("--archive gives efficientdet_d1 its published weights: it goes with no other model or weights")
     if options.archive is not None and not options.archive.is_file():
         parser.error(f"--archive {options.archive}: there is no such file")
     return options

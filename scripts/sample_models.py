@@ -27,9 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"sample_models.py: {problem}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print(
-            "sample_models.py: interrupted; finished models stay, nothing half-made is left", file=sys.stderr
-        )
+        print("sample_models.py: interrupted; finished models stay, nothing half-made is left", file=sys.stderr)
         return 130
     return 0
 

@@ -63,9 +63,7 @@ def suppress(boxes: Any, scores: Any) -> tuple[Any, Any]:
     best, anchors = tf.math.top_k(tf.reduce_max(scores, axis=1), CANDIDATES)
     classes = tf.argmax(tf.gather(scores, anchors), axis=1, output_type=tf.int32)
     # Boxes of different classes are moved apart, so that one pass suppresses within each class only.
-    apart = (
-        tf.clip_by_value(tf.gather(boxes, anchors), 0.0, 1.0) + 2.0 * tf.cast(classes, tf.float32)[:, None]
-    )
+    apart = tf.clip_by_value(tf.gather(boxes, anchors), 0.0, 1.0) + 2.0 * tf.cast(classes, tf.float32)[:, None]
     kept, count = tf.raw_ops.NonMaxSuppressionV4(
         boxes=apart,
         scores=best,
@@ -102,6 +100,4 @@ def level_anchors(stride: int) -> NDArray[np.float64]:
     shapes = np.stack([np.outer(1 / roots, sides), np.outer(roots, sides)], axis=-1).reshape(-1, 2)
     middles = (np.arange(SIDE // stride) + 0.5) * stride
     centres = np.stack(np.meshgrid(middles, middles, indexing="ij"), axis=-1).reshape(-1, 2)
-    return np.concatenate(
-        [np.repeat(centres, ANCHORS_PER_CELL, axis=0), np.tile(shapes, (len(centres), 1))], axis=1
-    )
+    return np.concatenate([np.repeat(centres, ANCHORS_PER_CELL, axis=0), np.tile(shapes, (len(centres), 1))], axis=1)

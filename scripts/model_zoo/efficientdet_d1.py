@@ -131,9 +131,7 @@ def head(levels: list[Any], values: int, name: str, bias: float) -> Any:
     """Return [1, 76725, values]: one head shared by all levels, nine anchors per cell."""
     from keras import initializers, layers
 
-    convolutions = [
-        layers.SeparableConv2D(CHANNELS, 3, padding="same", activation="swish") for _ in range(HEAD_LAYERS)
-    ]
+    convolutions = [layers.SeparableConv2D(CHANNELS, 3, padding="same", activation="swish") for _ in range(HEAD_LAYERS)]
     predict = layers.SeparableConv2D(
         ANCHORS_PER_CELL * values, 3, padding="same", bias_initializer=initializers.Constant(bias), name=name
     )

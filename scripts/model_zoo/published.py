@@ -12,7 +12,9 @@ from model_zoo.image_model import ImageModel
 from model_zoo.layout import Refused
 from model_zoo.weights import download
 
-ARCHIVE_URL = "https://download.tensorflow.org/models/object_detection/tf2/20200711/efficientdet_d1_coco17_tpu-32.tar.gz"
+ARCHIVE_URL = (
+    "https://download.tensorflow.org/models/object_detection/tf2/20200711/efficientdet_d1_coco17_tpu-32.tar.gz"
+)
 
 
 def image_model(archive: Path | None) -> ImageModel:

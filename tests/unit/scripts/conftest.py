@@ -78,9 +78,7 @@ def trained_digits() -> Any:
 
 
 @pytest.fixture(scope="session")
-def digits_forms(
-    samples: Path, trained_digits: Any, tmp_path_factory: pytest.TempPathFactory
-) -> dict[str, Path]:
+def digits_forms(samples: Path, trained_digits: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The digits net's folder by form of input."""
     return {"float32": samples / "digits"} | other_forms(
         digits.image_model(trained_digits), tmp_path_factory.mktemp("digits")

@@ -105,9 +105,7 @@ def test_anchors_cover_the_image_level_by_level() -> None:
     anchors = detections.anchor_boxes()
     assert anchors.shape == (76725, 4)
     np.testing.assert_allclose(anchors[0], [4 / 640, 4 / 640, 32 / 640, 32 / 640])
-    np.testing.assert_allclose(
-        anchors[3], [4 / 640, 4 / 640, 32 / 640 / 2**0.5, 32 / 640 * 2**0.5], rtol=1e-6
-    )
+    np.testing.assert_allclose(anchors[3], [4 / 640, 4 / 640, 32 / 640 / 2**0.5, 32 / 640 * 2**0.5], rtol=1e-6)
     np.testing.assert_allclose(anchors[-9], [576 / 640, 576 / 640, 512 / 640, 512 / 640])
     np.testing.assert_allclose(anchors[:, :2].mean(axis=0), [0.5, 0.5], rtol=1e-4)
 

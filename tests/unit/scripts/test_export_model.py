@@ -31,9 +31,7 @@ def misuse(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
     return capsys.readouterr().err.splitlines()[-1]
 
 
-def test_an_empty_folder_gets_version_1_and_the_settings(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_an_empty_folder_gets_version_1_and_the_settings(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "new" / "model"
     assert export_model.main(["mobilenet_v2", "--weights", "none", "--input", "uint8", str(out)]) == 0
     assert sorted(path.name for path in out.iterdir()) == ["1", "code"]
@@ -60,9 +58,7 @@ def test_each_form_has_its_signature(request: pytest.FixtureRequest, model: str,
     assert inputs.dtype.name == {"bytes": "string"}.get(form, form)
     assert inputs.shape.as_list() == ([None] if form == "bytes" else [None, side, side, 3])
     outputs = signatures["serving_default"].structured_outputs
-    assert {name: output.shape.as_list() for name, output in outputs.items()} == {
-        "probabilities": [None, classes]
-    }
+    assert {name: output.shape.as_list() for name, output in outputs.items()} == {"probabilities": [None, classes]}
 
 
 def test_the_saved_model_holds_no_keras_objects_and_no_training(samples: Path) -> None:
@@ -96,9 +92,7 @@ def test_a_present_version_is_not_replaced_unasked(out: Path, capsys: pytest.Cap
     assert (out / "1" / "saved_model.pb").read_bytes() == before
 
 
-def test_another_scaling_is_not_written_over_the_shared_one(
-    out: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_another_scaling_is_not_written_over_the_shared_one(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     line = refusal(["digits", "--input", "uint8", "--version", "2", str(out)], capsys)
     assert 'lightbox.json says "scaling": "unit" for every version of this model' in line
     assert 'this export needs "none": choose another folder, or pass --force' in line
@@ -127,9 +121,7 @@ def test_a_new_version_stands_beside_the_old_one(
     assert sorted(path.name for path in out.iterdir()) == ["1", "2", "code"]
 
 
-def test_settings_that_cannot_be_read_are_not_written_over(
-    out: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_settings_that_cannot_be_read_are_not_written_over(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
     settings = out / "code" / "lightbox.json"
     settings.write_text("{")
     assert f"{settings} is not JSON" in refusal(["digits", "--version", "2", str(out)], capsys)

@@ -18,9 +18,7 @@ def pack(saved_model: Path, archive: Path) -> Path:
     return archive
 
 
-def test_the_archived_model_answers_behind_our_input_as_it_did(
-    detector: Path, predict: Any, tmp_path: Path
-) -> None:
+def test_the_archived_model_answers_behind_our_input_as_it_did(detector: Path, predict: Any, tmp_path: Path) -> None:
     model = published.image_model(pack(detector / "1", tmp_path / "model.tar.gz"))
     export(model, "uint8", tmp_path / "exported")
     pixels = np.random.default_rng(7).integers(0, 256, (1, 640, 640, 3), dtype=np.uint8)
@@ -50,9 +48,7 @@ def test_another_kind_of_model_is_refused(samples: Path, tmp_path: Path) -> None
         published.image_model(archive)
 
 
-def test_a_failed_download_says_what_else_can_be_done(
-    monkeypatch: pytest.MonkeyPatch, closed_port: int
-) -> None:
+def test_a_failed_download_says_what_else_can_be_done(monkeypatch: pytest.MonkeyPatch, closed_port: int) -> None:
     monkeypatch.setattr(published, "ARCHIVE_URL", f"http://127.0.0.1:{closed_port}/model.tar.gz")
     with pytest.raises(Refused, match=r"cannot be downloaded \(.*refused\): .* --archive FILE"):
         published.image_model(None)

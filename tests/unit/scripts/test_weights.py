@@ -99,12 +99,8 @@ def test_without_a_download_the_weights_are_seeded_and_one_line_says_why(
 
 
 @pytest.mark.usefixtures("offline")
-def test_cached_weights_are_used_without_a_download(
-    monkeypatch: pytest.MonkeyPatch, seeded_mobilenet_v2: Any
-) -> None:
-    monkeypatch.setattr(
-        "keras.applications.MobileNetV2", lambda weights: {"imagenet": seeded_mobilenet_v2}[weights]
-    )
+def test_cached_weights_are_used_without_a_download(monkeypatch: pytest.MonkeyPatch, seeded_mobilenet_v2: Any) -> None:
+    monkeypatch.setattr("keras.applications.MobileNetV2", lambda weights: {"imagenet": seeded_mobilenet_v2}[weights])
     mobilenet_v2.cached_weights().parent.mkdir()
     mobilenet_v2.cached_weights().write_bytes(b"any")
     model = mobilenet_v2.image_model("imagenet")
