@@ -22,13 +22,21 @@ Predict = Callable[[Path, Any], dict[str, NDArray[np.float32]]]
 
 
 @pytest.fixture(scope="session")
-def predict() -> Predict:
-    """Calls version 1 of a model's folder with its only input; outputs by name."""
+def signature() -> Callable[[Path], Any]:
+    """Loads version 1 of a model's folder, once, and gives its signature."""
     import tensorflow as tf
 
     @cache
-    def signature(root: Path) -> Any:
+    def load(root: Path) -> Any:
         return tf.saved_model.load(str(root / "1")).signatures["serving_default"]
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def predict(signature: Callable[[Path], Any]) -> Predict:
+    """Calls version 1 of a model's folder with its only input; outputs by name."""
+    import tensorflow as tf
 
     def call(root: Path, image: Any) -> dict[str, NDArray[np.float32]]:
         (name,) = signature(root).structured_input_signature[1]
@@ -92,10 +100,16 @@ def other_forms(model: ImageModel, directory: Path) -> dict[str, Path]:
 
 
 @pytest.fixture(scope="session")
-def detector(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def seeded_detector() -> ImageModel:
+    """efficientdet_d1, not exported yet."""
+    return efficientdet_d1.image_model()
+
+
+@pytest.fixture(scope="session")
+def detector(seeded_detector: ImageModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """efficientdet_d1's folder, input uint8."""
     root = tmp_path_factory.mktemp("efficientdet_d1")
-    export(efficientdet_d1.image_model(), "uint8", root)
+    export(seeded_detector, "uint8", root)
     return root
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from model_zoo import detections, efficientdet_d1
+from model_zoo.image_model import ImageModel
 from model_zoo.input_forms import input_spec, prepare, serving_function
 
 # Written out: these are the published model's, whatever the code says.
@@ -39,13 +40,12 @@ def found(detector: Path, predict: Any, pixels: NDArray[np.uint8]) -> Outputs:
     return outputs
 
 
-def test_the_signature_is_the_published_one(detector: Path) -> None:
+def test_the_signature_is_the_published_one(detector: Path, signature: Any) -> None:
     import tensorflow as tf
 
-    signature = tf.saved_model.load(str(detector / "1")).signatures["serving_default"]
-    (inputs,) = signature.structured_input_signature[1].values()
+    (inputs,) = signature(detector).structured_input_signature[1].values()
     assert (inputs.name, inputs.dtype, inputs.shape) == ("input_tensor", tf.uint8, (1, 640, 640, 3))
-    outputs = signature.structured_outputs
+    outputs = signature(detector).structured_outputs
     assert {name: tuple(output.shape) for name, output in outputs.items()} == PUBLISHED_OUTPUTS
     assert {output.dtype for output in outputs.values()} == {tf.float32}
 
@@ -118,15 +118,19 @@ def test_anchors_cover_the_image_level_by_level() -> None:
         ("bytes", "image_bytes", (1,), "string"),
     ],
 )
-def test_each_form_has_its_input(form: Any, name: str, shape: tuple[int, ...], dtype: str) -> None:
-    spec = input_spec(efficientdet_d1.image_model(), form)
+def test_each_form_has_its_input(
+    seeded_detector: ImageModel, form: Any, name: str, shape: tuple[int, ...], dtype: str
+) -> None:
+    spec = input_spec(seeded_detector, form)
     assert (spec.name, tuple(spec.shape), spec.dtype.name) == (name, shape, dtype)
 
 
-def test_every_form_brings_the_same_pixels_to_the_network(photo: bytes, pixels: NDArray[np.uint8]) -> None:
+def test_every_form_brings_the_same_pixels_to_the_network(
+    seeded_detector: ImageModel, photo: bytes, pixels: NDArray[np.uint8]
+) -> None:
     import tensorflow as tf
 
-    model = efficientdet_d1.image_model()
+    model = seeded_detector
     from_pixels = prepare(tf.constant(pixels), model, "uint8").numpy()
     np.testing.assert_array_equal(from_pixels, pixels.astype(np.float32))
     np.testing.assert_array_equal(prepare(tf.constant(from_pixels), model, "float32"), from_pixels)

@@ -1,4 +1,4 @@
-"""An archive laid out as the detection zoo publishes it, made from the seeded detector."""
+"""An archive laid out as the detection zoo publishes it, with a small model of the same signature."""
 
 import tarfile
 from pathlib import Path
@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from model_zoo import published
+from model_zoo.detections import OUTPUTS
+from model_zoo.image_model import InputForm
 from model_zoo.layout import Refused
 from model_zoo.saved_model import export
 
@@ -18,14 +20,38 @@ def pack(saved_model: Path, archive: Path) -> Path:
     return archive
 
 
-def test_the_archived_model_answers_behind_our_input_as_it_did(detector: Path, predict: Any, tmp_path: Path) -> None:
-    model = published.image_model(pack(detector / "1", tmp_path / "model.tar.gz"))
-    export(model, "uint8", tmp_path / "exported")
-    pixels = np.random.default_rng(7).integers(0, 256, (1, 640, 640, 3), dtype=np.uint8)
-    expected, found = predict(detector, pixels), predict(tmp_path / "exported", pixels)
-    assert found.keys() == expected.keys()
-    for name, value in expected.items():
-        np.testing.assert_allclose(found[name], value, rtol=1e-4, atol=1e-6, err_msg=name)
+@pytest.fixture
+def zoo_model(tmp_path: Path) -> Path:
+    """A SavedModel with the published signature, free image size too; every output is the image's mean plus 1."""
+    import tensorflow as tf
+
+    module = tf.Module()
+    module.one = tf.Variable(1.0)
+
+    def serve(input_tensor: Any) -> dict[str, Any]:
+        level = tf.reduce_mean(tf.cast(input_tensor, tf.float32)) + module.one
+        return {name: tf.fill(shape, level) for name, shape in OUTPUTS.items()}
+
+    image = tf.TensorSpec([1, None, None, 3], tf.uint8, name="input_tensor")
+    function = tf.function(serve, input_signature=[image], autograph=False)
+    tf.saved_model.save(module, str(tmp_path / "zoo"), signatures=function.get_concrete_function())
+    return tmp_path / "zoo"
+
+
+@pytest.mark.parametrize("form", ["uint8", "float32"])
+def test_the_archived_model_answers_behind_our_inputs(
+    zoo_model: Path, predict: Any, signature: Any, tmp_path: Path, form: InputForm
+) -> None:
+    model = published.image_model(pack(zoo_model, tmp_path / "model.tar.gz"))
+    out = tmp_path / "exported"
+    export(model, form, out)
+    pixels = np.random.default_rng(7).integers(0, 256, (1, 640, 640, 3)).astype(form)
+    found = predict(out, pixels)
+    assert {name: value.shape for name, value in found.items()} == OUTPUTS
+    for name, value in found.items():
+        np.testing.assert_allclose(value, np.mean(pixels, dtype=np.float64) + 1, rtol=1e-5, err_msg=name)
+    (inputs,) = signature(out).structured_input_signature[1].values()
+    assert (inputs.name, inputs.dtype.name, inputs.shape.as_list()) == ("input_tensor", form, [1, 640, 640, 3])
     assert not model.random
 
 
