@@ -20,11 +20,15 @@ def main(arguments: list[str] | None = None) -> int:
     directory: Path = parser.parse_args(arguments).directory
     try:
         if not all(is_complete(directory / name) for name in SAMPLES):
+            layout.check_writable(directory)
             make_missing(directory)
         remind_of_random_weights(directory)
     except (layout.Refused, OSError) as problem:
         print(f"sample_models.py: {problem}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("sample_models.py: interrupted; finished models stay, nothing half-made is left", file=sys.stderr)
+        return 130
     return 0
 
 
@@ -45,15 +49,15 @@ def make_missing(directory: Path) -> None:
 
 def make(name: str, root: Path, partial: Path) -> None:
     """Export one sample; a folder that is not there yet is renamed into place as a whole."""
-    say.progress(f"{name}: building the sample model; TensorFlow takes some seconds to start")
     from model_zoo.catalogue import CATALOGUE
     from model_zoo.saved_model import export, quiet_tensorflow
 
-    quiet_tensorflow()
     entry = CATALOGUE[name]
     if layout.versions(root):
-        layout.write_settings(root, layout.settings_to_write(root, entry.scaling, force=False))
+        layout.write_settings(root, {"scaling": entry.scaling})
         return
+    say.progress(f"{name}: building the sample model; TensorFlow takes some seconds to start")
+    quiet_tensorflow()
     model = entry.build(entry.weights[0], None)
     export(model, entry.form, root if root.exists() else partial / name)
     if not root.exists():
@@ -68,7 +72,8 @@ def remind_of_random_weights(directory: Path) -> None:
         if weights.startswith("random"):
             from model_zoo.saved_model import warn_of_random_weights
 
-            warn_of_random_weights(name, weights)
+            remedy = f"Remove {directory / name} and run this again where the internet can be reached."
+            warn_of_random_weights(name, weights, remedy)
 
 
 if __name__ == "__main__":

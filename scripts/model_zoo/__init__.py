@@ -3,6 +3,7 @@
     catalogue      the models by name
     mobilenet_v2   ImageNet classifier, 224x224, 1000 classes
     digits         handwritten digits, 8x8, trained here in seconds; its train/held-out split
+    efficientdet_d1, detections, published   the detector: network, its eight outputs, the real archive
     image_model    the currency between them: a network on prepared pixels
     input_forms    prepared tensor, raw pixels or encoded bytes in front of a network
     saved_model    writes a version directory and code/lightbox.json

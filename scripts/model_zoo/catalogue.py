@@ -1,11 +1,11 @@
-"""The models by name: what each takes, how it is scaled and where its weights can come from."""
+"""The models by name: how each is built and scaled, and where its weights can come from."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from model_zoo import digits, mobilenet_v2
+from model_zoo import digits, efficientdet_d1, mobilenet_v2
 from model_zoo.image_model import ImageModel, InputForm, Scaling
 
 Weights = Literal["imagenet", "coco", "none"]
@@ -13,25 +13,48 @@ Weights = Literal["imagenet", "coco", "none"]
 
 @dataclass(frozen=True)
 class Entry:
-    """One model: its builder and its defaults. The first of `weights` is the default."""
+    """One model. The first of `weights` is the default; `remedy` says how to get real ones."""
 
     build: Callable[[Weights, Path | None], ImageModel]
     scaling: Scaling
     form: InputForm
     weights: tuple[Weights, ...]
+    remedy: str = ""
 
 
-def build_mobilenet_v2(weights: Weights, archive: Path | None) -> ImageModel:
+def build_mobilenet_v2(weights: Weights, _: Path | None) -> ImageModel:
     """Build MobileNetV2 with ImageNet's weights or seeded ones."""
     return mobilenet_v2.image_model("imagenet" if weights == "imagenet" else "none")
 
 
-def build_digits(weights: Weights, archive: Path | None) -> ImageModel:
-    """Train the digits net: its weights are made here, whatever is asked."""
-    return digits.image_model()
+def build_digits(_: Weights, __: Path | None) -> ImageModel:
+    """Train the digits net."""
+    return digits.image_model(digits.trained_model())
+
+
+def build_efficientdet_d1(weights: Weights, archive: Path | None) -> ImageModel:
+    """Build the seeded detector, or take the published one."""
+    if archive is None and weights == "none":
+        return efficientdet_d1.image_model()
+    from model_zoo import published
+
+    return published.image_model(archive)
 
 
 CATALOGUE = {
-    "mobilenet_v2": Entry(build_mobilenet_v2, mobilenet_v2.SCALING, "float32", ("imagenet", "none")),
+    "mobilenet_v2": Entry(
+        build_mobilenet_v2,
+        mobilenet_v2.SCALING,
+        "float32",
+        ("imagenet", "none"),
+        "Export it with --weights imagenet where the internet can be reached.",
+    ),
+    "efficientdet_d1": Entry(
+        build_efficientdet_d1,
+        efficientdet_d1.SCALING,
+        "uint8",
+        ("none", "coco"),
+        "Export it with --weights coco where the internet can be reached, or with --archive FILE.",
+    ),
     "digits": Entry(build_digits, digits.SCALING, "float32", ("none",)),
 }

@@ -53,9 +53,8 @@ def as_tensor(pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
     return np.repeat(pixels[..., None], 3, axis=-1).astype(np.float32) / np.float32(255)
 
 
-def image_model() -> ImageModel:
-    """Train the net and return it."""
-    network = trained_model()
+def image_model(network: Any) -> ImageModel:
+    """Return the trained net as a model to export."""
     return ImageModel(
         predict=lambda pixels: {"probabilities": network(pixels, training=False)},
         keep=[variable.value for variable in network.variables],

@@ -1,6 +1,7 @@
 """A model's folder as the server reads it: ROOT/<version>/saved_model.pb beside ROOT/code/lightbox.json."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,15 @@ def version_to_write(root: Path, wanted: int | None, force: bool) -> int:
         f"{root} has version {version} already: pass --version {newest + 1} to put a new one beside it, "
         "or --force to replace it"
     )
+
+
+def check_writable(root: Path) -> None:
+    """Refuse a folder that cannot be written or made, before seconds go into building."""
+    nearest = next(folder for folder in (root, *root.absolute().parents) if folder.exists())
+    if not nearest.is_dir():
+        raise Refused(f"{root} cannot be made: {nearest} is no folder")
+    if not os.access(nearest, os.W_OK | os.X_OK):
+        raise Refused(f"{root} cannot be written: no permission to write in {nearest}")
 
 
 def read_settings(root: Path) -> dict[str, Any]:

@@ -8,14 +8,13 @@ from typing import Any, Literal
 
 from model_zoo import say
 from model_zoo.image_model import ImageModel, Scaling
-from model_zoo.weights import fill_seeded, unreachable
+from model_zoo.weights import STALL_SECONDS, fill_seeded, unreachable
 
 SEED = 20180113
 SIDE = 224
 SCALING: Scaling = "tf"
 WEIGHTS_FILE = "mobilenet_v2_weights_tf_dim_ordering_tf_kernels_1.0_224.h5"
 WEIGHTS_URL = f"https://storage.googleapis.com/tensorflow/keras-applications/mobilenet_v2/{WEIGHTS_FILE}"
-STALL_SECONDS = 20.0
 # Seeded gains that let differences between images reach the output: with 1.0 every probability is 0.001.
 BODY_GAIN, HEAD_GAIN = 1.2, 2.0
 

@@ -23,7 +23,8 @@ def export(model: ImageModel, form: InputForm, root: Path, version: int = 1, for
     """
     settings = layout.settings_to_write(root, left_to_caller(model.scaling, form), force)
     with staging(root) as partial:
-        built = partial / str(version)
+        # Not a number: what a killed run leaves must not pass for a version of a model named .partial-…
+        built = partial / "saved_model"
         save(model, form, built)
         layout.write_settings(root, settings)
         target = root / str(version)
@@ -47,9 +48,9 @@ def save(model: ImageModel, form: InputForm, directory: Path) -> None:
     note.write_text(model.weights + "\n")
 
 
-def warn_of_random_weights(name: str, weights: str) -> None:
-    """Say loudly that this model's predictions mean nothing."""
+def warn_of_random_weights(name: str, weights: str, remedy: str) -> None:
+    """Say loudly that this model's predictions mean nothing, and how to get others."""
     say.warning(
-        f"{name} has {weights}: its answers cost what real ones cost and never change,",
-        "but they MEAN NOTHING. Where the internet can be reached, export it again to get trained weights.",
+        f"{name} has {weights}: its answers cost what real ones cost, and MEAN NOTHING.",
+        remedy,
     )

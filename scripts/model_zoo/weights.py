@@ -1,13 +1,15 @@
 """Weights without training: seeded random numbers, and a bounded look for real ones on the internet."""
 
+import shutil
 import threading
 import urllib.error
 import urllib.request
 from math import prod, sqrt
-from pathlib import PurePosixPath
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 REACH_SECONDS = 8.0
+STALL_SECONDS = 20.0
 
 
 def fill_seeded(model: Any, seed: int, gains: dict[str, float] | None = None) -> None:
@@ -23,7 +25,7 @@ def fill_seeded(model: Any, seed: int, gains: dict[str, float] | None = None) ->
     gains = gains or {}
     for variable in model.variables:
         path = PurePosixPath(variable.path)
-        if path.name == "kernel":
+        if path.name.endswith("kernel"):
             gain = gains.get(path.parent.name, 1.0)
             drawn = random.standard_normal(variable.shape, dtype=np.float32)
             variable.assign(drawn * np.float32(gain / sqrt(fan_in(variable.shape))))
@@ -56,3 +58,15 @@ def unreachable(url: str, seconds: float = REACH_SECONDS) -> str | None:
     thread.start()
     thread.join(seconds)
     return problem[0] if problem else None
+
+
+def download(url: str, target: Path) -> str | None:
+    """Download `url` to `target`; return why it failed, or None. No wait without data is longer than 20 s."""
+    problem = unreachable(url)
+    if problem is None:
+        try:
+            with urllib.request.urlopen(url, timeout=STALL_SECONDS) as reply, target.open("wb") as file:  # noqa: S310
+                shutil.copyfileobj(reply, file)
+        except OSError as error:
+            problem = str(error)
+    return problem

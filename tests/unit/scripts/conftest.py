@@ -1,0 +1,119 @@
+"""Models exported once for all tests of the scripts: TensorFlow takes seconds for each."""
+
+import socket
+from collections.abc import Callable, Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sklearn.datasets
+from numpy.typing import NDArray
+
+import sample_models
+from model_zoo import digits, efficientdet_d1, mobilenet_v2
+from model_zoo.image_model import ImageModel
+from model_zoo.saved_model import export, quiet_tensorflow
+
+quiet_tensorflow()
+
+Predict = Callable[[Path, Any], dict[str, NDArray[np.float32]]]
+
+
+@pytest.fixture(scope="session")
+def signature() -> Callable[[Path], Any]:
+    """Loads version 1 of a model's folder, once, and gives its signature."""
+    import tensorflow as tf
+
+    @cache
+    def load(root: Path) -> Any:
+        return tf.saved_model.load(str(root / "1")).signatures["serving_default"]
+
+    return load
+
+
+@pytest.fixture(scope="session")
+def predict(signature: Callable[[Path], Any]) -> Predict:
+    """Calls version 1 of a model's folder with its only input; outputs by name."""
+    import tensorflow as tf
+
+    def call(root: Path, image: Any) -> dict[str, NDArray[np.float32]]:
+        (name,) = signature(root).structured_input_signature[1]
+        outputs = signature(root)(**{name: tf.constant(image)})
+        return {name: value.numpy() for name, value in outputs.items()}
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def closed_port() -> Iterator[int]:
+    """A loopback port on which nothing listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def samples(tmp_path_factory: pytest.TempPathFactory, closed_port: int) -> Path:
+    """What sample_models.py makes where ImageNet's weights cannot be downloaded."""
+    directory = tmp_path_factory.mktemp("samples") / "models"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("KERAS_HOME", str(tmp_path_factory.mktemp("keras")))
+        patch.setattr(mobilenet_v2, "WEIGHTS_URL", f"http://127.0.0.1:{closed_port}/weights.h5")
+        assert sample_models.main([str(directory)]) == 0
+    return directory
+
+
+@pytest.fixture(scope="session")
+def seeded_mobilenet_v2() -> Any:
+    """The Keras model that the samples hold."""
+    return mobilenet_v2.seeded_model()
+
+
+@pytest.fixture(scope="session")
+def mobilenet_v2_forms(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """MobileNetV2's folder by form of input."""
+    return {"float32": samples / "mobilenet_v2"} | other_forms(
+        mobilenet_v2.image_model("none"), tmp_path_factory.mktemp("mobilenet_v2")
+    )
+
+
+@pytest.fixture(scope="session")
+def trained_digits() -> Any:
+    """The digits net as a Keras model, trained apart from the samples."""
+    return digits.trained_model()
+
+
+@pytest.fixture(scope="session")
+def digits_forms(samples: Path, trained_digits: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """The digits net's folder by form of input."""
+    return {"float32": samples / "digits"} | other_forms(
+        digits.image_model(trained_digits), tmp_path_factory.mktemp("digits")
+    )
+
+
+def other_forms(model: ImageModel, directory: Path) -> dict[str, Path]:
+    for form in ("uint8", "bytes"):
+        export(model, form, directory / form)
+    return {form: directory / form for form in ("uint8", "bytes")}
+
+
+@pytest.fixture(scope="session")
+def seeded_detector() -> ImageModel:
+    """efficientdet_d1, not exported yet."""
+    return efficientdet_d1.image_model()
+
+
+@pytest.fixture(scope="session")
+def detector(seeded_detector: ImageModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """efficientdet_d1's folder, input uint8."""
+    root = tmp_path_factory.mktemp("efficientdet_d1")
+    export(seeded_detector, "uint8", root)
+    return root
+
+
+@pytest.fixture(scope="session")
+def photo() -> bytes:
+    """A real JPEG, 640x427."""
+    return Path(sklearn.datasets.__file__).parent.joinpath("images", "china.jpg").read_bytes()

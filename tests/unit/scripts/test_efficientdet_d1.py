@@ -1,0 +1,143 @@
+"""The detector's interface as the detection zoo publishes it, and how its outputs belong together."""
+
+import io
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from PIL import Image
+
+from model_zoo import detections, efficientdet_d1
+from model_zoo.image_model import ImageModel
+from model_zoo.input_forms import input_spec, prepare, serving_function
+
+# Written out: these are the published model's, whatever the code says.
+PUBLISHED_OUTPUTS = {
+    "detection_anchor_indices": (1, 100),
+    "detection_boxes": (1, 100, 4),
+    "detection_classes": (1, 100),
+    "detection_multiclass_scores": (1, 100, 90),
+    "detection_scores": (1, 100),
+    "num_detections": (1,),
+    "raw_detection_boxes": (1, 76725, 4),
+    "raw_detection_scores": (1, 76725, 90),
+}
+
+Outputs = dict[str, NDArray[np.float32]]
+
+
+@pytest.fixture(scope="module")
+def pixels(photo: bytes) -> NDArray[np.uint8]:
+    return np.asarray(Image.open(io.BytesIO(photo)).resize((640, 640)))[None]
+
+
+@pytest.fixture(scope="module")
+def found(detector: Path, predict: Any, pixels: NDArray[np.uint8]) -> Outputs:
+    outputs: Outputs = predict(detector, pixels)
+    return outputs
+
+
+def test_the_signature_is_the_published_one(detector: Path, signature: Any) -> None:
+    import tensorflow as tf
+
+    (inputs,) = signature(detector).structured_input_signature[1].values()
+    assert (inputs.name, inputs.dtype, inputs.shape) == ("input_tensor", tf.uint8, (1, 640, 640, 3))
+    outputs = signature(detector).structured_outputs
+    assert {name: tuple(output.shape) for name, output in outputs.items()} == PUBLISHED_OUTPUTS
+    assert {output.dtype for output in outputs.values()} == {tf.float32}
+
+
+def test_the_answer_has_the_published_shapes(found: Outputs) -> None:
+    assert {name: value.shape for name, value in found.items()} == PUBLISHED_OUTPUTS
+    assert found["raw_detection_scores"].nbytes == 76725 * 90 * 4
+
+
+def test_detections_are_rows_of_the_raw_predictions(found: Outputs) -> None:
+    anchors = found["detection_anchor_indices"][0].astype(int)
+    rows = found["raw_detection_scores"][0][anchors]
+    np.testing.assert_array_equal(found["detection_multiclass_scores"][0], rows)
+    np.testing.assert_array_equal(found["detection_scores"][0], rows.max(axis=1))
+    np.testing.assert_array_equal(found["detection_classes"][0], rows.argmax(axis=1) + 1)
+    boxes = found["raw_detection_boxes"][0][anchors].clip(0, 1)
+    np.testing.assert_array_equal(found["detection_boxes"][0], boxes)
+
+
+def test_detections_come_best_first_and_no_two_of_a_class_overlap_by_half(found: Outputs) -> None:
+    scores, classes, boxes = (found[f"detection_{part}"][0] for part in ("scores", "classes", "boxes"))
+    assert found["num_detections"] == 100
+    assert (np.diff(scores) <= 0).all()
+    assert scores[0] > 0.3
+    assert len(set(classes)) > 1
+    pairs = [(a, b) for a, b in combinations(range(100), 2) if classes[a] == classes[b]]
+    assert max(overlap(boxes[a], boxes[b]) for a, b in pairs) <= 0.5
+
+
+def overlap(one: NDArray[np.float32], other: NDArray[np.float32]) -> float:
+    sides = np.minimum(one[2:], other[2:]) - np.maximum(one[:2], other[:2])
+    common = float(np.prod(sides.clip(0)))
+    return common / float(np.prod(one[2:] - one[:2]) + np.prod(other[2:] - other[:2]) - common + 1e-9)
+
+
+def test_fewer_candidates_than_places_leave_the_rest_without_score() -> None:
+    import tensorflow as tf
+
+    logits = np.full((1, detections.ANCHORS, detections.CLASSES), -100, np.float32)
+    same, apart = 30_000, 70_000
+    logits[0, same, 4] = 3
+    logits[0, same + 1, 4] = 2
+    logits[0, same + 1, 7] = 1
+    logits[0, apart, 7] = 1
+    codes = np.zeros((1, detections.ANCHORS, 4), np.float32)
+    # The neighbour is decoded onto the same place: its size is 2**(1/3) larger.
+    codes[0, same + 1, 2:] = -5 * np.log(2) / 3
+    found = detections.detect(tf.constant(logits), tf.constant(codes))
+    assert found["num_detections"] == 2
+    np.testing.assert_array_equal(found["detection_anchor_indices"][0, :2], [same, apart])
+    np.testing.assert_array_equal(found["detection_classes"][0, :3], [5, 8, 1])
+    np.testing.assert_allclose(found["detection_scores"][0, :3], [0.9525741, 0.7310586, 0], rtol=1e-6)
+    np.testing.assert_array_equal(found["detection_boxes"][0, 2:], np.zeros((98, 4)))
+
+
+def test_anchors_cover_the_image_level_by_level() -> None:
+    anchors = detections.anchor_boxes()
+    assert anchors.shape == (76725, 4)
+    np.testing.assert_allclose(anchors[0], [4 / 640, 4 / 640, 32 / 640, 32 / 640])
+    np.testing.assert_allclose(anchors[3], [4 / 640, 4 / 640, 32 / 640 / 2**0.5, 32 / 640 * 2**0.5], rtol=1e-6)
+    np.testing.assert_allclose(anchors[-9], [576 / 640, 576 / 640, 512 / 640, 512 / 640])
+    np.testing.assert_allclose(anchors[:, :2].mean(axis=0), [0.5, 0.5], rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("form", "name", "shape", "dtype"),
+    [
+        ("float32", "input_tensor", (1, 640, 640, 3), "float32"),
+        ("uint8", "input_tensor", (1, 640, 640, 3), "uint8"),
+        ("bytes", "image_bytes", (1,), "string"),
+    ],
+)
+def test_each_form_has_its_input(
+    seeded_detector: ImageModel, form: Any, name: str, shape: tuple[int, ...], dtype: str
+) -> None:
+    spec = input_spec(seeded_detector, form)
+    assert (spec.name, tuple(spec.shape), spec.dtype.name) == (name, shape, dtype)
+
+
+def test_every_form_brings_the_same_pixels_to_the_network(
+    seeded_detector: ImageModel, photo: bytes, pixels: NDArray[np.uint8]
+) -> None:
+    import tensorflow as tf
+
+    model = seeded_detector
+    from_pixels = prepare(tf.constant(pixels), model, "uint8").numpy()
+    np.testing.assert_array_equal(from_pixels, pixels.astype(np.float32))
+    np.testing.assert_array_equal(prepare(tf.constant(from_pixels), model, "float32"), from_pixels)
+    assert np.abs(prepare(tf.constant([photo]), model, "bytes").numpy() - from_pixels).max() <= 1
+    assert serving_function(model, "bytes").input_signature[0].dtype == tf.string
+
+
+def test_the_seeded_weights_are_the_same_each_time() -> None:
+    first, second = (efficientdet_d1.keras_model().get_weights() for _ in range(2))
+    assert all(np.array_equal(one, other) for one, other in zip(first, second, strict=True))

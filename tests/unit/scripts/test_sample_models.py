@@ -1,0 +1,103 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import sample_models
+from model_zoo import layout
+
+SCRIPT = sample_models.__file__
+
+
+@pytest.fixture
+def complete(tmp_path: Path) -> Path:
+    """A folder that looks as a finished run leaves it."""
+    for name in sample_models.SAMPLES:
+        layout.write_settings(tmp_path / name, {"scaling": "unit"})
+        (tmp_path / name / "1" / "assets.extra").mkdir(parents=True)
+        (tmp_path / name / "1" / "saved_model.pb").touch()
+    return tmp_path
+
+
+def test_both_models_are_made_with_their_settings(samples: Path) -> None:
+    assert sorted(path.name for path in samples.iterdir()) == ["digits", "mobilenet_v2"]
+    for name, scaling in {"digits": "unit", "mobilenet_v2": "tf"}.items():
+        assert (samples / name / "1" / "saved_model.pb").is_file()
+        settings = json.loads((samples / name / "code" / "lightbox.json").read_text())
+        assert settings == {"scaling": scaling}
+
+
+def test_with_both_there_nothing_heavy_is_imported_and_nothing_said(complete: Path) -> None:
+    check = (
+        "import sys, sample_models; code = sample_models.main(sys.argv[1:]);"
+        "heavy = {'tensorflow', 'keras', 'numpy', 'sklearn'} & set(sys.modules);"
+        "sys.exit(f'imported {heavy}' if heavy else code)"
+    )
+    environment = os.environ | {"PYTHONPATH": str(Path(SCRIPT).parent)}
+    ended = subprocess.run(
+        [sys.executable, "-c", check, str(complete)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
+
+
+def test_random_weights_are_said_on_every_run(complete: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    note = complete / "mobilenet_v2" / "1" / layout.WEIGHTS_NOTE
+    note.write_text("random weights (seed 5)\n")
+    for _ in range(2):
+        assert sample_models.main([str(complete)]) == 0
+        said = capsys.readouterr().err
+        assert "mobilenet_v2 has random weights (seed 5)" in said
+        assert f"Remove {complete / 'mobilenet_v2'} and run this again" in said
+    note.write_text("ImageNet weights\n")
+    assert sample_models.main([str(complete)]) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_lost_settings_are_written_again_without_building(complete: Path) -> None:
+    (complete / "mobilenet_v2" / layout.SETTINGS).unlink()
+    assert sample_models.main([str(complete)]) == 0
+    assert layout.read_settings(complete / "mobilenet_v2") == {"scaling": "tf"}
+    assert (complete / "mobilenet_v2" / "1" / "saved_model.pb").stat().st_size == 0
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "file").touch()
+    assert sample_models.main([str(tmp_path / "file")]) == 1
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("sample_models.py: ")
+    assert str(tmp_path / "file") in line
+
+
+def test_a_killed_run_leaves_no_half_model(tmp_path: Path) -> None:
+    # Without a cached or downloadable file the weights are seeded, which is all this needs.
+    environment = os.environ | {"KERAS_HOME": str(tmp_path / "keras"), "https_proxy": "http://127.0.0.1:9"}
+    directory = tmp_path / "models"
+    with subprocess.Popen(
+        [sys.executable, SCRIPT, str(directory)],
+        env=environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ) as run:
+        wait_for_build(directory, run)
+        run.send_signal(signal.SIGKILL)
+    model = directory / "mobilenet_v2"
+    assert not model.exists() or sample_models.is_complete(model)
+    assert not (directory / "digits").exists()
+
+
+def wait_for_build(directory: Path, run: subprocess.Popen[bytes]) -> None:
+    """Return when a SavedModel is being written somewhere under `directory`."""
+    deadline = time.monotonic() + 60
+    while not [*directory.rglob("variables")]:
+        assert run.poll() is None, "the run ended before it wrote anything"
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
