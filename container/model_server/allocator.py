@@ -21,4 +21,4 @@ def keep_freed_memory() -> bool:
     if mallopt is None:
         return False
     settings = {_M_MMAP_THRESHOLD: _LARGEST_KEPT, _M_TRIM_THRESHOLD: _KEPT_BYTES, _M_ARENA_MAX: _ARENAS}
-    return all([mallopt(name, value) for name, value in settings.items()])
+    return [mallopt(name, value) for name, value in settings.items()] == [1] * len(settings)

@@ -172,7 +172,7 @@ def _shape_message(shape: tuple[int, ...]) -> bytes:
 
 
 def _memory(array: Array) -> memoryview:
-    return memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _content(array: Array, number: int) -> bytes | memoryview:
