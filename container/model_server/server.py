@@ -12,6 +12,7 @@ from collections.abc import Callable
 import grpc
 
 from model_server import grpc_server, model_config
+from model_server.allocator import keep_freed_memory
 from model_server.core import ServerCore
 from model_server.flags import Options
 from model_server.grpc_services import Services
@@ -34,6 +35,7 @@ class Server:
     def __init__(self, options: Options) -> None:
         """Check what can be checked before a model is loaded; raise StatusError if it is wrong."""
         logging.basicConfig(format="%(asctime)s %(levelname).1s %(message)s", level=logging.INFO)
+        keep_freed_memory()
         self._options = options
         self._check_options()
         self._config = self._read_config()
@@ -95,10 +97,11 @@ class Server:
             return
         self._start_grpc()
         self._start_rest()
-        # What is alive now stays alive: keep it out of the collector's way.
+        # What is alive now stays alive: keep it out of the collector's way; and let a body of 50,000
+        # small lists be read without the collector looking at them all several times.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(50_000, 20, 100)
+        gc.set_threshold(1_000_000, 10, 10)
         self._every(self._options.file_system_poll_wait_seconds, self._core.poll)
         if self._options.model_config_file:
             self._every(self._options.model_config_file_poll_wait_seconds, self._reread_config)

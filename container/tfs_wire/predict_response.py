@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfs_wire import tensor_proto
-from tfs_wire.varint import delimited
+from tfs_wire.varint import Fragments, delimited, wrapped
 
 _OUTPUTS, _MODEL_SPEC = 1, 2
 _KEY, _VALUE = 1, 2
@@ -19,9 +19,9 @@ def serialize(outputs: Mapping[str, np.ndarray[Any, Any]], model_spec: bytes, as
 
     Values are in the typed fields of each TensorProto, or in ``tensor_content`` with ``as_content``.
     """
-    parts = []
+    parts: Fragments = []
     for name, array in outputs.items():
-        entry = delimited(_KEY, name.encode()) + delimited(_VALUE, tensor_proto.encode(array, as_content))
-        parts.append(delimited(_OUTPUTS, entry))
+        tensor = wrapped(_VALUE, tensor_proto.encode(array, as_content))
+        parts += wrapped(_OUTPUTS, [delimited(_KEY, name.encode()), *tensor])
     parts.append(delimited(_MODEL_SPEC, model_spec))
     return b"".join(parts)

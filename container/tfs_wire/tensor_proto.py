@@ -10,7 +10,7 @@ import numpy as np
 
 from tfs_wire import dtypes
 from tfs_wire.messages import tensor_pb2
-from tfs_wire.varint import delimited, varint, varints
+from tfs_wire.varint import Fragments, delimited, varint, varints, wrapped
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -46,8 +46,9 @@ def decode(proto: tensor_pb2.TensorProto) -> Array:
     count = math.prod(shape)
     if count == 0:
         return np.empty(shape, dtype)
-    if proto.tensor_content:
-        return _from_content(proto.tensor_content, proto.dtype, count).reshape(shape)
+    content = proto.tensor_content  # every access makes a copy
+    if content:
+        return _from_content(content, proto.dtype, count).reshape(shape)
     return _from_fields(proto, dtype, count).reshape(shape)
 
 
@@ -150,8 +151,8 @@ def _pairs(values: Array, dtype: np.dtype[Any]) -> Array:
 # ------------------------------------------------------------------ writing
 
 
-def encode(array: Array, as_content: bool = False) -> bytes:
-    """Return ``array`` as a serialized TensorProto.
+def encode(array: Array, as_content: bool = False) -> Fragments:
+    """Return ``array`` as the fragments of a serialized TensorProto (``b"".join`` them).
 
     Values go into the typed field, packed, as TensorFlow Serving answers; with ``as_content`` into
     ``tensor_content``. The bytes are put together here: filling a message value by value costs
@@ -160,19 +161,23 @@ def encode(array: Array, as_content: bool = False) -> bytes:
     number = dtypes.number_of(array.dtype)
     head = varint(_DTYPE << 3) + varint(number) + delimited(_SHAPE, _shape_message(array.shape))
     if array.size == 0:
-        return head
+        return [head]
     if as_content:
-        return head + delimited(_CONTENT, _content(array, number))
-    return head + _field(array, number)
+        return [head, *wrapped(_CONTENT, [_content(array, number)])]
+    return [head, *_field(array, number)]
 
 
 def _shape_message(shape: tuple[int, ...]) -> bytes:
     return b"".join(delimited(2, b"\x08" + varint(size) if size else b"") for size in shape)
 
 
-def _content(array: Array, number: int) -> bytes:
+def _memory(array: Array) -> memoryview:
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
+
+
+def _content(array: Array, number: int) -> bytes | memoryview:
     if number != dtypes.DT_STRING:
-        return array.tobytes()
+        return _memory(array)
     items = _as_bytes(array)
     return b"".join(map(varint, map(len, items))) + b"".join(items)
 
@@ -181,18 +186,18 @@ def _as_bytes(array: Array) -> list[bytes]:
     return [item if isinstance(item, bytes) else str(item).encode() for item in array.ravel().tolist()]
 
 
-def _field(array: Array, number: int) -> bytes:
+def _field(array: Array, number: int) -> Fragments:
     field = dtypes.info(number).field  # type: ignore[union-attr]
     if field == dtypes.STRING_VAL:
-        return b"".join(delimited(field, item) for item in _as_bytes(array))
+        return [delimited(field, item) for item in _as_bytes(array)]
     if field in _RAW_FIELDS:
-        return delimited(field, array.tobytes())
+        return wrapped(field, [_memory(array)])
     if field == dtypes.HALF_VAL:
-        return delimited(field, varints(np.ascontiguousarray(array).view(np.uint16)))
+        return [delimited(field, varints(np.ascontiguousarray(array).view(np.uint16)))]
     plain = array.view(array.dtype[0]) if array.dtype.names else array
     if plain.dtype.kind == "V":  # int4 and uint4 of ml_dtypes
         plain = plain.astype(np.int8)
-    return delimited(field, varints(plain))
+    return [delimited(field, varints(plain))]
 
 
 # Fields whose packed form is the array's memory: floats, booleans (one byte each), pairs of floats.

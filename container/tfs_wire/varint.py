@@ -22,9 +22,23 @@ def varint(value: int) -> bytes:
     return bytes(out)
 
 
+Fragments = list[bytes | memoryview]
+"""Parts of a message: joined once at the end, so that large arrays are copied once."""
+
+
+def head(field: int, length: int) -> bytes:
+    """Return what goes before ``length`` bytes of content of a length-delimited field."""
+    return varint(field << 3 | 2) + varint(length)
+
+
+def wrapped(field: int, content: Fragments) -> Fragments:
+    """Return fragments as one length-delimited field."""
+    return [head(field, sum(map(len, content))), *content]
+
+
 def delimited(field: int, content: bytes) -> bytes:
     """Return ``content`` as a length-delimited field: a message, a string or packed numbers."""
-    return varint(field << 3 | 2) + varint(len(content)) + content
+    return head(field, len(content)) + content
 
 
 def varints(values: Array) -> bytes:

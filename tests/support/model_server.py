@@ -1,0 +1,137 @@
+"""The stand-in as its users start it: a process, two ports, a folder of models."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from support.stack import free_port_pair
+
+GOLDEN = Path(__file__).parents[1] / "contract" / "golden"
+MODELS = GOLDEN / "models"
+COMMAND = Path(sys.executable).with_name("tensorflow_model_server")
+START_SECONDS = 60.0
+
+
+class ModelServer:
+    """One server process; its output is in ``log``."""
+
+    def __init__(self, folder: Path, *flags: str, ports: bool = True, env: Mapping[str, str] | None = None) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.grpc_port, self.rest_port = free_port_pair(), 0
+        self.rest_port = self.grpc_port + 1
+        port_flags = [f"--port={self.grpc_port}", f"--rest_api_port={self.rest_port}"] if ports else []
+        self._out, self._err = folder / "stdout.log", folder / "stderr.log"
+        with self._out.open("wb") as out, self._err.open("wb") as err:
+            self.process = subprocess.Popen(
+                [COMMAND, *port_flags, *flags], stdout=out, stderr=err, env={**os.environ, **(env or {})}
+            )
+
+    def __enter__(self) -> ModelServer:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.process.kill()
+        self.process.wait()
+
+    @property
+    def stdout(self) -> str:
+        """What it printed so far."""
+        return self._out.read_text(errors="replace")
+
+    @property
+    def stderr(self) -> str:
+        """What it logged so far."""
+        return self._err.read_text(errors="replace")
+
+    @property
+    def grpc_address(self) -> str:
+        """Where gRPC is."""
+        return f"127.0.0.1:{self.grpc_port}"
+
+    def wait_ready(self) -> ModelServer:
+        """Wait until the REST port answers."""
+        self.until(self._answers, START_SECONDS)
+        return self
+
+    def _answers(self) -> bool:
+        assert self.process.poll() is None, f"ended with {self.process.returncode}:\n{self.stdout}\n{self.stderr}"
+        try:
+            self.rest("GET", "/v1/models/x")
+        except OSError:
+            return False
+        return True
+
+    def until(self, condition: Callable[[], bool], seconds: float = 20.0) -> None:
+        """Poll until the condition holds; fail with the log if it never does."""
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, f"not within {seconds} s:\n{self.stdout}\n{self.stderr}"
+            time.sleep(0.02)
+
+    def rest(
+        self, method: str, path: str, body: bytes | str | None = None, headers: Mapping[str, str] | None = None
+    ) -> tuple[int, str]:
+        """Send one request; return status and body."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.rest_port, timeout=60)
+        try:
+            connection.request(method, path, body, dict(headers or {}))
+            answer = connection.getresponse()
+            return answer.status, answer.read().decode("utf-8", "surrogateescape")
+        finally:
+            connection.close()
+
+    def predict(self, model: str, **body: Any) -> tuple[int, Any]:
+        """POST :predict; return status and parsed body. ``model`` may name a version too."""
+        status, text = self.rest("POST", f"/v1/models/{model}:predict", json.dumps(body))
+        return status, json.loads(text)
+
+    def states(self, model: str) -> list[tuple[int, str, str]]:
+        """Return (version, state, error text) of every version, newest first; empty for an unknown model."""
+        status, text = self.rest("GET", f"/v1/models/{model}")
+        if status != 200:
+            return []
+        found = json.loads(text)["model_version_status"]
+        return [(int(item["version"]), item["state"], item["status"]["error_message"]) for item in found]
+
+    def wait_for_states(self, model: str, *wanted: tuple[int, str]) -> None:
+        """Wait until the model's versions have these states, newest first."""
+        self.until(lambda: [(version, state) for version, state, _ in self.states(model)] == list(wanted))
+
+    def wait_end(self, seconds: float = 30.0) -> int:
+        """Wait for the process and return its exit code."""
+        return self.process.wait(seconds)
+
+
+def config_text(*models: str) -> str:
+    """Return a ModelServerConfig with these entries, ``/models`` being the recorded models."""
+    entries = "\n".join(f"config {{ {model} }}" for model in models)
+    return f"model_config_list {{ {entries} }}".replace("/models/", f"{MODELS}/")
+
+
+def golden_config() -> str:
+    """Return the configuration of the recorded server, with the models where they are here."""
+    return re.sub(r'"/models/', f'"{MODELS}/', (GOLDEN / "models.config").read_text())
+
+
+def golden_server(folder: Path, *flags: str) -> Iterator[ModelServer]:
+    """Run a server with the flags of the recorded one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    config = folder / "models.config"
+    config.write_text(golden_config())
+    with ModelServer(
+        folder,
+        f"--model_config_file={config}",
+        "--enable_grpc_healthcheck_service=true",
+        "--allow_version_labels_for_unavailable_models=true",
+        *flags,
+    ) as server:
+        yield server.wait_ready()
