@@ -18,7 +18,8 @@
     F (32-bit floats)           the same with the tops 1, 255 and 65535; NaN is 0; beyond 65535 is refused
     anything else               refused: ImageUndecodable
 
-RGB with 16 bits per channel never arrives here: Pillow keeps the upper 8 bits while it reads.
+RGB with 16 bits per channel never arrives here: Pillow keeps the upper 8 bits while it reads, and a
+transparent colour is compared by these.
 Images of more than a megapixel are converted strip by strip, so that no second copy of the whole is needed.
 """
 
