@@ -32,8 +32,8 @@ from PIL.PpmImagePlugin import PpmImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-# What Pillow warns of is the caller's file, and nothing for the operator's log. Set once, here: catch_warnings
-# around each decode would not be safe between threads.
+# What Pillow warns of is the caller's file, and nothing for the operator's log. Set once, here:
+# catch_warnings around each decode would not be safe between threads.
 warnings.filterwarnings("ignore", module=r"PIL\.")
 
 Opener = Callable[[BytesIO], ImageFile]
