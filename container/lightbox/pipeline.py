@@ -74,7 +74,8 @@ class Pipeline:
         signature.check_outputs(wanted)
         inputs = self._inputs(invocation, model, signature, clock)
         signature.check_inputs(inputs)
-        outputs = transport.predict(PredictCall(signature, inputs, wanted), clock)
+        found = transport.predict(PredictCall(signature, inputs, wanted), clock)
+        outputs = {name: found[name] for name in signature.outputs if name in found}
         with clock.stage("postprocess"):
             return Answer(write_predictions(outputs, _batch_size(inputs)), "application/json")
 

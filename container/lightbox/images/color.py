@@ -18,7 +18,8 @@
     F (32-bit floats)           the same with the tops 1, 255 and 65535; NaN is 0; beyond 65535 is refused
     anything else               refused: ImageUndecodable
 
-RGB with 16 bits per channel never arrives here: Pillow keeps the upper 8 bits while it reads.
+RGB with 16 bits per channel never arrives here: Pillow keeps the upper 8 bits while it reads, and a
+transparent colour is compared by these.
 Images of more than a megapixel are converted strip by strip, so that no second copy of the whole is needed.
 """
 
@@ -72,8 +73,7 @@ def _convert(image: Image.Image, background: Colour) -> Image.Image:
         top = _white_of(image)
         return _in_strips(image, lambda strip: _from_numbers(_numbers(strip, image), top))
     if image.has_transparency_data:
-        straight = _STRAIGHT_ALPHA.get(image.mode, "RGBA")
-        return _in_strips(image, lambda strip: _composite(strip.convert(straight), background))
+        return _in_strips(image, lambda strip: _composite(strip, background))
     if image.mode == "RGB":
         return image
     if image.mode in _BY_PILLOW:
@@ -96,7 +96,9 @@ def _in_strips(image: Image.Image, convert: Callable[[Image.Image], Image.Image]
     return whole
 
 
-def _composite(straight: Image.Image, background: Colour) -> Image.Image:
+def _composite(strip: Image.Image, background: Colour) -> Image.Image:
+    mode = _STRAIGHT_ALPHA.get(strip.mode, "RGBA")
+    straight = strip if strip.mode == mode else strip.convert(mode)
     canvas = Image.new("RGB", straight.size, background)
     canvas.paste(straight, (0, 0), straight)
     return canvas

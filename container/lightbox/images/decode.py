@@ -6,6 +6,7 @@ from typing import Literal
 
 from PIL import Image
 from PIL.ImageFile import ImageFile
+from PIL.PngImagePlugin import PngImageFile
 
 from lightbox.errors import ImageUndecodable
 from lightbox.images import guards
@@ -15,6 +16,7 @@ from lightbox.images.formats import OPENERS, is_image, sniff_format
 from lightbox.images.limits import ImageLimits
 from lightbox.images.orientation import UPRIGHT, orientation_of, swaps_sides, turn_upright
 from lightbox.images.reader import PatientBytes
+from lightbox.images.transparency import correct_key
 
 __all__ = ["ImageLimits", "decode_rgb", "is_image", "open_image", "sniff_format"]
 
@@ -37,6 +39,8 @@ def open_image(body: bytes | memoryview, limits: ImageLimits = DEFAULT_LIMITS) -
         image = OPENERS[name](PatientBytes(data, limits.header_cpu_seconds))
         limits.check_size(*image.size)
         guards.check_decoding(image, data, limits)
+        if isinstance(image, PngImageFile):
+            correct_key(image)
     return image
 
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from PIL.Image import DecompressionBombError
 
 from lightbox.errors import ImageUndecodable, LightboxError, TooLarge, shorten
+from lightbox.images.limits import MAX_MEMORY_SETTING, MAX_PIXELS_SETTING
 
 REASON_LIMIT = 160
 """Characters of Pillow's own words in a message; they can quote the caller's bytes."""
@@ -20,8 +21,10 @@ def undecodable(name: str) -> Iterator[None]:
         yield
     except LightboxError:
         raise
-    except (MemoryError, DecompressionBombError) as error:
-        raise TooLarge(f"The {name} needs more memory than there is for one image.") from error
+    except DecompressionBombError as error:
+        raise TooLarge(f"The {name} has more pixels than are accepted ({MAX_PIXELS_SETTING}).") from error
+    except MemoryError as error:
+        raise TooLarge(f"The {name} needs more memory than there is ({MAX_MEMORY_SETTING}).") from error
     except Exception as error:
         # Decoders of hostile files raise a dozen unrelated types (OSError, SyntaxError, struct.error,
         # KeyError, zlib.error, RecursionError, ...), and a new release may add one. None of them is a 500.

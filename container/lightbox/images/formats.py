@@ -19,6 +19,7 @@ Pillow reads without bounds), and what callers of a vision model do not send.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 from io import BytesIO
 
@@ -30,6 +31,10 @@ from PIL.PngImagePlugin import PngImageFile
 from PIL.PpmImagePlugin import PpmImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
+
+# What Pillow warns of is the caller's file, and nothing for the operator's log. Set once, here:
+# catch_warnings around each decode would not be safe between threads.
+warnings.filterwarnings("ignore", module=r"PIL\.")
 
 Opener = Callable[[BytesIO], ImageFile]
 

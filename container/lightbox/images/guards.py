@@ -34,6 +34,7 @@ def check_header(name: str, body: bytes, limits: ImageLimits) -> None:
 
     Raises TooLarge or ImageUndecodable, or struct.error for a header that is cut off.
     """
+    Image.MAX_IMAGE_PIXELS = _at_least(Image.MAX_IMAGE_PIXELS, limits.max_pixels)
     if name == "WEBP":
         limits.check_size(*_webp_size(body))
     elif name == "TIFF":
@@ -45,7 +46,6 @@ def check_decoding(image: ImageFile, body: bytes, limits: ImageLimits) -> None:
 
     Raises TooLarge or ImageUndecodable.
     """
-    Image.MAX_IMAGE_PIXELS = _at_least(Image.MAX_IMAGE_PIXELS, limits.max_pixels)
     slow = {tile.codec_name for tile in image.tile} & Image.DECODERS.keys()
     if slow:
         raise ImageUndecodable(f"The {image.format} image has the encoding {min(slow)}, which is not accepted.")

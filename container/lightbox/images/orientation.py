@@ -33,7 +33,7 @@ def orientation_of(image: Image) -> int:
     """Give the orientation, 1 to 8. None at all, broken EXIF and values outside count as 1, upright."""
     if isinstance(image, TiffImageFile):
         value = image.tag_v2.get(Base.Orientation)
-        return value if value in _TURN else UPRIGHT
+        return value if isinstance(value, int) and value in _TURN else UPRIGHT
     exif, xmp = _exif_of(image), image.info.get("xmp")
     found = _in_exif(exif) if exif else None
     if found is None and isinstance(xmp, bytes) and (match := _IN_XMP.search(xmp)):

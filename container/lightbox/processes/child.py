@@ -13,6 +13,8 @@ from contextlib import suppress
 
 LAST_LINES = 20
 LINE_LIMIT = 1 << 16
+LAST_OUTPUT_SECONDS = 0.5
+"""How long an ended process's output is waited for; its orphans may hold the pipe open for longer."""
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -37,6 +39,7 @@ class Child:
         self.stop_signal = stop_signal
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._process: asyncio.subprocess.Process | None = None
+        self._pumps: list[asyncio.Task[None]] = []
 
     @property
     def running(self) -> bool:
@@ -58,12 +61,12 @@ class Child:
         )
         self._process = process
         assert process.stdout is not None
-        pump = asyncio.create_task(self._pump(process.stdout))
+        self._pumps.append(asyncio.create_task(self._pump(process.stdout)))
         code = await process.wait()
         # Workers whose master was killed still hold its sockets: they must go before it is started again.
         self._signal_group(signal.SIGKILL if self.stop_signal == signal.SIGTERM else self.stop_signal)
-        with suppress(TimeoutError):
-            await asyncio.wait_for(pump, 1)
+        await asyncio.wait(self._pumps, timeout=LAST_OUTPUT_SECONDS)
+        self._pumps = [pump for pump in self._pumps if not pump.done()]
         return code
 
     async def stop(self, patience: float) -> None:

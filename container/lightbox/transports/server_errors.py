@@ -29,8 +29,10 @@ def from_server(code: str, message: str, model: str, version: int | None) -> Lig
         return ModelNotFound(f"{which} is not loaded in the model server: {message}")
     if code == "DEADLINE_EXCEEDED":
         return DeadlineExceeded(f"the model server did not answer in time for the {which}")
-    if code in ("UNAVAILABLE", "RESOURCE_EXHAUSTED", "CANCELLED"):
-        return Unavailable(f"the model server is not available for the {which}: {message}")
+    if code in ("UNAVAILABLE", "CANCELLED"):  # the message speaks of our own addresses: it is for the log
+        return Unavailable(f"the model server is not available for the {which}")
+    if code == "RESOURCE_EXHAUSTED":
+        return Unavailable(f"the model server is busy: {message}")
     return ModelFailed(f"{which} failed: {message}")
 
 
