@@ -6,10 +6,11 @@ import asyncio
 import ctypes
 import os
 import signal
+import subprocess
 import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
+from contextlib import closing
 
 LAST_LINES = 20
 LINE_LIMIT = 1 << 16
@@ -38,70 +39,81 @@ class Child:
         self.environ = dict(environ)
         self.stop_signal = stop_signal
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
-        self._process: asyncio.subprocess.Process | None = None
-        self._pumps: list[asyncio.Task[None]] = []
+        self._process: subprocess.Popen[bytes] | None = None
+        self._groups: set[int] = set()
 
     @property
     def running(self) -> bool:
         """Whether the process is there."""
-        return self._process is not None and self._process.returncode is None
+        return self._process is not None and self._process.poll() is None
 
     async def run(self) -> int:
         """Start the process, pass its output on until it ends, and return its exit code."""
         self.last_lines.clear()
-        process = await asyncio.create_subprocess_exec(
-            *self.argv,
+        self._groups = {group for group in self._groups if _signal_group(group, 0)}
+        receive, send = os.pipe()
+        # Not asyncio's own subprocess: its wait() waits for the pipe too, which orphans may hold open.
+        self._process = subprocess.Popen(  # noqa: S603, PLW1509 - our own command; one system call, no lock
+            self.argv,
             env=self.environ,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+            stdout=send,
+            stderr=subprocess.STDOUT,
             process_group=0,
-            limit=LINE_LIMIT,
             preexec_fn=_die_with_parent,
         )
-        self._process = process
-        assert process.stdout is not None
-        self._pumps.append(asyncio.create_task(self._pump(process.stdout)))
-        code = await process.wait()
-        # Workers whose master was killed still hold its sockets: they must go before it is started again.
-        self._signal_group(signal.SIGKILL if self.stop_signal == signal.SIGTERM else self.stop_signal)
-        await asyncio.wait(self._pumps, timeout=LAST_OUTPUT_SECONDS)
-        self._pumps = [pump for pump in self._pumps if not pump.done()]
+        os.close(send)
+        self._groups.add(self._process.pid)
+        pump = asyncio.create_task(self._pump(receive))
+        code = await asyncio.to_thread(self._process.wait)
+        # Workers whose master was killed still hold its sockets. Let them finish what they have, and go.
+        _signal_group(self._process.pid, self.stop_signal)
+        await asyncio.wait([pump], timeout=LAST_OUTPUT_SECONDS)
+        pump.cancel()
         return code
 
     async def stop(self, patience: float) -> None:
         """Ask the process to stop, wait ``patience`` seconds for it, then kill what is left of its group."""
-        if not self.running or self._process is None:
-            return
-        with suppress(ProcessLookupError):
+        if self.running and self._process is not None:
             self._process.send_signal(self.stop_signal)
-        try:
-            await asyncio.wait_for(self._process.wait(), max(patience, 0.0))
-        except TimeoutError:
-            print(f"[lightbox] {self.name} did not stop in time and is killed", file=sys.stderr, flush=True)
+            try:
+                await asyncio.to_thread(self._process.wait, max(patience, 0.0))
+            except subprocess.TimeoutExpired:
+                print(f"[lightbox] {self.name} did not stop in time and is killed", file=sys.stderr, flush=True)
         self.kill()
-        await self._process.wait()
 
     def kill(self) -> None:
-        """Kill the process and all that it started."""
-        self._signal_group(signal.SIGKILL)
+        """Kill the process and all that it started, what is left of earlier runs included."""
+        for group in self._groups:
+            _signal_group(group, signal.SIGKILL)
 
-    def _signal_group(self, number: signal.Signals) -> None:
-        if self._process is not None:
-            with suppress(ProcessLookupError):
-                os.killpg(self._process.pid, number)
+    async def _pump(self, receive: int) -> None:
+        stream = asyncio.StreamReader(limit=LINE_LIMIT)
+        transport, _ = await asyncio.get_running_loop().connect_read_pipe(
+            lambda: asyncio.StreamReaderProtocol(stream), os.fdopen(receive, "rb")
+        )
+        with closing(transport):
+            while line := await _read_line(stream):
+                text = line.decode(errors="replace").rstrip()
+                self.last_lines.append(text)
+                print(f"[{self.name}] {text}", file=sys.stderr, flush=True)
 
-    async def _pump(self, stream: asyncio.StreamReader) -> None:
-        while True:
-            try:
-                line = await stream.readline()
-            except ValueError:  # longer than the limit: what has been read of it is dropped
-                continue
-            if not line:
-                return
-            text = line.decode(errors="replace").rstrip()
-            self.last_lines.append(text)
-            print(f"[{self.name}] {text}", file=sys.stderr, flush=True)
+
+async def _read_line(stream: asyncio.StreamReader) -> bytes:
+    """Return the next line; nothing at the end."""
+    try:
+        return await stream.readline()
+    except ValueError:
+        return b"(a line too long to log)"
+
+
+def _signal_group(group: int, number: int) -> bool:
+    """Send a signal to a process group; tell whether there was one."""
+    try:
+        os.killpg(group, number)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def _die_with_parent() -> None:

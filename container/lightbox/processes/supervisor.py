@@ -7,12 +7,11 @@ import re
 import signal
 import sys
 import time
-from contextlib import suppress
 from pathlib import Path
 
 from lightbox.plan import ServingPlan
 from lightbox.processes import commands
-from lightbox.processes.child import Child
+from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child
 from lightbox.processes.health import Health
 from lightbox.processes.nginx import find_nginx, render
 from lightbox.processes.run_dir import RunDir
@@ -75,16 +74,19 @@ class Supervisor:
             loop.add_signal_handler(number, self._on_signal)
         self._announce()
         async with await self._health.serve(self._health_address):
-            tasks = [asyncio.create_task(self._keep_running(child)) for child in self._children]
-            tasks += [asyncio.create_task(self._health.follow()), asyncio.create_task(self._report_ready())]
-            stop = asyncio.create_task(self._stopping.wait())
-            done, _ = await asyncio.wait([stop, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            children = [asyncio.create_task(self._keep_running(child)) for child in self._children]
+            others = [
+                asyncio.create_task(wait)
+                for wait in (self._health.follow(), self._report_ready(), self._stopping.wait())
+            ]
+            done, _ = await asyncio.wait(children + others, return_when=asyncio.FIRST_COMPLETED)
             self._stopping.set()
-            failure = next((task.exception() for task in done if task is not stop and task.exception()), None)
+            failure = next((error for task in done if (error := task.exception())), None)
             await self._stop_children()
-            for task in (stop, *tasks):
+            await asyncio.wait(children, timeout=LAST_OUTPUT_SECONDS)
+            for task in children + others:
                 task.cancel()
-            await asyncio.gather(stop, *tasks, return_exceptions=True)
+            await asyncio.gather(*children, *others, return_exceptions=True)
         if failure is None:
             say("stopped")
             return 0
@@ -161,8 +163,6 @@ class Supervisor:
         deadline = time.monotonic() + self._settings.drain_seconds
         for child in self._children:
             await child.stop(deadline - time.monotonic())
-        with suppress(asyncio.CancelledError):
-            await asyncio.sleep(0)
 
 
 def _describe(code: int) -> str:
