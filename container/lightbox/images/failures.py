@@ -47,6 +47,7 @@ def undecodable(name: str) -> Iterator[None]:
 
 def _reason(error: Exception) -> str:
     words = " ".join(str(error).split()).rstrip(".")
-    if isinstance(error, _SLIPS) or isinstance(error.__cause__, _SLIPS) or words in _EMPTY_WORDS:
+    wrapped = error.__cause__ if str(error.__cause__) == str(error) else None
+    if isinstance(error, _SLIPS) or isinstance(wrapped, _SLIPS) or words in _EMPTY_WORDS:
         return "it is cut off or broken"
     return shorten(words, REASON_LIMIT)
