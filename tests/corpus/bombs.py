@@ -96,10 +96,7 @@ def jpeg_progressive_588_megabytes() -> Bomb:
 
 
 def jpeg_profile_of_16_megabytes() -> Bomb:
-    segments = [
-        writers.jpeg_segment(0xE2, b"ICC_PROFILE\0" + bytes([at, 255]) + bytes(65_500))
-        for at in range(1, 256)
-    ]
+    segments = [writers.jpeg_segment(0xE2, b"ICC_PROFILE\0" + bytes([at, 255]) + bytes(65_500)) for at in range(1, 256)]
     return writers.with_segments(_jpeg(), *segments), None
 
 

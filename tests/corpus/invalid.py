@@ -45,8 +45,7 @@ def _no_images() -> dict[str, bytes]:
         "table.csv": b"BMW,1.5,2\nGIF,3,4\n",
         "json-object.txt": b'{"instances": [[1.0, 2.0]]}',
         "page.html": b"<!DOCTYPE html><html><img src='a.png'></html>",
-        "numbers.npy": b"\x93NUMPY\x01\0v\0{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }"
-        + bytes(60),
+        "numbers.npy": b"\x93NUMPY\x01\0v\0{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }" + bytes(60),
         "magic-jpeg.jpg": b"\xff\xd8\xff",
         "magic-png.png": PNG_SIGNATURE,
         "magic-gif.gif": b"GIF89a",
@@ -119,9 +118,7 @@ def _broken_png() -> dict[str, bytes]:
     def built(*chunks: tuple[bytes, bytes]) -> bytes:
         return PNG_SIGNATURE + b"".join(png_chunk(*chunk) for chunk in (*chunks, (b"IEND", b"")))
 
-    def header(
-        width: int, height: int, depth: int, kind: int, rest: bytes = b"\0\0\0"
-    ) -> tuple[bytes, bytes]:
+    def header(width: int, height: int, depth: int, kind: int, rest: bytes = b"\0\0\0") -> tuple[bytes, bytes]:
         return b"IHDR", struct.pack(">LLBB", width, height, depth, kind) + rest
 
     return {
@@ -136,9 +133,7 @@ def _broken_png() -> dict[str, bytes]:
         "png-row-filter-9.png": built(header(1, 1, 8, 2), (b"IDAT", zlib.compress(b"\x09\1\2\3", 0))),
         "png-wrong-checksum.png": good.replace(b"IHDR", b"IHDR", 1)[:29] + b"\0\0\0\0" + good[33:],
         "png-chunk-of-4-gigabytes.png": PNG_SIGNATURE + b"\xff\xff\xff\xffIHDR" + good[16:],
-        "png-garbage-in-pixels.png": good[:middle]
-        + bytes(range(20))
-        + good[middle + 20 :].replace(b"\0", b"\xee"),
+        "png-garbage-in-pixels.png": good[:middle] + bytes(range(20)) + good[middle + 20 :].replace(b"\0", b"\xee"),
         "png-short-transparent-colour.png": built(header(1, 1, 8, 2), (b"tRNS", b"\0"), (b"IDAT", pixel)),
         "png-frames-out-of-order.png": built(
             header(1, 1, 8, 2),
@@ -185,9 +180,7 @@ def _broken_others() -> dict[str, bytes]:
         "tiff-strip-outside.tif": dot([8], b"\0", 273, 2**31),
         "gif-no-frame.gif": b"GIF89a" + struct.pack("<HHBBB", 1, 1, 0, 0, 0) + b";",
         "gif-no-size.gif": gif((0, 0), [gif_frame((0, 0, 0, 0), [])], palette=bytes(6)),
-        "gif-code-size-13.gif": gif(
-            (1, 1), [gif_frame((0, 0, 1, 1), [0])[:10] + b"\x0d\1\0\0"], palette=bytes(6)
-        ),
+        "gif-code-size-13.gif": gif((1, 1), [gif_frame((0, 0, 1, 1), [0])[:10] + b"\x0d\1\0\0"], palette=bytes(6)),
         "bmp-depth-7.bmp": bmp((1, 1), 7, [b"\0"]),
         "bmp-compression-9.bmp": bmp((1, 1), 24, [b"\0\0\0"], compression=9),
         "bmp-strange-masks.bmp": bmp((1, 1), 16, [b"\0\0"], compression=3, masks=(1, 2, 4)),

@@ -41,9 +41,7 @@ def write(folder: Path, cases: Iterable[Case]) -> int:
 
 
 def main() -> None:
-    print(
-        f"valid: {write(HERE / 'valid', valid_cases())}, invalid: {write(HERE / 'invalid', invalid.cases())}"
-    )
+    print(f"valid: {write(HERE / 'valid', valid_cases())}, invalid: {write(HERE / 'invalid', invalid.cases())}")
 
 
 if __name__ == "__main__":

@@ -46,11 +46,7 @@ def jpeg(colours: Grid = COLOURS, **options: object) -> bytes:
 def centres(colours: Grid) -> dict[tuple[int, int], Pixel]:
     """The middle of each block."""
     half = BLOCK // 2
-    return {
-        (x * BLOCK + half, y * BLOCK + half): pixel
-        for y, row in enumerate(colours)
-        for x, pixel in enumerate(row)
-    }
+    return {(x * BLOCK + half, y * BLOCK + half): pixel for y, row in enumerate(colours) for x, pixel in enumerate(row)}
 
 
 def flat_case(
@@ -121,8 +117,7 @@ def _broken_exif() -> Iterator[Case]:
         "as-fraction": b"Exif\0\0MM\0*\0\0\0\x08\0\1"
         + struct.pack(">HHLLL", 0x0112, 5, 1, 26, 0)
         + b"\0\0\0\6\0\0\0\1",
-        "a-million-values": b"Exif\0\0MM\0*\0\0\0\x08\0\1"
-        + struct.pack(">HHLLL", 0x0112, 3, 1_000_000, 8, 0),
+        "a-million-values": b"Exif\0\0MM\0*\0\0\0\x08\0\1" + struct.pack(">HHLLL", 0x0112, 3, 1_000_000, 8, 0),
     }
     for name, block in broken.items():
         yield _oriented(f"exif-broken-{name}", block, 1)
@@ -132,9 +127,7 @@ def _containers() -> Iterator[Case]:
     body = jpeg()
     yield flat_case("jpeg-named-png.png", body)
     yield flat_case("jpeg-and-zip.jpg", body + b"PK\3\4" + bytes(30) + b"PK\5\6" + bytes(18))
-    yield flat_case(
-        "jpeg-html-comment.jpg", with_segments(body, jpeg_segment(0xFE, b"<script>alert(1)</script>"))
-    )
+    yield flat_case("jpeg-html-comment.jpg", with_segments(body, jpeg_segment(0xFE, b"<script>alert(1)</script>")))
     yield flat_case("jpeg-two-pictures.jpg", _multi_picture(body))
     profile = jpeg_segment(0xE2, b"ICC_PROFILE\0\x01\x01" + b"no profile" * 100)
     yield flat_case("jpeg-broken-profile.jpg", with_segments(body, profile))
@@ -143,9 +136,7 @@ def _containers() -> Iterator[Case]:
 
 def _multi_picture(first: bytes) -> bytes:
     """An MPO, as phones write it: a second JPEG behind the first, and an index of both."""
-    index = (
-        struct.pack(">H", 2) + struct.pack(">HHLL", 0xB001, 4, 1, 2) + struct.pack(">HHLL", 0xB002, 7, 32, 38)
-    )
+    index = struct.pack(">H", 2) + struct.pack(">HHLL", 0xB001, 4, 1, 2) + struct.pack(">HHLL", 0xB002, 7, 32, 38)
     entries = struct.pack(">LLLHH", 0x030000, len(first), 0, 0, 0) + struct.pack(">LLLHH", 0, 10, 10, 0, 0)
     block = b"MPF\0MM\0*\0\0\0\x08" + index + bytes(4) + entries
     return with_segments(first, jpeg_segment(0xE2, block)) + jpeg([[(1, 2, 3)]])

@@ -65,9 +65,7 @@ def _gifs() -> Iterator[Case]:
     yield case("transparent", gif(SIZE, [gif_frame(whole, indices, key=key)], palette=PALETTE_BYTES), hidden)
     yield case("animated", gif(SIZE, [gif_frame(whole, indices), other], palette=PALETTE_BYTES), pixels)
     yield case("grey", gif(SIZE, [gif_frame(whole, indices)], palette=ramp), grid(_index))
-    yield case(
-        "comment", gif(SIZE, [gif_frame(whole, indices)], palette=PALETTE_BYTES, before=comment), pixels
-    )
+    yield case("comment", gif(SIZE, [gif_frame(whole, indices)], palette=PALETTE_BYTES, before=comment), pixels)
     small = gif_frame((1, 1, 2, 1), [5, 6], key=127)
     inside = grid(lambda x, y: PALETTE[x + 4] if y == 1 and x in {1, 2} else WHITE)
     yield case("small-frame", gif(SIZE, [small], palette=PALETTE_BYTES), inside)
@@ -79,9 +77,7 @@ def _gifs() -> Iterator[Case]:
 
 
 def _bmps() -> Iterator[Case]:
-    def case(
-        name: str, depth: int, rows: list[bytes], seen: Grid, size: tuple[int, int] = SIZE, **more: Any
-    ) -> Case:
+    def case(name: str, depth: int, rows: list[bytes], seen: Grid, size: tuple[int, int] = SIZE, **more: Any) -> Case:
         return Case(f"bmp-{name}.bmp", bmp(size, depth, rows, **more), expect("BMP", seen))
 
     for depth in (1, 4, 8):
@@ -107,9 +103,7 @@ def _bmps() -> Iterator[Case]:
     sixes: Grid = [[(r * 255 // 31, g * 2 * 255 // 63, b * 255 // 31) for r, g, b in row] for row in fives]
     stored = [struct.pack("<5H", *(r << 11 | g << 6 | b for r, g, b in row)) for row in fives]
     yield case("rgb-16", 16, stored, sixes, compression=3, masks=(0xF800, 0x7E0, 0x1F))
-    bgra = [
-        b"".join(bytes((*reversed(colour(x, y)), alpha(x, y))) for x in range(WIDTH)) for y in range(HEIGHT)
-    ]
+    bgra = [b"".join(bytes((*reversed(colour(x, y)), alpha(x, y))) for x in range(WIDTH)) for y in range(HEIGHT)]
     seen_through = grid(covered)
     masks = (0xFF0000, 0xFF00, 0xFF, 0xFF000000)
     yield case("rgba-32", 32, bgra, seen_through, compression=3, masks=masks)

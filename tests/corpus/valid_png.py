@@ -28,9 +28,7 @@ GREY, RGB, PALETTE, GREY_ALPHA, RGBA = 0, 2, 3, 4, 6
 BACKGROUND = (255, 255, 255)
 
 
-def _case(
-    name: str, depth: int, colour_type: int, stored: list[list[int]], pixels: Grid, *chunks: Chunk
-) -> Case:
+def _case(name: str, depth: int, colour_type: int, stored: list[list[int]], pixels: Grid, *chunks: Chunk) -> Case:
     rows = [pack_bits(row, depth) for row in stored]
     return Case(f"png-{name}.png", png(SIZE, depth, colour_type, rows, before=chunks), expect("PNG", pixels))
 
@@ -115,9 +113,7 @@ def _transparent_colours() -> Iterator[Case]:
         level = _level(top)
         key = level(1, 1)
         pixels = grid(lambda x, y: 255 if level(x, y) == key else level(x, y) * 255 // top)  # noqa: B023
-        yield _case(
-            f"grey-{depth}-key", depth, GREY, samples(level), pixels, (b"tRNS", struct.pack(">H", key))
-        )
+        yield _case(f"grey-{depth}-key", depth, GREY, samples(level), pixels, (b"tRNS", struct.pack(">H", key)))
     sixteen_key = _sixteen(2, 1)
     yield _case(
         "grey-16-key", 16, GREY, samples(_sixteen),

@@ -121,9 +121,7 @@ def _colours() -> Iterator[Case]:
     def inks(x: int, y: int) -> tuple[int, ...]:
         return (*colour(x, y), grey(x, y) // 2)
 
-    yield case(
-        "cmyk", Stored(CMYK, [8] * 4, _bytes(inks)), grid(lambda x, y: printed(inks(x, y))), tolerance=1
-    )
+    yield case("cmyk", Stored(CMYK, [8] * 4, _bytes(inks)), grid(lambda x, y: printed(inks(x, y))), tolerance=1)
     colourless = Stored(YCBCR, [8] * 3, _bytes(lambda x, y: (grey(x, y), 128, 128)))
     yield case("ycbcr", colourless, grid(grey), {530: ("H", (1, 1))}, tolerance=1)
     # Corners of L*a*b* that have names: black, a middle grey, white, and sRGB's red for D50.
@@ -190,9 +188,7 @@ def _compressions() -> Iterator[Case]:
     image = Image.new("RGB", SIZE)
     image.putdata([pixel for row in grid(colour) for pixel in row])
     for name in ("tiff_lzw", "tiff_adobe_deflate", "packbits", "zstd", "lzma"):
-        yield Case(
-            f"tiff-{name.removeprefix('tiff_')}.tif", _saved(image, name), expect("TIFF", grid(colour))
-        )
+        yield Case(f"tiff-{name.removeprefix('tiff_')}.tif", _saved(image, name), expect("TIFF", grid(colour)))
     bilevel = Image.new("1", (16, 2))
     bilevel.putdata([255 * (x % 3 == 0) for x in range(32)])
     black_white: Grid = [[(255 * ((x + 16 * y) % 3 == 0),) * 3 for x in range(16)] for y in range(2)]

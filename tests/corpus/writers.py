@@ -114,15 +114,11 @@ def gif_frame(
     codes.append(129)
     number = sum(code << 8 * at for at, code in enumerate(codes))
     data = number.to_bytes(len(codes), "little")
-    blocks = b"".join(
-        bytes([len(data[at : at + 255])]) + data[at : at + 255] for at in range(0, len(data), 255)
-    )
+    blocks = b"".join(bytes([len(data[at : at + 255])]) + data[at : at + 255] for at in range(0, len(data), 255))
     return control + b"," + struct.pack("<HHHHB", *box, flags) + palette + b"\x07" + blocks + b"\0"
 
 
-def gif(
-    size: tuple[int, int], frames: Iterable[bytes], *, palette: bytes = b"", before: bytes = b""
-) -> bytes:
+def gif(size: tuple[int, int], frames: Iterable[bytes], *, palette: bytes = b"", before: bytes = b"") -> bytes:
     """A GIF of frames from gif_frame; the palette has 2, 4, 8 ... 256 colours."""
     flags = 0x80 | (len(palette) // 3).bit_length() - 2 if palette else 0
     return b"GIF89a" + struct.pack("<HHBBB", *size, flags, 0, 0) + palette + before + b"".join(frames) + b";"
@@ -130,9 +126,7 @@ def gif(
 
 def riff_webp(*chunks: Chunk) -> bytes:
     """A WEBP container of (name, data) chunks."""
-    body = b"".join(
-        name + struct.pack("<L", len(data)) + data + bytes(len(data) % 2) for name, data in chunks
-    )
+    body = b"".join(name + struct.pack("<L", len(data)) + data + bytes(len(data) % 2) for name, data in chunks)
     return b"RIFF" + struct.pack("<L", 4 + len(body)) + b"WEBP" + body
 
 

@@ -75,12 +75,8 @@ def test_too_large_is_known_from_the_header() -> None:
             open_image(path.read_bytes())
 
 
-@pytest.mark.parametrize(
-    ("folder", "cases"), [("valid", make_corpus.valid_cases()), ("invalid", invalid.cases())]
-)
+@pytest.mark.parametrize(("folder", "cases"), [("valid", make_corpus.valid_cases()), ("invalid", invalid.cases())])
 def test_the_committed_files_are_those_that_make_corpus_writes(folder: str, cases: Iterator[Case]) -> None:
     made = {case.name: case.expect for case in cases}
     assert made == {path.name: expectation(path) for path in files(folder)}
-    assert {path.name for path in (CORPUS / folder).iterdir()} == made.keys() | {
-        f"{name}.json" for name in made
-    }
+    assert {path.name for path in (CORPUS / folder).iterdir()} == made.keys() | {f"{name}.json" for name in made}

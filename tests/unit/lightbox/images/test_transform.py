@@ -90,9 +90,7 @@ def test_grey_has_one_channel(scaling: Scaling) -> None:
         (Scaling.CAFFE, np.float32, 1, "is defined for 3 channels"),
     ],
 )
-def test_impossible_combinations_are_named(
-    scaling: Scaling, dtype: npt.DTypeLike, channels: int, words: str
-) -> None:
+def test_impossible_combinations_are_named(scaling: Scaling, dtype: npt.DTypeLike, channels: int, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         check_scaling(scaling, dtype, channels)
 

@@ -21,9 +21,7 @@ WHITE = (255, 255, 255)
 Array = npt.NDArray[Any]
 
 
-def noise(
-    bands: int, dtype: type[np.generic] = np.uint8, top: int = 256, size: tuple[int, int] = SIZE
-) -> Array:
+def noise(bands: int, dtype: type[np.generic] = np.uint8, top: int = 256, size: tuple[int, int] = SIZE) -> Array:
     shape = (size[1], size[0], bands) if bands > 1 else (size[1], size[0])
     return np.random.default_rng(7).integers(0, top, shape).astype(dtype)
 
@@ -165,9 +163,7 @@ def test_floats_beyond_every_range_are_refused() -> None:
 
 
 @pytest.mark.parametrize("bands", [2, 4])
-def test_large_images_are_converted_in_strips_without_a_seam(
-    bands: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_large_images_are_converted_in_strips_without_a_seam(bands: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pixels = noise(bands, size=(60, 45))
     whole = to_rgb(Image.fromarray(pixels), RED_BACKGROUND)
     monkeypatch.setattr(color, "STRIP_PIXELS", 60 * 7)
