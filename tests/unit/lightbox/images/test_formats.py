@@ -5,11 +5,14 @@ from __future__ import annotations
 import subprocess
 import sys
 import textwrap
+from io import BytesIO
 
 import pytest
+from PIL import Image
 
 from corpus.valid_jpeg import jpeg
-from lightbox.images.decode import is_image, sniff_format
+from corpus.writers import jpeg_segment, tiff_directory
+from lightbox.images.decode import is_image, open_image, sniff_format
 from lightbox.images.formats import MEDIA_TYPES, OPENERS
 
 
@@ -51,6 +54,16 @@ def test_what_is_no_image(body: bytes) -> None:
 
 def test_every_format_has_a_media_type() -> None:
     assert MEDIA_TYPES.keys() == OPENERS.keys()
+
+
+def test_a_jpegs_resolution_is_not_read_from_its_exif() -> None:
+    """Pillow would, on opening, with neither a bound nor mercy for broken EXIF."""
+    resolution = tiff_directory({0x011A: ("L", (300,)), 0x0128: ("H", (2,))}, ">", 8)
+    segment = jpeg_segment(0xE1, b"Exif\0\0MM\0*\0\0\0\x08" + resolution)
+    plain = jpeg()
+    without_jfif = plain[:2] + segment + plain[20:]
+    assert Image.open(BytesIO(without_jfif)).info["dpi"] == (300, 300)
+    assert "dpi" not in open_image(without_jfif).info
 
 
 def test_only_the_plugins_of_the_allowed_formats_are_loaded() -> None:
