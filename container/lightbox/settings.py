@@ -99,6 +99,13 @@ class Settings(BaseModel):
     max_image_pixels: int = Field(50_000_000, ge=1, validation_alias="LIGHTBOX_MAX_IMAGE_PIXELS")
     """Most pixels (width times height) that an image may have; beyond it 413, before it is decoded."""
 
+    max_image_side: int = Field(65_535, ge=1, validation_alias="LIGHTBOX_MAX_IMAGE_SIDE")
+    """Most pixels that an image may have in one direction; beyond it 413."""
+
+    max_image_memory_mb: int = Field(400, ge=1, validation_alias="LIGHTBOX_MAX_IMAGE_MEMORY_MB")
+    """Most MB that decoding one image may take, as its header tells: 8 bytes a pixel for most, 16.5 for WEBP, up
+    to 12 for progressive JPEG; beyond it 413. As many images as a worker has threads can be in the making."""
+
     exif_orientation: bool = Field(True, validation_alias="LIGHTBOX_EXIF_ORIENTATION")
     """Turn images upright as their EXIF orientation says."""
 

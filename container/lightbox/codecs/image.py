@@ -23,7 +23,11 @@ class ImageCodec:
     """Turns one or more encoded images into a batch, as signature and options want them."""
 
     def __init__(self, settings: Settings) -> None:
-        self._limits = ImageLimits(max_pixels=settings.max_image_pixels)
+        self._limits = ImageLimits(
+            max_pixels=settings.max_image_pixels,
+            max_side=settings.max_image_side,
+            max_memory_mb=settings.max_image_memory_mb,
+        )
         self._upright = settings.exif_orientation
         self._fast = settings.fast_decode
 

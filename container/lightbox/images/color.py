@@ -10,7 +10,9 @@
     LA, La, PA, RGBA, RGBa,     composited on the background colour, rounded to nearest:
     and 1, L, P, RGB with a     (colour * alpha + background * (255 - alpha)) / 255
     transparent colour (tRNS)
-    I;16 in any byte order      value / 257, rounded to nearest, so that 65535 is 255 and v * 257 is v
+    I;16 in any byte order      value / 257, rounded to nearest, so that 65535 is 255 and v * 257 is v; 12-bit
+                                TIFF by its own maximum, 4095; where a 16-bit TIFF says that white is 0,
+                                inverted; a transparent colour (tRNS) becomes the background
     I (32-bit integers)         0..top to 0..255, rounded to nearest; below 0 is 0. The top is 65535 for PGM
                                 and 32767 for 16-bit signed TIFF. Other files do not say what white is: the
                                 top is the smallest of 255, 65535 and the type's own maximum (2**31 - 1, or
@@ -28,10 +30,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-import numpy.typing as npt
-from PIL import Image, TiffImagePlugin
+from PIL import Image
 
 from lightbox.errors import ImageUndecodable
+from lightbox.images.depth import DEEP, Scale, scale_of
 from lightbox.images.failures import undecodable
 
 Colour = tuple[int, int, int]
@@ -42,10 +44,6 @@ STRIP_PIXELS = 1 << 20
 _BY_PILLOW = frozenset({"1", "L", "P", "RGBX", "CMYK", "YCbCr", "HSV", "LAB"})
 # Premultiplied alpha is undone first: compositing it directly would wrap around on a malformed file.
 _STRAIGHT_ALPHA = {"LA": "LA", "La": "LA", "RGBA": "RGBA", "RGBa": "RGBA"}
-_SIXTEEN_BIT = frozenset({"I;16", "I;16L", "I;16B", "I;16N"})
-_FLOAT_TOPS = (1, 255, 65535)
-
-Numbers = npt.NDArray[np.int32] | npt.NDArray[np.uint32] | npt.NDArray[np.float32]
 
 
 def to_rgb(image: Image.Image, background: Colour = WHITE) -> Image.Image:
@@ -66,12 +64,9 @@ def to_grey(image: Image.Image, background: Colour = WHITE) -> Image.Image:
 
 
 def _convert(image: Image.Image, background: Colour) -> Image.Image:
-    if image.mode in _SIXTEEN_BIT:
-        key = image.info.get("transparency")
-        return _in_strips(image, lambda strip: _from_16_bit(strip, key, background))
-    if image.mode in {"I", "F"}:
-        top = _white_of(image)
-        return _in_strips(image, lambda strip: _from_numbers(_numbers(strip, image), top))
+    if image.mode in DEEP:
+        scale = scale_of(image, (image.crop(box) for box in _strips(image)))
+        return _in_strips(image, lambda strip: _from_deep(strip, scale, background))
     if image.has_transparency_data:
         return _in_strips(image, lambda strip: _composite(strip, background))
     if image.mode == "RGB":
@@ -104,56 +99,10 @@ def _composite(strip: Image.Image, background: Colour) -> Image.Image:
     return canvas
 
 
-def _from_16_bit(strip: Image.Image, key: object, background: Colour) -> Image.Image:
-    values = np.asarray(strip)
-    grey = ((values.astype(np.uint32) + 128) // 257).astype(np.uint8)
+def _from_deep(strip: Image.Image, scale: Scale, background: Colour) -> Image.Image:
+    grey = scale.grey(strip)
+    key = strip.info.get("transparency")
     if not isinstance(key, int):
         return Image.fromarray(grey).convert("RGB")
-    transparent = (values == key)[..., np.newaxis]
+    transparent = (np.asarray(strip) == key)[..., np.newaxis]
     return Image.fromarray(np.where(transparent, np.array(background, np.uint8), grey[..., np.newaxis]))
-
-
-def _from_numbers(values: Numbers, top: int) -> Image.Image:
-    finite = np.nan_to_num(values.astype(np.float64), nan=0, posinf=top, neginf=0)
-    grey = np.rint(np.clip(finite, 0, top) * 255 / top).astype(np.uint8)
-    return Image.fromarray(grey).convert("RGB")
-
-
-def _numbers(strip: Image.Image, whole: Image.Image) -> Numbers:
-    values: Numbers = np.asarray(strip)
-    unsigned = strip.mode == "I" and _tiff_tag(whole, TiffImagePlugin.SAMPLEFORMAT) == 1
-    return values.view(np.uint32) if unsigned else values
-
-
-def _white_of(image: Image.Image) -> int:
-    brightest = max(_brightest(_numbers(image.crop(box), image)) for box in _strips(image))
-    for top in _tops(image):
-        if brightest <= top:
-            return top
-    raise ImageUndecodable(
-        f"The image has floating-point pixels up to {brightest:g}; "
-        "the ranges 0 to 1, 0 to 255 and 0 to 65535 are understood."
-    )
-
-
-def _brightest(values: Numbers) -> float:
-    return float(values[np.isfinite(values)].max(initial=0))
-
-
-def _tops(image: Image.Image) -> tuple[int, ...]:
-    if image.mode == "F":
-        return _FLOAT_TOPS
-    if image.format == "PPM":
-        return (65535,)
-    if _tiff_tag(image, TiffImagePlugin.BITSPERSAMPLE) == 16:
-        return (32767,)
-    unsigned = _tiff_tag(image, TiffImagePlugin.SAMPLEFORMAT) == 1
-    return 255, 65535, 2**32 - 1 if unsigned else 2**31 - 1
-
-
-def _tiff_tag(image: Image.Image, tag: int) -> object:
-    """The tag's first value in a TIFF, by TIFF's default of 1 if it is missing; None for other formats."""
-    if not isinstance(image, TiffImagePlugin.TiffImageFile):
-        return None
-    value = image.tag_v2.get(tag, 1)
-    return value[0] if isinstance(value, tuple) and value else value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -12,6 +13,19 @@ from lightbox.images.limits import MAX_MEMORY_SETTING, MAX_PIXELS_SETTING
 
 REASON_LIMIT = 160
 """Characters of Pillow's own words in a message; they can quote the caller's bytes."""
+
+
+# What Pillow stumbles over where it does not check; their words say nothing to the sender of the file.
+_SLIPS = (
+    struct.error,
+    LookupError,
+    TypeError,
+    AttributeError,
+    AssertionError,
+    ArithmeticError,
+    RecursionError,
+)
+_EMPTY_WORDS = frozenset({"", "not identified by this driver"})
 
 
 @contextmanager
@@ -33,4 +47,7 @@ def undecodable(name: str) -> Iterator[None]:
 
 def _reason(error: Exception) -> str:
     words = " ".join(str(error).split()).rstrip(".")
-    return shorten(words, REASON_LIMIT) if words else f"the decoder stopped with {type(error).__name__}"
+    wrapped = error.__cause__ if str(error.__cause__) == str(error) else None
+    if isinstance(error, _SLIPS) or isinstance(wrapped, _SLIPS) or words in _EMPTY_WORDS:
+        return "it is cut off or broken"
+    return shorten(words, REASON_LIMIT)

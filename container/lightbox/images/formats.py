@@ -8,7 +8,7 @@ plugins, start Ghostscript (EPS) or try a format that is not in this table.
     GIF    the first frame
     WEBP   lossy, lossless, alpha; of an animation the first frame
     BMP    not run-length encoded
-    TIFF   classic and BigTIFF, every compression of libtiff; the first page
+    TIFF   classic and (little-endian) BigTIFF, every compression of libtiff; the first page
     PPM    binary PBM, PGM and PPM (P4, P5, P6) with a maximum value of 255, PGM also of 65535
 
 Left out on purpose: formats that start programs (EPS), encodings that Pillow decodes in Python and so takes
@@ -18,6 +18,7 @@ Pillow reads without bounds), and what callers of a vision model do not send.
 
 from __future__ import annotations
 
+import logging
 import re
 import warnings
 from collections.abc import Callable
@@ -35,6 +36,7 @@ from PIL.WebPImagePlugin import WebPImageFile
 # What Pillow warns of is the caller's file, and nothing for the operator's log. Set once, here:
 # catch_warnings around each decode would not be safe between threads.
 warnings.filterwarnings("ignore", module=r"PIL\.")
+logging.getLogger("PIL").setLevel(logging.CRITICAL)
 
 Opener = Callable[[BytesIO], ImageFile]
 
@@ -78,7 +80,7 @@ _MAGIC = re.compile(
     rb"|(?P<WEBP>RIFF.{4}WEBPVP8[ LX])"
     # "BM" alone could open a text; the size of the second header, one of seven, tells them apart.
     rb"|(?P<BMP>BM.{12}[\x0c\x28\x34\x38\x40\x6c\x7c]\0\0\0)"
-    rb"|(?P<TIFF>II[*+]\0|MM\0[*+])"
+    rb"|(?P<TIFF>II[*+]\0|MM\0\*)"
     rb"|(?P<PPM>P[456][ \t\r\n][\d \t\r\n#])",
     re.DOTALL,
 )

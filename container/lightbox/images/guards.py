@@ -95,7 +95,7 @@ def _check_tiff_tags(body: bytes) -> None:
 def _tiff_tags(body: bytes) -> Iterator[tuple[int, int, int]]:
     """Tag, type and count of each entry of the first directory; struct.error if it lies outside the file."""
     order = "<" if body.startswith(b"II") else ">"
-    pointer, number, entry = ("4xQ", "Q", "HHQ8x") if 43 in body[2:4] else ("L", "H", "HHL4x")
+    pointer, number, entry = ("4xQ", "Q", "HHQ8x") if body[2] == 43 else ("L", "H", "HHL4x")
     (start,) = struct.unpack_from(order + pointer, body, 4)
     (entries,) = struct.unpack_from(order + number, body, start)
     first = start + struct.calcsize(order + number)

@@ -32,7 +32,5 @@ class PatientBytes(BytesIO):
         """Read as BytesIO does; raises ImageUndecodable when the time is used up."""
         self._reads += 1
         if self._reads % _READS_BETWEEN_LOOKS == 0 and thread_time() - self._started > self._cpu_seconds:
-            raise ImageUndecodable(
-                f"The image cannot be decoded: reading it took over {self._cpu_seconds:g} s of processor time."
-            )
+            raise ImageUndecodable(f"Reading the image took more than {self._cpu_seconds:g} s of processor time.")
         return super().read(size)

@@ -1,0 +1,197 @@
+"""Opening and decoding: limits, orientation, options, errors."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from concurrent.futures import ThreadPoolExecutor
+from io import BytesIO
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from corpus.valid_jpeg import BLOCK, COLOURS, as_seen, blocks, jpeg
+from corpus.writers import exif, jpeg_segment, png, with_segments
+from lightbox.errors import ImageUndecodable, LightboxError, TooLarge
+from lightbox.images.decode import ImageLimits, decode_rgb, open_image
+from lightbox.images.failures import undecodable
+from lightbox.images.orientation import orientation_of, turn_upright
+from lightbox.images.reader import PatientBytes
+
+
+def saved(image: Image.Image, format_name: str, **options: object) -> bytes:
+    file = BytesIO()
+    image.save(file, format_name, **options)
+    return file.getvalue()
+
+
+def oriented(orientation: int) -> bytes:
+    return with_segments(jpeg(), jpeg_segment(0xE1, exif(orientation)))
+
+
+def test_open_image_reads_the_header_only() -> None:
+    body = saved(blocks(COLOURS), "PNG")
+    for header in (body, body[: len(body) * 2 // 3]):
+        image = open_image(header)
+        assert (image.format, image.size, image.mode) == ("PNG", (3 * BLOCK, 2 * BLOCK), "RGB")
+        assert image.tile, "the pixels were decoded"
+
+
+def test_a_memoryview_is_as_good_as_bytes() -> None:
+    body = memoryview(b"envelope" + jpeg())[8:]
+    assert decode_rgb(body).tobytes() == decode_rgb(jpeg()).tobytes()
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+@pytest.mark.parametrize("format_name", ["JPEG", "PNG"])
+def test_plain_images_are_bit_equal_to_pillow(format_name: str, mode: str) -> None:
+    for source in ("RGB", "L"):
+        body = saved(Image.effect_noise((65, 43), 90).convert(source), format_name)
+        assert decode_rgb(body, mode=mode).tobytes() == Image.open(BytesIO(body)).convert(mode).tobytes()  # type: ignore[arg-type]
+
+
+def test_a_palette_png_is_bit_equal_to_pillow() -> None:
+    body = saved(blocks(COLOURS).quantize(5), "PNG")
+    assert decode_rgb(body).tobytes() == Image.open(BytesIO(body)).convert("RGB").tobytes()
+
+
+def test_background_is_a_choice() -> None:
+    body = saved(Image.new("RGBA", (2, 1), (9, 9, 9, 0)), "PNG")
+    assert decode_rgb(body).getpixel((0, 0)) == (255, 255, 255)
+    assert decode_rgb(body, background=(1, 2, 3)).getpixel((0, 0)) == (1, 2, 3)
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP", "TIFF"])
+def test_orientation_is_applied_unless_it_is_turned_off(format_name: str, orientation: int) -> None:
+    if format_name == "TIFF":
+        body = saved(blocks(COLOURS), "TIFF", tiffinfo={274: orientation}, compression="tiff_lzw")
+    elif format_name == "JPEG":
+        body = oriented(orientation)
+    else:
+        body = saved(blocks(COLOURS), format_name, exif=exif(orientation), lossless=True)
+    for apply, colours in ((True, as_seen(COLOURS, orientation)), (False, COLOURS)):
+        image = decode_rgb(body, apply_exif_orientation=apply)
+        centres = np.asarray(image)[BLOCK // 2 :: BLOCK, BLOCK // 2 :: BLOCK].astype(int)
+        assert centres.shape == np.shape(colours)
+        assert np.abs(centres - np.array(colours)).max() <= 4
+
+
+def test_orientation_as_imagemagick_writes_it_into_png() -> None:
+    block = exif(6)
+    profile = f"\nexif\n{len(block):8}\n{block.hex()}\n".encode()
+    text = b"Raw profile type exif\0\0" + zlib.compress(profile)
+    for chunk, size in ((text, (3, 5)), (b"Raw profile type exif\0\0" + zlib.compress(b"\n\n\nxyz"), (5, 3))):
+        body = png((5, 3), 8, 0, [bytes(5)] * 3, before=[(b"zTXt", chunk)])
+        assert decode_rgb(body).size == size
+
+
+def test_orientation_in_xmp_counts_where_exif_has_none() -> None:
+    packet = b'http://ns.adobe.com/xap/1.0/\0<rdf:Description tiff:Orientation="6"/>'
+    turned = with_segments(jpeg(), jpeg_segment(0xE1, packet))
+    assert decode_rgb(turned).size == (2 * BLOCK, 3 * BLOCK)
+    both = with_segments(jpeg(), jpeg_segment(0xE1, exif(1)), jpeg_segment(0xE1, packet))
+    assert decode_rgb(both).size == (3 * BLOCK, 2 * BLOCK)
+
+
+def test_an_upright_image_is_not_copied() -> None:
+    image = Image.new("RGB", (2, 2))
+    assert orientation_of(image) == 1
+    assert turn_upright(image, 1) is image
+
+
+@pytest.mark.parametrize("orientation", [1, 6])
+def test_fast_size_reduces_a_jpeg_to_no_less_than_twice_that(orientation: int) -> None:
+    large = Image.effect_noise((800, 600), 30).resize((1600, 1200)).convert("RGB")
+    segment = jpeg_segment(0xE1, exif(orientation))
+    body = with_segments(saved(large, "JPEG", quality=95), segment)
+    size = (300, 150) if orientation == 1 else (150, 300)
+    whole, reduced = decode_rgb(body), decode_rgb(body, fast_size=size)
+    assert reduced.size == ((800, 600) if orientation == 1 else (600, 800))
+    apart = np.asarray(whole.resize(size)).astype(int) - np.asarray(reduced.resize(size))
+    assert np.abs(apart).mean() < 2
+    assert decode_rgb(body, fast_size=(500, 500)).size == whole.size
+    assert decode_rgb(saved(large, "PNG"), fast_size=size).size == (1600, 1200)
+
+
+@pytest.mark.parametrize(
+    ("limits", "setting"),
+    [
+        (ImageLimits(max_pixels=10_000), "LIGHTBOX_MAX_IMAGE_PIXELS"),
+        (ImageLimits(max_side=150), "LIGHTBOX_MAX_IMAGE_SIDE"),
+        (ImageLimits(max_memory_mb=0), "LIGHTBOX_MAX_IMAGE_MEMORY_MB"),
+        (ImageLimits(max_bytes=500), "LIGHTBOX_MAX_BODY_MB"),
+    ],
+)
+@pytest.mark.parametrize("format_name", ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM"])
+def test_each_limit_names_its_setting(limits: ImageLimits, setting: str, format_name: str) -> None:
+    body = saved(Image.effect_noise((200, 100), 50).convert("RGB"), format_name)
+    assert decode_rgb(body).size == (200, 100)
+    with pytest.raises(TooLarge, match=rf"\({setting}\)\.$"):
+        open_image(body, limits)
+
+
+def test_our_limit_decides_not_pillows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
+    bodies = [saved(Image.new("RGB", (200, 100)), name) for name in ("TIFF", "GIF", "WEBP", "PNG")]
+    for body in bodies:
+        assert decode_rgb(body, ImageLimits(max_pixels=20_000)).size == (200, 100)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
+    assert decode_rgb(bodies[0]).size == (200, 100)
+
+
+def test_pillows_own_limit_is_never_lowered() -> None:
+    before = Image.MAX_IMAGE_PIXELS
+    decode_rgb(jpeg(), ImageLimits(max_pixels=10_000))
+    assert before == Image.MAX_IMAGE_PIXELS
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError("x"), SyntaxError("x"), ValueError("x"), struct.error("x"), zlib.error("x"), EOFError("x"),
+     IndexError("x"), KeyError("x"), TypeError("x"), OverflowError("x"), NotImplementedError("x"),
+     AttributeError("x"), RecursionError("x"), AssertionError(), ZeroDivisionError("x"), UserWarning("x")],
+    ids=lambda error: type(error).__name__,
+)  # fmt: skip
+def test_whatever_pillow_raises_is_the_callers_fault(error: Exception) -> None:
+    sentence = r"^The GIF image cannot be decoded: .+\.$"
+    with pytest.raises(ImageUndecodable, match=sentence) as raised, undecodable("GIF image"):
+        raise error
+    assert raised.value.__cause__ is error
+
+
+@pytest.mark.parametrize("error", [MemoryError(), Image.DecompressionBombError("x")])
+def test_lack_of_memory_is_too_large(error: Exception) -> None:
+    with pytest.raises(TooLarge, match=r"\(LIGHTBOX_MAX_IMAGE_\w+\)"), undecodable("GIF image"):
+        raise error
+
+
+def test_messages_quote_little_of_the_file() -> None:
+    with pytest.raises(ImageUndecodable) as raised, undecodable("PNG image"):
+        raise SyntaxError(f"chunk {'A' * 5000}\n forged line")
+    assert len(raised.value.message) < 250
+    assert "\n" not in raised.value.message
+
+
+def test_reading_ends_with_the_readers_patience() -> None:
+    file = PatientBytes(bytes(100), cpu_seconds=0)
+    with pytest.raises(ImageUndecodable, match=r"more than 0 s of processor time"):
+        for _ in range(100):
+            file.read(1)
+    file.allow(1000)
+    assert file.read(3) == bytes(3)
+
+
+def test_threads_decode_side_by_side() -> None:
+    bodies = [oriented(6), saved(Image.new("RGBA", (50, 40), (1, 2, 3, 100)), "PNG"), b"no image"] * 40
+
+    def decode(body: bytes) -> object:
+        try:
+            return decode_rgb(body).tobytes()
+        except LightboxError as error:
+            return error.message
+
+    alone = [decode(body) for body in bodies[:3]]
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(decode, bodies)) == alone * 40

@@ -1,0 +1,90 @@
+"""What is recognised, and that nothing but the allowed formats is ever loaded."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import textwrap
+from io import BytesIO
+
+import pytest
+from PIL import Image
+
+from corpus.valid_jpeg import jpeg
+from corpus.writers import jpeg_segment, tiff_directory
+from lightbox.images.decode import is_image, open_image, sniff_format
+from lightbox.images.formats import MEDIA_TYPES, OPENERS
+
+
+@pytest.mark.parametrize(
+    ("body", "name"),
+    [
+        (b"\xff\xd8\xff\xe0", "JPEG"),
+        (b"\x89PNG\r\n\x1a\n", "PNG"),
+        (b"GIF87a", "GIF"),
+        (b"GIF89a", "GIF"),
+        (b"RIFF\x0a\n\0\0WEBPVP8 ", "WEBP"),
+        (b"RIFF....WEBPVP8L", "WEBP"),
+        (b"RIFF....WEBPVP8X", "WEBP"),
+        (b"BM\n" + bytes(11) + b"\x28\0\0\0", "BMP"),
+        (b"BM" + bytes(12) + b"\x0c\0\0\0", "BMP"),
+        (b"II*\0", "TIFF"),
+        (b"MM\0*", "TIFF"),
+        (b"II+\0", "TIFF"),
+        (b"P4\n8 8\n", "PPM"),
+        (b"P5 8 8 255\n", "PPM"),
+        (b"P6\n# comment\n", "PPM"),
+    ],
+)
+def test_format_is_told_from_the_first_bytes(body: bytes, name: str) -> None:
+    assert sniff_format(body) == name
+    assert sniff_format(memoryview(body)) == name
+    assert is_image(body)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"B", b"BM", b"BMW,1,2\nVW,3,4,5,6", b"GIF", b"P6,1,2", b"P3\n1 1\n", b"RIFF....WAVEfmt ", b"{}",
+     b"%!PS-Adobe", b"\0\0\0\x18ftypheic", b"\n\xff\xd8\xff", b"MM\0\x2b", b"1,2,3\n", b"\x93NUMPY"],
+)  # fmt: skip
+def test_what_is_no_image(body: bytes) -> None:
+    assert sniff_format(body) is None
+    assert not is_image(body)
+
+
+def test_every_format_has_a_media_type() -> None:
+    assert MEDIA_TYPES.keys() == OPENERS.keys()
+
+
+def test_a_jpegs_resolution_is_not_read_from_its_exif() -> None:
+    """Pillow would, on opening, with neither a bound nor mercy for broken EXIF."""
+    resolution = tiff_directory({0x011A: ("L", (300,)), 0x0128: ("H", (2,))}, ">", 8)
+    segment = jpeg_segment(0xE1, b"Exif\0\0MM\0*\0\0\0\x08" + resolution)
+    plain = jpeg()
+    without_jfif = plain[:2] + segment + plain[20:]
+    assert Image.open(BytesIO(without_jfif)).info["dpi"] == (300, 300)
+    assert "dpi" not in open_image(without_jfif).info
+
+
+def test_only_the_plugins_of_the_allowed_formats_are_loaded() -> None:
+    """Also after a bad body, for which Image.open would scan all of them, Ghostscript's among them."""
+    script = f"""
+        import sys
+        from lightbox.errors import ImageUndecodable
+        from lightbox.images.decode import decode_rgb
+        before = set(sys.modules)
+        decode_rgb({jpeg()!r})
+        for body in (b"%!PS-Adobe-3.0 EPSF-3.0", b"\\x89PNG\\r\\n\\x1a\\n garbage"):
+            try:
+                decode_rgb(body)
+            except ImageUndecodable:
+                pass
+        plugins = {{name for name in sys.modules if name.endswith("ImagePlugin")}}
+        print(sorted(plugins), {{name for name in set(sys.modules) - before if name.startswith("PIL")}})
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(script)],
+        env={"PYTHONPATH": ":".join(sys.path)}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    allowed = ["Bmp", "Gif", "Jpeg", "Png", "Ppm", "Tiff", "WebP"]
+    assert done.stdout.strip() == f"{[f'PIL.{name}ImagePlugin' for name in allowed]} set()"

@@ -1,0 +1,75 @@
+"""Whatever the bytes: an image, or one of our errors."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from corpus import make_corpus
+from lightbox.errors import ImageUndecodable, TooLarge
+from lightbox.images.decode import ImageLimits, decode_rgb, open_image
+
+CORPUS = Path(make_corpus.__file__).parent
+SEEDS = [path.read_bytes() for path in sorted((CORPUS / "valid").glob("*")) if path.suffix != ".json"]
+MAGIC = [
+    b"\xff\xd8\xff",
+    b"\x89PNG\r\n\x1a\n",
+    b"GIF89a",
+    b"RIFF\x20\0\0\0WEBPVP8L",
+    b"RIFF\x20\0\0\0WEBPVP8X",
+    b"BM" + bytes(12) + b"\x28\0\0\0",
+    b"II*\0",
+    b"MM\0*",
+    b"II+\0\x08\0\0\0",
+    b"P6 ",
+    b"P5 ",
+    b"P4 ",
+]
+EXTREMES = [b"\xff" * 4, bytes(4), b"\x7f\xff\xff\xff"]
+# Small enough that no example takes long; what happens at the real limits is the matter of test_bombs.
+LIMITS = ImageLimits(max_pixels=2_000_000, max_memory_mb=60)
+
+bounded = settings(max_examples=400, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+
+
+def outcome_is_ours(body: bytes) -> None:
+    try:
+        open_image(body, LIMITS)
+        image = decode_rgb(body, LIMITS, background=(1, 2, 3), fast_size=(8, 8))
+    except (ImageUndecodable, TooLarge) as error:
+        assert error.message
+    else:
+        assert image.mode == "RGB"
+        assert len(image.tobytes()) == 3 * image.width * image.height
+
+
+@bounded
+@given(st.binary(max_size=300))
+def test_arbitrary_bytes(body: bytes) -> None:
+    outcome_is_ours(body)
+
+
+@bounded
+@given(st.sampled_from(MAGIC), st.binary(max_size=300))
+def test_arbitrary_bytes_behind_a_magic_number(magic: bytes, body: bytes) -> None:
+    outcome_is_ours(magic + body)
+
+
+@st.composite
+def mutated(draw: st.DrawFn) -> bytes:
+    """A valid file with some bytes replaced, inserted, removed or repeated."""
+    body = bytearray(draw(st.sampled_from(SEEDS)))
+    for _ in range(draw(st.integers(1, 6))):
+        at = draw(st.integers(0, len(body)))
+        length = draw(st.integers(0, 12))
+        piece = draw(st.one_of(st.binary(max_size=12), st.sampled_from(EXTREMES)))
+        body[at : at + length] = piece if draw(st.booleans()) else body[at : at + length] * 2
+    return bytes(body)
+
+
+@bounded
+@given(mutated())
+def test_mutated_images(body: bytes) -> None:
+    outcome_is_ours(body)
