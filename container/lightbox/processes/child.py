@@ -53,14 +53,14 @@ class Child:
         self._groups = {group for group in self._groups if _signal_group(group, 0)}
         receive, send = os.pipe()
         # Not asyncio's own subprocess: its wait() waits for the pipe too, which orphans may hold open.
-        self._process = subprocess.Popen(  # noqa: S603, PLW1509 - our own command; one system call, no lock
+        self._process = subprocess.Popen(  # noqa: S603 - our own command; one system call, no lock
             self.argv,
             env=self.environ,
             stdin=subprocess.DEVNULL,
             stdout=send,
             stderr=subprocess.STDOUT,
             process_group=0,
-            preexec_fn=_die_with_parent,
+            preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, which takes no lock
         )
         os.close(send)
         self._groups.add(self._process.pid)

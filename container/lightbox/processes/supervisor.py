@@ -23,7 +23,7 @@ STEADY_SECONDS = 30.0
 MOST_ENDS = 8
 """After so many ends in a row without a steady life between them, all stops, and the platform starts anew."""
 
-_UNLOADABLE = re.compile(r"\{name: (?P<name>\S+) version: (?P<version>-?\d+)\} due to error: (?P<reason>.*?)\}, ?\}?$")
+_UNLOADABLE = re.compile(r"\{name: (?P<name>\S+) version: (?P<version>-?\d+)\} due to error: (?P<reason>[^\n]*)")
 
 
 def say(text: str) -> None:
@@ -152,7 +152,7 @@ class Supervisor:
             path = self._plan.models[unloadable["name"]].base_path / unloadable["version"]
             return (
                 f"LIGHTBOX_MODEL_DIR: version {unloadable['version']} of the model {unloadable['name']!r} in {path} "
-                f"cannot be loaded: {unloadable['reason']}"
+                f"cannot be loaded: {unloadable['reason'].rstrip('}, ')}"
             )
         return f"{child.name} cannot stay up, it ended with {_describe(code)}; its last lines:\n{text}"
 

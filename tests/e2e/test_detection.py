@@ -1,0 +1,76 @@
+"""EfficientDet-D1's eight outputs through both wires: all of them, and a chosen few."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from sklearn.datasets import load_sample_image
+
+from export_model import main as export_model
+from support.stack import REPOSITORY, Stack, running
+
+ALL = {
+    "detection_anchor_indices",
+    "detection_boxes",
+    "detection_classes",
+    "detection_multiclass_scores",
+    "detection_scores",
+    "num_detections",
+    "raw_detection_boxes",
+    "raw_detection_scores",
+}
+FEW = {"detection_boxes", "detection_classes", "detection_scores", "num_detections"}
+
+
+@pytest.fixture(scope="module")
+def models() -> Path:
+    folder = REPOSITORY / "build" / "detection"
+    if not (folder / "efficientdet_d1" / "1").is_dir():
+        assert export_model(["efficientdet_d1", "--weights", "none", str(folder / "efficientdet_d1")]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def photo() -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(load_sample_image("china.jpg")).save(buffer, "jpeg")
+    return buffer.getvalue()
+
+
+@pytest.fixture(scope="module")
+def chosen(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with running(models, tmp_path_factory.mktemp("chosen"), LIGHTBOX_OUTPUTS=",".join(sorted(FEW))) as stack:
+        yield stack
+
+
+def detect(stack: Stack, photo: bytes, wire: str) -> dict[str, Any]:
+    answer = stack.invoke(photo, X_Amzn_SageMaker_Custom_Attributes=f"tfs-transport={wire}")
+    assert answer.status_code == 200, answer.text[:1000]
+    (row,) = answer.json()["predictions"]
+    return dict(row)
+
+
+def test_a_chosen_few_agree_between_the_wires(chosen: Stack, photo: bytes) -> None:
+    grpc, rest = detect(chosen, photo, "grpc"), detect(chosen, photo, "rest")
+    assert grpc.keys() == rest.keys() == FEW
+    assert np.shape(grpc["detection_boxes"]) == (100, 4)
+    for name in FEW:
+        np.testing.assert_allclose(grpc[name], rest[name], rtol=2e-5, atol=1e-6)
+
+
+def test_all_eight_come_over_both_wires(models: Path, chosen: Stack, photo: bytes, tmp_path: Path) -> None:
+    with running(models, tmp_path, LIGHTBOX_REQUEST_TIMEOUT_SECONDS="60") as stack:
+        grpc, rest = detect(stack, photo, "grpc"), detect(stack, photo, "rest")
+    assert grpc.keys() == rest.keys() == ALL
+    assert np.shape(grpc["raw_detection_scores"])[0] == 76725
+    for name in ALL:
+        np.testing.assert_allclose(grpc[name], rest[name], rtol=2e-5, atol=1e-6)
+    few = detect(chosen, photo, "grpc")
+    for name in FEW:
+        np.testing.assert_allclose(grpc[name], few[name], rtol=1e-5, atol=1e-6)

@@ -1,0 +1,199 @@
+"""Start, readiness, deadlines, deaths and stops of the whole stack."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import requests
+
+from support.fakes import png
+from support.models import export_constant, export_failing_image, export_slow_image
+from support.stack import Stack, poll, running
+
+WIRES = ["grpc", "rest"]
+
+
+def red(value: int) -> bytes:
+    return png(np.full((8, 8, 3), (value, 0, 0)))
+
+
+def attributes(wire: str, model: str) -> str:
+    return f"tfs-transport={wire}, tfs-model-name={model}"
+
+
+@pytest.fixture(scope="module")
+def odd_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("odd_models")
+    export_slow_image(folder / "slow")
+    export_failing_image(folder / "failing")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def impatient(odd_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    tmp = tmp_path_factory.mktemp("impatient")
+    with running(odd_models, tmp, LIGHTBOX_REQUEST_TIMEOUT_SECONDS="1.5") as stack:
+        yield stack
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_late_answer_is_a_504_and_the_worker_survives(impatient: Stack, wire: str) -> None:
+    workers = {process.pid for process in impatient.processes("gunicorn")}
+    answer = impatient.invoke(red(255), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "slow"))
+    assert (answer.status_code, answer.json()["code"]) == (504, "deadline_exceeded")
+    assert impatient.invoke(red(0), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "slow")).status_code == 200
+    assert {process.pid for process in impatient.processes("gunicorn")} == workers
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_model_that_fails_is_a_502_with_the_servers_words(impatient: Stack, wire: str) -> None:
+    answer = impatient.invoke(red(9), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "failing"))
+    assert (answer.status_code, answer.json()["code"]) == (502, "model_failed")
+    assert "assert" in answer.json()["error"].lower()
+    assert impatient.invoke(red(0), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "failing")).status_code == 200
+
+
+def test_ping_answers_while_every_thread_is_busy(impatient: Stack) -> None:
+    with ThreadPoolExecutor(20) as pool:
+        busy = [
+            pool.submit(impatient.invoke, red(255), X_Amzn_SageMaker_Custom_Attributes="tfs-model-name=slow")
+            for _ in range(20)
+        ]
+        assert [impatient.ping() for _ in range(5)] == [200] * 5
+        assert {future.result().status_code for future in busy} <= {503, 504}
+
+
+def test_the_model_server_dies_and_comes_back(odd_models: Path, tmp_path: Path) -> None:
+    with running(odd_models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="failing") as stack:
+        (server,) = stack.processes("-m model_server")
+        server.kill()
+        stack.wait_for_ping(503, 5)
+        refused = stack.invoke(red(0))
+        assert refused.status_code == 503
+        assert int(refused.headers["Retry-After"]) >= 1
+        assert refused.json()["code"] == "unavailable"
+        stack.wait_for_ping(200, 20)
+        for wire in WIRES:
+            answer = stack.invoke(red(0), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "failing"))
+            assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.parametrize("part", ["nginx: master", "gunicorn"])
+def test_nginx_or_gunicorn_killed_comes_back(odd_models: Path, tmp_path: Path, part: str) -> None:
+    with running(odd_models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="failing") as stack:
+        master = min(stack.processes(part), key=psutil.Process.create_time)
+        master.kill()
+        for _ in poll(20):
+            again = [process for process in stack.processes(part) if process.pid != master.pid]
+            if again and stack.ping() == 200 and requests.post(f"{stack.url}/invocations", red(0)).ok:
+                break
+        else:
+            pytest.fail(stack.log)
+        assert stack.stop() == 0
+        assert not [p for p in psutil.process_iter(["environ"]) if str(tmp_path) in str(p.info["environ"])]
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_stop_lets_accepted_requests_finish(odd_models: Path, tmp_path: Path, number: signal.Signals) -> None:
+    with running(odd_models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="slow") as stack, ThreadPoolExecutor(1) as pool:
+        started = time.monotonic()
+        answer = pool.submit(stack.invoke, red(255))
+        for _ in poll(5):
+            if any(process.cpu_percent(0.1) > 50 for process in stack.processes("-m model_server")):
+                break
+        children = psutil.Process(stack.process.pid).children(recursive=True)
+        assert stack.stop(number) == 0
+        assert answer.result().status_code == 200, answer.result().text
+        assert time.monotonic() - started > 1
+        assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+        assert [path.name for path in tmp_path.iterdir()] == ["serve.log"]
+
+
+def test_a_stop_during_start_up(sample_models: Path, tmp_path: Path) -> None:
+    with Stack(sample_models, tmp_path) as stack:
+        for _ in poll(20):
+            if "Starting gunicorn" in stack.log:
+                break
+        assert stack.stop(seconds=15) == 0
+        assert [path.name for path in tmp_path.iterdir()] == ["serve.log"]
+
+
+def test_a_second_signal_does_not_wait(odd_models: Path, tmp_path: Path) -> None:
+    with running(odd_models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="slow") as stack, ThreadPoolExecutor(1) as pool:
+        cut = pool.submit(stack.invoke, red(255))
+        for _ in poll(5):
+            if any(process.cpu_percent(0.1) > 50 for process in stack.processes("-m model_server")):
+                break
+        stack.process.send_signal(signal.SIGTERM)
+        for _ in poll(5):
+            if "stopping" in stack.log:
+                break
+        stack.stop(seconds=3)
+        with pytest.raises(requests.RequestException):
+            cut.result()
+
+
+def test_two_run_side_by_side(odd_models: Path, tmp_path: Path) -> None:
+    with running(odd_models, tmp_path / "a") as one, running(odd_models, tmp_path / "b") as other:
+        assert one.port != other.port
+        assert one.invoke(red(0)).status_code == other.invoke(red(0)).status_code == 200
+
+
+def test_only_loopback_and_the_one_port_listen(impatient: Stack) -> None:
+    listening = [
+        connection.laddr
+        for process in impatient.processes("")
+        for connection in process.net_connections("tcp")
+        if connection.status == psutil.CONN_LISTEN
+    ]
+    outside = {address.port for address in listening if address.ip not in ("127.0.0.1", "::1", "::ffff:127.0.0.1")}
+    assert outside == {impatient.port}
+
+
+def test_a_new_version_is_served_without_a_restart(tmp_path: Path) -> None:
+    models = tmp_path / "models"
+    export_constant(models / "net", 1, 1.0)
+    with running(models, tmp_path / "run") as stack:
+        assert stack.invoke(red(0)).json() == {"predictions": [1.0]}
+        export_constant(models / "net", 2, 2.0, side=4)
+        for _ in poll(20):
+            answer = stack.invoke(red(0))
+            assert answer.status_code == 200, answer.text
+            if answer.json() == {"predictions": [2.0]}:
+                break
+        else:
+            pytest.fail(stack.log)
+        old = stack.invoke(red(0), X_Amzn_SageMaker_Custom_Attributes="tfs-model-version=1")
+        assert old.json() == {"predictions": [1.0]}
+
+
+@pytest.mark.parametrize("layout", ["1", "00000123", "net/1", "export/Servo/7", "."])
+def test_models_as_sagemaker_lays_them_out(tmp_path: Path, layout: str) -> None:
+    export_constant(tmp_path / "made", 1, 5.0)
+    target = tmp_path / "model" / layout
+    target.parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / "made" / "1").rename(target)
+    with running(tmp_path / "model", tmp_path / "run") as stack:
+        assert stack.invoke(red(0)).json() == {"predictions": [5.0]}
+
+
+def test_workers_stay_light_and_without_tensorflow(stack: Stack) -> None:
+    body = png(np.random.default_rng(0).integers(0, 256, (480, 640, 3)))
+    with ThreadPoolExecutor(8) as pool:
+        wires = [attributes(wire, "digits") for wire in WIRES]
+        answers = pool.map(
+            lambda i: stack.invoke(body, X_Amzn_SageMaker_Custom_Attributes=wires[i % 10 == 0]), range(2000)
+        )
+        assert {answer.status_code for answer in answers} == {200}
+    master, *workers = sorted(stack.processes("gunicorn"), key=psutil.Process.create_time)
+    assert workers
+    for process in (master, *workers):
+        assert process.memory_info().rss < 110e6
+        assert not [file.path for file in process.memory_maps() if "libtensorflow" in file.path]

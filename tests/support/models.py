@@ -1,0 +1,69 @@
+"""Small SavedModels that behave as a test needs them: slow, failing, or changed between versions."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import tensorflow as tf
+
+STEPS_PER_UNIT = 20_000
+"""Loop steps for each unit of the first pixel's red: a few microseconds each."""
+
+GOLDEN = Path(__file__).parents[1] / "contract" / "golden" / "models"
+
+
+def export_slow_image(folder: Path, version: int = 1) -> None:
+    """Export a model of uint8 [N, 8, 8, 3] that takes time in proportion to its first pixel's red.
+
+    It answers the number of steps it made; red 255 takes several seconds.
+    """
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 8, 8, 3], tf.uint8, name="image")])  # type: ignore[untyped-decorator]
+    def serve(image: Any) -> dict[str, Any]:
+        limit = tf.cast(image[0, 0, 0, 0], tf.int64) * STEPS_PER_UNIT
+        steps, _ = tf.while_loop(
+            lambda i, _: i < limit,
+            lambda i, s: (i + 1, tf.math.floormod(s * 31 + i, 1_000_003)),
+            [tf.constant(0, tf.int64), tf.constant(1, tf.int64)],
+            parallel_iterations=1,
+        )
+        return {"steps": tf.fill([tf.shape(image)[0]], steps)}
+
+    save(serve, folder / str(version))
+
+
+def export_failing_image(folder: Path, version: int = 1) -> None:
+    """Export a model of uint8 [N, 8, 8, 3] that fails when its first pixel's red is above 0."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 8, 8, 3], tf.uint8, name="image")])  # type: ignore[untyped-decorator]
+    def serve(image: Any) -> dict[str, Any]:
+        with tf.control_dependencies([tf.debugging.assert_equal(image[0, 0, 0, 0], tf.constant(0, tf.uint8))]):
+            return {"mean": tf.reduce_mean(tf.cast(image, tf.float32), axis=[1, 2])}
+
+    save(serve, folder / str(version))
+
+
+def export_constant(folder: Path, version: int, value: float, side: int = 8) -> None:
+    """Export a model of uint8 [N, side, side, 3] that answers a constant for each image."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, side, side, 3], tf.uint8, name="image")])  # type: ignore[untyped-decorator]
+    def serve(image: Any) -> dict[str, Any]:
+        return {"value": tf.fill([tf.shape(image)[0]], value)}
+
+    save(serve, folder / str(version))
+
+
+def save(serve: Any, folder: Path) -> None:
+    """Save a function as a SavedModel; it appears under its name only when it is complete."""
+    module = tf.Module()
+    module.serve = serve
+    staging = folder.with_name(f"{folder.name}.partial")
+    tf.saved_model.save(module, str(staging), signatures={"serving_default": serve.get_concrete_function()})
+    staging.rename(folder)
+
+
+def copy_golden(name: str, folder: Path) -> None:
+    """Copy one of the recorded models with all its versions."""
+    shutil.copytree(GOLDEN / name, folder)
