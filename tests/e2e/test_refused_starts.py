@@ -116,7 +116,7 @@ def test_a_taken_port(tmp_path: Path, models: Path, variable: str) -> None:
         other.listen()
         port = other.getsockname()[1]
         value = str(port) if variable.endswith("PORT") else f"{port}-{port + 5}"
-        said = refuse(tmp_path, LIGHTBOX_MODEL_DIR=str(models), **{variable: value})
+        said = refuse(tmp_path, 30, **{"LIGHTBOX_MODEL_DIR": str(models), variable: value})
     assert f"{variable}: port {port} is taken" in said
 
 

@@ -1,0 +1,72 @@
+"""The README's commands, run as they stand, against a running stack."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+from sklearn.datasets import load_sample_image
+
+from support.stack import REPOSITORY, Stack
+
+README = (REPOSITORY / "README.md").read_text()
+BLOCKS = re.findall(r"```(bash|python|json)\n(.*?)```", README, re.DOTALL)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with what the README's commands name."""
+    Image.fromarray(load_sample_image("flower.jpg")).save(tmp_path / "photo.jpg")
+    shutil.copytree(REPOSITORY / "docs" / "samples", tmp_path / "docs" / "samples")
+    return tmp_path
+
+
+def run(command: list[str], folder: Path) -> str:
+    done = subprocess.run(
+        command, cwd=folder, env=dict(os.environ), capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def blocks(language: str, containing: str, stack: Stack) -> list[str]:
+    found = [text for kind, text in BLOCKS if kind == language and containing in text]
+    assert found
+    return [text.replace("localhost:8080", f"127.0.0.1:{stack.port}") for text in found]
+
+
+def test_curl_lines(stack: Stack, folder: Path) -> None:
+    photo, digit, rest = blocks("bash", "curl", stack)
+    assert np_shape(json.loads(run(["bash", "-ec", photo], folder))["predictions"]) == (1, 1000)
+    (shown,) = (json.loads(text) for kind, text in BLOCKS if kind == "json")
+    answered = json.loads(run(["bash", "-ec", digit], folder))
+    assert answered["predictions"][0].index(max(answered["predictions"][0])) == 7
+    assert answered["predictions"][0][7] == pytest.approx(shown["predictions"][0][7], abs=0.01)
+    assert "Server-Timing: decode;dur=" in run(["bash", "-ec", rest], folder)
+
+
+def test_boto3_lines(stack: Stack, folder: Path) -> None:
+    (program,) = blocks("python", "boto3", stack)
+    assert '"predictions":[[' in run([sys.executable, "-W", "ignore", "-c", program], folder)
+
+
+def test_links_lead_somewhere() -> None:
+    for target in re.findall(r"\]\(([^)#:]+)\)", README):
+        assert (REPOSITORY / target).exists(), target
+
+
+def test_make_targets_exist() -> None:
+    makefile = (REPOSITORY / "Makefile").read_text()
+    for target in re.findall(r"^make ([a-z-]+)", README, re.MULTILINE):
+        assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
+
+
+def np_shape(rows: list[list[float]]) -> tuple[int, int]:
+    return len(rows), len(rows[0])
