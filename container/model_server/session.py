@@ -6,11 +6,24 @@ import ctypes
 import threading
 from collections.abc import Mapping, Sequence
 from ctypes import c_char_p, c_void_p
+from typing import Protocol
 
 from model_server.tensorflow_c import Buffer, Output, Status, tf
 from model_server.tensors import Array, from_tensor, to_tensor
 from tfs_wire.messages import meta_graph_pb2
 from tfs_wire.status import StatusError, invalid
+
+
+class Runner(Protocol):
+    """What answers calls: a session, or a batcher in front of one."""
+
+    signatures: dict[str, meta_graph_pb2.SignatureDef]
+
+    def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
+        """Run the graph as far as ``fetches`` need it and return their values in order."""
+
+    def close(self) -> None:
+        """Free what was loaded."""
 
 
 class Session:
