@@ -66,7 +66,8 @@ class ModelServer:
         assert self.process.poll() is None, f"ended with {self.process.returncode}:\n{self.stdout}\n{self.stderr}"
         try:
             self.rest("GET", "/v1/models/x")
-        except OSError:
+        except (OSError, http.client.HTTPException):
+            # The second: while nobody listens, a client may be given the very port that it asks for.
             return False
         return True
 
