@@ -101,6 +101,8 @@ class RestApi:
             return _HTTP[error.code], error_body(error.message)
         except _EarlyError:
             return 400, b""
+        except UnicodeError:
+            return 400, error_body("A name in the request is not valid UTF-8")
         except MemoryError:
             return 429, error_body("Out of memory")
 
