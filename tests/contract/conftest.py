@@ -25,11 +25,11 @@ def convolution(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     module = tf.Module()
 
-    @tf.function(input_signature=[tf.TensorSpec([None, 4, 4, 1], tf.float32, name="x")])
     def serve(x: tf.Tensor) -> dict[str, tf.Tensor]:
         return {"y": tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, tf.ones([2, 2, 1, 3]), 1, "SAME"), tf.ones([3])))}
 
-    module.serve = serve
+    spec = tf.TensorSpec([None, 4, 4, 1], tf.float32, name="x")
+    module.serve = tf.function(serve, input_signature=[spec])
     folder = tmp_path_factory.mktemp("convolution")
-    tf.saved_model.save(module, str(folder / "1"), signatures={"serving_default": serve})
+    tf.saved_model.save(module, str(folder / "1"), signatures={"serving_default": module.serve})
     return folder

@@ -185,13 +185,16 @@ def test_no_request_is_lost_while_versions_change(folder: Folder, tmp_path: Path
             client.start()
         for version in (2, 3, 4):
             folder.add(version)
-            server.until(lambda wanted=version: server.states("x")[0][:2] == (wanted, "AVAILABLE"))
-            server.until(lambda: sum(state[1] == "AVAILABLE" for state in server.states("x")) == 1)
+            wait_for_only(server, version)
         stop.set()
         for client in clients:
             client.join()
         assert set(outcomes) == {200}
         assert len(outcomes) > 20
+
+
+def wait_for_only(server: ModelServer, version: int) -> None:
+    server.until(lambda: [state[0] for state in server.states("x") if state[1] == "AVAILABLE"] == [version])
 
 
 def test_version_policies(tmp_path: Path) -> None:

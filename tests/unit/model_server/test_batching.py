@@ -107,7 +107,7 @@ def test_a_call_of_more_rows_than_a_batch_is_refused(open_model: Open) -> None:
 
 
 def test_a_large_call_may_be_run_in_pieces(open_model: Open) -> None:
-    options = {"max_batch_size": 10, "max_execution_batch_size": 4, "split_large": True}
+    options: dict[str, Any] = {"max_batch_size": 10, "max_execution_batch_size": 4, "split_large": True}
     batched = Batched(open_model("half_plus_two/1"), **options)
     assert batched.call(row(*range(10)))[0].tolist() == [value / 2 + 2 for value in range(10)]
     assert sorted(batched.sizes()) == [2, 4, 4]
@@ -122,7 +122,7 @@ def test_a_batch_is_filled_up_to_an_allowed_size(open_model: Open) -> None:
 
 @pytest.mark.parametrize("pad", [False, True])
 def test_inputs_of_different_lengths(open_model: Open, pad: bool) -> None:
-    options = {"max_batch_size": 2, "timeout_seconds": 10.0, "pad_variable_length_inputs": pad}
+    options: dict[str, Any] = {"max_batch_size": 2, "timeout_seconds": 10.0, "pad_variable_length_inputs": pad}
     batched = Batched(open_model("half_plus_two/1"), **options)
     results = batched.together(np.array([[1, 2]], np.float32), np.array([[7, 8, 9]], np.float32))
     if pad:
@@ -135,7 +135,7 @@ def test_inputs_of_different_lengths(open_model: Open, pad: bool) -> None:
 
 
 def test_strings_are_padded_too(open_model: Open) -> None:
-    options = {"max_batch_size": 2, "timeout_seconds": 10.0, "pad_variable_length_inputs": True}
+    options: dict[str, Any] = {"max_batch_size": 2, "timeout_seconds": 10.0, "pad_variable_length_inputs": True}
     batched = Batched(open_model("strings/1"), "single", **options)
     results = batched.together(np.array([[b"a"]], object), np.array([[b"b", b"c"]], object))
     assert sorted(result[0].tolist() for result in results) == [[[b"A", b"A"]], [[b"B", b"C"]]]  # type: ignore[index]
