@@ -54,7 +54,8 @@ def one_nan(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         {"c8": np.float32, "c16": np.float64}.get(array.dtype.str[1:], array.dtype)
     )
     parts[np.isnan(parts)] = np.nan
-    return parts.view(array.dtype).reshape(array.shape)
+    whole: np.ndarray[Any, Any] = parts.view(array.dtype).reshape(array.shape)
+    return whole
 
 
 def message(array: np.ndarray[Any, Any], as_content: bool = False) -> tensor_pb2.TensorProto:
