@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from model_server.predict import DEFAULT_SIGNATURE, SignatureDef
-from model_server.session import Session
+from model_server.session import Runner
 from model_server.tensors import Array
 from tfs_wire import dtypes
 from tfs_wire.messages import classification_pb2, input_pb2, regression_pb2
@@ -26,7 +26,7 @@ class Plan(NamedTuple):
     fetches: dict[str, str]
 
 
-def find_signature(session: Session, name: str) -> SignatureDef:
+def find_signature(session: Runner, name: str) -> SignatureDef:
     """Return the signature that a call names, or the default one."""
     wanted = name or DEFAULT_SIGNATURE
     if wanted not in session.signatures:
@@ -83,7 +83,7 @@ def serialized_examples(given: input_pb2.Input) -> Array:
 
 
 def classify(
-    session: Session, name: str, given: input_pb2.Input, options: bytes
+    session: Runner, name: str, given: input_pb2.Input, options: bytes
 ) -> classification_pb2.ClassificationResult:
     """Answer a Classify call."""
     plan = plan_classification(find_signature(session, name))
@@ -92,7 +92,7 @@ def classify(
     return to_classifications(dict(zip(plan.fetches, outputs, strict=True)), len(examples))
 
 
-def regress(session: Session, name: str, given: input_pb2.Input, options: bytes) -> regression_pb2.RegressionResult:
+def regress(session: Runner, name: str, given: input_pb2.Input, options: bytes) -> regression_pb2.RegressionResult:
     """Answer a Regress call."""
     plan = plan_regression(find_signature(session, name))
     examples = serialized_examples(given)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from model_server.manager import Manager
 from model_server.model_config import ModelConfig, ModelServerConfig, check_names_and_paths, check_platforms
 from model_server.servable import Servable, State
+from model_server.session import Runner
 from model_server.storage import choose, versions_on_disk
 from tfs_wire.messages import model_pb2
 from tfs_wire.status import Code, StatusError, invalid
@@ -98,11 +101,20 @@ class ServerCore:
         """Return the names in the present configuration."""
         return list(self._models)
 
-    def acquire(self, spec: model_pb2.ModelSpec) -> Servable:
-        """Return the version that a call asks for; leave it through ``servable.in_use()``."""
+    def enter(self, spec: model_pb2.ModelSpec) -> tuple[Servable, Runner]:
+        """Return the version that a call asks for and its session; the caller calls ``servable.leave()``."""
         if not spec.name:
             raise invalid("ModelSpec has no name specified.")
-        return self.manager.acquire(spec.name, self._version(spec))
+        return self.manager.enter(spec.name, self._version(spec))
+
+    @contextmanager
+    def acquire(self, spec: model_pb2.ModelSpec) -> Iterator[tuple[Servable, Runner]]:
+        """Do the same for the length of a block."""
+        servable, session = self.enter(spec)
+        try:
+            yield servable, session
+        finally:
+            servable.leave()
 
     def _version(self, spec: model_pb2.ModelSpec) -> int | None:
         choice = spec.WhichOneof("version_choice")

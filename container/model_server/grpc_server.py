@@ -30,11 +30,12 @@ def channel_arguments(text: str) -> list[tuple[str, int | str]]:
 
 
 def create(handlers: list[grpc.GenericRpcHandler], threads: int, arguments: list[tuple[str, int | str]]) -> grpc.Server:
-    """Return a server that has no port yet and runs ``threads`` calls at once."""
+    """Return a server that has no port yet; with ``threads`` calls under way more are RESOURCE_EXHAUSTED."""
     return grpc.server(
         ThreadPoolExecutor(max(1, threads), "grpc"),
         handlers=handlers,
         options=[*_OPTIONS, *arguments],
+        maximum_concurrent_rpcs=max(1, threads),
     )
 
 

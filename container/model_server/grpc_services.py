@@ -8,10 +8,8 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
-from model_server import classify, metadata, predict
-from model_server.core import ServerCore
-from model_server.multi_inference import multi_inference
-from model_server.servable import Servable
+from model_server import metadata, predict
+from model_server.calls import GRPC, Calls
 from tfs_wire import predict_response
 from tfs_wire.messages import (
     classification_pb2,
@@ -19,7 +17,6 @@ from tfs_wire.messages import (
     get_model_status_pb2,
     inference_pb2,
     model_management_pb2,
-    model_pb2,
     predict_pb2,
     regression_pb2,
 )
@@ -35,19 +32,14 @@ _LONGEST_DETAILS = 4096
 Call = Callable[[Any, bytes], Message | bytes]
 
 
-def _model_spec(servable: Servable, signature_name: str | None) -> model_pb2.ModelSpec:
-    spec = model_pb2.ModelSpec(name=servable.name, signature_name=signature_name or "")
-    spec.version.value = servable.version
-    return spec
-
-
 class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
     """All calls of PredictionService and ModelService."""
 
-    def __init__(self, core: ServerCore, as_content: bool = False) -> None:
-        self._core = core
+    def __init__(self, calls: Calls, as_content: bool = False) -> None:
+        self._calls = calls
+        self._core = calls.core
         self._as_content = as_content
-        calls: dict[str, tuple[type[Message], Call]] = {
+        methods: dict[str, tuple[type[Message], Call]] = {
             f"{PREDICTION_SERVICE}/Predict": (predict_pb2.PredictRequest, self.predict),
             f"{PREDICTION_SERVICE}/Classify": (classification_pb2.ClassificationRequest, self.classify),
             f"{PREDICTION_SERVICE}/Regress": (regression_pb2.RegressionRequest, self.regress),
@@ -68,7 +60,7 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
                 self.reload,
             ),
         }
-        self._handlers = {f"/{name}": _handler(kind, call) for name, (kind, call) in calls.items()}
+        self._handlers = {f"/{name}": _handler(kind, call) for name, (kind, call) in methods.items()}
 
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> grpc.RpcMethodHandler | None:
         """Return what answers a method, or None for UNIMPLEMENTED."""
@@ -76,57 +68,49 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def predict(self, request: predict_pb2.PredictRequest, options: bytes) -> bytes:
         """PredictionService.Predict."""
-        with self._acquired(request) as (servable, session):
-            found = predict.predict(session, request, options)
-        spec = _model_spec(servable, found.signature_name).SerializeToString()
-        return predict_response.serialize(found.outputs, spec, self._as_content)
+        _check_spec(request)
+        with self._calls.counted(request.model_spec.name, "Predict", GRPC):
+            found = self._calls.predict(request, options)
+        return predict_response.serialize(found.outputs, found.spec.SerializeToString(), self._as_content)
 
     def classify(
         self, request: classification_pb2.ClassificationRequest, options: bytes
     ) -> classification_pb2.ClassificationResponse:
         """PredictionService.Classify."""
-        name = request.model_spec.signature_name
-        with self._acquired(request) as (servable, session):
-            result = classify.classify(session, name, request.input, options)
-        spec = _model_spec(servable, name or predict.DEFAULT_SIGNATURE)
+        _check_spec(request)
+        with self._calls.counted(request.model_spec.name, "Classify", GRPC):
+            result, spec = self._calls.classify(request.model_spec, request.input, options)
         return classification_pb2.ClassificationResponse(result=result, model_spec=spec)
 
     def regress(self, request: regression_pb2.RegressionRequest, options: bytes) -> regression_pb2.RegressionResponse:
         """PredictionService.Regress."""
-        name = request.model_spec.signature_name
-        with self._acquired(request) as (servable, session):
-            result = classify.regress(session, name, request.input, options)
-        spec = _model_spec(servable, name or predict.DEFAULT_SIGNATURE)
+        _check_spec(request)
+        with self._calls.counted(request.model_spec.name, "Regress", GRPC):
+            result, spec = self._calls.regress(request.model_spec, request.input, options)
         return regression_pb2.RegressionResponse(result=result, model_spec=spec)
 
     def multi_inference(
         self, request: inference_pb2.MultiInferenceRequest, options: bytes
     ) -> inference_pb2.MultiInferenceResponse:
         """PredictionService.MultiInference: several signatures over the same Examples."""
-        spec = request.tasks[0].model_spec if request.tasks else model_pb2.ModelSpec()
-        servable = self._core.acquire(spec)
-        with servable.in_use() as session:
-            return multi_inference(session, request, options, lambda name: _model_spec(servable, name))
+        return self._calls.multi_inference(request, options)
 
     def get_model_metadata(
         self, request: get_model_metadata_pb2.GetModelMetadataRequest, _: bytes
     ) -> get_model_metadata_pb2.GetModelMetadataResponse:
         """PredictionService.GetModelMetadata."""
-        if not request.HasField("model_spec"):
-            raise invalid("Missing ModelSpec")
+        _check_spec(request)
         metadata.check_fields(request.metadata_field)
-        response = get_model_metadata_pb2.GetModelMetadataResponse()
-        with self._acquired(request) as (servable, session):
-            response.metadata[metadata.SIGNATURE_DEF].Pack(metadata.signature_map(session))
-        response.model_spec.CopyFrom(_model_spec(servable, None))
+        signatures, spec = self._calls.signatures(request.model_spec)
+        response = get_model_metadata_pb2.GetModelMetadataResponse(model_spec=spec)
+        response.metadata[metadata.SIGNATURE_DEF].Pack(signatures)
         return response
 
     def get_model_status(
         self, request: get_model_status_pb2.GetModelStatusRequest, _: bytes
     ) -> get_model_status_pb2.GetModelStatusResponse:
         """ModelService.GetModelStatus."""
-        if not request.HasField("model_spec"):
-            raise invalid("Missing ModelSpec")
+        _check_spec(request)
         response = get_model_status_pb2.GetModelStatusResponse()
         for servable in self._core.status(request.model_spec):
             item = response.model_version_status.add(version=servable.version, state=servable.state.value)
@@ -148,24 +132,10 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
         response.status.SetInParent()
         return response
 
-    def _acquired(self, request: Any) -> _Acquired:
-        if not request.HasField("model_spec"):
-            raise invalid("Missing ModelSpec")
-        return _Acquired(self._core.acquire(request.model_spec))
 
-
-class _Acquired:
-    """The version and its session for the length of a block."""
-
-    def __init__(self, servable: Servable) -> None:
-        self._servable = servable
-        self._use = servable.in_use()
-
-    def __enter__(self) -> tuple[Servable, Any]:
-        return self._servable, self._use.__enter__()
-
-    def __exit__(self, *exc_info: Any) -> None:
-        self._use.__exit__(*exc_info)
+def _check_spec(request: Any) -> None:
+    if not request.HasField("model_spec"):
+        raise invalid("Missing ModelSpec")
 
 
 def _serialize(response: Message | bytes) -> bytes:

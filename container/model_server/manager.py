@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from model_server.loader import Loader
 from model_server.servable import Servable, State
-from model_server.session import Session
+from model_server.session import Runner
 from tfs_wire.status import Code, StatusError
 
 log = logging.getLogger(__name__)
@@ -91,7 +91,7 @@ class Manager:
         with self.changed:
             self._unload_what_is_replaced(servable.name)
 
-    def _attempts(self, servable: Servable) -> Session:
+    def _attempts(self, servable: Servable) -> Runner:
         for attempt in range(self._policy.max_retries + 1):
             try:
                 return self._loader.load(servable)
@@ -141,18 +141,17 @@ class Manager:
 
     # ----------------------------------------------------------------- asking
 
-    def acquire(self, name: str, version: int | None) -> Servable:
-        """Return the version (the largest available one for None), with a call counted in.
+    def enter(self, name: str, version: int | None) -> tuple[Servable, Runner]:
+        """Return the version (the largest available one for None) and its session, with a call counted in.
 
-        The caller must leave through ``servable.in_use()``. Raises NOT_FOUND as the real server words it.
+        The caller must call ``servable.leave()``. Raises NOT_FOUND as the real server words it.
         """
         with self.changed:
             servable = self._find(name, version)
             if servable is None:
                 wanted = f"Latest({name})" if version is None else f"Specific({name}, {version})"
                 raise StatusError(Code.NOT_FOUND, f"Servable not found for request: {wanted}")
-            servable.enter()
-            return servable
+            return servable, servable.enter()
 
     def _find(self, name: str, version: int | None) -> Servable | None:
         servables = self._models.get(name, {})

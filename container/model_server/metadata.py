@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model_server.session import Session
+from model_server.session import Runner
 from tfs_wire.messages import get_model_metadata_pb2
 from tfs_wire.status import invalid
 
 SIGNATURE_DEF = "signature_def"
 
 
-def signature_map(session: Session) -> get_model_metadata_pb2.SignatureDefMap:
+def signature_map(session: Runner) -> get_model_metadata_pb2.SignatureDefMap:
     """Return every signature of the model, the initialisation op included."""
     found = get_model_metadata_pb2.SignatureDefMap()
     for name, signature in session.signatures.items():

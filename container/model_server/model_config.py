@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias, TypeVar
@@ -31,7 +32,9 @@ def read_text_proto(path: str, message: MessageType) -> MessageType:
         text_format.Parse(text, message)
     except text_format.ParseError as error:
         kind = message.DESCRIPTOR.full_name
-        print(f"Error parsing text-format {kind}: {error}", file=sys.stderr, flush=True)
+        what = re.sub(r"^\d+:\d+ : ", "", str(error))
+        place = f"{error.GetLine()}:{error.GetColumn()}"
+        print(f"Error parsing text-format {kind}: {place}: {what}", file=sys.stderr, flush=True)
         raise invalid(f"Invalid protobuf file: '{path}'") from None
     return message
 

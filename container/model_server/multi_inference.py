@@ -7,7 +7,7 @@ from collections.abc import Callable
 from model_server import classify
 from model_server.classify import Plan
 from model_server.predict import DEFAULT_SIGNATURE
-from model_server.session import Session
+from model_server.session import Runner
 from model_server.tensors import Array
 from tfs_wire.messages import inference_pb2, model_pb2
 from tfs_wire.status import invalid
@@ -19,7 +19,7 @@ _PLANNERS = {
 
 
 def multi_inference(
-    session: Session,
+    session: Runner,
     request: inference_pb2.MultiInferenceRequest,
     options: bytes,
     model_spec: Callable[[str], model_pb2.ModelSpec],
@@ -44,7 +44,7 @@ def _fill(result: inference_pb2.InferenceResult, outputs: dict[str, Array], exam
         result.classification_result.CopyFrom(classify.to_classifications(outputs, examples))
 
 
-def _plans(session: Session, request: inference_pb2.MultiInferenceRequest) -> list[Plan]:
+def _plans(session: Runner, request: inference_pb2.MultiInferenceRequest) -> list[Plan]:
     model, seen, plans = "", set[str](), list[Plan]()
     for task in request.tasks:
         spec = task.model_spec
@@ -62,7 +62,7 @@ def _plans(session: Session, request: inference_pb2.MultiInferenceRequest) -> li
     return plans
 
 
-def _plan(session: Session, name: str, method: str) -> Plan:
+def _plan(session: Runner, name: str, method: str) -> Plan:
     if name not in session.signatures:
         raise invalid(f"Requested signature not found in model graph: {name}")
     if method not in _PLANNERS:

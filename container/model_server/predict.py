@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
-from model_server.session import Session
+from model_server.session import Runner
 from model_server.tensors import Array
 from tfs_wire import tensor_proto
 from tfs_wire.messages import config_pb2, meta_graph_pb2, predict_pb2
@@ -30,7 +30,7 @@ def run_options(seconds: float | None) -> bytes:
     return bytes(config_pb2.RunOptions(timeout_in_ms=milliseconds).SerializeToString())
 
 
-def find_signature(session: Session, name: str) -> SignatureDef:
+def find_signature(session: Runner, name: str) -> SignatureDef:
     """Return the signature; raise FAILED_PRECONDITION if the model has none of that name."""
     signature = session.signatures.get(name)
     if signature is None:
@@ -94,12 +94,12 @@ def choose_outputs(signature: SignatureDef, wanted: Sequence[str]) -> dict[str, 
     return chosen
 
 
-def run(session: Session, feeds: Mapping[str, Array], fetches: Mapping[str, str], options: bytes) -> dict[str, Array]:
+def run(session: Runner, feeds: Mapping[str, Array], fetches: Mapping[str, str], options: bytes) -> dict[str, Array]:
     """Run tensor names to arrays and return the arrays by alias."""
     return dict(zip(fetches, session.run(feeds, list(fetches.values()), options), strict=True))
 
 
-def predict(session: Session, request: predict_pb2.PredictRequest, options: bytes) -> Prediction:
+def predict(session: Runner, request: predict_pb2.PredictRequest, options: bytes) -> Prediction:
     """Answer a gRPC request."""
     name = request.model_spec.signature_name or DEFAULT_SIGNATURE
     signature = find_signature(session, name)

@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from google.protobuf import json_format
 
-from model_server import classify, metadata, predict
-from model_server.core import ServerCore
+from model_server import predict
+from model_server.calls import REST, Calls
 from model_server.http_parser import Request
 from model_server.rest_server import Response, html_error
 from model_server.servable import Servable
-from tfs_wire.messages import meta_graph_pb2, model_pb2
+from model_server.tensors import Array
+from tfs_wire.messages import model_pb2
 from tfs_wire.rest.examples import read_examples, write_classifications, write_regressions
 from tfs_wire.rest.request import read_predict
 from tfs_wire.rest.response import write_predict
@@ -68,12 +69,12 @@ class RestApi:
 
     def __init__(
         self,
-        core: ServerCore,
+        calls: Calls,
         timeout_seconds: float,
         cors: bool = False,
         pages: dict[str, Callable[[], bytes]] | None = None,
     ) -> None:
-        self._core = core
+        self._calls = calls
         self._options = predict.run_options(timeout_seconds)
         self._cors = _CORS if cors else {}
         self._pages = pages or {}
@@ -100,6 +101,8 @@ class RestApi:
             return _HTTP[error.code], error_body(error.message)
         except _EarlyError:
             return 400, b""
+        except UnicodeError:
+            return 400, error_body("A name in the request is not valid UTF-8")
         except MemoryError:
             return 429, error_body("Out of memory")
 
@@ -122,52 +125,41 @@ class RestApi:
     # ------------------------------------------------------------------ calls
 
     def _predict(self, spec: model_pb2.ModelSpec, body: bytes) -> bytes:
-        held: list[Servable] = []
+        by_row = False
 
-        def input_types(name: str) -> dict[str, int]:
-            # Which types to read is known only once the body has named its signature.
-            if not held:
-                held.append(self._core.acquire(spec))
-            return _input_types(held[0], name or predict.DEFAULT_SIGNATURE)
-
-        try:
+        def read(input_types: Callable[[str], Mapping[str, int]]) -> tuple[str, Mapping[str, Array]]:
+            nonlocal by_row
             found = read_predict(body, input_types)
-        except BaseException:
-            for servable in held:
-                with servable.in_use():
-                    pass
-            raise
-        with held[0].in_use() as session:
-            signature = session.signatures[found.signature_name or predict.DEFAULT_SIGNATURE]
-            feeds = {signature.inputs[name].name: array for name, array in found.inputs.items()}
-            fetches = predict.choose_outputs(signature, ())
-            outputs = predict.run(session, feeds, fetches, self._options)
-        return write_predict(outputs, found.by_row)
+            by_row = found.by_row
+            return found.signature_name, found.inputs
+
+        with self._calls.counted(spec.name, "Predict", REST):
+            outputs = self._calls.predict_arrays(spec, read, self._options)
+            return write_predict(outputs, by_row)
 
     def _classify(self, spec: model_pb2.ModelSpec, body: bytes) -> bytes:
-        examples = read_examples(body)
-        with self._core.acquire(spec).in_use() as session:
-            return write_classifications(
-                classify.classify(session, examples.signature_name, examples.input, self._options)
-            )
+        with self._calls.counted(spec.name, "Classify", REST):
+            examples = read_examples(body)
+            spec.signature_name = examples.signature_name
+            return write_classifications(self._calls.classify(spec, examples.input, self._options)[0])
 
     def _regress(self, spec: model_pb2.ModelSpec, body: bytes) -> bytes:
-        examples = read_examples(body)
-        with self._core.acquire(spec).in_use() as session:
-            return write_regressions(classify.regress(session, examples.signature_name, examples.input, self._options))
+        with self._calls.counted(spec.name, "Regress", REST):
+            examples = read_examples(body)
+            spec.signature_name = examples.signature_name
+            return write_regressions(self._calls.regress(spec, examples.input, self._options)[0])
 
     # ------------------------------------------------------------------ looks
 
     def _status(self, spec: model_pb2.ModelSpec) -> bytes:
-        versions = [_version_status(servable) for servable in self._core.status(spec)]
+        versions = [_version_status(servable) for servable in self._calls.core.status(spec)]
         text = json.dumps({"model_version_status": versions}, indent=1, ensure_ascii=False)
         return (text + "\n").encode("utf-8", "surrogateescape")
 
     def _metadata(self, spec: model_pb2.ModelSpec) -> bytes:
-        servable = self._core.acquire(spec)
-        with servable.in_use() as session:
-            signatures = metadata.signature_map(session)
-        head = {"name": servable.name, "signature_name": "", "version": str(servable.version)}
+        signatures, found_spec = self._calls.signatures(spec)
+        version = str(found_spec.version.value)
+        head = {"name": found_spec.name, "signature_name": "", "version": version}
         model_spec = json.dumps(head, indent=1, ensure_ascii=False)
         found = json_format.MessageToDict(
             signatures, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
@@ -184,14 +176,6 @@ def _version_status(servable: Servable) -> dict[str, Any]:
         "error_message": error.message if error else "",
     }
     return {"version": str(servable.version), "state": servable.state.name, "status": status}
-
-
-def _input_types(servable: Servable, name: str) -> dict[str, int]:
-    assert servable.session is not None
-    signature: meta_graph_pb2.SignatureDef | None = servable.session.signatures.get(name)
-    if signature is None:
-        raise invalid(f'Serving signature name: "{name}" not found in signature def')
-    return {alias: info.dtype for alias, info in signature.inputs.items()}
 
 
 def _path_and_query(target: str) -> str | None:

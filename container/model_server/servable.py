@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from enum import IntEnum
 
-from model_server.session import Session
+from model_server.session import Runner
 from tfs_wire.status import StatusError
 
 
@@ -31,7 +29,7 @@ class Servable:
         self.state = State.START
         self.error: StatusError | None = None
         self.aspired = True
-        self.session: Session | None = None
+        self.session: Runner | None = None
         self._changed = changed
         self._calls = 0
 
@@ -45,21 +43,18 @@ class Servable:
             self.error = error
             self._changed.notify_all()
 
-    @contextmanager
-    def in_use(self) -> Iterator[Session]:
-        """Keep the session open for one call."""
+    def enter(self) -> Runner:
+        """Count a call in and return the session; the caller holds ``changed`` and calls ``leave`` later."""
         assert self.session is not None
-        try:
-            yield self.session
-        finally:
-            with self._changed:
-                self._calls -= 1
-                if not self._calls:
-                    self._changed.notify_all()
-
-    def enter(self) -> None:
-        """Count a call in; the caller holds ``changed`` and leaves through ``in_use``."""
         self._calls += 1
+        return self.session
+
+    def leave(self) -> None:
+        """Count a call out."""
+        with self._changed:
+            self._calls -= 1
+            if not self._calls:
+                self._changed.notify_all()
 
     def drain(self) -> None:
         """Wait until no call is under way."""

@@ -8,21 +8,25 @@ import os
 import signal
 import threading
 from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import grpc
 
-from model_server import grpc_server, model_config
+from model_server import configuration, grpc_server, model_config, warmup
 from model_server.allocator import keep_freed_memory
+from model_server.batch_scheduler import BatchScheduler
+from model_server.calls import Calls
 from model_server.core import ServerCore
 from model_server.flags import Options
 from model_server.grpc_services import Services
 from model_server.health import HealthService
 from model_server.loader import Loader
-from model_server.manager import LoadPolicy, Manager
+from model_server.manager import Manager
+from model_server.metrics import Metrics
 from model_server.rest_api import RestApi
 from model_server.rest_server import RestServer
-from tfs_wire.messages import config_pb2
-from tfs_wire.status import StatusError, invalid
+from tfs_wire.status import StatusError
 
 log = logging.getLogger("model_server")
 
@@ -37,55 +41,32 @@ class Server:
         logging.basicConfig(format="%(asctime)s %(levelname).1s %(message)s", level=logging.INFO)
         keep_freed_memory()
         self._options = options
-        self._check_options()
-        self._config = self._read_config()
+        configuration.check(options)
+        self._config = configuration.models(options)
+        self._credentials = configuration.credentials(options)
+        self._metrics = Metrics()
+        self._metrics_path = configuration.metrics_path(options)
         self._stopping = threading.Event()
         self._stopped_by = signal.SIGTERM
-        self._manager = Manager(self._loader(), self._load_policy())
+        self._manager = Manager(self._loader(), configuration.load_policy(options))
         self._core = ServerCore(self._manager, options.allow_version_labels_for_unavailable_models)
+        self._calls = Calls(self._core, self._metrics, options.enable_signature_method_name_check)
         self._grpc: grpc.Server | None = None
         self._rest: RestServer | None = None
 
-    # ----------------------------------------------------------------- options
-
-    def _check_options(self) -> None:
-        options = self._options
-        if not options.model_base_path and not options.model_config_file:
-            raise invalid("Both server_options.model_base_path and server_options.model_config_file are empty!")
-        if not options.port and not options.grpc_socket_path:
-            text = "At least one of server_options.grpc_port or server_options.grpc_socket_path must be set."
-            raise invalid(text)
-        unused = options.without_effect()
-        if unused:
-            log.info("flags without effect in this server: %s", ", ".join(f"--{name}" for name in unused))
-
-    def _read_config(self) -> model_config.ModelServerConfig:
-        if self._options.model_config_file:
-            return model_config.read_config(self._options.model_config_file)
-        return model_config.single_model(self._options.model_name, self._options.model_base_path)
-
-    def _load_policy(self) -> LoadPolicy:
-        options = self._options
-        return LoadPolicy(
-            options.num_load_threads,
-            options.num_unload_threads,
-            options.max_num_load_retries,
-            options.load_retry_interval_micros / 1e6,
-        )
-
     def _loader(self) -> Loader:
         options = self._options
-        session = config_pb2.ConfigProto()
-        if options.tensorflow_session_config_file:
-            model_config.read_text_proto(options.tensorflow_session_config_file, session)
-        both = options.tensorflow_session_parallelism
-        intra = options.tensorflow_intra_op_parallelism or both
-        inter = options.tensorflow_inter_op_parallelism or both
-        if intra:
-            session.intra_op_parallelism_threads = intra
-        if inter:
-            session.inter_op_parallelism_threads = inter
-        return Loader(tuple(options.saved_model_tags.split(",")), session.SerializeToString())
+        tags = tuple(options.saved_model_tags.split(","))
+        warm_up = None
+        if options.enable_model_warmup:
+            warm_up = partial(warmup.warm_up, iterations=options.num_request_iterations_for_warmup)
+        loader = Loader(tags, configuration.session_config(options), self._metrics, warm_up)
+        batching = configuration.batching(options)
+        if batching is None:
+            return loader
+        common, for_model = batching
+        scheduler = BatchScheduler(common.num_batch_threads)
+        return replace(loader, batching=for_model, scheduler=scheduler)
 
     # ------------------------------------------------------------------- start
 
@@ -118,12 +99,12 @@ class Server:
 
     def _start_grpc(self) -> None:
         options = self._options
-        handlers: list[grpc.GenericRpcHandler] = [Services(self._core, options.enable_serialization_as_tensor_content)]
+        handlers: list[grpc.GenericRpcHandler] = [Services(self._calls, options.enable_serialization_as_tensor_content)]
         if options.enable_grpc_healthcheck_service:
             handlers.append(HealthService())
         arguments = grpc_server.channel_arguments(options.grpc_channel_arguments)
         server = grpc_server.create(handlers, options.grpc_max_threads, arguments)
-        grpc_server.bind(server, options.port, options.grpc_socket_path, None)
+        grpc_server.bind(server, options.port, options.grpc_socket_path, self._credentials)
         server.start()
         self._grpc = server
         if options.port:
@@ -141,7 +122,9 @@ class Server:
             text += " Please use a different port for HTTP/REST API. Skipped exporting HTTP/REST API."
             log.error(text)
             return
-        api = RestApi(self._core, options.rest_api_timeout_in_ms / 1000, options.rest_api_enable_cors_support)
+        pages = {self._metrics_path: self._metrics.page} if self._metrics_path else {}
+        timeout = options.rest_api_timeout_in_ms / 1000
+        api = RestApi(self._calls, timeout, options.rest_api_enable_cors_support, pages)
         try:
             self._rest = RestServer(port, options.rest_api_num_threads, api.handle)
         except OSError:

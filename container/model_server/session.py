@@ -6,11 +6,25 @@ import ctypes
 import threading
 from collections.abc import Mapping, Sequence
 from ctypes import c_char_p, c_void_p
+from typing import Protocol
 
+from model_server.rank_guard import RankGuard
 from model_server.tensorflow_c import Buffer, Output, Status, tf
 from model_server.tensors import Array, from_tensor, to_tensor
 from tfs_wire.messages import meta_graph_pb2
 from tfs_wire.status import StatusError, invalid
+
+
+class Runner(Protocol):
+    """What answers calls: a session, or a batcher in front of one."""
+
+    signatures: dict[str, meta_graph_pb2.SignatureDef]
+
+    def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
+        """Run the graph as far as ``fetches`` need it and return their values in order."""
+
+    def close(self) -> None:
+        """Free what was loaded."""
 
 
 class Session:
@@ -55,6 +69,7 @@ class Session:
 
     def _read_meta_graph(self, data: bytes) -> None:
         meta_graph = meta_graph_pb2.MetaGraphDef.FromString(data)
+        self._guard = RankGuard(meta_graph)
         self.signatures: dict[str, meta_graph_pb2.SignatureDef] = {}
         for name, signature in meta_graph.signature_def.items():
             # A copy of its own: a reference would hold the whole graph with its constants in memory.
@@ -78,6 +93,7 @@ class Session:
 
         ``options`` is a serialized ``RunOptions``. Raises StatusError with the runtime's code and text.
         """
+        self._guard.check(feeds)
         feed_places = (Output * len(feeds))(*[self._output(name) for name in feeds])
         fetch_places = (Output * len(fetches))(*[self._output(name) for name in fetches])
         results = (c_void_p * len(fetches))()

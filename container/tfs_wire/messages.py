@@ -70,7 +70,7 @@ with _placeholder_tensorflow():
         prediction_service_pb2_grpc,
         regression_pb2,
     )
-    from tensorflow_serving.config import model_server_config_pb2
+    from tensorflow_serving.config import model_server_config_pb2, platform_config_pb2
 
 __all__ = [
     "classification_pb2",
@@ -86,6 +86,7 @@ __all__ = [
     "model_pb2",
     "model_server_config_pb2",
     "model_service_pb2_grpc",
+    "platform_config_pb2",
     "predict_pb2",
     "prediction_log_pb2",
     "prediction_service_pb2_grpc",

@@ -7,9 +7,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfs_wire.messages import classification_pb2, example_pb2, input_pb2, regression_pb2
+from tfs_wire.rest.base64_value import decode_base64, is_base64
 from tfs_wire.rest.load import load
 from tfs_wire.rest.rapidjson import pairs, type_name
-from tfs_wire.rest.request import decode_base64, format_error, is_base64, signature_name
+from tfs_wire.rest.request import format_error, signature_name
 from tfs_wire.rest.writer import INDENT, decimals, string, to_bytes
 from tfs_wire.status import StatusError, invalid
 

@@ -11,6 +11,7 @@ import math
 import re
 from typing import Any, NoReturn
 
+from tfs_wire.rest.rapidjson_numbers import LARGEST_EXPONENT, UINT64, scaled, significand
 from tfs_wire.status import invalid
 
 MAX_DEPTH = 500
@@ -48,10 +49,8 @@ _ESCAPES = {
     b"t": b"\t",
 }
 _WORDS = {b"n": (b"null", None), b"t": (b"true", True), b"f": (b"false", False)}
-_INT64, _UINT64 = 1 << 63, 1 << 64
-_LARGEST_EXPONENT = 308
+_INT64 = 1 << 63
 _SMALLEST_EXPONENT = 214748364
-_KEPT_DIGITS = 17
 
 
 class Members(dict[str, Any]):
@@ -193,7 +192,7 @@ class _Reader:
         is_double |= self._part(_EXPONENT, MISSING_EXPONENT)
         text = self._data[start : self._at]
         value = int(text) if not is_double and len(text) < 21 else None
-        if value is not None and -_INT64 <= value < _UINT64:
+        if value is not None and -_INT64 <= value < UINT64:
             return value
         return self._double(text, start, exponent_at)
 
@@ -211,9 +210,9 @@ class _Reader:
         # The exponent is bounded by itself: 0e309 is too big as well.
         decimals = len(mantissa.partition(b".")[2])
         power = max(-_SMALLEST_EXPONENT, int(exponent[:12])) if exponent else 0
-        if power > _LARGEST_EXPONENT + decimals:
+        if power > LARGEST_EXPONENT + decimals:
             self._fail(TOO_BIG, start)
-        value = _scaled(*_significand(mantissa), power)
+        value = scaled(*significand(mantissa), power)
         if math.isinf(value):
             self._fail(TOO_BIG, start)
         return value
@@ -276,46 +275,6 @@ class _Reader:
             self._fail(BAD_HEX, start)
         self._at = match.end()
         return int(match.group(), 16)
-
-
-def _significand(mantissa: bytes) -> tuple[float, int]:
-    """Return the digits as a float and the power of ten that they lack.
-
-    Like RapidJSON without its full-precision flag: exact while the digits fit 53 bits, then digit by
-    digit in floating point, and fraction digits past the 17th are dropped.
-    """
-    negative = mantissa.startswith(b"-")
-    whole, _, fraction = mantissa.lstrip(b"-").partition(b".")
-    number, power, digits = int(whole), 0, len(whole) - 1
-    if number >= _UINT64 - (negative * _INT64):
-        value = float(number)
-        used = 0
-    else:
-        used = 0
-        while used < len(fraction) and number < 1 << 53:
-            number = number * 10 + fraction[used] - 48
-            used, digits = used + 1, digits + (number != 0)
-        value, power = float(number), -used
-    for digit in fraction[used:]:
-        if digits >= _KEPT_DIGITS:
-            break
-        value, power = value * 10 + digit - 48, power - 1
-        digits += value > 0
-    return (-value if negative else value), power
-
-
-def _scaled(value: float, decimals: int, power: int) -> float:
-    """Return ``value`` times ten to the power of ``decimals + power`` with one rounding, or two when tiny."""
-    exponent = decimals + power
-    if exponent < -_LARGEST_EXPONENT:
-        value /= 10.0**_LARGEST_EXPONENT
-        exponent += _LARGEST_EXPONENT
-        if exponent < -_LARGEST_EXPONENT:
-            return value * 0.0
-    try:
-        return value * 10.0**exponent if exponent >= 0 else value / 10.0**-exponent
-    except OverflowError:
-        return math.copysign(math.inf, value) if value else 0.0
 
 
 def type_name(value: Any) -> str:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
-from binascii import a2b_base64
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
@@ -12,6 +10,7 @@ import numpy as np
 
 from tfs_wire import dtypes
 from tfs_wire.rest import quick
+from tfs_wire.rest.base64_value import decode_base64, is_base64
 from tfs_wire.rest.load import load
 from tfs_wire.rest.rapidjson import pairs, type_name
 from tfs_wire.rest.writer import describe
@@ -258,12 +257,13 @@ def _checked(value: Any, number: int) -> Any:
         raise StatusError(Code.UNIMPLEMENTED, text)
     if not accepts(value):
         raise _type_error(value, number)
-    if number == dtypes.DT_FLOAT and math.isfinite(value) and abs(value) > _LARGEST_FLOAT:
+    if number == dtypes.DT_FLOAT and math.isfinite(value) and abs(value) >= _FLOAT_OVERFLOW:
         raise invalid(f"Cannot convert JSON value: {describe(value)} to float without loss of precision.")
     return value.encode("utf-8", "surrogateescape") if isinstance(value, str) else value
 
 
-_LARGEST_FLOAT = float(np.finfo(np.float32).max)
+# From here on the nearest float32 is infinity.
+_FLOAT_OVERFLOW = float(np.finfo(np.float32).max) + 2.0**103
 
 
 def _type_error(value: Any, number: int) -> StatusError:
@@ -284,25 +284,3 @@ def _to_array(name: str, values: list[Any], shape: tuple[int, ...], number: int)
 
 
 _WRAPPING = {dtypes.DT_INT16, dtypes.DT_INT8, dtypes.DT_UINT8}
-
-# --------------------------------------------------------------------- base64
-
-_BASE64 = re.compile(rb"[A-Za-z0-9+/]*")
-_BASE64_SPACE = re.compile(rb"[ \t\n\v\f\r]+")
-
-
-def is_base64(value: Any) -> bool:
-    """Return whether a value is ``{"b64": "..."}`` and nothing else."""
-    return isinstance(value, dict) and len(pairs(value)) == 1 and isinstance(value.get("b64"), str)
-
-
-def decode_base64(value: dict[str, Any]) -> bytes:
-    """Return the bytes of ``{"b64": "..."}``: standard alphabet, white space allowed, padding optional."""
-    if not is_base64(value):
-        raise format_error(value, "not formatted correctly for base64 data")
-    text = _BASE64_SPACE.sub(b"", value["b64"].encode("utf-8", "surrogateescape"))
-    digits = text.rstrip(b"=")
-    padding, missing = len(text) - len(digits), -len(digits) % 4
-    if not _BASE64.fullmatch(digits) or missing == 3 or padding not in (0, missing):
-        raise invalid("Unable to base64 decode")
-    return a2b_base64(digits + b"=" * missing)

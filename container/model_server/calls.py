@@ -1,0 +1,179 @@
+"""What a call does, whichever transport brought it: find the model, run it, count it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from model_server import classify, metadata, predict
+from model_server.core import ServerCore
+from model_server.metrics import Metrics
+from model_server.multi_inference import multi_inference
+from model_server.predict import DEFAULT_SIGNATURE, SignatureDef
+from model_server.servable import Servable
+from model_server.session import Runner
+from model_server.tensors import Array
+from tfs_wire.messages import (
+    classification_pb2,
+    get_model_metadata_pb2,
+    inference_pb2,
+    input_pb2,
+    model_pb2,
+    predict_pb2,
+    regression_pb2,
+)
+from tfs_wire.status import Code, StatusError, invalid
+
+GRPC, REST = "GRPC", "REST"
+_RUNNABLE = ("tensorflow/serving/predict", classify.CLASSIFY_METHOD, classify.REGRESS_METHOD)
+
+
+class Answered(NamedTuple):
+    """Named outputs and where they came from."""
+
+    outputs: dict[str, Array]
+    spec: model_pb2.ModelSpec
+
+
+def model_spec(servable: Servable, signature_name: str = "") -> model_pb2.ModelSpec:
+    """Return which model, version and signature has answered."""
+    spec = model_pb2.ModelSpec(name=servable.name, signature_name=signature_name)
+    spec.version.value = servable.version
+    return spec
+
+
+class Calls:
+    """The calls of PredictionService; every error is a StatusError with the real server's text."""
+
+    def __init__(self, core: ServerCore, metrics: Metrics, check_method_names: bool = False) -> None:
+        self.core = core
+        self.metrics = metrics
+        self._check_method_names = check_method_names
+
+    @contextmanager
+    def counted(self, model: str, api: str, entrypoint: str) -> Iterator[None]:
+        """Count a call with its outcome and time."""
+        start, status = time.perf_counter(), Code.OK
+        try:
+            yield
+        except StatusError as error:
+            status = error.code
+            raise
+        finally:
+            self.metrics.request(model, api, entrypoint, status.name, time.perf_counter() - start)
+
+    def _check(self, signature: SignatureDef, *methods: str) -> None:
+        """Refuse a signature of another kind, if the flag says so."""
+        if self._check_method_names and signature.method_name not in methods:
+            kind = {classify.CLASSIFY_METHOD: "classification", classify.REGRESS_METHOD: "regression"}
+            if len(methods) == 1:
+                text = f"Expected {kind[methods[0]]} signature method_name to be {methods[0]}."
+                raise invalid(f"{text} Was: {signature.method_name}")
+            text = f"Expected prediction signature method_name to be one of {{{', '.join(methods)}}}."
+            raise StatusError(Code.INTERNAL, f"{text} Was: {signature.method_name}")
+
+    # ---------------------------------------------------------------- predict
+
+    def predict(self, request: predict_pb2.PredictRequest, options: bytes) -> Answered:
+        """Answer a PredictRequest."""
+        with self.core.acquire(request.model_spec) as (servable, session):
+            name = request.model_spec.signature_name or DEFAULT_SIGNATURE
+            self._check(predict.find_signature(session, name), *_RUNNABLE)
+            with self.metrics.running(servable.name, "Predict"):
+                found = predict.predict(session, request, options)
+        return Answered(found.outputs, model_spec(servable, found.signature_name))
+
+    def predict_arrays(
+        self,
+        spec: model_pb2.ModelSpec,
+        read: Callable[[Callable[[str], Mapping[str, int]]], tuple[str, Mapping[str, Array]]],
+        options: bytes,
+    ) -> dict[str, Array]:
+        """Answer a call whose inputs can be read only once the model is known.
+
+        ``read`` is given what maps a signature's name to its input types; it returns the name and inputs.
+        """
+        with _Late(self.core, spec) as late:
+            name, inputs = read(late.input_types)
+            servable, session = late.entered()
+            signature = session.signatures[name or DEFAULT_SIGNATURE]
+            self._check(signature, *_RUNNABLE)
+            feeds = {signature.inputs[alias].name: array for alias, array in inputs.items()}
+            fetches = predict.choose_outputs(signature, ())
+            with self.metrics.running(servable.name, "Predict"):
+                return predict.run(session, feeds, fetches, options)
+
+    # --------------------------------------------------------------- examples
+
+    def classify(
+        self, spec: model_pb2.ModelSpec, given: input_pb2.Input, options: bytes
+    ) -> tuple[classification_pb2.ClassificationResult, model_pb2.ModelSpec]:
+        """Answer a Classify call."""
+        with self.core.acquire(spec) as (servable, session):
+            signature = classify.find_signature(session, spec.signature_name)
+            self._check(signature, classify.CLASSIFY_METHOD)
+            with self.metrics.running(servable.name, "Classify"):
+                result = classify.classify(session, spec.signature_name, given, options)
+        self.metrics.examples(servable.name, len(result.classifications))
+        return result, model_spec(servable, spec.signature_name or DEFAULT_SIGNATURE)
+
+    def regress(
+        self, spec: model_pb2.ModelSpec, given: input_pb2.Input, options: bytes
+    ) -> tuple[regression_pb2.RegressionResult, model_pb2.ModelSpec]:
+        """Answer a Regress call."""
+        with self.core.acquire(spec) as (servable, session):
+            signature = classify.find_signature(session, spec.signature_name)
+            self._check(signature, classify.REGRESS_METHOD)
+            with self.metrics.running(servable.name, "Regress"):
+                result = classify.regress(session, spec.signature_name, given, options)
+        self.metrics.examples(servable.name, len(result.regressions))
+        return result, model_spec(servable, spec.signature_name or DEFAULT_SIGNATURE)
+
+    def multi_inference(
+        self, request: inference_pb2.MultiInferenceRequest, options: bytes
+    ) -> inference_pb2.MultiInferenceResponse:
+        """Answer several classify and regress tasks over the same Examples."""
+        spec = request.tasks[0].model_spec if request.tasks else model_pb2.ModelSpec()
+        with self.core.acquire(spec) as (servable, session), self.metrics.running(spec.name, "MultiInference"):
+            return multi_inference(session, request, options, lambda name: model_spec(servable, name))
+
+    # --------------------------------------------------------------- metadata
+
+    def signatures(
+        self, spec: model_pb2.ModelSpec
+    ) -> tuple[get_model_metadata_pb2.SignatureDefMap, model_pb2.ModelSpec]:
+        """Return every signature of a model."""
+        with self.core.acquire(spec) as (servable, session):
+            return metadata.signature_map(session), model_spec(servable)
+
+
+class _Late:
+    """Enters the model when its input types are first asked for, and leaves it at the end of the block."""
+
+    def __init__(self, core: ServerCore, spec: model_pb2.ModelSpec) -> None:
+        self._core = core
+        self._spec = spec
+        self._entered: tuple[Servable, Runner] | None = None
+
+    def __enter__(self) -> _Late:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        if self._entered is not None:
+            self._entered[0].leave()
+
+    def entered(self) -> tuple[Servable, Runner]:
+        """Return the version and its session."""
+        if self._entered is None:
+            self._entered = self._core.enter(self._spec)
+        return self._entered
+
+    def input_types(self, name: str) -> dict[str, int]:
+        """Return input names with dtype numbers; raise INVALID_ARGUMENT for an unknown signature."""
+        _, session = self.entered()
+        wanted = name or DEFAULT_SIGNATURE
+        if wanted not in session.signatures:
+            raise invalid(f'Serving signature name: "{wanted}" not found in signature def')
+        return {alias: info.dtype for alias, info in session.signatures[wanted].inputs.items()}

@@ -1,0 +1,322 @@
+"""What happens while folders change and at the end, as observed on the real server."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import threading
+from pathlib import Path
+
+import grpc
+import pytest
+
+from support.model_server import MODELS, ModelServer, config_text
+from tfs_wire.messages import model_management_pb2, model_service_pb2_grpc
+
+NO_RETRIES = "--max_num_load_retries=0"
+CORRUPT = "Read less bytes than requested"
+
+
+class Folder:
+    """A base path whose versions come and go; even numbers answer 3.5 for 1.0, odd ones 2.5."""
+
+    def __init__(self, path: Path, *versions: int) -> None:
+        self.path = path
+        path.mkdir(exist_ok=True)
+        for version in versions:
+            self.add(version)
+
+    def add(self, version: int, name: str = "") -> None:
+        """Let a version appear whole."""
+        parts = self.path.parent / "parts"
+        shutil.copytree(MODELS / "half_plus_two" / ("1" if version % 2 else "2"), parts)
+        parts.rename(self.path / (name or str(version)))
+
+    def add_corrupt(self, version: int) -> None:
+        """Let a version appear whose graph is garbage."""
+        parts = self.path.parent / "parts"
+        parts.mkdir()
+        (parts / "saved_model.pb").write_bytes(b"garbage")
+        parts.rename(self.path / str(version))
+
+    def remove(self, version: int) -> None:
+        """Take a version away."""
+        shutil.rmtree(self.path / str(version))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "x", 1)
+
+
+def serve(folder: Folder, tmp_path: Path, *flags: str) -> ModelServer:
+    return ModelServer(tmp_path / "server", "--model_name=x", f"--model_base_path={folder.path}", NO_RETRIES, *flags)
+
+
+def answer(server: ModelServer, model: str = "x") -> float:
+    status, body = server.predict(model, instances=[1.0])
+    assert status == 200, body
+    return float(body["predictions"][0])
+
+
+def test_versions_come_and_go(folder: Folder, tmp_path: Path) -> None:
+    with serve(folder, tmp_path) as server:
+        server.wait_ready()
+        assert server.states("x") == [(1, "AVAILABLE", "")]
+        assert answer(server) == 2.5
+        folder.add(2)
+        server.wait_for_states("x", (2, "AVAILABLE"), (1, "END"))
+        assert answer(server) == 3.5
+        gone = "Servable not found for request: Specific(x, 1)"
+        assert server.predict("x/versions/1", instances=[1.0]) == (404, {"error": gone})
+        folder.remove(2)
+        server.wait_for_states("x", (2, "END"), (1, "AVAILABLE"))
+        assert answer(server) == 2.5
+        folder.add(2)
+        server.wait_for_states("x", (2, "AVAILABLE"), (1, "END"))
+
+
+def test_a_corrupt_version_leaves_the_old_one_serving(folder: Folder, tmp_path: Path) -> None:
+    with serve(folder, tmp_path) as server:
+        server.wait_ready()
+        folder.add_corrupt(5)
+        server.wait_for_states("x", (5, "END"), (1, "AVAILABLE"))
+        assert server.states("x")[0] == (5, "END", CORRUPT)
+        assert answer(server) == 2.5
+        assert server.predict("x/versions/5", instances=[1.0])[0] == 404
+        folder.add(6)
+        server.wait_for_states("x", (6, "AVAILABLE"), (5, "END"), (1, "END"))
+        folder.remove(5)
+        (folder.path / "7").mkdir()
+        (folder.path / "8").write_text("a plain file")
+        server.wait_for_states("x", (8, "END"), (6, "AVAILABLE"), (5, "END"), (1, "END"))
+        reserve = "Error while attempting to reserve resources to load servable {name: x version: 8}"
+        assert server.states("x")[0][2] == f"{reserve}: {folder.path}/8; Not a directory"
+        (folder.path / "8").unlink()
+        server.until(lambda: (7, "END") in [state[:2] for state in server.states("x")])
+        assert (
+            "does not appear to contain a SavedModel bundle"
+            in {version: error for version, _, error in server.states("x")}[7]
+        )
+        assert answer(server) == 3.5
+
+
+def test_names_that_are_no_versions_are_passed_over(folder: Folder, tmp_path: Path) -> None:
+    for name in (".hidden", ".99", "abc", "9x"):
+        (folder.path / name).mkdir()
+    folder.add(3, "-3")
+    with serve(folder, tmp_path) as server:
+        server.wait_ready()
+        assert server.states("x") == [(1, "AVAILABLE", "")]
+        folder.remove(1)
+        server.wait_for_states("x", (1, "END"), (-3, "AVAILABLE"))
+        folder.add(123, "00000123")
+        server.wait_for_states("x", (123, "AVAILABLE"), (1, "END"), (-3, "END"))
+        assert answer(server, "x/versions/00000123") == 2.5
+        assert answer(server, "x/versions/123") == 2.5
+
+
+def test_the_base_path_goes_away(folder: Folder, tmp_path: Path) -> None:
+    with serve(folder, tmp_path) as server:
+        server.wait_ready()
+        shutil.rmtree(folder.path)
+        text = f"Could not find base path {folder.path} for servable x with error NOT_FOUND: {folder.path} not found"
+        server.until(lambda: text in server.stderr)
+        assert server.states("x") == [(1, "AVAILABLE", "")]
+        assert answer(server) == 2.5
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_nothing_listens_until_there_is_a_version(tmp_path: Path, exists: bool) -> None:
+    folder = Folder(tmp_path / "x")
+    if not exists:
+        folder.path.rmdir()
+    with serve(folder, tmp_path) as server:
+        text = "No versions of servable x found" if exists else "Could not find base path"
+        server.until(lambda: server.stderr.count(text) >= 2)
+        with pytest.raises(OSError, match="refused"):
+            server.rest("GET", "/v1/models/x")
+        folder.path.mkdir(exist_ok=True)
+        folder.add(1)
+        server.wait_ready()
+        assert answer(server) == 2.5
+
+
+def test_a_corrupt_only_version_ends_the_server(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "x")
+    folder.add_corrupt(1)
+    with serve(folder, tmp_path) as server:
+        assert server.wait_end() == 255
+        error = f"{{{{{{name: x version: 1}} due to error: OUT_OF_RANGE: {CORRUPT}}}, }}"
+        text = f"Failed to start server. Error: UNKNOWN: 1 servable(s) did not become available: {error}"
+        assert server.stdout.splitlines()[-1] == text
+
+
+def test_tags_that_the_model_has_not(folder: Folder, tmp_path: Path) -> None:
+    with serve(folder, tmp_path, "--saved_model_tags=foo") as server:
+        assert server.wait_end() == 255
+        error = "due to error: NOT_FOUND: Could not find meta graph def matching supplied tags"
+        assert error in server.stdout.splitlines()[-1]
+
+
+def test_a_load_is_tried_again(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "x")
+    folder.add_corrupt(1)
+    flags = ["--max_num_load_retries=1000", "--load_retry_interval_micros=50000"]
+    with serve(folder, tmp_path, *flags) as server:
+        server.until(lambda: server.stderr.count("Loading servable: {name: x version: 1} failed") >= 2)
+        shutil.copy(MODELS / "half_plus_two" / "1" / "saved_model.pb", folder.path / "1" / "saved_model.pb")
+        shutil.copytree(MODELS / "half_plus_two" / "1" / "variables", folder.path / "1" / "variables")
+        server.wait_ready()
+        assert answer(server) == 2.5
+
+
+def test_no_request_is_lost_while_versions_change(folder: Folder, tmp_path: Path) -> None:
+    with serve(folder, tmp_path) as server:
+        server.wait_ready()
+        stop, outcomes = threading.Event(), []
+
+        def ask() -> None:
+            while not stop.is_set():
+                outcomes.append(server.predict("x", instances=[1.0])[0])
+
+        clients = [threading.Thread(target=ask) for _ in range(4)]
+        for client in clients:
+            client.start()
+        for version in (2, 3, 4):
+            folder.add(version)
+            wait_for_only(server, version)
+        stop.set()
+        for client in clients:
+            client.join()
+        assert set(outcomes) == {200}
+        assert len(outcomes) > 20
+
+
+def wait_for_only(server: ModelServer, version: int) -> None:
+    server.until(lambda: [state[0] for state in server.states("x") if state[1] == "AVAILABLE"] == [version])
+
+
+def test_version_policies(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "x", 1, 2, 3)
+    policies = {
+        "all": "all {}",
+        "two": "latest { num_versions: 2 }",
+        "some": "specific { versions: 1 versions: 3 versions: 9 }",
+        "zero": "latest { num_versions: 0 }",
+    }
+    entry = 'name: "{}" base_path: "{}" model_platform: "tensorflow" model_version_policy {{ {} }}'
+    path = tmp_path / "models.config"
+    path.write_text(config_text(*[entry.format(name, folder.path, text) for name, text in policies.items()]))
+    with ModelServer(tmp_path / "server", f"--model_config_file={path}") as server:
+        server.wait_ready()
+        found = {name: [version for version, _, _ in server.states(name)] for name in policies}
+        assert found == {"all": [3, 2, 1], "two": [3, 2], "some": [3, 1], "zero": [3]}
+
+
+def test_the_configuration_file_is_read_again(folder: Folder, tmp_path: Path) -> None:
+    entry = 'name: "{}" base_path: "{}" model_platform: "tensorflow"'
+    both = [entry.format(name, folder.path) for name in ("x", "y")]
+    path = tmp_path / "models.config"
+    path.write_text(config_text(both[0]))
+    flags = [f"--model_config_file={path}", "--model_config_file_poll_wait_seconds=1"]
+    with ModelServer(tmp_path / "server", *flags) as server:
+        server.wait_ready()
+        assert server.rest("GET", "/v1/models/y")[0] == 404
+        path.write_text(config_text(*both))
+        server.wait_for_states("y", (1, "AVAILABLE"))
+        path.write_text("model_config_list {")
+        error = f"Failed to read ModelServerConfig file: Invalid protobuf file: '{path}'"
+        server.until(lambda: error in server.stderr)
+        assert answer(server, "x") == answer(server, "y") == 2.5
+        path.write_text(config_text(both[0]))
+        server.wait_for_states("y", (1, "END"))
+        assert answer(server, "x") == 2.5
+
+
+# ------------------------------------------------------------- reload requests
+
+
+def reload(server: ModelServer, *models: tuple[str, str, str]) -> None:
+    request = model_management_pb2.ReloadConfigRequest()
+    for name, path, platform in models:
+        request.config.model_config_list.config.add(name=name, base_path=path, model_platform=platform)
+    with grpc.insecure_channel(server.grpc_address) as channel:
+        stub = model_service_pb2_grpc.ModelServiceStub(channel)
+        stub.HandleReloadConfigRequest(request, timeout=20)
+
+
+def refused(server: ModelServer, *models: tuple[str, str, str]) -> tuple[str, str]:
+    with pytest.raises(grpc.RpcError) as caught:
+        reload(server, *models)
+    return caught.value.code().name, caught.value.details()
+
+
+def test_a_refused_reload_does_not_spoil_later_ones(folder: Folder, tmp_path: Path) -> None:
+    good = ("x", str(folder.path), "tensorflow")
+    with serve(folder, tmp_path) as server:
+        server.wait_ready()
+        code, text = refused(server, good, ("y", str(folder.path), ""))
+        assert code == "INVALID_ARGUMENT"
+        assert text.endswith("nor ModelServerConfig::model_platform, model name is y")
+        assert refused(server, good, ("y", str(folder.path), "caffe"))[1] == (
+            "Model y requests unsupported platform caffe"
+        )
+        reload(server, good, ("y", str(folder.path), "tensorflow"))
+        assert answer(server, "y") == 2.5
+
+
+def test_a_reload_with_an_empty_base_path_does_not_block(folder: Folder, tmp_path: Path) -> None:
+    good = ("x", str(folder.path), "tensorflow")
+    later = Folder(tmp_path / "later")
+    with serve(folder, tmp_path) as server:
+        server.wait_ready()
+        reload(server, good, ("y", str(later.path), "tensorflow"))
+        error = '{\n    "error": "Could not find any versions of model y"\n}'
+        assert server.rest("GET", "/v1/models/y") == (404, error)
+        reload(server, good, ("y", str(later.path), "tensorflow"))
+        later.add(2)
+        server.wait_for_states("y", (2, "AVAILABLE"))
+
+
+def test_a_reload_with_a_corrupt_model(folder: Folder, tmp_path: Path) -> None:
+    good = ("x", str(folder.path), "tensorflow")
+    bad = Folder(tmp_path / "bad")
+    bad.add_corrupt(1)
+    with serve(folder, tmp_path) as server:
+        server.wait_ready()
+        code, text = refused(server, good, ("bad", str(bad.path), "tensorflow"))
+        error = f"{{{{{{name: bad version: 1}} due to error: OUT_OF_RANGE: {CORRUPT}}}, }}"
+        assert (code, text) == ("UNKNOWN", f"1 model(s) did not become available: {error}")
+        assert server.states("bad") == [(1, "END", CORRUPT)]
+        reload(server, good)
+        assert answer(server) == 2.5
+
+
+# -------------------------------------------------------------------- the end
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_lets_calls_end(tmp_path: Path, number: signal.Signals) -> None:
+    flags = ["--model_name=slow", f"--model_base_path={MODELS}/slow"]
+    with ModelServer(tmp_path, *flags) as server:
+        server.wait_ready()
+        outcomes: list[int] = []
+        client = threading.Thread(target=lambda: outcomes.append(server.predict("slow", instances=[300_000])[0]))
+        client.start()
+        busy = threading.Event()
+        server.until(lambda: _is_busy(server) or busy.is_set())
+        server.process.send_signal(number)
+        assert server.wait_end() == -number
+        client.join()
+        assert outcomes == [200]
+
+
+def _is_busy(server: ModelServer) -> bool:
+    """Whether the server's processor time grows: the call has arrived."""
+    import psutil
+
+    process = psutil.Process(server.process.pid)
+    before = sum(process.cpu_times()[:2])
+    threading.Event().wait(0.1)
+    return sum(process.cpu_times()[:2]) - before > 0.03

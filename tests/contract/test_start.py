@@ -1,0 +1,228 @@
+"""Command lines and configurations as the real server takes them: exit codes, texts, and what runs all the same."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from model_server.flags import FLAGS, parse, usage
+from support.model_server import COMMAND, GOLDEN, MODELS, ModelServer, config_text
+
+HALF = f"--model_base_path={MODELS}/half_plus_two"
+EMPTY_TEXT = "Both server_options.model_base_path and server_options.model_config_file are empty!"
+
+
+def run(*flags: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([COMMAND, *flags], capture_output=True, text=True, timeout=60, check=False)
+
+
+@pytest.mark.parametrize(
+    ("flags", "error"),
+    [
+        ([], f"INVALID_ARGUMENT: {EMPTY_TEXT}"),
+        (["--model_name=x"], f"INVALID_ARGUMENT: {EMPTY_TEXT}"),
+        (
+            ["--model_name=x", "--model_base_path=life/x"],
+            "INVALID_ARGUMENT: Expected model x to have an absolute path or URI; got base_path()=life/x",
+        ),
+        (
+            ["--port=0", HALF],
+            "INVALID_ARGUMENT: At least one of server_options.grpc_port or"
+            " server_options.grpc_socket_path must be set.",
+        ),
+        (
+            ["--model_config_file=/nonexistent/models.config"],
+            "NOT_FOUND: /nonexistent/models.config; No such file or directory",
+        ),
+        (
+            ["--enable_batching", "--batching_parameters_file=/nonexistent", HALF],
+            "NOT_FOUND: /nonexistent; No such file or directory",
+        ),
+        (
+            ["--batching_parameters_file=/nonexistent", HALF],
+            "INVALID_ARGUMENT: server_options.batching_parameters_file is set without setting"
+            " server_options.enable_batching to true.",
+        ),
+        (["--platform_config_file=/nonexistent", HALF], "NOT_FOUND: /nonexistent; No such file or directory"),
+        (["--ssl_config_file=/nonexistent", HALF], "NOT_FOUND: /nonexistent; No such file or directory"),
+        (["--monitoring_config_file=/nonexistent", HALF], "NOT_FOUND: /nonexistent; No such file or directory"),
+        (
+            ["--tensorflow_session_config_file=/nonexistent", HALF],
+            "NOT_FOUND: /nonexistent; No such file or directory",
+        ),
+    ],
+)
+def test_does_not_start(flags: list[str], error: str) -> None:
+    ended = run(*flags)
+    assert ended.returncode == 255
+    assert ended.stdout.splitlines()[-1] == f"Failed to start server. Error: {error}"
+
+
+@pytest.mark.parametrize(
+    ("config", "error"),
+    [
+        ('config { base_path: "/models/slow" name: "x" }', "Illegal setting neither ModelServerConfig::model_type"),
+        (
+            'config { name: "x" base_path: "/models/slow" model_platform: "caffe" }',
+            "Model x requests unsupported platform caffe",
+        ),
+        (
+            'config { name: "x" model_platform: "tensorflow" }',
+            "Expected model x to have an absolute path or URI; got base_path()=",
+        ),
+        (
+            'config { name: "x" base_path: "/models/slow" model_platform: "tensorflow" } '
+            'config { name: "x" base_path: "/models/strings" model_platform: "tensorflow" }',
+            "Illegal to list model x multiple times in config list",
+        ),
+        (
+            'config { name: "x" base_path: "/models/slow" model_platform: "tensorflow"'
+            ' version_labels { key: "a" value: 1 } }',
+            "Request to assign label to version 1 of model x, which is not currently available for inference",
+        ),
+    ],
+)
+def test_configurations_that_are_refused(tmp_path: Path, config: str, error: str) -> None:
+    path = tmp_path / "models.config"
+    path.write_text(f"model_config_list {{ {config} }}".replace("/models/", f"{MODELS}/"))
+    ended = run(f"--model_config_file={path}")
+    assert ended.returncode == 255
+    assert error in ended.stdout.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("text", "detail"),
+    [("model_config_list {", ""), ("model_config_list { config { nme: 1 } }", 'no field named "nme"')],
+)
+def test_a_malformed_configuration_file(tmp_path: Path, text: str, detail: str) -> None:
+    path = tmp_path / "models.config"
+    path.write_text(text)
+    ended = run(f"--model_config_file={path}")
+    assert ended.returncode == 255
+    assert re.search(r"Error parsing text-format tensorflow\.serving\.ModelServerConfig: 1:\d+: \S", ended.stderr)
+    assert detail in ended.stderr
+    assert ended.stdout == f"Failed to start server. Error: INVALID_ARGUMENT: Invalid protobuf file: '{path}'\n"
+
+
+def test_an_empty_configuration_file(tmp_path: Path) -> None:
+    path = tmp_path / "models.config"
+    path.write_text("")
+    ended = run(f"--model_config_file={path}")
+    assert ended.returncode == 255
+    assert ended.stdout == f"Failed to start server. Error: INVALID_ARGUMENT: {path}; Invalid argument\n"
+
+
+@pytest.mark.parametrize(
+    ("flag", "text"),
+    [
+        ("--rest_api_num_threads=abc", "Couldn't interpret value abc for flag rest_api_num_threads."),
+        ("--enable_batching=maybe", "Couldn't interpret value maybe for flag enable_batching."),
+        ("--rest_api_timeout_in_ms=", "Couldn't interpret value  for flag rest_api_timeout_in_ms."),
+        ("--port=99999999999", "Couldn't interpret value 99999999999 for flag port."),
+    ],
+)
+def test_values_that_cannot_be_read(flag: str, text: str) -> None:
+    ended = run(flag)
+    assert (ended.returncode, ended.stderr.strip()) == (255, text)
+    assert ended.stdout.startswith("usage: ")
+
+
+def test_help_names_every_flag_with_its_default() -> None:
+    ended = run("--help")
+    assert ended.returncode == 255
+    lines = ended.stdout.splitlines()
+    assert lines[0].startswith("usage: ")
+    assert lines[1] == "Flags:"
+    recorded = re.findall(r"^\| `--(\w+)` \| (\w+) \| `(.*?)` \|", (GOLDEN / "flags.md").read_text(), re.MULTILINE)
+    assert [(flag.name, flag.kind) for flag in FLAGS] == [(name, kind) for name, kind, _ in recorded]
+    by_cpus = {"rest_api_num_threads", "grpc_max_threads", "num_tflite_pools"}
+    for flag, (name, _, default) in zip(FLAGS, recorded, strict=True):
+        assert name in by_cpus or flag.shown() == f"--{name}={default}"
+    assert usage("x").count("\n\t--") == len(recorded)
+
+
+@pytest.mark.parametrize("flag", ["--version", "--version=true"])
+def test_version(flag: str) -> None:
+    ended = run(flag)
+    assert ended.returncode == 0
+    first, second = ended.stdout.splitlines()
+    assert first.startswith("TensorFlow ModelServer: ")
+    assert second.startswith("TensorFlow Library: ")
+
+
+def test_a_bool_may_stand_alone_and_unknown_words_are_kept() -> None:
+    options = parse(["--enable_batching", "-port=1", "foo", "--nope", "--port", "2", "--model_name="])
+    assert options.enable_batching is True
+    assert options.port == 8500
+    assert options.model_name == ""
+    assert options.unknown == ["-port=1", "foo", "--nope", "--port", "2"]
+
+
+@pytest.mark.parametrize("word", ["--no_such_flag=1", "--nope", "foo"])
+def test_unknown_words_do_not_stop_the_server(tmp_path: Path, word: str) -> None:
+    with ModelServer(tmp_path, "--model_name=half", HALF, word) as server:
+        server.wait_ready()
+        assert server.stdout.startswith(f"unknown argument: {word}\nusage: ")
+
+
+def test_flags_without_effect_are_said_in_one_line(tmp_path: Path) -> None:
+    flags = ["--flush_filesystem_caches=false", "--skip_initialize_tpu", "--mixed_precision=x"]
+    with ModelServer(tmp_path, "--model_name=half", HALF, *flags) as server:
+        server.wait_ready()
+        lines = [line for line in server.stderr.splitlines() if "without effect" in line]
+    assert len(lines) == 1
+    assert "--flush_filesystem_caches, --mixed_precision, --skip_initialize_tpu" in lines[0]
+
+
+def test_the_gRPC_port_is_taken(tmp_path: Path) -> None:  # noqa: N802
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with ModelServer(tmp_path, "--model_name=half", HALF, f"--port={port}", ports=False) as server:
+            assert server.wait_end() == 255
+            error = "Failed to start server. Error: INVALID_ARGUMENT: Failed to BuildAndStart gRPC server"
+            assert server.stdout.splitlines()[-1] == error
+
+
+def test_the_REST_port_is_taken(tmp_path: Path) -> None:  # noqa: N802
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        flags = [f"--grpc_socket_path={tmp_path}/socket", "--port=0", f"--rest_api_port={port}"]
+        with ModelServer(tmp_path, "--model_name=half", HALF, *flags, ports=False) as server:
+            server.until(lambda: f"Failed to start HTTP Server at localhost:{port}" in server.stderr)
+            assert server.process.poll() is None
+
+
+def test_one_port_for_both(tmp_path: Path) -> None:
+    with ModelServer(tmp_path, "--model_name=half", HALF, ports=False) as unused:
+        port = unused.grpc_port
+    flags = [f"--port={port}", f"--rest_api_port={port}"]
+    with ModelServer(tmp_path / "2", "--model_name=half", HALF, *flags, ports=False) as server:
+        server.until(lambda: "server_options.http_port cannot be same as grpc_port." in server.stderr)
+        server.until(lambda: "Running gRPC ModelServer" in server.stderr)
+
+
+def test_models_without_a_name_and_an_empty_list_run(tmp_path: Path) -> None:
+    path = tmp_path / "models.config"
+    path.write_text(config_text('base_path: "/models/slow" model_platform: "tensorflow"'))
+    with ModelServer(tmp_path / "1", f"--model_config_file={path}") as server:
+        server.wait_ready()
+    path.write_text("model_config_list { }")
+    with ModelServer(tmp_path / "2", f"--model_config_file={path}") as server:
+        server.wait_ready()
+        assert server.predict("slow", instances=[1])[0] == 404
+
+
+def test_labels_in_the_first_configuration_with_the_flag(tmp_path: Path) -> None:
+    path = tmp_path / "models.config"
+    labels = 'version_labels { key: "here" value: 2 } version_labels { key: "far" value: 9 }'
+    path.write_text(config_text(f'name: "h" base_path: "/models/half_plus_two" model_platform: "tensorflow" {labels}'))
+    flag = "--allow_version_labels_for_unavailable_models=true"
+    with ModelServer(tmp_path, f"--model_config_file={path}", flag) as server:
+        server.wait_ready()
+        assert server.predict("h/labels/here", instances=[1.0]) == (200, {"predictions": [3.5]})
+        error = "Servable not found for request: Specific(h, 9)"
+        assert server.predict("h/labels/far", instances=[1.0]) == (404, {"error": error})

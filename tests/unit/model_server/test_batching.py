@@ -1,0 +1,291 @@
+"""Joining calls: what is run together, what each caller gets, and the real server's texts for what cannot be."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from model_server.batch_scheduler import BatchScheduler
+from model_server.batching import BatchingSession
+from model_server.batching_options import BatchingOptions, model_options, read_options
+from model_server.session import Session
+from model_server.tensors import Array
+from tfs_wire.messages import config_pb2
+from tfs_wire.status import Code, StatusError
+
+Open = Callable[[str], Session]
+
+
+class Recorder:
+    """A session that remembers the batches it ran and can be held up."""
+
+    def __init__(self, session: Session) -> None:
+        self.signatures = session.signatures
+        self.batches: list[dict[str, Array]] = []
+        self.free = threading.Event()
+        self.free.set()
+        self._session = session
+
+    def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
+        self.batches.append(dict(feeds))
+        self.free.wait(20)
+        return self._session.run(feeds, fetches, options)
+
+    def close(self) -> None:
+        self._session.close()
+
+
+class Batched:
+    """A batched signature with one input and one output."""
+
+    def __init__(self, session: Session, signature: str = "serving_default", **options: Any) -> None:
+        self.recorder = Recorder(session)
+        found = session.signatures[signature]
+        self.feeds = [info.name for info in found.inputs.values()]
+        self.fetches = [info.name for info in found.outputs.values()]
+        settings = BatchingOptions(**{"num_batch_threads": 1, **options})
+        self.session = BatchingSession(self.recorder, settings, BatchScheduler(settings.num_batch_threads))  # type: ignore[arg-type]
+
+    def call(self, *arrays: Array, options: bytes = b"") -> list[Array]:
+        return self.session.run(dict(zip(self.feeds, arrays, strict=True)), self.fetches, options)
+
+    def together(self, *inputs: Array) -> list[list[Array] | StatusError]:
+        """Make calls at the same time; return their results in order."""
+        results: list[Any] = [None] * len(inputs)
+
+        def one(index: int) -> None:
+            try:
+                results[index] = self.call(inputs[index])
+            except StatusError as error:
+                results[index] = error
+
+        threads = [threading.Thread(target=one, args=(index,)) for index in range(len(inputs))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return results
+
+    def sizes(self) -> list[int]:
+        return [next(iter(feeds.values())).shape[0] for feeds in self.recorder.batches]
+
+
+def row(*values: float) -> Array:
+    return np.array(values, np.float32)
+
+
+def test_concurrent_calls_are_joined_and_split_back(open_model: Open) -> None:
+    batched = Batched(open_model("half_plus_two/1"), max_batch_size=4, timeout_seconds=10.0)
+    results = batched.together(row(1), row(2, 3), row(4))
+    assert batched.sizes() == [4]
+    assert [result[0].tolist() for result in results] == [[2.5], [3.0, 3.5], [4.0]]  # type: ignore[index]
+
+
+def test_a_batch_is_run_when_its_time_is_over(open_model: Open) -> None:
+    batched = Batched(open_model("half_plus_two/1"), max_batch_size=100, timeout_seconds=0.05)
+    assert batched.call(row(1))[0].tolist() == [2.5]
+    assert batched.sizes() == [1]
+
+
+def test_no_batch_is_larger_than_allowed(open_model: Open) -> None:
+    batched = Batched(open_model("half_plus_two/1"), max_batch_size=4, timeout_seconds=0.05)
+    results = batched.together(*[row(value, value, value) for value in range(5)])
+    assert [result[0].tolist() for result in results] == [[value / 2 + 2] * 3 for value in range(5)]  # type: ignore[index]
+    assert batched.sizes() == [3] * 5
+
+
+def test_a_call_of_more_rows_than_a_batch_is_refused(open_model: Open) -> None:
+    batched = Batched(open_model("half_plus_two/1"), max_batch_size=4)
+    with pytest.raises(StatusError) as caught:
+        batched.call(row(*range(5)))
+    assert str(caught.value) == "INVALID_ARGUMENT: Task size 5 is larger than maximum input batch size 4"
+
+
+def test_a_large_call_may_be_run_in_pieces(open_model: Open) -> None:
+    options: dict[str, Any] = {"max_batch_size": 10, "max_execution_batch_size": 4, "split_large": True}
+    batched = Batched(open_model("half_plus_two/1"), **options)
+    assert batched.call(row(*range(10)))[0].tolist() == [value / 2 + 2 for value in range(10)]
+    assert sorted(batched.sizes()) == [2, 4, 4]
+
+
+def test_a_batch_is_filled_up_to_an_allowed_size(open_model: Open) -> None:
+    batched = Batched(open_model("half_plus_two/1"), max_batch_size=8, allowed_batch_sizes=(2, 8))
+    assert batched.call(row(5, 6, 7))[0].tolist() == [4.5, 5.0, 5.5]
+    padded = next(iter(batched.recorder.batches[0].values()))
+    assert padded.tolist() == [5, 6, 7, 5, 5, 5, 5, 5]
+
+
+@pytest.mark.parametrize("pad", [False, True])
+def test_inputs_of_different_lengths(open_model: Open, pad: bool) -> None:
+    options: dict[str, Any] = {"max_batch_size": 2, "timeout_seconds": 10.0, "pad_variable_length_inputs": pad}
+    batched = Batched(open_model("half_plus_two/1"), **options)
+    results = batched.together(np.array([[1, 2]], np.float32), np.array([[7, 8, 9]], np.float32))
+    if pad:
+        assert sorted(result[0].tolist() for result in results) == [[[2.5, 3, 2.5]], [[5.5, 6, 6.5]]]  # type: ignore[index]
+        return
+    for error in results:
+        assert isinstance(error, StatusError)
+        assert error.code == Code.FAILED_PRECONDITION
+        assert "from different tasks have different shapes and padding is turned off." in error.message
+
+
+def test_strings_are_padded_too(open_model: Open) -> None:
+    options: dict[str, Any] = {"max_batch_size": 2, "timeout_seconds": 10.0, "pad_variable_length_inputs": True}
+    batched = Batched(open_model("strings/1"), "single", **options)
+    results = batched.together(np.array([[b"a"]], object), np.array([[b"b", b"c"]], object))
+    assert sorted(result[0].tolist() for result in results) == [[[b"A", b"A"]], [[b"B", b"C"]]]  # type: ignore[index]
+
+
+def test_a_full_queue_refuses(open_model: Open) -> None:
+    batched = Batched(open_model("half_plus_two/1"), max_batch_size=1, max_enqueued_batches=2)
+    batched.recorder.free.clear()
+    first = threading.Thread(target=batched.call, args=(row(1),))
+    first.start()
+    wait_for(lambda: len(batched.recorder.batches) == 1)
+    errors: list[StatusError] = []
+
+    def call(value: float) -> None:
+        try:
+            batched.call(row(value))
+        except StatusError as error:
+            errors.append(error)
+            batched.recorder.free.set()
+
+    callers = [threading.Thread(target=call, args=(value,)) for value in range(4)]
+    for caller in callers:
+        caller.start()
+    for caller in [*callers, first]:
+        caller.join()
+    assert {error.code for error in errors} == {Code.UNAVAILABLE}
+    assert errors[0].message == (
+        "The batch scheduling queue to which this task was submitted is full; "
+        "currently 2 batches enqueued and max_enqueued_batches is 2"
+    )
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    pause = threading.Event()
+    for _ in range(2000):
+        if condition():
+            return
+        pause.wait(0.01)
+    raise AssertionError("never")
+
+
+def test_a_call_may_wait_too_long_in_the_queue(open_model: Open) -> None:
+    batched = Batched(open_model("half_plus_two/1"), max_batch_size=1)
+    batched.recorder.free.clear()
+    first = threading.Thread(target=batched.call, args=(row(1),))
+    first.start()
+    wait_for(lambda: len(batched.recorder.batches) == 1)
+    threading.Timer(0.2, batched.recorder.free.set).start()
+    with pytest.raises(StatusError) as caught:
+        batched.call(row(1), options=config_pb2.RunOptions(timeout_in_ms=1).SerializeToString())
+    first.join()
+    text = "RESOURCE_EXHAUSTED: Run() timeout exceeded while waiting in batching queue"
+    assert str(caught.value) == text
+
+
+def test_an_error_of_the_model_reaches_all_of_its_batch_and_nobody_else(open_model: Open) -> None:
+    batched = Batched(open_model("special_floats/1"), "float", max_batch_size=2, timeout_seconds=10.0)
+    bad, good = np.array([1000], np.int32), np.array([2], np.int32)
+    assert [type(result) for result in batched.together(bad, good)] == [StatusError, StatusError]
+    assert batched.together(good, good)[0][0].tolist() == [1.0]  # type: ignore[index]
+
+
+def test_a_wrong_type_does_not_spoil_the_batch_of_others(open_model: Open) -> None:
+    batched = Batched(open_model("half_plus_two/1"), max_batch_size=2, timeout_seconds=0.2)
+    wrong, good = batched.together(np.array([1.0]), row(1))
+    assert str(wrong) == "INVALID_ARGUMENT: Expects arg[0] to be float but double is provided"
+    assert good[0].tolist() == [2.5]  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("arrays", "text"),
+    [
+        ([np.float32(1), np.ones(1, np.int32)], "Batching Run() input tensors must have at least one dimension"),
+        (
+            [np.ones((2, 2), np.float32), np.ones(3, np.int32)],
+            "Batching Run() input tensors must have equal 0th-dimension size",
+        ),
+    ],
+)
+def test_inputs_that_cannot_be_joined(open_model: Open, arrays: list[Array], text: str) -> None:
+    batched = Batched(open_model("two_in_two_out/1"))
+    named = dict(zip(batched.feeds, map(np.asarray, arrays), strict=True))
+    with pytest.raises(StatusError, match="Batching Run") as caught:
+        batched.session.run(named, batched.fetches)
+    assert caught.value.message == text
+
+
+@pytest.mark.parametrize(
+    ("signature", "text"),
+    [
+        ("one", "Batched output tensor has 0 dimensions"),
+        (
+            "uneven",
+            "Batched output tensor's 0th dimension does not equal the sum of the 0th dimension sizes"
+            " of the input tensors",
+        ),
+    ],
+)
+def test_outputs_that_cannot_be_split(open_model: Open, signature: str, text: str) -> None:
+    with pytest.raises(StatusError) as caught:
+        Batched(open_model("scalar_out/1"), signature).call(row(1, 2))
+    assert (caught.value.code, caught.value.message) == (Code.FAILED_PRECONDITION, text)
+
+
+def test_calls_that_fetch_only_a_part_run_alone(open_model: Open) -> None:
+    batched = Batched(open_model("scalar_out/1"), "uneven", timeout_seconds=60.0)
+    first = batched.session.run({batched.feeds[0]: row(1, 2)}, batched.fetches[:1])
+    assert len(first) == 1
+
+
+# ------------------------------------------------------------------ parameters
+
+
+def test_parameters_from_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "batching"
+    path.write_text(
+        "max_batch_size { value: 8 } batch_timeout_micros { value: 1500 } max_enqueued_batches { value: 3 }\n"
+        'num_batch_threads { value: 2 } thread_pool_name { value: "x" } pad_variable_length_inputs: true\n'
+        "allowed_batch_sizes: 4 allowed_batch_sizes: 8"
+    )
+    assert read_options(str(path)) == BatchingOptions(
+        8, 0.0015, 3, 2, (4, 8), pad_variable_length_inputs=True, max_execution_batch_size=8
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        (
+            "max_batch_size { value: 8 } allowed_batch_sizes: 4",
+            "Last entry in allowed_batch_sizes must match max_batch_size; last entry was 4; expected 8",
+        ),
+        (
+            "max_batch_size { value: 8 } allowed_batch_sizes: 9 allowed_batch_sizes: 8",
+            "allowed_batch_sizes entries must be monotonically increasing",
+        ),
+        ("num_batch_threads { value: 0 }", "num_batch_threads must be positive; was 0"),
+    ],
+)
+def test_parameters_that_make_no_sense(tmp_path: Path, text: str, error: str) -> None:
+    path = tmp_path / "batching"
+    path.write_text(text)
+    with pytest.raises(StatusError) as caught:
+        read_options(str(path))
+    assert caught.value.message == error
+
+
+def test_a_model_brings_its_own_parameters(tmp_path: Path) -> None:
+    assert model_options(str(tmp_path)) is None
+    (tmp_path / "batching_params.pbtxt").write_text("max_batch_size { value: 7 }")
+    found = model_options(str(tmp_path))
+    assert found is not None
+    assert found.max_batch_size == 7

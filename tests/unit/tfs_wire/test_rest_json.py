@@ -1,0 +1,287 @@
+"""REST bodies both ways: exactness, the quick path against the walk, and what every reader must agree on."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as npst
+
+from tfs_wire import dtypes
+from tfs_wire.rest import quick, rapidjson
+from tfs_wire.rest.load import load
+from tfs_wire.rest.request import read_predict, read_predict_document
+from tfs_wire.rest.response import write_predict
+from tfs_wire.rest.writer import decimals, describe, double
+from tfs_wire.status import Code, StatusError
+
+Array = np.ndarray[Any, np.dtype[Any]]
+LIMIT = settings(max_examples=60, deadline=None)
+SHAPES = npst.array_shapes(min_dims=1, max_dims=4, min_side=1, max_side=4)
+CARRIED = {
+    dtypes.DT_FLOAT: npst.arrays(np.float32, SHAPES, elements=st.floats(width=32, allow_subnormal=False)),
+    dtypes.DT_DOUBLE: npst.arrays(np.float64, SHAPES, elements=st.floats(allow_subnormal=False)),
+    dtypes.DT_INT32: npst.arrays(np.int32, SHAPES),
+    dtypes.DT_UINT8: npst.arrays(np.uint8, SHAPES),
+    dtypes.DT_INT16: npst.arrays(np.int16, SHAPES),
+    dtypes.DT_INT8: npst.arrays(np.int8, SHAPES),
+    dtypes.DT_INT64: npst.arrays(np.int64, SHAPES),
+    dtypes.DT_BOOL: npst.arrays(np.bool_, SHAPES),
+    dtypes.DT_UINT32: npst.arrays(np.uint32, SHAPES),
+    dtypes.DT_UINT64: npst.arrays(np.uint64, SHAPES),
+    dtypes.DT_STRING: npst.arrays(object, SHAPES, elements=st.binary(max_size=6)),
+}
+
+
+def read(body: bytes, **types: int) -> dict[str, Array]:
+    return read_predict(body, lambda name: types).inputs
+
+
+def error(body: bytes, number: int = dtypes.DT_FLOAT) -> str:
+    with pytest.raises(StatusError) as caught:
+        read(body, x=number)
+    return caught.value.message
+
+
+@pytest.mark.parametrize("number", sorted(CARRIED))
+@pytest.mark.parametrize("by_row", [True, False])
+def test_what_is_written_can_be_sent_back(number: int, by_row: bool) -> None:
+    @LIMIT
+    @given(CARRIED[number])
+    def check(array: Array) -> None:
+        body = write_predict({"x_bytes": array}, by_row)
+        key, answer = ("instances", "predictions") if by_row else ("inputs", "outputs")
+        found = read(body.replace(f'"{answer}"'.encode(), f'"{key}"'.encode(), 1), x_bytes=number)["x_bytes"]
+        assert (found.shape, found.dtype) == (array.shape, array.dtype)
+        if number == dtypes.DT_DOUBLE:
+            # RapidJSON's quick arithmetic may miss the nearest double by a few units in the last place.
+            np.testing.assert_array_max_ulp(found[np.isfinite(array)], array[np.isfinite(array)], 4)
+        elif number == dtypes.DT_STRING:
+            assert found.tolist() == array.tolist()
+        else:
+            np.testing.assert_array_equal(found, array)
+
+    check()
+
+
+@pytest.mark.parametrize("number", sorted(set(CARRIED) - {dtypes.DT_BOOL, dtypes.DT_STRING}))
+def test_the_quick_path_reads_what_the_walk_reads(number: int) -> None:
+    @LIMIT
+    @given(CARRIED[number], st.booleans(), st.booleans())
+    def check(array: Array, by_row: bool, named: bool) -> None:
+        values = array.tolist()
+        if named:
+            values = [{"x": item} for item in values] if by_row else {"x": values}
+        body = json.dumps({"instances" if by_row else "inputs": values}).encode()
+        document = quick.parse(body)
+        types = {"x": number}
+        found = quick.arrays(body, document, types) if document else None
+        walked = read_predict_document(json.loads(body), lambda name: types).inputs["x"]
+        if found is not None:
+            np.testing.assert_array_equal(found["x"], walked)
+            assert found["x"].dtype == walked.dtype
+        else:
+            assert not np.isfinite(array).all() or number == dtypes.DT_DOUBLE
+
+    check()
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=12,
+)
+
+
+@given(st.dictionaries(st.sampled_from(["instances", "inputs", "signature_name", "x"]), JSON_VALUES, max_size=3))
+@LIMIT
+def test_any_document_is_read_or_refused(document: dict[str, Any]) -> None:
+    body = json.dumps(document).encode()
+    for number in (dtypes.DT_FLOAT, dtypes.DT_UINT8, dtypes.DT_STRING, dtypes.DT_HALF):
+        try:
+            found = read(body, x=number)["x"]
+        except StatusError as refused:
+            assert refused.code in (Code.INVALID_ARGUMENT, Code.UNIMPLEMENTED)
+        else:
+            assert found.dtype == dtypes.numpy_dtype(number)
+
+
+@given(st.binary(max_size=40) | st.text('{}[]",:0123456789.eE+-InfNa\\u truefalsn', max_size=30).map(str.encode))
+@LIMIT
+def test_any_bytes_are_a_document_or_an_error(body: bytes) -> None:
+    try:
+        load(body)
+    except StatusError as refused:
+        assert refused.message.startswith("JSON Parse error: ")
+
+
+@given(JSON_VALUES.map(lambda value: {"a": value}))
+@LIMIT
+def test_the_exact_reader_agrees_with_the_standard_library(value: dict[str, Any]) -> None:
+    body = json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    found, wanted = rapidjson.parse(body), json.loads(body.decode("utf-8", "surrogateescape"))
+
+    def close(first: Any, second: Any) -> bool:
+        if isinstance(first, dict):
+            return bool(first.keys() == second.keys()) and all(close(first[key], second[key]) for key in first)
+        if isinstance(first, list):
+            return len(first) == len(second) and all(map(close, first, second))
+        if isinstance(second, float) or isinstance(first, float):
+            same_nan = math.isnan(first) and math.isnan(second)
+            return same_nan or math.isclose(first, second, rel_tol=1e-15, abs_tol=1e-300)
+        return bool(first == second) and type(first) is type(second)
+
+    assert close(found, wanted)
+
+
+# ------------------------------------------------------------------- numbers
+
+
+@given(st.floats(width=32, allow_nan=False, allow_infinity=False, allow_subnormal=False))
+@LIMIT
+def test_a_float_is_written_so_that_it_comes_back(value: float) -> None:
+    (text,) = decimals(np.array([value], np.float32))
+    assert struct.pack("f", float(text)) == struct.pack("f", value)
+    assert "." in text or "e" in text
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False))
+@LIMIT
+def test_an_error_text_shows_a_double_so_that_it_comes_back(value: float) -> None:
+    assert float(double(value)) == value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        *[(0.0, "0.0"), (-0.0, "-0.0"), (1e21, "1e21"), (1e20, "100000000000000000000.0"), (1.5e22, "1.5e22")],
+        *[(1e-6, "0.000001"), (1e-7, "1e-7"), (123.456, "123.456"), (1e-5, "0.00001"), (-2.5e-8, "-2.5e-8")],
+    ],
+)
+def test_doubles_as_rapidjson_writes_them(value: float, text: str) -> None:
+    assert double(value) == text
+
+
+def test_denormals_are_written_as_zero() -> None:
+    assert decimals(np.array([1e-40, -1e-40], np.float32)) == ["0.0", "-0.0"]
+    assert decimals(np.array([5e-324])) == ["0.0"]
+
+
+# --------------------------------------------------------------- malformed JSON
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        *[(b"", "The document is empty"), (b" ", "The document is empty. at offset: 1")],
+        *[(b"}", "The document is empty. at offset: 0"), (b"nul", "Invalid value. at offset: 3")],
+        *[(b"{1}", "Missing a name for object member. at offset: 1")],
+        *[(b'{"a" 1}', "Missing a colon after a name of object member. at offset: 5")],
+        *[(b'{"a":1 "b"}', "Missing a comma or '}' after an object member. at offset: 7")],
+        *[(b"[1 2]", "Missing a comma or ']' after an array element. at offset: 3")],
+        *[(b'["\\x"]', "Invalid escape character in string. at offset: 2")],
+        *[(b'["\\u12g4"]', "Incorrect hex digit after \\u escape in string. at offset: 2")],
+        *[(b'["\\ud800x"]', "The surrogate pair in string is invalid. at offset: 2")],
+        *[(b'["a', "Missing a closing quotation mark in string. at offset: 3")],
+        *[(b"[1.]", "Miss fraction part in number. at offset: 3"), (b"[1e]", "Miss exponent in number. at offset: 3")],
+        *[(b"[1e309]", "Number too big to be stored in double. at offset: 1")],
+        *[(b"[-1e400]", "Number too big to be stored in double. at offset: 1")],
+        *[(b"[-]", "Invalid value. at offset: 2"), (b"[Infinit]", "Invalid value. at offset: 8")],
+        *[(b"[1,", "Invalid value. at offset: 3"), (b"[", "Invalid value. at offset: 1")],
+        *[
+            (b'{"a":', "Invalid value. at offset: 5"),
+            (b'{"a":1', "Missing a comma or '}' after an object member. at offset: 6"),
+        ],
+    ],
+)
+def test_malformed(body: bytes, text: str) -> None:
+    for reader in (load, rapidjson.parse):
+        with pytest.raises(StatusError) as caught:
+            reader(body)
+        assert caught.value.message == f"JSON Parse error: {text}"
+
+
+@pytest.mark.parametrize(
+    ("body", "value"),
+    [
+        *[(b"\xef\xbb\xbf[1]", [1]), (b"[1] trailing", [1]), (b"[1]\x00", [1]), (b"[-Inf]", [-math.inf])],
+        *[(b'["\\u00e9\\ud83d\\ude00"]', ["\u00e9\U0001f600"]), (b'["\xff"]', ["\udcff"])],
+        *[
+            (b"[18446744073709551616]", [1.8446744073709552e19]),
+            (b"[-9223372036854775809]", [-9.223372036854775808e18]),
+        ],
+        *[(b"[1e-400]", [0.0]), (b"[0.1]", [0.1]), (b"[1E+2]", [100.0])],
+    ],
+)
+def test_what_is_taken_beyond_the_standard(body: bytes, value: Any) -> None:
+    assert load(body) == value
+
+
+def test_of_a_name_given_twice_the_first_counts() -> None:
+    document = load(b'{"a": 1, "a": [2]}')
+    assert document["a"] == 1
+    assert describe(document) == '{\n    "a": 1,\n    "a": [2]\n}'
+
+
+# --------------------------------------------------------------- what is refused
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"{}", "Missing 'inputs' or 'instances' key"),
+        (b'{"inputs": [[1], 2]}', "JSON Value: 2 found at incorrect level: 2 in the JSON DOM. Expected at level: 2"),
+        (b'{"inputs": [1, [2]]}', "Encountered list at unexpected level: 1 expected < 1"),
+        (b'{"inputs": [[1, 2], [3]]}', "Encountered list at unexpected size: 1 at level: 1 expected size: 2"),
+        (b'{"inputs": 1e39}', "Cannot convert JSON value: 1e39 to float without loss of precision."),
+    ],
+)
+def test_refused(body: bytes, text: str) -> None:
+    assert error(body) == text
+
+
+def test_no_inputs_at_all() -> None:
+    with pytest.raises(StatusError, match="Failed to get input map for signature: DEFAULT"):
+        read_predict(b'{"inputs": 1}', lambda name: {})
+
+
+@pytest.mark.parametrize("text", ["YWI=", "YWI", "Y W\nI=", "YWI="])
+def test_base64_with_and_without_padding(text: str) -> None:
+    body = json.dumps({"instances": [{"b64": text}]}).encode()
+    assert read(body, x=dtypes.DT_STRING)["x"].tolist() == [b"ab"]
+
+
+@pytest.mark.parametrize("text", ["!", "A", "YWI==", "YWJj=", "YW=I", "\u00e9"])
+def test_malformed_base64(text: str) -> None:
+    body = json.dumps({"inputs": {"b64": text}}).encode()
+    assert error(body, dtypes.DT_STRING) == "Unable to base64 decode"
+
+
+@given(st.lists(st.binary(max_size=20), min_size=1, max_size=4))
+@LIMIT
+def test_bytes_travel_as_base64(values: list[bytes]) -> None:
+    body = json.dumps({"instances": [{"x": {"b64": base64.b64encode(value).decode()}} for value in values]}).encode()
+    assert read(body, x=dtypes.DT_STRING)["x"].tolist() == values
+
+
+@pytest.mark.parametrize(
+    ("outputs", "text"),
+    [
+        ({}, "Cannot convert empty tensor map to JSON"),
+        ({"a": np.float32(1)}, "Tensor name: a has no shape information "),
+        ({"a": np.zeros((0, 2))}, "Tensor name: a has invalid batch size: 0"),
+        ({"a": np.zeros(2), "b": np.zeros(3)}, "Tensor name: b has inconsistent batch size: 3 expecting: 2"),
+        ({"a": np.zeros(2, np.float16)}, "Failed to write JSON value for tensor type: half"),
+    ],
+)
+def test_answers_that_have_no_row_form(outputs: dict[str, Any], text: str) -> None:
+    with pytest.raises(StatusError) as caught:
+        write_predict({name: np.asarray(array) for name, array in outputs.items()}, by_row=True)
+    assert caught.value.message == text
