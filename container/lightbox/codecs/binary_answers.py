@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+import zipfile
+from typing import IO
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -22,7 +24,7 @@ class NpyAnswer:
         """See AnswerCodec.encode."""
         ((name, array),) = prediction.outputs.items()
         buffer = io.BytesIO()
-        npy_format.write_array(buffer, _numbers(name, array, self.media_type), version=(1, 0), allow_pickle=False)
+        _write_npy(buffer, name, array, self.media_type)
         return Answer(buffer.getvalue(), self.media_type)
 
 
@@ -34,9 +36,12 @@ class NpzAnswer:
 
     def encode(self, prediction: Prediction) -> Answer:
         """See AnswerCodec.encode."""
-        arrays = {name: _numbers(name, array, self.media_type) for name, array in prediction.outputs.items()}
         buffer = io.BytesIO()
-        np.savez(buffer, allow_pickle=False, **arrays)
+        # Not np.savez: an output named as one of its parameters could not be passed to it.
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for name, array in prediction.outputs.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    _write_npy(member, name, array, self.media_type)
         return Answer(buffer.getvalue(), self.media_type)
 
 
@@ -72,9 +77,9 @@ def _description(name: str, array: Array) -> dict[str, str]:
     }
 
 
-def _numbers(name: str, array: Array, media_type: str) -> Array:
+def _write_npy(stream: IO[bytes], name: str, array: Array, media_type: str) -> None:
     if array.dtype.hasobject:
         raise NotAcceptable(
             f"Accept: {media_type} holds numbers, the output {name} holds strings; accept application/json"
         )
-    return array
+    npy_format.write_array(stream, np.asarray(array), version=(1, 0), allow_pickle=False)

@@ -44,6 +44,13 @@ def _text(element: bytes, as_bytes: bool) -> Any:
     return {"b64": base64.b64encode(element).decode()}
 
 
+def whole_text(name: str, array: Array) -> bytes:
+    """Return the JSON of a whole array."""
+    if array.dtype.hasobject:
+        return json_arrays.dumps(json_ready(name, array))
+    return json_arrays.array_text(checked(name, array))
+
+
 def row_texts(name: str, array: Array) -> list[bytes]:
     """Return the JSON of each row of an array of at least one dimension.
 
@@ -53,7 +60,9 @@ def row_texts(name: str, array: Array) -> list[bytes]:
     if array.dtype.hasobject:
         return [json_arrays.dumps(row) for row in json_ready(name, array)]
     if not checked(name, array).size:
-        return [json_arrays.dumps(row) for row in array]
+        return [json_arrays.array_text(row) for row in array]
+    if len(array) == 1:
+        return [json_arrays.array_text(array[0])]
     closing, opening = b"]" * (array.ndim - 1), b"[" * (array.ndim - 1)
-    inside = json_arrays.dumps(array)[array.ndim : -array.ndim]
+    inside = json_arrays.array_text(array)[array.ndim : -array.ndim]
     return [opening + row + closing for row in inside.split(closing + b"," + opening)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -75,11 +76,20 @@ def string_tensor(elements: Iterable[bytes]) -> Array:
 def _strings(array: Array, spec: TensorSpec) -> Array:
     if array.dtype.kind not in "SU":
         raise _mismatch(array, spec)
+    if array.dtype.kind == "U":
+        _check_characters(array, spec)
     try:
         items = [item.encode() if isinstance(item, str) else bytes(item) for item in array.ravel().tolist()]
     except ValueError as error:
         raise InputMismatch(f"input {spec.name}: the text is not valid: {error}") from None
     return string_tensor(items).reshape(array.shape)
+
+
+def _check_characters(array: Array, spec: TensorSpec) -> None:
+    """numpy's text is four bytes a character, and Python fails badly on one that does not exist."""
+    text = np.ascontiguousarray(array, array.dtype.newbyteorder("="))
+    if (text.reshape(-1).view(np.uint32) > sys.maxunicode).any():
+        raise InputMismatch(f"input {spec.name}: the text is not valid")
 
 
 def _numbers(array: Array, spec: TensorSpec) -> Array:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from lightbox.codecs.base import Answer, Form, Prediction
-from lightbox.codecs.json_rows import json_ready, row_texts
+from lightbox.codecs.json_rows import json_ready, row_texts, whole_text
 from lightbox.model_spec import Array
 from tfs_wire import json_arrays
 
@@ -38,7 +38,7 @@ class JsonLinesAnswer:
     def encode(self, prediction: Prediction) -> Answer:
         """See AnswerCodec.encode."""
         lines = _rows(prediction) if prediction.by_row else [json_arrays.dumps(_by_column(prediction))]
-        return Answer(b"".join(line + b"\n" for line in lines), self.media_type)
+        return Answer(b"\n".join((*lines, b"")), self.media_type)
 
 
 class CsvAnswer:
@@ -64,7 +64,7 @@ def _json(prediction: Prediction) -> bytes:
     key = b"results" if prediction.form is Form.RESULTS else b"predictions"
     if len(prediction.outputs) == 1 and prediction.form is not Form.RESULTS:
         ((name, array),) = prediction.outputs.items()
-        return b'{"predictions":' + json_arrays.dumps(json_ready(name, array)) + b"}"
+        return b"".join((b'{"predictions":', whole_text(name, array), b"}"))
     return b'{"' + key + b'":[' + b",".join(_rows(prediction)) + b"]}"
 
 
@@ -99,7 +99,8 @@ def _classes(outputs: Mapping[str, Array]) -> list[bytes]:
 
 
 def _csv_of_numbers(name: str, table: Array) -> bytes:
-    return b"".join(row[1:-1] + b"\n" for row in row_texts(name, table))
+    """Return a table of two dimensions: its JSON, cut where a row ends."""
+    return whole_text(name, table)[2:-2].replace(b"],[", b"\n") + b"\n"
 
 
 def _csv_of_strings(table: Array) -> bytes:
