@@ -48,7 +48,7 @@ def create_app(settings: Settings, pipeline: Pipeline) -> Flask:
     """Return the Flask app around a pipeline."""
     app = Flask("lightbox", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_mb << 20
-    app.register_blueprint(sagemaker_blueprint(pipeline))
+    app.register_blueprint(sagemaker_blueprint(pipeline, settings.max_body_mb))
 
     @app.before_request
     def start_clock() -> None:

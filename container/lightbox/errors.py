@@ -60,7 +60,8 @@ class LightboxError(Exception):
     code = "internal"
 
     def __init__(self, message: str) -> None:
-        super().__init__(shorten(message))
+        # Half of a surrogate pair may come from a caller's text; it could not be answered.
+        super().__init__(shorten(message).encode("utf-8", "replace").decode())
 
     @property
     def message(self) -> str:

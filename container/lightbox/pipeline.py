@@ -5,40 +5,33 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lightbox.codecs.image import ImageCodec
-from lightbox.codecs.json_answer import write_predictions
-from lightbox.errors import BadRequest, ModelNotFound, UnsupportedMediaType
-from lightbox.images.decode import is_image
-from lightbox.model_spec import Array, SignatureSpec
+from lightbox.codecs.answers import check_single, negotiate
+from lightbox.codecs.base import Answer, Method, Target
+from lightbox.codecs.requests import RequestCodecs
+from lightbox.errors import BadRequest, ModelNotFound
+from lightbox.model_spec import SignatureSpec
 from lightbox.plan import PlannedModel, ServingPlan
 from lightbox.settings import Settings
 from lightbox.signatures import Signatures
 from lightbox.telemetry.clock import RequestClock
 from lightbox.transports.base import DEFAULT_SIGNATURE, PredictCall, Transport
 
-IMAGE_TYPES = ("application/x-image", "image/*")
-MAYBE_IMAGE_TYPES = ("", "application/octet-stream")
-"""Taken for an image when the body starts like one."""
-
 
 @dataclass(frozen=True)
 class Invocation:
-    """One request, whatever the protocol it came by. Fields left None take the configured default."""
+    """One request, whatever the protocol it came by. Fields left None take the configured default.
+
+    ``content_type`` and ``accept`` are the raw headers, "" where there was none.
+    """
 
     body: bytes
-    media_type: str = ""
+    content_type: str = ""
+    accept: str = ""
     model: str | None = None
     version: int | None = None
     signature: str | None = None
+    method: Method = Method.PREDICT
     transport: str | None = None
-
-
-@dataclass(frozen=True)
-class Answer:
-    """A body and its media type."""
-
-    body: bytes
-    media_type: str
 
 
 class Pipeline:
@@ -49,7 +42,7 @@ class Pipeline:
         self._plan = plan
         self._transports = transports
         self._signatures = Signatures()
-        self._images = ImageCodec(settings)
+        self._requests = RequestCodecs(settings)
 
     def invoke(self, invocation: Invocation, clock: RequestClock) -> Answer:
         """Return the model's answer, or raise a LightboxError."""
@@ -67,17 +60,20 @@ class Pipeline:
     def _predict(
         self, invocation: Invocation, model: PlannedModel, transport: Transport, clock: RequestClock
     ) -> Answer:
-        signature = self._signatures.get(
-            transport, model.name, invocation.version, invocation.signature or DEFAULT_SIGNATURE, clock
-        )
-        wanted = model.options.outputs or ()
-        signature.check_outputs(wanted)
-        inputs = self._inputs(invocation, model, signature, clock)
-        signature.check_inputs(inputs)
-        found = transport.predict(PredictCall(signature, inputs, wanted), clock)
-        outputs = {name: found[name] for name in signature.outputs if name in found}
+        def find_signature(name: str | None) -> SignatureSpec:
+            wanted = invocation.signature or name or DEFAULT_SIGNATURE
+            return self._signatures.get(transport, model.name, invocation.version, wanted, clock)
+
+        answers = negotiate(invocation.accept)
+        target = Target(find_signature, model.options, clock, invocation.method)
+        request = self._requests.decode(invocation.body, invocation.content_type, target)
+        signature, outputs = request.signature, request.outputs or model.options.outputs or ()
+        signature.check_outputs(outputs)
+        check_single(answers, len(outputs or signature.outputs))
+        signature.check_inputs(request.inputs)
+        predicted = transport.predict(PredictCall(signature, request.inputs, outputs), clock)
         with clock.stage("postprocess"):
-            return Answer(write_predictions(outputs, _batch_size(inputs)), "application/json")
+            return answers.encode(request.predicted(predicted))
 
     def _model(self, name: str | None) -> PlannedModel:
         name = name or self._plan.default_model
@@ -91,26 +87,3 @@ class Pipeline:
         if name not in self._transports:
             raise BadRequest(f"tfs-transport: expected {' or '.join(sorted(self._transports))}, got {name!r}")
         return self._transports[name]
-
-    def _inputs(
-        self, invocation: Invocation, model: PlannedModel, signature: SignatureSpec, clock: RequestClock
-    ) -> dict[str, Array]:
-        if not _is_image(invocation):
-            raise UnsupportedMediaType(
-                f"Content-Type: expected {', '.join(IMAGE_TYPES)}, or an image as application/octet-stream; "
-                f"got {invocation.media_type or 'none'}"
-            )
-        return self._images.decode([invocation.body], signature, model.options, clock)
-
-
-def _is_image(invocation: Invocation) -> bool:
-    media_type = invocation.media_type
-    if media_type in MAYBE_IMAGE_TYPES:
-        return is_image(invocation.body)
-    return media_type == "application/x-image" or media_type.startswith("image/")
-
-
-def _batch_size(inputs: Mapping[str, Array]) -> int | None:
-    """Return the first dimension that all inputs share, or None."""
-    sizes = {array.shape[0] if array.ndim else None for array in inputs.values()}
-    return sizes.pop() if len(sizes) == 1 else None

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
-from lightbox.errors import LightboxError, MalformedBody, UnsupportedMediaType
+from lightbox.codecs.base import DecodedRequest, Target
+from lightbox.codecs.media_type import ContentType
+from lightbox.codecs.tensors import string_tensor
+from lightbox.errors import (
+    DeadlineExceeded,
+    ImageUndecodable,
+    LightboxError,
+    MalformedBody,
+    TooLarge,
+    UnsupportedMediaType,
+)
 from lightbox.images.decode import ImageLimits, decode_rgb, open_image
+from lightbox.images.limits import MAX_PIXELS_SETTING
 from lightbox.images.transform import Scaling, resize, to_tensor
 from lightbox.model_options import ModelOptions
 from lightbox.model_spec import Array, ImageInput, SignatureSpec, image_input
@@ -37,7 +49,8 @@ class ImageCodec:
         """Return the model's input: NHWC pixels in its dtype, or the bytes as they came for a string tensor.
 
         Times the stages decode and preprocess. Raises ImageUndecodable, TooLarge, MalformedBody when images
-        of different sizes cannot be one batch, and UnsupportedMediaType when the model takes no image.
+        of different sizes cannot be one batch, DeadlineExceeded when time runs out between two images, and
+        UnsupportedMediaType when the model takes no image.
         """
         wanted = image_input(signature)
         if wanted is None:
@@ -53,11 +66,11 @@ class ImageCodec:
     def _encoded(self, bodies: Sequence[bytes], wanted: ImageInput, clock: RequestClock) -> Array:
         """Check the headers only: decoding is the graph's part."""
         with clock.stage("decode"):
-            for body in bodies:
-                open_image(body, self._limits)
+            for index, body in enumerate(bodies):
+                with _image_of_batch(index, len(bodies), clock):
+                    open_image(body, self._limits)
         with clock.stage("preprocess"):
-            batch = np.empty(len(bodies), object)
-            batch[:] = list(bodies)
+            batch = string_tensor(bodies)
             return batch if wanted.batched or len(bodies) != 1 else batch.reshape(())
 
     def _pixels(self, bodies: Sequence[bytes], wanted: ImageInput, options: ModelOptions, clock: RequestClock) -> Array:
@@ -71,7 +84,7 @@ class ImageCodec:
         fixed = _fixed_size(wanted, options)
         batch: Array | None = None
         for index, body in enumerate(bodies):
-            with clock.stage("decode"):
+            with clock.stage("decode"), _image_of_batch(index, len(bodies), clock):
                 image = decode_rgb(
                     body,
                     self._limits,
@@ -82,6 +95,7 @@ class ImageCodec:
             with clock.stage("preprocess"):
                 size = fixed or (wanted.width or image.width, wanted.height or image.height)
                 if batch is None:
+                    self._check_batch(len(bodies), size)
                     batch = np.empty((len(bodies), size[1], size[0], wanted.channels), dtype)
                 if batch.shape[1:3] != (size[1], size[0]):
                     raise MalformedBody(
@@ -91,6 +105,41 @@ class ImageCodec:
                 to_tensor(resize(image, size), scaling, dtype, out=batch[index])
         assert batch is not None, "a request holds at least one image"
         return batch if wanted.batched or len(batch) != 1 else batch[0]
+
+    def _check_batch(self, count: int, size: tuple[int, int]) -> None:
+        """A batch has as many pixels as one image may have; small files can be many and grow on resizing."""
+        pixels = count * size[0] * size[1]
+        if count > 1 and pixels > self._limits.max_pixels:
+            raise TooLarge(
+                f"{count} images of {size[0]}x{size[1]} are {pixels:,} pixels; "
+                f"at most {self._limits.max_pixels:,} are accepted ({MAX_PIXELS_SETTING})"
+            )
+
+
+class ImageBodyCodec:
+    """Reads a body that is one image."""
+
+    def __init__(self, images: ImageCodec) -> None:
+        self._images = images
+
+    def decode(self, body: bytes, content_type: ContentType, target: Target) -> DecodedRequest:
+        """See RequestCodec.decode."""
+        signature = target.find_signature(None)
+        inputs = self._images.decode([body], signature, target.options, target.clock)
+        return DecodedRequest(signature, inputs, images=(body,))
+
+
+@contextmanager
+def _image_of_batch(index: int, count: int, clock: RequestClock) -> Iterator[None]:
+    """Name the image of a batch that fails, and stop when the request's time is over."""
+    if index and clock.remaining() <= 0:
+        raise DeadlineExceeded(f"the request's {clock.allowed_seconds:g} s had passed after {index} of {count} images")
+    try:
+        yield
+    except (ImageUndecodable, TooLarge) as error:
+        if count == 1:
+            raise
+        raise type(error)(f"image {index + 1}: {error.message}") from error
 
 
 def _fixed_size(wanted: ImageInput, options: ModelOptions) -> tuple[int, int] | None:

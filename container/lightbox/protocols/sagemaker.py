@@ -5,54 +5,55 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.h
 
 from __future__ import annotations
 
-from flask import Blueprint, Request, Response, g, request
+from flask import Blueprint, Response, g, request
 
-from lightbox.errors import BadRequest, LightboxError, NotAcceptable
+from lightbox.codecs.base import Method
+from lightbox.codecs.content_coding import decoded_body
+from lightbox.errors import BadRequest, LightboxError
 from lightbox.pipeline import Invocation, Pipeline
 from lightbox.protocols.answers import error_response, json_body
 from lightbox.telemetry.clock import RequestClock
 
 CUSTOM_ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
-SERVABLE = ("application/json",)
 
 
-def sagemaker_blueprint(pipeline: Pipeline) -> Blueprint:
-    """Return the routes ``/invocations`` and ``/endpoints/<name>/invocations``."""
+def sagemaker_blueprint(pipeline: Pipeline, max_body_mb: int) -> Blueprint:
+    """Return the routes ``/invocations`` and ``/endpoints/<name>/invocations``.
+
+    ``max_body_mb`` bounds in MiB what a compressed body unfolds to.
+    """
     blueprint = Blueprint("sagemaker", __name__)
 
     @blueprint.post("/invocations")
     def invocations() -> Response:
-        return _invoke(pipeline)
+        return _invoke(pipeline, max_body_mb)
 
     @blueprint.post("/endpoints/<name>/invocations")
     def endpoint_invocations(name: str) -> Response:
         try:
-            return _invoke(pipeline)
+            return _invoke(pipeline, max_body_mb)
         except LightboxError as error:
             return _model_error(error, name)
 
     return blueprint
 
 
-def _invoke(pipeline: Pipeline) -> Response:
+def _invoke(pipeline: Pipeline, max_body_mb: int) -> Response:
     clock: RequestClock = g.clock
-    _check_accept(request)
-    attributes = parse_custom_attributes(request.headers.get(CUSTOM_ATTRIBUTES, ""))
+    headers = request.headers
+    attributes = parse_custom_attributes(headers.get(CUSTOM_ATTRIBUTES, ""))
     invocation = Invocation(
-        body=request.get_data(cache=False),
-        media_type=request.mimetype,
+        body=decoded_body(request.get_data(cache=False), headers.get("Content-Encoding", ""), max_body_mb),
+        content_type=headers.get("Content-Type", ""),
+        accept=headers.get("Accept", ""),
         model=attributes.get("tfs-model-name") or None,
         version=_version(attributes.get("tfs-model-version")),
         signature=attributes.get("tfs-signature-name") or None,
+        method=_method(attributes.get("tfs-method")),
         transport=attributes.get("tfs-transport") or None,
     )
     answer = pipeline.invoke(invocation, clock)
-    return Response(answer.body, mimetype=answer.media_type)
-
-
-def _check_accept(incoming: Request) -> None:
-    if incoming.accept_mimetypes and not incoming.accept_mimetypes.best_match(SERVABLE):
-        raise NotAcceptable(f"Accept: this endpoint answers {', '.join(SERVABLE)}; got {incoming.headers['Accept']!r}")
+    return Response(answer.body, mimetype=answer.media_type, headers=dict(answer.headers))
 
 
 def parse_custom_attributes(header: str) -> dict[str, str]:
@@ -67,6 +68,13 @@ def _version(text: str | None) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise BadRequest(f"tfs-model-version: expected a whole number, got {text!r}")
     return int(text)
+
+
+def _method(text: str | None) -> Method:
+    try:
+        return Method(text) if text else Method.PREDICT
+    except ValueError:
+        raise BadRequest(f"tfs-method: expected predict, classify or regress, got {text!r}") from None
 
 
 def _model_error(error: LightboxError, endpoint: str) -> Response:

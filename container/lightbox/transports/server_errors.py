@@ -17,6 +17,7 @@ from lightbox.errors import (
 
 _GRAPH_NODE = re.compile(r"\{\{(?:function_)?node ")
 _DECODE_NODE = re.compile(r"\{\{node [^}]*decode_?(?:and_?crop_?)?(?:image|jpe?g|png|gif|bmp|webp)", re.IGNORECASE)
+_PARSE_EXAMPLE_NODE = re.compile(r"\{\{node [^}]*parse_?(?:single_?)?example", re.IGNORECASE)
 _SHAPES_DISAGREE = re.compile(r"Incompatible shapes|Matrix size-incompatible")
 
 
@@ -41,10 +42,12 @@ def _invalid_argument(message: str, which: str) -> LightboxError:
 
     The server answers INVALID_ARGUMENT both when it refuses the request and when an operation of the graph
     fails on it; only the latter names a graph node. What reaches the graph has passed our own check, so a
-    failing operation is the model's fault, unless it says that images or shapes do not fit.
+    failing operation is the model's fault, unless it says that images, examples or shapes do not fit.
     """
     if _DECODE_NODE.search(message):
         return ImageUndecodable(f"{which} could not decode the image: {message}")
+    if _PARSE_EXAMPLE_NODE.search(message):
+        return InputMismatch(f"examples do not fit the {which}: {message}")
     if _SHAPES_DISAGREE.match(message):
         return InputMismatch(f"inputs do not fit the {which}: {message}")
     if _GRAPH_NODE.search(message):

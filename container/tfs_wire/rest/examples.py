@@ -30,7 +30,11 @@ class ExamplesBody(NamedTuple):
 
 def read_examples(body: bytes) -> ExamplesBody:
     """Return the Examples in ``{"examples": [...], "context": {...}}``; StatusError if malformed."""
-    document = load(body)
+    return read_examples_document(load(body))
+
+
+def read_examples_document(document: Any) -> ExamplesBody:
+    """Do the same for a body that is already parsed."""
     name = signature_name(document)
     found = input_pb2.Input()
     context = document.get("context")

@@ -53,8 +53,6 @@ def parse(body: bytes) -> dict[str, Any] | None:
 
 def arrays(body: bytes, document: dict[str, Any], types: Mapping[str, int]) -> Inputs | None:
     """Return the inputs in a ``parse``d body, or None; ``types`` maps input names to dtype numbers."""
-    if any(number not in _CODES for number in types.values()):
-        return None
     if dtypes.DT_DOUBLE in types.values() and has_long_numbers(body):
         return None
     by_row = "instances" in document
@@ -66,7 +64,17 @@ def arrays(body: bytes, document: dict[str, Any], types: Mapping[str, int]) -> I
     strings = len(document) + ("signature_name" in document) + sum(map(len, objects))
     if body.count(b'"') != 2 * strings or body.count(b"{") != 1 + len(objects):
         return None
-    columns = _columns(values, objects, by_row, types)
+    return regular(values, by_row, types)
+
+
+def regular(values: Any, by_row: bool, types: Mapping[str, int]) -> Inputs | None:
+    """Return the inputs in parsed ``instances`` (``by_row``) or ``inputs``, or None.
+
+    For text without ``true`` and ``false``: they would count as 1 and 0.
+    """
+    if any(number not in _CODES for number in types.values()) or (by_row and not values):
+        return None
+    columns = _columns(values, _objects(values, by_row), by_row, types)
     return None if columns is None else _converted(columns, types)
 
 

@@ -65,7 +65,7 @@ def test_a_request_id_is_kept_if_it_is_plain(client: FlaskClient, header: str) -
         (b"no image", {"Content-Type": "image/png"}, 400, "image_undecodable", "image"),
         (IMAGE[:50], {"Content-Type": "image/png"}, 400, "image_undecodable", ""),
         (IMAGE, {"Content-Type": "video/mp4"}, 415, "unsupported_media_type", "application/x-image"),
-        (b"no image", {}, 415, "unsupported_media_type", "Content-Type"),
+        (b"no image", {}, 400, "malformed_body", "without a Content-Type"),
         (IMAGE, {"Accept": "text/html"}, 406, "not_acceptable", "application/json"),
         (IMAGE, attributes("tfs-model-name=nobody"), 404, "model_not_found", "mean"),
         (IMAGE, attributes("tfs-model-name=other"), 404, "model_not_found", "other"),

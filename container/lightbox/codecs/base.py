@@ -1,0 +1,113 @@
+"""What request codecs and answer codecs share: the two ends of a prediction, in arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Protocol
+
+from lightbox.codecs.media_type import ContentType
+from lightbox.model_options import ModelOptions
+from lightbox.model_spec import Array, SignatureSpec
+from lightbox.telemetry.clock import RequestClock
+
+FindSignature = Callable[[str | None], SignatureSpec]
+"""Looks up the signature that a body names; None when it names none."""
+
+
+class Method(Enum):
+    """What the model is asked for: TensorFlow Serving's three REST verbs."""
+
+    PREDICT = "predict"
+    CLASSIFY = "classify"
+    REGRESS = "regress"
+
+
+class Form(Enum):
+    """How an answer is laid out, after the form of its request."""
+
+    BATCH = "a row for each row of the input; by name where an output has no such rows"
+    INSTANCES = "TensorFlow Serving's row form: a row for each one that all outputs share"
+    COLUMNS = "TensorFlow Serving's columnar form: whole outputs"
+    RESULTS = "TensorFlow Serving's answer to classify and regress"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What a request body is decoded for."""
+
+    find_signature: FindSignature
+    options: ModelOptions
+    clock: RequestClock
+    method: Method = Method.PREDICT
+
+
+@dataclass(frozen=True)
+class DecodedRequest:
+    """A request body as the model's inputs.
+
+    ``outputs`` names the outputs that the method needs; empty for those that the options name.
+    ``images`` holds the encoded images that the inputs were made of, in the order of the batch.
+    """
+
+    signature: SignatureSpec
+    inputs: dict[str, Array]
+    form: Form = Form.BATCH
+    outputs: tuple[str, ...] = ()
+    images: tuple[bytes, ...] = ()
+
+    def predicted(self, outputs: Mapping[str, Array]) -> Prediction:
+        """Return the model's outputs together with the form in which they answer this request."""
+        return Prediction(outputs, self.form, _shared_rows(self.inputs))
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A model's outputs by name; ``batch`` is the first dimension that all inputs have, None without one."""
+
+    outputs: Mapping[str, Array]
+    form: Form = Form.BATCH
+    batch: int | None = None
+
+    @property
+    def by_row(self) -> bool:
+        """Whether the outputs can be told row by row, which all but the columnar form want."""
+        rows = _shared_rows(self.outputs)
+        if self.form is Form.BATCH:
+            return rows is not None and rows == self.batch
+        return self.form is Form.RESULTS or (self.form is Form.INSTANCES and bool(rows))
+
+
+def _shared_rows(arrays: Mapping[str, Array]) -> int | None:
+    """Return the first dimension that all arrays share, or None."""
+    sizes = {array.shape[0] if array.ndim else None for array in arrays.values()}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
+class RequestCodec(Protocol):
+    """Reads one family of media types. Raises MalformedBody, InputMismatch, TooLarge and the like."""
+
+    def decode(self, body: bytes, content_type: ContentType, target: Target) -> DecodedRequest:
+        """Return the inputs that ``body`` holds; times the stages decode and preprocess."""
+        ...
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A body, its media type, and what else its headers tell."""
+
+    body: bytes
+    media_type: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+class AnswerCodec(Protocol):
+    """Writes one media type. ``single`` says that it holds one output only."""
+
+    media_type: str
+    single: bool
+
+    def encode(self, prediction: Prediction) -> Answer:
+        """Return the answer; raise NotAcceptable when the media type cannot hold it."""
+        ...

@@ -1,0 +1,107 @@
+"""``{"examples": [...]}`` of classify and regress: tf.Examples for a string input, through an ordinary predict."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lightbox.codecs.base import DecodedRequest, Form, Method, Prediction
+from lightbox.codecs.tensors import string_tensor
+from lightbox.errors import BadRequest, InputMismatch, MalformedBody, TooLarge, shorten
+from lightbox.model_spec import Array, SignatureSpec
+from tfs_wire.messages import input_pb2
+from tfs_wire.rest.examples import read_examples_document
+from tfs_wire.status import StatusError
+
+_OUTPUTS = {Method.CLASSIFY: ("classes", "scores"), Method.REGRESS: ("outputs",)}
+_ECHO = 200
+MAX_BYTES = 1 << 30
+"""Size of all examples together, each with the context that they share."""
+_LARGEST_FLOAT = float(np.finfo(np.float32).max)
+
+
+@dataclass(frozen=True)
+class ExamplesRequest(DecodedRequest):
+    """Serialized tf.Examples; the outputs are answered as ``{"results": [...]}``."""
+
+    def predicted(self, outputs: Mapping[str, Array]) -> Prediction:
+        """Return classes and scores of [examples, n], or values of [examples].
+
+        Raises BadRequest for outputs of other shapes and dtypes: the signature does not classify or regress.
+        """
+        (examples,) = self.inputs.values()
+        if "outputs" in outputs:
+            return Prediction({"outputs": _regressed(outputs["outputs"], len(examples))}, self.form, len(examples))
+        _check_classes(outputs, len(examples))
+        return Prediction(outputs, self.form, len(examples))
+
+
+def decode_examples(document: dict[str, Any], signature: SignatureSpec, method: Method) -> DecodedRequest:
+    """Return serialized tf.Examples as the signature's one input, the outputs that the method needs beside it.
+
+    Features are JSON strings, ``{"b64": ...}``, integers or floats, alone or in lists; ``context`` is put
+    before every example, whose features override it. Raises MalformedBody for what makes no examples and
+    BadRequest for a signature that cannot classify or regress.
+    """
+    name, outputs = _plan(signature, method)
+    try:
+        given = read_examples_document(document).input
+        _check_floats(document)
+    except StatusError as error:
+        raise MalformedBody(f"examples: {shorten(error.message, _ECHO)}") from None
+    except (ValueError, RecursionError) as error:
+        raise MalformedBody(f"examples: {shorten(str(error), _ECHO)}") from None
+    return ExamplesRequest(signature, {name: _serialized(given)}, Form.RESULTS, outputs)
+
+
+def _plan(signature: SignatureSpec, method: Method) -> tuple[str, tuple[str, ...]]:
+    """Return the input that takes the examples and the outputs that answer."""
+    outputs = tuple(name for name in _OUTPUTS[method] if name in signature.outputs)
+    inputs = list(signature.inputs.values())
+    if len(inputs) != 1 or not inputs[0].is_string or not outputs:
+        raise BadRequest(
+            f"tfs-method={method.value}: expected a signature with one string input and the output "
+            f"{' or '.join(_OUTPUTS[method])}; {signature.name!r} of the model {signature.model!r} takes "
+            f"{', '.join(map(str, inputs))} and gives {', '.join(map(str, signature.outputs.values()))}"
+        )
+    return inputs[0].name, outputs
+
+
+def _serialized(given: input_pb2.Input) -> Array:
+    with_context = given.example_list_with_context
+    context = with_context.context.SerializeToString() if given.HasField("example_list_with_context") else b""
+    examples = list(with_context.examples or given.example_list.examples)
+    if len(context) * len(examples) > MAX_BYTES:
+        raise TooLarge(f"context: {len(context)} bytes for each of {len(examples)} examples is more than 1 GiB")
+    return string_tensor(context + example.SerializeToString() for example in examples)
+
+
+def _check_floats(document: dict[str, Any]) -> None:
+    """A feature holds float32: what is beyond would be sent as infinity."""
+    for example in (document.get("context", {}), *document["examples"]):
+        for name, content in example.items():
+            for value in content if isinstance(content, list) else [content]:
+                if isinstance(value, float) and math.isfinite(value) and abs(value) > _LARGEST_FLOAT:
+                    raise InputMismatch(f"examples: feature {shorten(name, _ECHO)}: {value} is beyond float32")
+
+
+def _regressed(values: Array, examples: int) -> Array:
+    if values.shape not in ((examples,), (examples, 1)) or values.dtype != np.float32:
+        raise _unfit("outputs", f"float32 of shape [{examples}] or [{examples},1]", values)
+    return values.reshape(-1)
+
+
+def _check_classes(outputs: Mapping[str, Array], examples: int) -> None:
+    same = len({array.shape for array in outputs.values()}) == 1
+    for name, array in outputs.items():
+        right = array.dtype.hasobject if name == "classes" else array.dtype == np.float32
+        if not (same and right and array.ndim == 2 and array.shape[0] == examples):
+            raise _unfit(name, f"{'string' if name == 'classes' else 'float32'} of shape [{examples},n]", array)
+
+
+def _unfit(name: str, wanted: str, array: Array) -> BadRequest:
+    return BadRequest(f"the model's output {name}: expected {wanted}, got {array.dtype} of {list(array.shape)}")

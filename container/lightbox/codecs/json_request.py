@@ -1,0 +1,131 @@
+"""application/json, jsonlines and jsons: what TensorFlow Serving's REST API takes, and plain JSON.
+
+An object with ``instances``, ``inputs`` or ``examples`` means what it means to TensorFlow Serving. Any other
+JSON becomes instances, one value or several one after another. A single bare list is the list of instances,
+unless it lacks just the batch dimension of the model's only input: then it is one instance.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lightbox.codecs.base import DecodedRequest, Form, Method, Target
+from lightbox.codecs.examples import decode_examples
+from lightbox.codecs.image import ImageCodec
+from lightbox.codecs.json_images import all_images, images_in_inputs, images_in_instances
+from lightbox.codecs.json_tensors import is_named, read_inputs, read_instances
+from lightbox.codecs.json_values import parse_values
+from lightbox.codecs.media_type import ContentType
+from lightbox.codecs.text import as_utf8
+from lightbox.errors import BadRequest, MalformedBody
+from lightbox.model_spec import SignatureSpec, image_input
+
+_FORMS = ("instances", "inputs", "examples")
+
+
+@dataclass(frozen=True)
+class _Body:
+    """A parsed body: a document with one of the forms, or ``plain`` values one after another."""
+
+    form: str
+    document: dict[str, Any]
+    plain: list[Any] | None
+    has_bools: bool
+
+
+class JsonCodec:
+    """Reads JSON under any of these media types, which differ in name only."""
+
+    def __init__(self, images: ImageCodec) -> None:
+        self._images = images
+
+    def decode(self, body: bytes, content_type: ContentType, target: Target) -> DecodedRequest:
+        """See RequestCodec.decode."""
+        with target.clock.stage("decode"):
+            parsed = _parse(as_utf8(body, content_type), target.method)
+        signature = target.find_signature(parsed.document.get("signature_name") or None)
+        if target.method is Method.PREDICT:
+            return self._predict(parsed, signature, target)
+        with target.clock.stage("decode"):
+            document = parsed.document if parsed.plain is None else {"examples": _as_examples(parsed.plain)}
+            return decode_examples(document, signature, target.method)
+
+    def _predict(self, body: _Body, signature: SignatureSpec, target: Target) -> DecodedRequest:
+        form = Form.COLUMNS if body.form == "inputs" else Form.INSTANCES
+        with target.clock.stage("decode"):
+            payload = body.document[body.form] if body.plain is None else _as_instances(body.plain, signature)
+            images = _images(body, payload, signature)
+        if images is not None:
+            inputs = self._images.decode(images, signature, target.options, target.clock)
+            return DecodedRequest(signature, inputs, form, images=tuple(images))
+        with target.clock.stage("decode"):
+            read = read_inputs if form is Form.COLUMNS else read_instances
+            return DecodedRequest(signature, read(payload, signature, body.has_bools), form)
+
+
+def _parse(text: bytes, method: Method) -> _Body:
+    values = parse_values(text)
+    has_bools = b"true" in text or b"false" in text
+    document = values[0] if len(values) == 1 and isinstance(values[0], dict) else {}
+    given = [form for form in _FORMS if form in document]
+    if not given:
+        return _Body("instances", {}, values, has_bools)
+    _check(document, given, method)
+    return _Body(given[0], document, None, has_bools)
+
+
+def _check(document: dict[str, Any], given: list[str], method: Method) -> None:
+    """Say in short sentences what otherwise would quote the whole body."""
+    (form, *others) = given
+    if others:
+        raise MalformedBody(f"JSON: expected one of instances, inputs and examples, got {' and '.join(given)}")
+    if not isinstance(document.get("signature_name", ""), str):
+        raise MalformedBody("signature_name: expected a string")
+    if form != "inputs" and not (isinstance(document[form], list) and document[form]):
+        raise MalformedBody(f"{form}: expected a list of at least one")
+    if (form == "examples") != (method is not Method.PREDICT):
+        raise BadRequest(
+            f"{form}: the method is {method.value}; predict takes instances or inputs, "
+            "tfs-method=classify and tfs-method=regress take examples"
+        )
+
+
+def _images(body: _Body, payload: Any, signature: SignatureSpec) -> list[bytes] | None:
+    """Return the images that are to be decoded here, or None.
+
+    A model of pixels can do nothing else with text. To a model of strings text is text, but for bare values
+    that are images all.
+    """
+    wanted = image_input(signature)
+    if wanted is None or (wanted.encoded and (body.plain is None or not all_images(payload))):
+        return None
+    return images_in_inputs(payload, signature) if body.form == "inputs" else images_in_instances(payload, signature)
+
+
+def _as_examples(values: list[Any]) -> list[Any]:
+    return values[0] if len(values) == 1 and isinstance(values[0], list) else values
+
+
+def _as_instances(values: list[Any], signature: SignatureSpec) -> list[Any]:
+    """Return bare values as a list of instances."""
+    if len(values) != 1 or not isinstance(values[0], list):
+        return values
+    return [values[0]] if _is_one_instance(values[0], signature) else values[0]
+
+
+def _is_one_instance(value: list[Any], signature: SignatureSpec) -> bool:
+    depth, leaf = _nesting(value)
+    if len(signature.inputs) != 1 or is_named(leaf):
+        return False
+    (spec,) = signature.inputs.values()
+    # Where the rank is not known, do as AWS's container does: a flat list is one instance.
+    return depth == (2 if spec.shape is None else len(spec.shape)) - 1
+
+
+def _nesting(value: Any) -> tuple[int, Any]:
+    depth = 0
+    while isinstance(value, list):
+        depth += 1
+        value = value[0] if value else None
+    return depth, value

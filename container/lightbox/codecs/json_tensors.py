@@ -1,0 +1,88 @@
+"""JSON's nested lists as the inputs of a signature, by TensorFlow Serving's rules.
+
+One rule is stricter than TensorFlow Serving's: 8- and 16-bit integers outside their dtype are refused,
+where it would let them wrap around. And float16 and uint16 can be read, which it refuses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lightbox.codecs.tensors import cast, dtype_number
+from lightbox.errors import InputMismatch, shorten
+from lightbox.model_spec import Array, SignatureSpec
+from tfs_wire import dtypes
+from tfs_wire.rest import quick, request
+from tfs_wire.status import StatusError
+
+_ECHO = 200
+"""Characters of an error text that may quote the body."""
+
+_UINT16 = 17
+_READ_AS = {
+    **dict.fromkeys((dtypes.DT_INT8, dtypes.DT_UINT8, dtypes.DT_INT16, _UINT16), dtypes.DT_INT32),
+    dtypes.DT_HALF: dtypes.DT_FLOAT,
+}
+"""Dtypes that are read as a wider one and then checked."""
+
+
+def read_instances(instances: list[Any], signature: SignatureSpec, has_bools: bool) -> dict[str, Array]:
+    """Return the inputs of ``{"instances": [...]}``: values, or objects with a value for each input.
+
+    ``has_bools`` says that the text may hold true or false. Raises InputMismatch for values that are not
+    of their tensor's dtype or shape.
+    """
+    if not instances:
+        raise InputMismatch("instances: expected at least one, got an empty list")
+    _check_names(instances, signature)
+    return _read({"instances": instances}, signature, has_bools)
+
+
+def read_inputs(inputs: Any, signature: SignatureSpec, has_bools: bool) -> dict[str, Array]:
+    """Return the inputs of ``{"inputs": ...}``: a whole tensor, or an object with one for each input."""
+    return _read({"inputs": inputs}, signature, has_bools)
+
+
+def is_named(value: Any) -> bool:
+    """Whether a JSON value is an object of inputs by name, not ``{"b64": "..."}``."""
+    return isinstance(value, dict) and not request.is_base64(value)
+
+
+def _check_names(instances: list[Any], signature: SignatureSpec) -> None:
+    """Say in a short sentence what otherwise would quote the whole instance."""
+    if not is_named(instances[0]):
+        return
+    for index, instance in enumerate(instances):
+        if is_named(instance) and instance.keys() != signature.inputs.keys():
+            names = shorten(", ".join(sorted(map(str, instance))), _ECHO)
+            raise InputMismatch(
+                f"instances: the signature {signature.name!r} of the model {signature.model!r} takes an object "
+                f"with {', '.join(map(str, signature.inputs.values()))}; number {index + 1} has {names or 'nothing'}"
+            )
+
+
+def _read(document: dict[str, Any], signature: SignatureSpec, has_bools: bool) -> dict[str, Array]:
+    numbers = {name: dtype_number(spec) for name, spec in signature.inputs.items()}
+    types = {name: _READ_AS.get(number, number) for name, number in numbers.items()}
+    arrays = _arrays(document, types, has_bools)
+    return {
+        name: cast(arrays[name], spec) if numbers[name] != types[name] else arrays[name]
+        for name, spec in signature.inputs.items()
+    }
+
+
+def _arrays(document: dict[str, Any], types: Mapping[str, int], has_bools: bool) -> dict[str, Array]:
+    if not has_bools:
+        (form, values), *_ = document.items()
+        found = quick.regular(values, form == "instances", types)
+        if found is not None:
+            return found
+    try:
+        return request.read_predict_document(document, lambda _: types).inputs
+    except StatusError as error:
+        raise InputMismatch(f"JSON: {shorten(error.message.strip(), _ECHO)}") from None
+    except RecursionError:
+        raise InputMismatch("JSON: nested too deep") from None
+    except (ValueError, OverflowError) as error:
+        raise InputMismatch(f"JSON: {shorten(str(error), _ECHO)}") from None

@@ -1,0 +1,60 @@
+"""multipart/form-data with one image or several, under any names: a batch in the order of the parts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from werkzeug.exceptions import RequestEntityTooLarge
+from werkzeug.sansio.multipart import Data, Epilogue, Field, File, MultipartDecoder
+
+from lightbox.codecs.base import DecodedRequest, Target
+from lightbox.codecs.image import ImageCodec
+from lightbox.codecs.media_type import ContentType
+from lightbox.errors import MalformedBody, TooLarge
+
+MAX_PARTS = 1000
+
+
+class MultipartCodec:
+    """Reads forms as browsers and ``curl -F image=@photo.jpg`` send them."""
+
+    def __init__(self, images: ImageCodec) -> None:
+        self._images = images
+
+    def decode(self, body: bytes, content_type: ContentType, target: Target) -> DecodedRequest:
+        """See RequestCodec.decode. Every part is an image; file fields without a file are left out."""
+        signature = target.find_signature(None)
+        with target.clock.stage("decode"):
+            images = _parts(body, content_type.parameters.get("boundary", ""))
+        inputs = self._images.decode(images, signature, target.options, target.clock)
+        return DecodedRequest(signature, inputs, images=tuple(images))
+
+
+def _parts(body: bytes, boundary: str) -> list[bytes]:
+    if not boundary:
+        raise MalformedBody("Content-Type: expected a parameter boundary for multipart/form-data")
+    decoder = MultipartDecoder(boundary.encode("latin-1", "replace"), max_parts=MAX_PARTS)
+    try:
+        decoder.receive_data(body)
+        decoder.receive_data(None)
+        parts = list(_read(decoder))
+    except RequestEntityTooLarge:
+        raise TooLarge(f"the form has more than {MAX_PARTS} parts") from None
+    except (ValueError, AttributeError, LookupError):
+        raise MalformedBody("the form cannot be read: a part is broken or the last boundary is missing") from None
+    if not parts:
+        raise MalformedBody("the form has no part; images were expected")
+    return parts
+
+
+def _read(decoder: MultipartDecoder) -> Iterator[bytes]:
+    """Yield the content of each part that has a file or a value."""
+    pieces: list[bytes] = []
+    nameless = False
+    while not isinstance(event := decoder.next_event(), Epilogue):
+        if isinstance(event, File | Field):
+            pieces, nameless = [], isinstance(event, File) and not event.filename
+        elif isinstance(event, Data):
+            pieces.append(event.data)
+            if not event.more_data and (any(pieces) or not nameless):
+                yield b"".join(pieces)

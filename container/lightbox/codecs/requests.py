@@ -1,0 +1,70 @@
+"""Media types in: the registry of request codecs, and which of them reads a body."""
+
+from __future__ import annotations
+
+from lightbox.codecs.base import DecodedRequest, Method, RequestCodec, Target
+from lightbox.codecs.csv_request import CsvCodec
+from lightbox.codecs.image import ImageBodyCodec, ImageCodec
+from lightbox.codecs.json_request import JsonCodec
+from lightbox.codecs.media_type import parse_content_type
+from lightbox.codecs.multipart import MultipartCodec
+from lightbox.codecs.npy_request import NpyCodec
+from lightbox.errors import BadRequest, MalformedBody, UnsupportedMediaType
+from lightbox.images.decode import is_image
+from lightbox.settings import Settings
+
+IMAGE_TYPES = ("application/x-image", "image/*")
+JSON_TYPES = ("application/json", "application/jsonlines", "application/jsons")
+OTHER_JSON_TYPES = ("application/jsonl", "application/x-jsonlines", "application/ndjson", "application/x-ndjson")
+CSV_TYPES = ("text/csv",)
+NPY_TYPES = ("application/x-npy", "application/x-npz")
+OTHER_NPY_TYPES = ("application/zip",)
+FORM_TYPES = ("multipart/form-data",)
+MAYBE_IMAGE_TYPES = ("application/octet-stream", "application/x-www-form-urlencoded")
+"""Taken for an image when the body begins like one. The second is what curl says when it is told nothing."""
+
+
+class RequestCodecs:
+    """Finds the codec for a Content-Type; one for each worker process, safe to use from several threads."""
+
+    def __init__(self, settings: Settings) -> None:
+        images = ImageCodec(settings)
+        self._image = ImageBodyCodec(images)
+        self._json = JsonCodec(images)
+        self._codecs: dict[str, RequestCodec] = {
+            "application/x-image": self._image,
+            **dict.fromkeys(JSON_TYPES + OTHER_JSON_TYPES, self._json),
+            **dict.fromkeys(CSV_TYPES, CsvCodec()),
+            **dict.fromkeys(NPY_TYPES + OTHER_NPY_TYPES, NpyCodec(settings.max_body_mb)),
+            **dict.fromkeys(FORM_TYPES, MultipartCodec(images)),
+        }
+
+    def decode(self, body: bytes, content_type: str, target: Target) -> DecodedRequest:
+        """Return the inputs in ``body``; ``content_type`` is the raw header, "" without one.
+
+        Without a Content-Type the body is an image if it begins like one, else JSON. Raises
+        UnsupportedMediaType for a type that is not read, and whatever its codec raises.
+        """
+        parsed = parse_content_type(content_type)
+        codec = self._find(parsed.name, body)
+        if target.method is not Method.PREDICT and codec is not self._json:
+            came = parsed.name[:100] or "an image"
+            raise BadRequest(f"tfs-method={target.method.value}: expected examples as application/json, got {came}")
+        try:
+            return codec.decode(body, parsed, target)
+        except MalformedBody as error:
+            if parsed.name:
+                raise
+            raise MalformedBody(f"without a Content-Type a body that is no image is JSON: {error.message}") from error
+
+    def _find(self, name: str, body: bytes) -> RequestCodec:
+        if not name:
+            return self._image if is_image(body) else self._json
+        if name.startswith("image/") or (name in MAYBE_IMAGE_TYPES and is_image(body)):
+            return self._image
+        if name not in self._codecs:
+            accepted = ", ".join(IMAGE_TYPES + JSON_TYPES + CSV_TYPES + NPY_TYPES + FORM_TYPES)
+            raise UnsupportedMediaType(
+                f"Content-Type: expected {accepted}, or an image as application/octet-stream; got {name[:100]!r}"
+            )
+        return self._codecs[name]

@@ -1,0 +1,50 @@
+"""Request bodies decoded without an app around them."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+
+from lightbox.codecs.base import DecodedRequest, Method, Target
+from lightbox.codecs.requests import RequestCodecs
+from lightbox.model_options import ModelOptions
+from lightbox.model_spec import Array
+from lightbox.settings import load_settings
+from lightbox.telemetry.clock import RequestClock
+from support.fakes import Tensor, signature
+
+FLOATS: Mapping[str, Tensor] = {"x": ("float32", (None,))}
+PIXELS: Mapping[str, Tensor] = {"image": ("uint8", (None, 2, 2, 3))}
+TEXTS: Mapping[str, Tensor] = {"text": ("string", (None,))}
+
+
+def decode(
+    body: bytes | str,
+    content_type: str = "application/json",
+    inputs: Mapping[str, Tensor] = FLOATS,
+    outputs: Mapping[str, Tensor] | None = None,
+    method: Method = Method.PREDICT,
+    environ: Mapping[str, str] | None = None,
+) -> DecodedRequest:
+    """Decode a body for a model with these inputs; its signature has any name that the body asks for."""
+    spec = signature("net", inputs, outputs or {"y": ("float32", (None,))})
+    target = Target(lambda name: spec, ModelOptions(), RequestClock(30), method)
+    data = body.encode() if isinstance(body, str) else body
+    return RequestCodecs(load_settings(environ or {})).decode(data, content_type, target)
+
+
+def tensor(
+    body: bytes | str,
+    content_type: str = "application/json",
+    dtype: str = "float32",
+    shape: tuple[int | None, ...] | None = (None,),
+) -> Array:
+    """Decode a body for a model with one input, and return that after the check that precedes every predict."""
+    request = decode(body, content_type, {"x": (dtype, shape)})
+    request.signature.check_inputs(request.inputs)
+    return request.inputs["x"]
+
+
+def b64(data: bytes) -> str:
+    """Return base64 as JSON carries it."""
+    return base64.b64encode(data).decode()

@@ -1,0 +1,94 @@
+"""Images in a form, and the bounds on a batch of them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lightbox.codecs.image import ImageCodec
+from lightbox.errors import DeadlineExceeded, ImageUndecodable, LightboxError, MalformedBody, TooLarge
+from lightbox.model_options import ModelOptions
+from lightbox.settings import load_settings
+from lightbox.telemetry.clock import RequestClock
+from support.decoding import PIXELS, decode
+from support.fakes import png, signature
+
+RED = png(np.full((5, 3, 3), (200, 0, 0)))
+GREEN = png(np.full((2, 7, 3), (0, 100, 0)))
+FORM = "multipart/form-data; boundary=cut"
+
+
+def form(*parts: bytes, names: str = 'name="file"; filename="a.png"', end: bytes = b"--cut--\r\n") -> bytes:
+    heads = (f"--cut\r\nContent-Disposition: form-data; {names}\r\n\r\n".encode() for _ in parts)
+    return b"".join(head + part + b"\r\n" for head, part in zip(heads, parts, strict=True)) + end
+
+
+@pytest.mark.parametrize("names", ['name="file"; filename="a.png"', 'name="image"', 'name=""', "filename=x"])
+def test_the_parts_of_a_form_are_a_batch_in_their_order(names: str) -> None:
+    request = decode(form(RED, GREEN, names=names), FORM, PIXELS)
+    assert request.inputs["image"].shape == (2, 2, 2, 3)
+    assert request.inputs["image"][:, 0, 0].tolist() == [[200, 0, 0], [0, 100, 0]]
+    assert request.images == (RED, GREEN)
+
+
+def test_a_file_field_without_a_file_is_left_out() -> None:
+    empty = form(b"", names='name="file"; filename=""', end=b"")
+    assert decode(empty + form(RED), FORM, PIXELS).images == (RED,)
+
+
+def test_a_boundary_may_be_quoted_and_an_image_may_hold_line_ends() -> None:
+    pixels = np.frombuffer(bytes([13, 10, 45, 45]) * 3, np.uint8).reshape(2, 2, 3)
+    bitmap = b"P6 2 2 255\n" + pixels.tobytes()
+    body = form(bitmap, GREEN).replace(b"--cut", b"--c u't")
+    found = decode(body, 'multipart/form-data; boundary="c u\'t"', PIXELS).inputs["image"]
+    np.testing.assert_array_equal(found[0], pixels)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        (form(RED), "multipart/form-data"),
+        (form(RED), "multipart/form-data; boundary=other"),
+        (form(RED, end=b""), FORM),
+        (form(), FORM),
+        (b"", FORM),
+        (b"--cut\r\n\r\nx\r\n--cut--", FORM),
+        (b"--cut\r\nContent-Disposition: form-data\xff\r\n\r\nx\r\n--cut--", FORM),
+    ],
+)
+def test_a_broken_form_is_malformed(body: bytes, content_type: str) -> None:
+    with pytest.raises(MalformedBody):
+        decode(body, content_type, PIXELS)
+
+
+def test_a_part_that_is_no_image_is_named() -> None:
+    with pytest.raises(ImageUndecodable, match="image 2: "):
+        decode(form(RED, b"hello"), FORM, PIXELS)
+
+
+def test_a_form_of_very_many_parts_is_too_large() -> None:
+    with pytest.raises(TooLarge, match="1000 parts"):
+        decode(form(*[b"x"] * 1001), FORM, PIXELS)
+
+
+@given(st.binary(), st.binary(max_size=3))
+def test_any_form_gives_images_or_an_error_of_ours(body: bytes, boundary: bytes) -> None:
+    try:
+        decode(b"--" + boundary + body, f'multipart/form-data; boundary="{boundary.decode("latin-1")}"', PIXELS)
+    except LightboxError as error:
+        assert error.status < 500
+
+
+def test_small_images_do_not_make_a_large_batch() -> None:
+    environ = {"LIGHTBOX_MAX_IMAGE_PIXELS": "36"}
+    assert decode(form(*[RED] * 9), FORM, PIXELS, environ=environ).inputs["image"].shape[0] == 9
+    with pytest.raises(TooLarge, match=r"10 images of 2x2 are 40 pixels.*LIGHTBOX_MAX_IMAGE_PIXELS"):
+        decode(form(*[RED] * 10), FORM, PIXELS, environ=environ)
+
+
+def test_a_batch_ends_with_its_time() -> None:
+    codec, spec = ImageCodec(load_settings({})), signature("net", PIXELS, {})
+    with pytest.raises(DeadlineExceeded, match="after 1 of 2 images"):
+        codec.decode([RED, GREEN], spec, ModelOptions(), RequestClock(-1))

@@ -1,0 +1,278 @@
+"""JSON in all its forms: what TensorFlow Serving takes, and plain values."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from lightbox.codecs.base import Form
+from lightbox.errors import BadRequest, InputMismatch, LightboxError, MalformedBody, UnsupportedMediaType
+from lightbox.model_spec import Array
+from support.decoding import FLOATS, TEXTS, decode, tensor
+from support.fakes import Tensor
+
+TWO: dict[str, Tensor] = {"a": ("float32", (None, 2)), "k": ("int32", (None,))}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        '{"instances": [1, 2.5]}',
+        '{"instances": [{"x": 1}, {"x": 2.5}]}',
+        '{"inputs": [1, 2.5]}',
+        '{"inputs": {"x": [1, 2.5]}}',
+        '{"signature_name": "other", "instances": [1, 2.5]}',
+        "[1, 2.5]",
+        "[1.0, 25e-1]",
+        "1 2.5",
+        "1\n2.5\n",
+        "1\r\n\r\n2.5\r\n",
+        '{"x": 1}{"x": 2.5}',
+        '{"x": 1} {"x":\n2.5}',
+        '[{"x": 1}, {"x": 2.5}]',
+        '\ufeff{"instances": [1, 2.5]}',
+    ],
+)
+def test_the_same_two_instances(body: str) -> None:
+    for content_type in ("application/json", "application/jsonlines", "application/jsons; charset=utf-8", ""):
+        assert decode(body, content_type).inputs["x"].tolist() == [1.0, 2.5]
+
+
+@pytest.mark.parametrize(
+    ("body", "form"),
+    [
+        ('{"instances": [1]}', Form.INSTANCES),
+        ("[1]", Form.INSTANCES),
+        ('{"inputs": [1]}', Form.COLUMNS),
+    ],
+)
+def test_the_answer_takes_the_form_of_the_request(body: str, form: Form) -> None:
+    assert decode(body).form is form
+
+
+@pytest.mark.parametrize(
+    ("body", "shape", "expected"),
+    [
+        ("[1, 2, 3]", (None,), [1, 2, 3]),
+        ("[1, 2, 3]", (None, 3), [[1, 2, 3]]),
+        ("[[1, 2, 3]]", (None, 3), [[1, 2, 3]]),
+        ("[1, 2, 3] [4, 5, 6]", (None, 3), [[1, 2, 3], [4, 5, 6]]),
+        ("[1, 2, 3]\n[4, 5, 6]\n", (None, 3), [[1, 2, 3], [4, 5, 6]]),
+        ("[1, 2]", None, [[1, 2]]),
+        ("[[1, 2], [3, 4]]", None, [[1, 2], [3, 4]]),
+        ("[[1, 2], [3, 4]]", (2, 2), [[1, 2], [3, 4]]),
+        ("5", (None,), [5]),
+        ('{"inputs": 5}', (), 5),
+        ('{"inputs": []}', (None,), []),
+    ],
+)
+def test_a_bare_list_is_one_instance_where_only_the_batch_is_missing(
+    body: str, shape: tuple[int | None, ...] | None, expected: object
+) -> None:
+    assert tensor(body, shape=shape).tolist() == expected
+
+
+def test_several_inputs_come_by_name() -> None:
+    rows = decode('{"instances": [{"a": [1, 2], "k": 3}, {"k": -1, "a": [4.5, 5]}]}', inputs=TWO).inputs
+    columns = decode('{"inputs": {"a": [[1, 2], [4.5, 5]], "k": [3, -1], "unknown": 0}}', inputs=TWO).inputs
+    bare = decode('{"a": [1, 2], "k": 3}\n{"a": [4.5, 5], "k": -1}', inputs=TWO).inputs
+    for inputs in (rows, columns, bare):
+        assert inputs["a"].tolist() == [[1, 2], [4.5, 5]]
+        assert inputs["k"].tolist() == [3, -1]
+        assert inputs["k"].dtype == np.int32
+
+
+def test_strings_are_text_or_base64() -> None:
+    request = decode('["caf\\u00e9", {"b64": "/wA="}]', inputs=TEXTS)
+    assert request.inputs["text"].tolist() == ["café".encode(), b"\xff\x00"]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "value"),
+    [
+        ("uint8", "256"),
+        ("uint8", "-1"),
+        ("int8", "128"),
+        ("int8", "-129"),
+        ("uint16", "65536"),
+        ("int16", "32768"),
+        ("int32", "2147483648"),
+        ("int64", "9223372036854775808"),
+        ("uint32", "-1"),
+        ("uint64", "18446744073709551616"),
+        ("uint64", "1" + "0" * 30),
+        ("int32", "1.5"),
+        ("uint8", "1.5"),
+        ("int64", "1e3"),
+        ("float16", "70000"),
+        ("float32", "1e39"),
+        ("float32", "1" + "0" * 60),
+        ("float64", "1e400"),
+        ("float64", "-1e400"),
+        ("float64", "1" + "0" * 400),
+        ("float64", "1" + "0" * 5000),
+        ("float32", "true"),
+        ("int32", "false"),
+        ("float32", "null"),
+        ("float32", '"1"'),
+        ("bool", "1"),
+        ("string", "1"),
+        ("string", "null"),
+        ("bfloat16", "1"),
+        ("complex64", "1"),
+    ],
+)
+def test_no_value_wraps_around_or_is_taken_for_another(dtype: str, value: str) -> None:
+    for body in (f'{{"instances": [{value}]}}', f'{{"inputs": [{value}]}}', f"[{value}]"):
+        with pytest.raises((InputMismatch, MalformedBody)):
+            tensor(body, dtype=dtype)
+    with pytest.raises((InputMismatch, MalformedBody)):
+        tensor(f"[{value}, NaN]", dtype=dtype)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values"),
+    [
+        ("uint8", [0, 255]),
+        ("int8", [-128, 127]),
+        ("uint16", [0, 65535]),
+        ("int16", [-32768, 32767]),
+        ("int32", [-(1 << 31), (1 << 31) - 1]),
+        ("uint32", [0, (1 << 32) - 1]),
+        ("int64", [-(1 << 63), (1 << 63) - 1]),
+        ("uint64", [0, (1 << 64) - 1]),
+        ("float16", [0.5, 65504.0]),
+        ("bool", [True, False]),
+    ],
+)
+def test_the_whole_range_of_every_dtype(dtype: str, values: list[object]) -> None:
+    found = tensor(json.dumps(values), dtype=dtype)
+    assert found.dtype.name == dtype
+    assert found.tolist() == values
+
+
+def test_what_is_not_finite_is_carried() -> None:
+    found = tensor('{"instances": [NaN, Infinity, -Infinity, 1.5]}')
+    np.testing.assert_array_equal(found, np.array([np.nan, np.inf, -np.inf, 1.5], np.float32))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "",
+        "  \n",
+        "hello",
+        "{'instances': [1]}",
+        '{"instances": [1,]}',
+        '{"instances": [.5]}',
+        '{"instances": [1]} x',
+        "1-2",
+        "1.02.0",
+        "true1",
+        '{"instances": [1]',
+        '{"instances": 1}',
+        '{"instances": []}',
+        '{"instances": [1], "inputs": [1]}',
+        '{"signature_name": 3, "instances": [1]}',
+        '{"\\ud800": 1}',
+        "[" * 100_000,
+        '{"a":' * 5_000 + "1" + "}" * 5_000,
+        b'{"instances": ["\xff"]}',
+        b"\xff\xfe[\x00",
+    ],
+)
+def test_a_malformed_body_is_said_to_be_so(body: bytes | str) -> None:
+    with pytest.raises(MalformedBody) as raised:
+        decode(body)
+    assert len(raised.value.message) < 300
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "[]",
+        "null",
+        "{}",
+        '{"z": 1}',
+        '[{"x": 1}, {"z": 1}]',
+        '[{"x": 1}, 2]',
+        '[1, {"x": 2}]',
+        '{"inputs": {"z": [1]}}',
+        '{"instances": [[1, 2], [3]]}',
+        '{"instances": [[1, 2], 3]}',
+        "[" * 900 + "]" * 900,
+        '{"inputs": ' + "[" * 900 + "1" + "]" * 900 + "}",
+        '{"instances": [' + '{"a":' * 300 + "1" + "}" * 300 + "]}",
+    ],
+)
+def test_what_does_not_fit_the_signature_is_a_mismatch(body: str) -> None:
+    with pytest.raises(InputMismatch) as raised:
+        tensor(body)
+    assert len(raised.value.message) < 500
+
+
+def test_a_wrong_name_says_what_was_expected() -> None:
+    with pytest.raises(
+        InputMismatch, match=r"takes an object with a \(float32 \[-1,2\]\), k \(int32 \[-1\]\).*2 has k"
+    ):
+        decode('[{"a": [1, 2], "k": 1}, {"k": 3}]', inputs=TWO)
+
+
+def test_examples_are_for_another_method() -> None:
+    with pytest.raises(BadRequest, match="tfs-method=classify"):
+        decode('{"examples": [{"x": 1}]}')
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-32"])
+def test_a_byte_order_mark_tells_the_encoding(encoding: str) -> None:
+    assert decode('["ä€𝄞"]'.encode(encoding), inputs=TEXTS).inputs["text"].tolist() == ["ä€𝄞".encode()]
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "UTF-8", '"utf-8"', "iso-8859-1", "utf-16le", "utf-16be", "windows-1252"])
+def test_a_charset_is_honoured(charset: str) -> None:
+    body = '["ä"]'.encode(charset.strip('"'))
+    assert decode(body, f"application/json; charset={charset}", TEXTS).inputs["text"].tolist() == ["ä".encode()]
+
+
+@pytest.mark.parametrize("charset", ["klingon", "idna", "zlib", ""])
+def test_an_unknown_charset_is_unsupported(charset: str) -> None:
+    with pytest.raises(UnsupportedMediaType, match="charset"):
+        decode("[1]", f'application/json; charset="{charset}"')
+
+
+ARRAYS = hnp.arrays(
+    st.sampled_from([np.float32, np.float64, np.int32, np.uint8, np.int64, np.bool_]),
+    hnp.array_shapes(min_dims=2, max_dims=4, max_side=4),
+)
+
+
+@given(ARRAYS, st.sampled_from(['{"instances": %s}', '{"inputs": %s}', "%s"]))
+def test_any_array_comes_back(array: Array, text: str) -> None:
+    shape = (None, *array.shape[1:])
+    found = tensor(text % json.dumps(array.tolist()), dtype=array.dtype.name, shape=shape)
+    np.testing.assert_array_equal(found, array)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just({"b64": "AA=="}),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["x", "instances", "inputs", "examples", "signature_name", "b64"]), inner)
+    ),
+    max_leaves=12,
+)
+MODELS = st.sampled_from([FLOATS, TEXTS, TWO, {"x": ("uint8", None)}, {"x": ("uint8", (None, None, None, 3))}])
+
+
+@given(st.lists(JSON, min_size=1, max_size=3), MODELS)
+def test_any_json_gives_inputs_or_an_error_of_ours(values: list[object], model: dict[str, Tensor]) -> None:
+    try:
+        request = decode("\n".join(map(json.dumps, values)), inputs=model)
+        request.signature.check_inputs(request.inputs)
+    except LightboxError as error:
+        assert error.status < 500

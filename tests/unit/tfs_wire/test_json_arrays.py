@@ -1,0 +1,42 @@
+"""JSON of arrays: orjson's speed, with NaN and infinities as TensorFlow Serving writes them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from tfs_wire import json_arrays
+from tfs_wire.predict import Array
+
+FLOATS = hnp.arrays(
+    st.sampled_from(["f2", "f4", "f8", ">f4"]).map(np.dtype),
+    hnp.array_shapes(min_dims=0, max_dims=3, min_side=0, max_side=4),
+    elements={"allow_nan": True, "allow_infinity": True},
+)
+
+
+@given(FLOATS)
+def test_any_floats_come_back(array: Array) -> None:
+    for each in (array, array.T, np.ascontiguousarray(array).astype(array.dtype.newbyteorder())):
+        found = json.loads(json_arrays.dumps({"null": [each]}))["null"][0]
+        np.testing.assert_array_equal(np.asarray(found, each.dtype).reshape(each.shape), each)
+        assert json_arrays.array_text(each) == json_arrays.dumps(each)
+
+
+def test_what_is_not_finite_keeps_its_place() -> None:
+    array = np.array([[np.nan, 1.5], [-np.inf, np.inf]], np.float32)
+    assert json_arrays.dumps(array) == b"[[NaN,1.5],[-Infinity,Infinity]]"
+    assert json_arrays.dumps(np.float32(np.nan)) == b"NaN"
+
+
+def test_what_json_cannot_hold_is_a_type_error() -> None:
+    for value in (np.array([1j]), {1, 2}):
+        with pytest.raises(TypeError):
+            json_arrays.dumps(value)
+    with pytest.raises(TypeError):
+        json_arrays.array_text(np.array([1j]))
