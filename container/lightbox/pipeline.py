@@ -71,8 +71,10 @@ class Pipeline:
         signature.check_outputs(outputs)
         check_single(answers, len(outputs or signature.outputs))
         signature.check_inputs(request.inputs)
-        predicted = transport.predict(PredictCall(signature, request.inputs, outputs), clock)
+        found = transport.predict(PredictCall(signature, request.inputs, outputs), clock)
         with clock.stage("postprocess"):
+            # In the signature's order: gRPC's map has none, and answers over both wires are to be the same.
+            predicted = {name: found[name] for name in signature.outputs if name in found}
             return answers.encode(request.predicted(predicted))
 
     def _model(self, name: str | None) -> PlannedModel:

@@ -11,7 +11,7 @@ from lightbox.codecs.json_tensors import is_named
 from lightbox.errors import MalformedBody
 from lightbox.images.decode import is_image
 from lightbox.model_spec import SignatureSpec
-from tfs_wire.rest import request
+from tfs_wire.rest import base64_value
 from tfs_wire.status import StatusError
 
 _DATA_URI = re.compile(r"data:[^,]{0,200};base64,")
@@ -49,7 +49,7 @@ def _unnamed(value: Any, signature: SignatureSpec) -> Any:
 
 
 def _is_base64(value: Any) -> bool:
-    return isinstance(value, str) or request.is_base64(value)
+    return isinstance(value, str) or base64_value.is_base64(value)
 
 
 def _decoded(values: list[Any]) -> list[bytes]:
@@ -62,7 +62,7 @@ def _decode(value: Any, index: int) -> bytes:
     text = value if isinstance(value, str) else value["b64"]
     prefix = _DATA_URI.match(text)
     try:
-        return request.decode_base64({"b64": text[prefix.end() :] if prefix else text})
+        return base64_value.decode_base64({"b64": text[prefix.end() :] if prefix else text})
     except StatusError:
         raise MalformedBody(f"image {index + 1}: the text is not valid base64") from None
 

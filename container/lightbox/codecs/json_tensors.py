@@ -13,7 +13,7 @@ from lightbox.codecs.tensors import cast, dtype_number
 from lightbox.errors import InputMismatch, shorten
 from lightbox.model_spec import Array, SignatureSpec
 from tfs_wire import dtypes
-from tfs_wire.rest import quick, request
+from tfs_wire.rest import base64_value, quick, request
 from tfs_wire.status import StatusError
 
 _ECHO = 200
@@ -46,7 +46,7 @@ def read_inputs(inputs: Any, signature: SignatureSpec, has_bools: bool) -> dict[
 
 def is_named(value: Any) -> bool:
     """Whether a JSON value is an object of inputs by name, not ``{"b64": "..."}``."""
-    return isinstance(value, dict) and not request.is_base64(value)
+    return isinstance(value, dict) and not base64_value.is_base64(value)
 
 
 def _check_names(instances: list[Any], signature: SignatureSpec) -> None:

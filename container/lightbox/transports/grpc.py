@@ -28,6 +28,7 @@ CHANNEL_OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.enable_http_proxy", 0),
 )
+RECONNECT_SECONDS = 1.0
 _SERVICE = "/tensorflow.serving.PredictionService/"
 
 
@@ -57,7 +58,7 @@ class GrpcTransport:
         request.model_spec.name = model
         if version is not None:
             request.model_spec.version.value = version
-        reply = _call(self._metadata, request, model, version, clock)
+        reply = self._call(self._metadata, request, model, version, clock)
         signatures = get_model_metadata_pb2.SignatureDefMap()
         reply.metadata["signature_def"].Unpack(signatures)
         if name not in signatures.signature_def:
@@ -71,26 +72,47 @@ class GrpcTransport:
         with clock.stage("encode"):
             request = write_predict_request(spec.model, spec.name, call.inputs, spec.version, call.outputs)
         with clock.stage("predict"):
-            reply = _call(self._predict, request, spec.model, spec.version, clock)
+            reply = self._call(self._predict, request, spec.model, spec.version, clock)
         with clock.stage("decode_response"):
             try:
                 return read_predict_response(reply)[0]
             except ValueError as error:
                 raise ModelFailed(f"the answer of the model {spec.model!r} cannot be read: {error}") from error
 
+    def _call(self, method: Any, request: Any, model: str, version: int | None, clock: RequestClock) -> Any:
+        try:
+            return method(request, timeout=_time_left(clock))
+        except grpc.RpcError as error:
+            if not (_was_never_sent(error) and self._reconnected(clock)):
+                raise _translate(error, model, version) from error
+        try:
+            return method(request, timeout=_time_left(clock))
+        except grpc.RpcError as error:
+            raise _translate(error, model, version) from error
+
+    def _reconnected(self, clock: RequestClock) -> bool:
+        """Wait a moment for a model server that has just come back; tell whether it is there."""
+        try:
+            grpc.channel_ready_future(self.channel).result(min(RECONNECT_SECONDS, _time_left(clock)))
+        except grpc.FutureTimeoutError:
+            return False
+        return True
+
     def close(self) -> None:
         """Close the channel."""
         self.channel.close()
 
 
-def _call(method: Any, request: Any, model: str, version: int | None, clock: RequestClock) -> Any:
+def _time_left(clock: RequestClock) -> float:
     remaining = clock.remaining()
     if remaining <= 0:
         raise DeadlineExceeded(f"the request's {clock.allowed_seconds:g} s had passed before it was sent")
-    try:
-        return method(request, timeout=remaining)
-    except grpc.RpcError as error:
-        raise _translate(error, model, version) from error
+    return remaining
+
+
+def _was_never_sent(error: grpc.RpcError) -> bool:
+    """Tell whether a call failed before there was a connection to send it on: then it is safe to send it again."""
+    return error.code() is grpc.StatusCode.UNAVAILABLE and "failed to connect" in (error.details() or "")
 
 
 def _translate(error: grpc.RpcError, model: str, version: int | None) -> LightboxError:

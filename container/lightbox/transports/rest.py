@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import requests
 from requests.adapters import HTTPAdapter
+from urllib3.util import Retry
 
 from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, ModelFailed, Unavailable
 from lightbox.model_spec import Array, SignatureSpec, TensorSpec
@@ -46,7 +47,9 @@ class RestTransport:
         self._base_url = base_url
         self._session = requests.Session()
         self._session.trust_env = False  # a proxy for the outside world is not for loopback
-        self._session.mount("http://", HTTPAdapter(pool_maxsize=connections))
+        # Only what was never sent is sent again: for a moment, in which a restarted model server comes back.
+        retry = Retry(total=None, connect=4, read=False, redirect=False, status=False, other=False, backoff_factor=0.1)
+        self._session.mount("http://", HTTPAdapter(pool_maxsize=connections, max_retries=retry))
 
     def signature(self, model: str, version: int | None, name: str, clock: RequestClock) -> SignatureSpec:
         """See Transport.signature."""
