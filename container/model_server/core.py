@@ -64,9 +64,12 @@ class ServerCore:
             text += ", which is not currently available for inference"
             raise StatusError(Code.FAILED_PRECONDITION, text)
 
-    def wait(self, names: list[str], what: str, timeout: float | None = None) -> None:
-        """Wait until the models are loaded; raise UNKNOWN with the error of each that is not."""
-        self.manager.wait_until_settled(names, timeout)
+    def settled(self, names: list[str], timeout: float | None) -> bool:
+        """Wait until every load of these models has ended, so or so; return whether it has."""
+        return self.manager.wait_until_settled(names, timeout)
+
+    def check_loaded(self, names: list[str], what: str) -> None:
+        """Raise UNKNOWN with the error of each model that has no available version."""
         failed = self.manager.failures(names)
         if failed:
             texts = "".join(f"{{{servable} due to error: {servable.error}}}, " for servable in failed)

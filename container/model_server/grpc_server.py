@@ -12,6 +12,7 @@ from tfs_wire.status import StatusError, invalid
 log = logging.getLogger(__name__)
 
 _LARGEST_PORT = 65535
+_WAITING_CALLS = 8
 # Larger HTTP/2 frames and windows were measured and gain nothing on the loopback interface.
 _OPTIONS: list[tuple[str, int]] = [
     ("grpc.max_receive_message_length", 2**31 - 1),
@@ -30,12 +31,16 @@ def channel_arguments(text: str) -> list[tuple[str, int | str]]:
 
 
 def create(handlers: list[grpc.GenericRpcHandler], threads: int, arguments: list[tuple[str, int | str]]) -> grpc.Server:
-    """Return a server that has no port yet; with ``threads`` calls under way more are RESOURCE_EXHAUSTED."""
+    """Return a server that has no port yet and runs ``threads`` calls at once.
+
+    A few more may wait; beyond them calls are RESOURCE_EXHAUSTED. (The real server refuses at once. Here
+    a call counts until its client has the answer, so that as many clients as threads need some room.)
+    """
     return grpc.server(
         ThreadPoolExecutor(max(1, threads), "grpc"),
         handlers=handlers,
         options=[*_OPTIONS, *arguments],
-        maximum_concurrent_rpcs=max(1, threads),
+        maximum_concurrent_rpcs=max(1, threads) + max(_WAITING_CALLS, threads),
     )
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import grpc
 from google.protobuf.message import Message
 
-from model_server import metadata, predict
+from model_server import metadata
 from model_server.calls import GRPC, Calls
+from model_server.predict import run_options
 from tfs_wire import predict_response
 from tfs_wire.messages import (
     classification_pb2,
@@ -29,7 +30,8 @@ _STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 _LONGEST_DETAILS = 4096
 """gRPC carries the text in a header, whose size clients bound (8 KB by default)."""
 
-Call = Callable[[Any, bytes], Message | bytes]
+Call = Callable[[Any, float | None], Message | bytes]
+"""Takes a request and the seconds that its client still waits."""
 
 
 class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -66,37 +68,39 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
         """Return what answers a method, or None for UNIMPLEMENTED."""
         return self._handlers.get(handler_call_details.method)
 
-    def predict(self, request: predict_pb2.PredictRequest, options: bytes) -> bytes:
+    def predict(self, request: predict_pb2.PredictRequest, seconds: float | None) -> bytes:
         """PredictionService.Predict."""
         _check_spec(request)
         with self._calls.counted(request.model_spec.name, "Predict", GRPC):
-            found = self._calls.predict(request, options)
+            found = self._calls.predict(request, run_options(seconds))
         return predict_response.serialize(found.outputs, found.spec.SerializeToString(), self._as_content)
 
     def classify(
-        self, request: classification_pb2.ClassificationRequest, options: bytes
+        self, request: classification_pb2.ClassificationRequest, seconds: float | None
     ) -> classification_pb2.ClassificationResponse:
         """PredictionService.Classify."""
         _check_spec(request)
         with self._calls.counted(request.model_spec.name, "Classify", GRPC):
-            result, spec = self._calls.classify(request.model_spec, request.input, options)
+            result, spec = self._calls.classify(request.model_spec, request.input, run_options(seconds))
         return classification_pb2.ClassificationResponse(result=result, model_spec=spec)
 
-    def regress(self, request: regression_pb2.RegressionRequest, options: bytes) -> regression_pb2.RegressionResponse:
+    def regress(
+        self, request: regression_pb2.RegressionRequest, seconds: float | None
+    ) -> regression_pb2.RegressionResponse:
         """PredictionService.Regress."""
         _check_spec(request)
         with self._calls.counted(request.model_spec.name, "Regress", GRPC):
-            result, spec = self._calls.regress(request.model_spec, request.input, options)
+            result, spec = self._calls.regress(request.model_spec, request.input, run_options(seconds))
         return regression_pb2.RegressionResponse(result=result, model_spec=spec)
 
     def multi_inference(
-        self, request: inference_pb2.MultiInferenceRequest, options: bytes
+        self, request: inference_pb2.MultiInferenceRequest, seconds: float | None
     ) -> inference_pb2.MultiInferenceResponse:
         """PredictionService.MultiInference: several signatures over the same Examples."""
-        return self._calls.multi_inference(request, options)
+        return self._calls.multi_inference(request, run_options(seconds))
 
     def get_model_metadata(
-        self, request: get_model_metadata_pb2.GetModelMetadataRequest, _: bytes
+        self, request: get_model_metadata_pb2.GetModelMetadataRequest, _: float | None
     ) -> get_model_metadata_pb2.GetModelMetadataResponse:
         """PredictionService.GetModelMetadata."""
         _check_spec(request)
@@ -107,7 +111,7 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
         return response
 
     def get_model_status(
-        self, request: get_model_status_pb2.GetModelStatusRequest, _: bytes
+        self, request: get_model_status_pb2.GetModelStatusRequest, _: float | None
     ) -> get_model_status_pb2.GetModelStatusResponse:
         """ModelService.GetModelStatus."""
         _check_spec(request)
@@ -121,13 +125,16 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
         return response
 
     def reload(
-        self, request: model_management_pb2.ReloadConfigRequest, _: bytes
+        self, request: model_management_pb2.ReloadConfigRequest, seconds: float | None
     ) -> model_management_pb2.ReloadConfigResponse:
         """ModelService.HandleReloadConfigRequest: returns when the models are loaded."""
         if request.config.WhichOneof("config") != "model_config_list":
             text = "ServerModelConfig type not supported by HandleReloadConfigRequest."
             raise invalid(f"{text} Only ModelConfigList is currently supported")
-        self._core.wait(self._core.apply(request.config), "model")
+        names = self._core.apply(request.config)
+        if not self._core.settled(names, seconds):
+            raise StatusError(Code.DEADLINE_EXCEEDED, "Models are still being loaded")
+        self._core.check_loaded(names, "model")
         response = model_management_pb2.ReloadConfigResponse()
         response.status.SetInParent()
         return response
@@ -145,7 +152,7 @@ def _serialize(response: Message | bytes) -> bytes:
 def _handler(kind: type[Message], call: Call) -> grpc.RpcMethodHandler:
     def answer(request: Message, context: grpc.ServicerContext) -> Message | bytes:
         try:
-            return call(request, predict.run_options(context.time_remaining()))
+            return call(request, context.time_remaining())
         except StatusError as error:
             details = error.message.encode("utf-8", "replace")[:_LONGEST_DETAILS].decode("utf-8", "ignore")
             context.abort(_STATUS_CODES[error.code.value], details)

@@ -32,6 +32,8 @@ log = logging.getLogger("model_server")
 
 DRAIN_SECONDS = 30.0
 
+_LOOK_SECONDS = 0.5
+
 
 class Server:
     """One model server process."""
@@ -94,8 +96,10 @@ class Server:
         while names != wanted and not self._stopping.wait(max(interval, 1)):
             if interval > 0:
                 names = set(self._core.poll())
+        while not self._stopping.is_set() and not self._core.settled(sorted(wanted), _LOOK_SECONDS):
+            pass
         if not self._stopping.is_set():
-            self._core.wait(sorted(wanted), "servable")
+            self._core.check_loaded(sorted(wanted), "servable")
 
     def _start_grpc(self) -> None:
         options = self._options

@@ -207,14 +207,14 @@ def test_more_calls_than_threads_are_refused(tmp_path: Path) -> None:
     request = predict_pb2.PredictRequest(model_spec=model_pb2.ModelSpec(name="slow"))
     request.inputs["steps"].dtype = 9
     request.inputs["steps"].tensor_shape.dim.add(size=1)
-    request.inputs["steps"].int64_val.append(100_000)
+    request.inputs["steps"].int64_val.append(20_000)
     with ModelServer(tmp_path, *flags) as server:
         server.wait_ready()
         with grpc.insecure_channel(server.grpc_address) as channel:
             stub = service.PredictionServiceStub(channel)
-            calls = [stub.Predict.future(request, timeout=60) for _ in range(8)]
+            calls = [stub.Predict.future(request, timeout=60) for _ in range(30)]
             codes = Counter(call.code().name for call in calls)
-    assert codes["RESOURCE_EXHAUSTED"] >= 4
+    assert codes["RESOURCE_EXHAUSTED"] >= 10
     assert codes["OK"] >= 2
 
 

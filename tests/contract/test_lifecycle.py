@@ -320,3 +320,13 @@ def _is_busy(server: ModelServer) -> bool:
     before = sum(process.cpu_times()[:2])
     threading.Event().wait(0.1)
     return sum(process.cpu_times()[:2]) - before > 0.03
+
+
+def test_a_signal_ends_a_server_that_still_loads(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "x")
+    folder.add_corrupt(1)
+    flags = ["--model_name=x", f"--model_base_path={folder.path}"]
+    with ModelServer(tmp_path / "server", *flags) as server:
+        server.until(lambda: "failed: OUT_OF_RANGE" in server.stderr)
+        server.process.terminate()
+        assert server.wait_end(10) == -signal.SIGTERM

@@ -107,6 +107,8 @@ def _nested(array: Array, leaves: list[str], level: int) -> str:
 def _leaves(name: str, array: Array, level: int) -> list[str]:
     """Return the text of every value; ``level`` is how deep the value's own line is indented."""
     flat = array.reshape(-1)
+    if not flat.size:
+        return []
     number = dtypes.number_of(array.dtype)
     if number in (dtypes.DT_FLOAT, dtypes.DT_DOUBLE):
         return decimals(flat)
