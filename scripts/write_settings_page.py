@@ -9,7 +9,8 @@ from typing import Any
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from lightbox.settings import Settings, variable_names
+from lightbox.settings import Settings
+from lightbox.settings_loading import variable_names
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 HEAD = """# Settings

@@ -13,7 +13,8 @@ from lightbox.processes.nginx import NginxMissing, find_nginx
 from lightbox.processes.run_dir import RunDir, RunDirError
 from lightbox.processes.startup import PortTaken, check_port, make_plan, plan_models, unloadable_versions
 from lightbox.processes.supervisor import Supervisor, say
-from lightbox.settings import Settings, SettingsError, load_settings, variable_names
+from lightbox.settings import Settings
+from lightbox.settings_loading import SettingsError, load_settings, variable_names
 
 USAGE = """usage: serve.sh serve|check
   serve   start the model server, gunicorn and nginx in the foreground

@@ -17,8 +17,10 @@ from lightbox.pipeline import Pipeline
 from lightbox.plan import ServingPlan
 from lightbox.protocols.answers import error_response
 from lightbox.protocols.sagemaker import sagemaker_blueprint
-from lightbox.settings import Settings, load_settings
+from lightbox.settings import Settings
+from lightbox.settings_loading import load_settings
 from lightbox.telemetry.clock import RequestClock
+from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.base import Transport
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.rest import RestTransport
@@ -33,15 +35,28 @@ def wsgi_app(plan_path: str) -> Flask:
     """Return the app for a plan that the supervisor wrote; settings come from the environment."""
     settings = load_settings()
     plan = ServingPlan.read(Path(plan_path))
-    server = plan.model_server
-    transports: dict[str, Transport] = {
-        "grpc": GrpcTransport(server.grpc_target),
-        "rest": RestTransport(server.rest_url, connections=settings.threads),
-    }
+    transports = connect(plan, settings)
     app = create_app(settings, Pipeline(settings, plan, transports))
     gc.collect()
     gc.freeze()  # what lives as long as the worker is not looked through again at every collection
     return app
+
+
+def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
+    """Return the transports by name, each to all model servers of the plan."""
+    servers = plan.model_servers
+    if len(servers) == 1:
+        return {
+            "grpc": GrpcTransport(servers[0].grpc_target),
+            "rest": RestTransport(servers[0].rest_url, connections=settings.threads),
+        }
+    # With others to turn to, a server that is away is not waited for.
+    return {
+        "grpc": BalancedTransport([GrpcTransport(server.grpc_target, reconnect_seconds=0) for server in servers]),
+        "rest": BalancedTransport(
+            [RestTransport(server.rest_url, connections=settings.threads, reconnects=0) for server in servers]
+        ),
+    }
 
 
 def create_app(settings: Settings, pipeline: Pipeline) -> Flask:

@@ -12,6 +12,7 @@
     ├── NotAcceptable
     ├── UnsupportedMediaType
     ├── Unavailable           try again later: the model is loading, its server is down, the queue is full
+    │   └── ModelServerAway   never sent, for want of a connection
     ├── DeadlineExceeded
     ├── ModelFailed           the model server ran the model and it failed
     └── HandlerFailed         the user's code raised something that is not one of these
@@ -158,6 +159,10 @@ class Unavailable(LightboxError):
     def __init__(self, message: str, retry_after: int = 1) -> None:
         super().__init__(message)
         self.retry_after = retry_after
+
+
+class ModelServerAway(Unavailable):
+    """No connection to the model server could be made: the request was never sent and may be sent elsewhere."""
 
 
 class DeadlineExceeded(LightboxError):

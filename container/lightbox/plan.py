@@ -48,8 +48,14 @@ class ServingPlan(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     models: dict[str, PlannedModel]
-    default_model: str
-    model_server: ModelServerAddress
+    default_model: str | None
+    """None in multi-model mode: there a request names its model."""
+    model_servers: tuple[ModelServerAddress, ...]
+
+    @property
+    def model_server(self) -> ModelServerAddress:
+        """The first model server."""
+        return self.model_servers[0]
 
     def write(self, path: Path) -> None:
         """Write the plan as JSON."""

@@ -6,15 +6,12 @@ ours is called ``LIGHTBOX_*``. ``docs/settings.md`` is generated from this file.
 
 from __future__ import annotations
 
-import difflib
-import os
 import re
-from collections.abc import Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from lightbox.cores import available_cores
 
@@ -26,14 +23,6 @@ class TransportName(StrEnum):
 
     GRPC = "grpc"
     REST = "rest"
-
-
-class SettingsError(Exception):
-    """Settings that cannot be used; ``problems`` holds one whole sentence for each."""
-
-    def __init__(self, problems: list[str]) -> None:
-        super().__init__("\n".join(problems))
-        self.problems = problems
 
 
 class Settings(BaseModel):
@@ -51,18 +40,33 @@ class Settings(BaseModel):
     model_dir: Path = Field(Path("/opt/ml/model"), validation_alias="LIGHTBOX_MODEL_DIR")
     """Folder of the models: `<N>/`, `<name>/<N>/`, `export/Servo/<N>/`, or one SavedModel."""
 
+    multi_model: bool = Field(False, validation_alias="SAGEMAKER_MULTI_MODEL")
+    """Start with no model; models are loaded, listed and unloaded by requests to `/models`. The model directory is
+    then `/opt/ml/models` unless it is set."""
+
+    max_models: int = Field(1000, ge=1, le=100_000, validation_alias="LIGHTBOX_MAX_MODELS")
+    """Most models that are loaded at once in multi-model mode; beyond it a load is answered with 507."""
+
     default_model: str | None = Field(None, validation_alias="SAGEMAKER_TFS_DEFAULT_MODEL_NAME")
     """The model that answers when a request names none; without it the first by name."""
 
-    transport: TransportName = Field(TransportName.GRPC, validation_alias="LIGHTBOX_TRANSPORT")
+    transport: TransportName = Field(
+        TransportName.GRPC, validation_alias=AliasChoices("LIGHTBOX_TRANSPORT", "PREDICT_USING_GRPC")
+    )
     """The wire to the model server, `grpc` or `rest`; a request may choose with
-    `X-Amzn-SageMaker-Custom-Attributes: tfs-transport=rest`."""
+    `X-Amzn-SageMaker-Custom-Attributes: tfs-transport=rest`. `PREDICT_USING_GRPC` says the same with true or false."""
 
     model_server: Literal["auto", "tensorflow_model_server", "embedded"] = Field(
         "auto", validation_alias="LIGHTBOX_MODEL_SERVER"
     )
     """`tensorflow_model_server`: the real binary. `embedded`: the one in this repository. `auto`: the real
     binary when it is on PATH, else the embedded one."""
+
+    instance_count: int = Field(1, ge=1, le=64, validation_alias="SAGEMAKER_TFS_INSTANCE_COUNT")
+    """Model servers behind the one sidecar; a dead one is avoided until it is back."""
+
+    wait_seconds: float | None = Field(None, gt=0, le=86400, validation_alias="SAGEMAKER_TFS_WAIT_TIME_SECONDS")
+    """Seconds that the models may take to become ready at start before the start is given up; without it, no limit."""
 
     scaling: ScalingName | None = Field(None, validation_alias="LIGHTBOX_SCALING")
     """What happens to pixel values, by Keras's names: `none` (0..255), `unit` (0..1), `tf` (-1..1), `torch`,
@@ -118,6 +122,10 @@ class Settings(BaseModel):
     threads: int = Field(8, ge=1, le=256, validation_alias="SAGEMAKER_GUNICORN_THREADS")
     """Threads in each worker: as many requests are in progress at once."""
 
+    worker_class: Literal["gthread"] = Field("gthread", validation_alias="SAGEMAKER_GUNICORN_WORKER_CLASS")
+    """gunicorn's worker class. Only `gthread`: under gevent and eventlet gRPC calls run one after another, and a
+    sync worker cannot keep connections alive."""
+
     gunicorn_loglevel: Literal["debug", "info", "warning", "error", "critical"] = Field(
         "info", validation_alias="SAGEMAKER_GUNICORN_LOGLEVEL"
     )
@@ -134,6 +142,37 @@ class Settings(BaseModel):
     intra_op_parallelism: int = Field(0, ge=0, validation_alias="SAGEMAKER_TFS_INTRA_OP_PARALLELISM")
     """Threads inside one operation of the model server; 0 lets it choose."""
 
+    gpu_memory_margin: float = Field(0.2, ge=0, lt=1, validation_alias="SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN")
+    """Share of the GPU's memory that is left free when several model servers divide it."""
+
+    enable_batching: bool = Field(False, validation_alias="SAGEMAKER_TFS_ENABLE_BATCHING")
+    """Let the model server join concurrent requests into batches."""
+
+    max_batch_size: int = Field(8, ge=1, validation_alias="SAGEMAKER_TFS_MAX_BATCH_SIZE")
+    """Most instances in one batch."""
+
+    batch_timeout_micros: int = Field(1000, ge=0, validation_alias="SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS")
+    """Microseconds for which a batch waits for more requests."""
+
+    num_batch_threads: int = Field(
+        default_factory=available_cores, ge=1, validation_alias="SAGEMAKER_TFS_NUM_BATCH_THREADS"
+    )
+    """Batches that are run at the same time."""
+
+    max_enqueued_batches: int = Field(
+        default_factory=available_cores, ge=1, validation_alias="SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES"
+    )
+    """Batches that may wait for a thread before requests are refused."""
+
+    @field_validator("transport", mode="before")
+    @classmethod
+    def _parse_transport(cls, value: Any) -> Any:
+        """Read PREDICT_USING_GRPC's true and false too."""
+        if not isinstance(value, str):
+            return value
+        word = value.strip().lower()
+        return {"true": "grpc", "1": "grpc", "false": "rest", "0": "rest"}.get(word, word)
+
     @field_validator("safe_port_range", mode="before")
     @classmethod
     def _parse_port_range(cls, value: Any) -> Any:
@@ -146,6 +185,16 @@ class Settings(BaseModel):
         if not 1 <= low < high <= 65535:
             raise ValueError("expected two ports from 1 to 65535 with low below high")
         return low, high
+
+    @field_validator("worker_class", mode="before")
+    @classmethod
+    def _only_gthread(cls, value: Any) -> Any:
+        if value != "gthread":
+            raise ValueError(
+                "only gthread works: gevent and eventlet run gRPC calls one after another, and sync workers "
+                "cannot keep connections alive"
+            )
+        return value
 
     @field_validator("image_size", mode="before")
     @classmethod
@@ -160,7 +209,7 @@ class Settings(BaseModel):
         names = tuple(name.strip() for name in value.split(",") if name.strip())
         return names or None
 
-    @field_validator("transport", "model_server", "scaling", "gunicorn_loglevel", "nginx_loglevel", mode="before")
+    @field_validator("model_server", "scaling", "gunicorn_loglevel", "nginx_loglevel", mode="before")
     @classmethod
     def _lower(cls, value: Any) -> Any:
         return value.strip().lower() if isinstance(value, str) else value
@@ -169,6 +218,17 @@ class Settings(BaseModel):
     @classmethod
     def _absolute(cls, value: Path) -> Path:
         return value.absolute()
+
+    @model_validator(mode="after")
+    def _range_has_room(self) -> Settings:
+        if self.safe_port_range is not None:
+            low, high = self.safe_port_range
+            if high - low + 1 < 2 * self.instance_count:
+                raise ValueError(
+                    f"SAGEMAKER_SAFE_PORT_RANGE: {self.instance_count} model servers need two ports each, "
+                    f"got the {high - low + 1} of {low}-{high}"
+                )
+        return self
 
     @property
     def deadline_seconds(self) -> float:
@@ -195,51 +255,3 @@ def parse_image_size(text: str) -> tuple[int, int]:
     if not (width and height):
         raise ValueError("expected one side or width x height in pixels, such as 640 or 640x480")
     return width, height
-
-
-def variable_names(field_name: str) -> list[str]:
-    """Return the environment variables of a field, the one that counts most first."""
-    alias = Settings.model_fields[field_name].validation_alias
-    if isinstance(alias, AliasChoices):
-        return [str(choice) for choice in alias.choices]
-    return [str(alias)]
-
-
-def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
-    """Return the settings that an environment gives, by default the process's own.
-
-    Raises SettingsError with a sentence for every problem, so that all can be mended at once.
-    """
-    environ = os.environ if environ is None else environ
-    known = {name for field in Settings.model_fields for name in variable_names(field)}
-    given = {name: value for name, value in environ.items() if name in known and value.strip()}
-    problems = _misspelled(environ, known)
-    try:
-        settings = Settings.model_validate(given)
-    except ValidationError as error:
-        problems += [_sentence(detail) for detail in error.errors()]
-    if problems:
-        raise SettingsError(problems)
-    return settings
-
-
-def _misspelled(environ: Mapping[str, str], known: set[str]) -> list[str]:
-    ours = sorted(name for name in known if name.startswith("LIGHTBOX_"))
-    problems = []
-    for name in sorted(environ):
-        if name.startswith("LIGHTBOX_") and name not in known and name not in NOT_SETTINGS:
-            close = difflib.get_close_matches(name, ours, n=1)
-            hint = f"did you mean {close[0]}?" if close else "the names are listed in docs/settings.md."
-            problems.append(f"{name}: there is no such setting; {hint}")
-    return problems
-
-
-NOT_SETTINGS = frozenset({"LIGHTBOX_TENSORFLOW_MESSAGES"})
-"""Variables of the installation, read where there are no settings."""
-
-
-def _sentence(detail: Any) -> str:
-    message = str(detail["msg"]).removeprefix("Value error, ")
-    if not detail["loc"]:
-        return message
-    return f"{detail['loc'][0]}: {message[0].lower()}{message[1:]}, got {detail['input']!r}"

@@ -9,7 +9,7 @@ from lightbox.codecs.base import DecodedRequest, Method, Target
 from lightbox.codecs.requests import RequestCodecs
 from lightbox.model_options import ModelOptions
 from lightbox.model_spec import Array
-from lightbox.settings import load_settings
+from lightbox.settings_loading import load_settings
 from lightbox.telemetry.clock import RequestClock
 from support.fakes import Tensor, signature
 

@@ -15,7 +15,7 @@ from lightbox.model_options import ModelOptions
 from lightbox.model_spec import Array, SignatureSpec, TensorSpec
 from lightbox.pipeline import Pipeline
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
-from lightbox.settings import load_settings
+from lightbox.settings_loading import load_settings
 from lightbox.transports.fake import FakeTransport
 
 Tensor = tuple[str, tuple[int | None, ...] | None]
@@ -50,7 +50,7 @@ def fake_app(
     plan = ServingPlan(
         models={name: PlannedModel(name=name, base_path=Path("/m"), options=o) for name, o in models.items()},
         default_model=next(iter(models)),
-        model_server=ModelServerAddress(grpc_port=1, rest_port=2),
+        model_servers=(ModelServerAddress(grpc_port=1, rest_port=2),),
     )
     return create_app(settings, Pipeline(settings, plan, {"grpc": transport, "rest": transport}))
 

@@ -12,6 +12,7 @@ from lightbox.processes.run_dir import RunDir
 from lightbox.settings import Settings
 
 BINARY = "tensorflow_model_server"
+MODEL_CONFIG, BATCHING_PARAMETERS = "models.config", "batching.config"
 CONTAINER_DIR = Path(__file__).resolve().parents[2]
 
 
@@ -39,13 +40,13 @@ def _real_binary() -> str | None:
     return None
 
 
-def model_server_flags(settings: Settings, address: ModelServerAddress, config_file: Path) -> list[str]:
+def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir: Path) -> list[str]:
     """Return the flags of tensorflow_model_server; the embedded one takes the same."""
     in_progress = settings.workers * settings.threads
     flags = [
         f"--port={address.grpc_port}",
         f"--rest_api_port={address.rest_port}",
-        f"--model_config_file={config_file}",
+        f"--model_config_file={run_dir / MODEL_CONFIG}",
         # A model that cannot be loaded is reported now, not after five attempts a minute apart.
         "--max_num_load_retries=0",
         # More calls than threads are answered RESOURCE_EXHAUSTED: allow all that the workers can send at once.
@@ -55,11 +56,26 @@ def model_server_flags(settings: Settings, address: ModelServerAddress, config_f
     ]
     if address.grpc_socket:
         flags.append(f"--grpc_socket_path={address.grpc_socket}")
+    if settings.enable_batching:
+        flags += ["--enable_batching=true", f"--batching_parameters_file={run_dir / BATCHING_PARAMETERS}"]
+    if settings.instance_count > 1:
+        share = (1 - settings.gpu_memory_margin) / settings.instance_count
+        flags.append(f"--per_process_gpu_memory_fraction={share:.4f}")
     if settings.inter_op_parallelism:
         flags.append(f"--tensorflow_inter_op_parallelism={settings.inter_op_parallelism}")
     if settings.intra_op_parallelism:
         flags.append(f"--tensorflow_intra_op_parallelism={settings.intra_op_parallelism}")
     return flags
+
+
+def batching_parameters(settings: Settings) -> str:
+    """Return the BatchingParameters text for the settings."""
+    return (
+        f"max_batch_size {{ value: {settings.max_batch_size} }}\n"
+        f"batch_timeout_micros {{ value: {settings.batch_timeout_micros} }}\n"
+        f"num_batch_threads {{ value: {settings.num_batch_threads} }}\n"
+        f"max_enqueued_batches {{ value: {settings.max_enqueued_batches} }}\n"
+    )
 
 
 def model_config(plan: ServingPlan) -> str:

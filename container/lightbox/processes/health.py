@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -21,35 +22,27 @@ STALE_SECONDS = 10.0
 _READY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
-class Health:
-    """Follows the state of the default model and answers GET /ping with 200 or 503."""
+class ServerWatch:
+    """Follows one model server: whether the default model is AVAILABLE in it.
 
-    def __init__(self, model: str, address: ModelServerAddress, sidecar: str) -> None:
+    Without a default model, in multi-model mode, a server that answers is enough.
+    """
+
+    def __init__(self, model: str | None, address: ModelServerAddress) -> None:
         self._model = model
         self._address = address
-        self._sidecar = sidecar
         self._available_until = 0.0
-        self._reason = "the model server is starting"
-        self.draining = False
-        self.sidecar_listens = False
+        self.problem = "the model server is starting"
 
     @property
-    def model_available(self) -> bool:
-        """Whether the default model is AVAILABLE in the model server."""
+    def available(self) -> bool:
+        """Whether requests can be served."""
         return time.monotonic() < self._available_until
 
-    def problem(self) -> str | None:
-        """Return why requests cannot be served now, or None when they can."""
-        if self.draining:
-            return "stopping"
-        if not self.sidecar_listens:
-            return "the sidecar is starting"
-        return None if self.model_available else self._reason
-
-    def lost(self, reason: str) -> None:
-        """Note that the default model cannot be used."""
+    def lost(self, problem: str) -> None:
+        """Note that requests cannot be served."""
         self._available_until = 0.0
-        self._reason = reason
+        self.problem = problem
 
     async def follow(self) -> None:
         """Ask the model server for the model's state for ever."""
@@ -60,19 +53,46 @@ class Health:
     async def _ask(self) -> None:
         try:
             async with asyncio.timeout(STALE_SECONDS):
-                states = await _model_states(self._address.rest_port, self._model)
-                if not self.sidecar_listens:
-                    await _reach(self._sidecar)
-                    self.sidecar_listens = True
+                states = await _model_states(self._address.rest_port, self._model or "none")
         except TimeoutError:
             return
         except (OSError, ValueError):
-            self.lost(f"the model server does not serve the model {self._model!r} yet")
+            self.lost("the model server does not answer yet")
             return
-        if "AVAILABLE" in states:
+        if self._model is None or "AVAILABLE" in states:
             self._available_until = time.monotonic() + STALE_SECONDS
         else:
             self.lost(f"the model {self._model!r} is {', '.join(states) or 'not known'} in the model server")
+
+
+class Health:
+    """Knows whether requests can be served and answers GET /ping with 200 or 503."""
+
+    def __init__(self, model: str | None, addresses: Sequence[ModelServerAddress], sidecar: str) -> None:
+        self.servers = [ServerWatch(model, address) for address in addresses]
+        self._sidecar = sidecar
+        self.draining = False
+        self.sidecar_listens = False
+
+    def problem(self) -> str | None:
+        """Return why requests cannot be served now, or None when they can."""
+        if self.draining:
+            return "stopping"
+        if not self.sidecar_listens:
+            return "the sidecar is starting"
+        return None if any(server.available for server in self.servers) else self.servers[0].problem
+
+    async def follow(self) -> None:
+        """Follow gunicorn and every model server for ever."""
+        await asyncio.gather(self._follow_sidecar(), *(server.follow() for server in self.servers))
+
+    async def _follow_sidecar(self) -> None:
+        while True:
+            if not self.sidecar_listens:
+                with suppress(OSError):
+                    await _reach(self._sidecar)
+                    self.sidecar_listens = True
+            await asyncio.sleep(POLL_SECONDS)
 
     async def serve(self, address: str) -> asyncio.Server:
         """Listen at ``unix:/path`` or ``host:port`` and answer every request as /ping."""

@@ -30,11 +30,11 @@ def make_plan(settings: Settings, run_dir: RunDir) -> ServingPlan:
 
     Raises ModelLayoutError, ModelOptionsError and PortTaken, each with one sentence.
     """
-    models, default = plan_models(settings)
+    models, default = ({}, None) if settings.multi_model else plan_models(settings)
     return ServingPlan(
         models={name: _planned(model, settings, run_dir) for name, model in models.items()},
         default_model=default,
-        model_server=_choose_address(settings, run_dir),
+        model_servers=_choose_addresses(settings, run_dir),
     )
 
 
@@ -57,17 +57,30 @@ def _with_version(model: ModelOnDisk, run_dir: RunDir) -> Path:
     return base_path
 
 
-def _choose_address(settings: Settings, run_dir: RunDir) -> ModelServerAddress:
-    socket = run_dir.socket_path("model_server")
+def _choose_addresses(settings: Settings, run_dir: RunDir) -> tuple[ModelServerAddress, ...]:
+    ports = _choose_ports(settings)
+    return tuple(
+        ModelServerAddress(
+            grpc_port=ports[2 * index],
+            rest_port=ports[2 * index + 1],
+            grpc_socket=run_dir.socket_path(f"model_server_{index}"),
+        )
+        for index in range(settings.instance_count)
+    )
+
+
+def _choose_ports(settings: Settings) -> list[int]:
+    """Return two ports for each model server, gRPC and REST in turn."""
+    count = 2 * settings.instance_count
     if settings.safe_port_range is not None:
-        ports = settings.safe_port_range[0], settings.safe_port_range[0] + 1
+        ports = list(range(settings.safe_port_range[0], settings.safe_port_range[0] + count))
         taken = [str(port) for port in ports if not port_is_free(port)]
         if taken:
             raise PortTaken(f"SAGEMAKER_SAFE_PORT_RANGE: port {' and '.join(taken)} is taken by another process")
-    else:
-        # Another service on the usual ports is no reason not to start: nothing outside relies on them.
-        ports = tuple(port if port_is_free(port) else free_port() for port in (GRPC_PORT, REST_PORT))  # type: ignore[assignment]
-    return ModelServerAddress(grpc_port=ports[0], rest_port=ports[1], grpc_socket=socket)
+        return ports
+    # Another service on the usual ports is no reason not to start: nothing outside relies on them.
+    usual = [GRPC_PORT, REST_PORT] + [0] * (count - 2)
+    return [port if port and port_is_free(port) else free_port() for port in usual]
 
 
 def check_port(settings: Settings) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 from lightbox.plan import ServingPlan
 from lightbox.processes import commands
 from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child
-from lightbox.processes.health import Health
+from lightbox.processes.health import Health, ServerWatch
 from lightbox.processes.nginx import find_nginx, render
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings import Settings
@@ -42,12 +42,12 @@ class Supervisor:
         self._settings = settings
         self._plan = plan
         sidecar, self._health_address = run_dir.address("sidecar"), run_dir.address("health")
-        self._health = Health(plan.default_model, plan.model_server, sidecar)
+        self._health = Health(plan.default_model, plan.model_servers, sidecar)
         self._stopping = asyncio.Event()
         self._server_was_up = False
         environ = commands.child_environ()
-        config = run_dir.path / "models.config"
-        config.write_text(commands.model_config(plan))
+        (run_dir.path / commands.MODEL_CONFIG).write_text(commands.model_config(plan))
+        (run_dir.path / commands.BATCHING_PARAMETERS).write_text(commands.batching_parameters(settings))
         plan_file = run_dir.path / "plan.json"
         plan.write(plan_file)
         self._server_kind, program = commands.model_server_program(settings)
@@ -55,12 +55,13 @@ class Supervisor:
         self._children = [
             Child("nginx", [find_nginx(), "-e", "stderr", "-c", str(nginx_conf)], environ, signal.SIGQUIT),
             Child("gunicorn", commands.gunicorn_command(settings, plan_file, sidecar, run_dir), environ),
-            Child(
-                "model_server",
-                program + commands.model_server_flags(settings, plan.model_server, config),
-                environ,
-            ),
         ]
+        self._watches: dict[str, ServerWatch] = {}
+        for address, watch in zip(plan.model_servers, self._health.servers, strict=True):
+            name = "model_server" if settings.instance_count == 1 else f"model_server_{len(self._watches)}"
+            flags = commands.model_server_flags(settings, address, run_dir.path)
+            self._children.append(Child(name, program + flags, environ))
+            self._watches[name] = watch
 
     def _nginx_conf(self, run_dir: RunDir, sidecar: str) -> Path:
         path = run_dir.path / "nginx.conf"
@@ -104,8 +105,10 @@ class Supervisor:
         self._stopping.set()
 
     def _announce(self) -> None:
-        models = ", ".join(self._plan.models)
-        say(f"models: {models}; default: {self._plan.default_model}")
+        if self._settings.multi_model:
+            say(f"multi-model mode: models are loaded by POST /models from {self._settings.model_dir}")
+        else:
+            say(f"models: {', '.join(self._plan.models)}; default: {self._plan.default_model}")
         say(f"model server: {self._server_kind}; wire: {self._settings.transport.value}")
         say(f"workers: {self._settings.workers} x {self._settings.threads} threads; port: {self._settings.port}")
 
@@ -113,6 +116,11 @@ class Supervisor:
         started = time.monotonic()
         while self._health.problem() is not None:
             await asyncio.sleep(0.05)
+            if self._settings.wait_seconds and time.monotonic() - started > self._settings.wait_seconds:
+                raise GaveUp(
+                    f"SAGEMAKER_TFS_WAIT_TIME_SECONDS: not ready after {self._settings.wait_seconds:g} s: "
+                    f"{self._health.problem()}"
+                )
         self._server_was_up = True
         say(f"ready after {time.monotonic() - started:.1f} s: http://localhost:{self._settings.port}/invocations")
         await asyncio.Event().wait()
@@ -136,14 +144,14 @@ class Supervisor:
             pause = min(pause * 2, LONGEST_BACKOFF)
 
     def _note_end(self, child: Child) -> None:
-        if child.name == "model_server":
-            self._health.lost("the model server has ended and is started again")
+        if child.name in self._watches:
+            self._watches[child.name].lost("the model server has ended and is started again")
         elif child.name == "gunicorn":
             self._health.sidecar_listens = False
 
     def _hopeless(self, child: Child, code: int) -> bool:
         """Tell whether a child refused to start, rather than failed once it had run: then trying again is no use."""
-        return child.name == "model_server" and not self._server_was_up and code > 0
+        return child.name in self._watches and not self._server_was_up and code > 0
 
     def _last_words(self, child: Child, code: int) -> str:
         text = "\n".join(child.last_lines)

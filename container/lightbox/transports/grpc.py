@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 
-from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, ModelFailed
+from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, ModelFailed, ModelServerAway
 from lightbox.model_spec import Array, SignatureSpec, TensorSpec
 from lightbox.telemetry.clock import RequestClock
 from lightbox.transports.base import PredictCall
@@ -29,6 +29,7 @@ CHANNEL_OPTIONS = (
     ("grpc.enable_http_proxy", 0),
 )
 RECONNECT_SECONDS = 1.0
+"""How long a request waits for a model server that is away: a restarted one is back within that, if it is quick."""
 _SERVICE = "/tensorflow.serving.PredictionService/"
 
 
@@ -42,7 +43,8 @@ class GrpcTransport:
 
     name = "grpc"
 
-    def __init__(self, target: str) -> None:
+    def __init__(self, target: str, reconnect_seconds: float = RECONNECT_SECONDS) -> None:
+        self._reconnect_seconds = reconnect_seconds
         self.channel = open_channel(target)
         # Bytes in, bytes out: tfs_wire writes and reads the messages itself.
         self._predict = self.channel.unary_unary(_SERVICE + "Predict")
@@ -83,8 +85,10 @@ class GrpcTransport:
         try:
             return method(request, timeout=_time_left(clock))
         except grpc.RpcError as error:
-            if not (_was_never_sent(error) and self._reconnected(clock)):
+            if not _was_never_sent(error):
                 raise _translate(error, model, version) from error
+            if not self._reconnected(clock):
+                raise ModelServerAway(f"no model server can be reached for the model {model!r}") from error
         try:
             return method(request, timeout=_time_left(clock))
         except grpc.RpcError as error:
@@ -93,7 +97,7 @@ class GrpcTransport:
     def _reconnected(self, clock: RequestClock) -> bool:
         """Wait a moment for a model server that has just come back; tell whether it is there."""
         try:
-            grpc.channel_ready_future(self.channel).result(min(RECONNECT_SECONDS, _time_left(clock)))
+            grpc.channel_ready_future(self.channel).result(min(self._reconnect_seconds, _time_left(clock)))
         except grpc.FutureTimeoutError:
             return False
         return True

@@ -15,9 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import requests
 from requests.adapters import HTTPAdapter
+from urllib3.exceptions import NewConnectionError
 from urllib3.util import Retry
 
-from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, ModelFailed, Unavailable
+from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, ModelFailed, ModelServerAway, Unavailable
 from lightbox.model_spec import Array, SignatureSpec, TensorSpec
 from lightbox.telemetry.clock import RequestClock
 from lightbox.transports.base import PredictCall
@@ -43,12 +44,14 @@ class RestTransport:
 
     name = "rest"
 
-    def __init__(self, base_url: str, connections: int = 32) -> None:
+    def __init__(self, base_url: str, connections: int = 32, reconnects: int = 4) -> None:
         self._base_url = base_url
         self._session = requests.Session()
         self._session.trust_env = False  # a proxy for the outside world is not for loopback
         # Only what was never sent is sent again: for a moment, in which a restarted model server comes back.
-        retry = Retry(total=None, connect=4, read=False, redirect=False, status=False, other=False, backoff_factor=0.1)
+        retry = Retry(
+            total=None, connect=reconnects, read=False, redirect=False, status=False, other=False, backoff_factor=0.1
+        )
         self._session.mount("http://", HTTPAdapter(pool_maxsize=connections, max_retries=retry))
 
     def signature(self, model: str, version: int | None, name: str, clock: RequestClock) -> SignatureSpec:
@@ -104,7 +107,11 @@ def _path(model: str, version: int | None) -> str:
 def _unanswered(error: requests.RequestException, model: str, version: int | None) -> LightboxError:
     if isinstance(error, requests.Timeout):
         return from_server("DEADLINE_EXCEEDED", "", model, version)
-    return Unavailable(f"the model server cannot be reached for the model {model!r} ({type(error).__name__})")
+    if isinstance(error, requests.ConnectionError) and isinstance(
+        getattr(error.args[0], "reason", None), NewConnectionError
+    ):
+        return ModelServerAway(f"no model server can be reached for the model {model!r}")
+    return Unavailable(f"the model server went away while it worked on the model {model!r}")
 
 
 def _error_text(reply: requests.Response) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lightbox.model_options import ModelOptions, ModelOptionsError, load_options
-from lightbox.settings import load_settings
+from lightbox.settings_loading import load_settings
 
 
 def write(folder: Path, text: str) -> Path:

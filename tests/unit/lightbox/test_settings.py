@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lightbox.settings import Settings, SettingsError, TransportName, load_settings, parse_image_size, variable_names
+from lightbox.settings import Settings, TransportName, parse_image_size
+from lightbox.settings_loading import SettingsError, load_settings, variable_names
 from write_settings_page import PAGE, page
 
 

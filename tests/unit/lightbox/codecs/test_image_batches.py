@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from lightbox.codecs.image import ImageCodec
 from lightbox.errors import DeadlineExceeded, ImageUndecodable, LightboxError, MalformedBody, TooLarge
 from lightbox.model_options import ModelOptions
-from lightbox.settings import load_settings
+from lightbox.settings_loading import load_settings
 from lightbox.telemetry.clock import RequestClock
 from support.decoding import PIXELS, decode
 from support.fakes import png, signature

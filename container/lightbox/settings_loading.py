@@ -1,0 +1,73 @@
+"""Settings from an environment: every problem at once, each a whole sentence that names its variable."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import AliasChoices, ValidationError
+
+from lightbox.settings import Settings
+
+
+class SettingsError(Exception):
+    """Settings that cannot be used; ``problems`` holds one whole sentence for each."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+def variable_names(field_name: str) -> list[str]:
+    """Return the environment variables of a field, the one that counts most first."""
+    alias = Settings.model_fields[field_name].validation_alias
+    if isinstance(alias, AliasChoices):
+        return [str(choice) for choice in alias.choices]
+    return [str(alias)]
+
+
+def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
+    """Return the settings that an environment gives, by default the process's own.
+
+    Raises SettingsError with a sentence for every problem, so that all can be mended at once.
+    """
+    environ = os.environ if environ is None else environ
+    known = {name for field in Settings.model_fields for name in variable_names(field)}
+    given = {name: value for name, value in environ.items() if name in known and value.strip()}
+    problems = _misspelled(environ, known)
+    if environ.get("SAGEMAKER_MULTI_MODEL", "").strip().lower() in ("true", "1", "yes", "on"):
+        given.setdefault("LIGHTBOX_MODEL_DIR", MULTI_MODEL_DIR)
+    try:
+        settings = Settings.model_validate(given)
+    except ValidationError as error:
+        problems += [_sentence(detail) for detail in error.errors()]
+    if problems:
+        raise SettingsError(problems)
+    return settings
+
+
+def _misspelled(environ: Mapping[str, str], known: set[str]) -> list[str]:
+    ours = sorted(name for name in known if name.startswith("LIGHTBOX_"))
+    problems = []
+    for name in sorted(environ):
+        if name.startswith("LIGHTBOX_") and name not in known and name not in NOT_SETTINGS:
+            close = difflib.get_close_matches(name, ours, n=1)
+            hint = f"did you mean {close[0]}?" if close else "the names are listed in docs/settings.md."
+            problems.append(f"{name}: there is no such setting; {hint}")
+    return problems
+
+
+MULTI_MODEL_DIR = "/opt/ml/models"
+"""Where SageMaker puts the models of a multi-model endpoint."""
+
+NOT_SETTINGS = frozenset({"LIGHTBOX_TENSORFLOW_MESSAGES"})
+"""Variables of the installation, read where there are no settings."""
+
+
+def _sentence(detail: Any) -> str:
+    message = str(detail["msg"]).removeprefix("Value error, ")
+    if not detail["loc"]:
+        return message
+    return f"{detail['loc'][0]}: {message[0].lower()}{message[1:]}, got {detail['input']!r}"

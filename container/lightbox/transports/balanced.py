@@ -1,0 +1,60 @@
+"""Several model servers behind one transport: requests go round, a server that is away is left out for a while."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from lightbox.errors import ModelServerAway, Unavailable
+from lightbox.model_spec import Array, SignatureSpec
+from lightbox.telemetry.clock import RequestClock
+from lightbox.transports.base import PredictCall, Transport
+
+AVOID_SECONDS = 1.0
+
+Result = TypeVar("Result")
+
+
+class BalancedTransport:
+    """Spreads calls over transports of one kind, each to a server of its own."""
+
+    def __init__(self, transports: Sequence[Transport]) -> None:
+        self.name = transports[0].name
+        self._transports = list(transports)
+        self._turn = itertools.count()
+        self._away_until = [0.0] * len(self._transports)
+
+    def signature(self, model: str, version: int | None, name: str, clock: RequestClock) -> SignatureSpec:
+        """See Transport.signature."""
+        return self._call(lambda transport: transport.signature(model, version, name, clock))
+
+    def predict(self, call: PredictCall, clock: RequestClock) -> dict[str, Array]:
+        """See Transport.predict. A call that reached no server goes to the next one; another is not repeated."""
+        return self._call(lambda transport: transport.predict(call, clock))
+
+    def close(self) -> None:
+        """Close all of them."""
+        for transport in self._transports:
+            transport.close()
+
+    def _call(self, call: Callable[[Transport], Result]) -> Result:
+        failure: Unavailable = ModelServerAway("no model server can be reached")
+        for index in self._order():
+            try:
+                result = call(self._transports[index])
+            except ModelServerAway as error:
+                self._away_until[index] = time.monotonic() + AVOID_SECONDS
+                failure = error
+            else:
+                self._away_until[index] = 0.0
+                return result
+        raise failure
+
+    def _order(self) -> list[int]:
+        """Return the servers in turn, those that were away a moment ago last."""
+        count = len(self._transports)
+        first = next(self._turn) % count
+        now = time.monotonic()
+        return sorted(((first + step) % count for step in range(count)), key=lambda i: self._away_until[i] > now)
