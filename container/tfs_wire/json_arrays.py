@@ -58,8 +58,11 @@ def _name_nonfinite(text: bytes, array: np.ndarray[Any, Any]) -> bytes:
 
 
 def loads(data: bytes | memoryview) -> Any:
-    """Parse JSON text, ``NaN``, ``Infinity`` and ``-Infinity`` included; raise ValueError when it is malformed."""
+    """Parse JSON text, ``NaN``, ``Infinity`` and ``-Infinity`` included; raise ValueError when it is malformed.
+
+    Bytes that are no UTF-8, which TensorFlow Serving writes as they are, become lone surrogates ("surrogateescape").
+    """
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
-        return json.loads(bytes(data))
+        return json.loads(bytes(data).decode("utf-8", "surrogateescape"))

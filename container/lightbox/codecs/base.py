@@ -58,8 +58,9 @@ class DecodedRequest:
     images: tuple[bytes, ...] = ()
 
     def predicted(self, outputs: Mapping[str, Array]) -> Prediction:
-        """Return the model's outputs together with the form in which they answer this request."""
-        return Prediction(outputs, self.form, _shared_rows(self.inputs))
+        """Return the model's outputs, in the signature's order, with the form in which they answer this request."""
+        ordered = {name: outputs[name] for name in self.signature.outputs if name in outputs}
+        return Prediction(ordered, self.form, _shared_rows(self.inputs))
 
 
 @dataclass(frozen=True)
@@ -95,10 +96,10 @@ class RequestCodec(Protocol):
 
 @dataclass(frozen=True)
 class Answer:
-    """A body, its media type, and what else its headers tell."""
+    """A body, its content type, and what else its headers tell."""
 
     body: bytes
-    media_type: str
+    content_type: str
     headers: Mapping[str, str] = field(default_factory=dict)
 
 

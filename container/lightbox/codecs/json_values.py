@@ -9,9 +9,11 @@ from typing import Any
 
 import orjson
 
-from lightbox.errors import MalformedBody
+from lightbox.errors import MalformedBody, TooLarge
 
 _SPACE = re.compile(r"[ \t\n\r]*")
+MAX_VALUES = 1_000_000
+"""Values one after another, each of which is an object in memory; a list of numbers costs far less."""
 _LONGEST_INT = 20
 """Characters of the longest 64-bit integer; longer ones are read as floats."""
 
@@ -20,7 +22,7 @@ def parse_values(text: bytes) -> list[Any]:
     """Return the JSON values in UTF-8 ``text``; NaN, Infinity and -Infinity are numbers.
 
     Raises MalformedBody for an empty body, for what is no JSON, for numbers beyond a double (1e400) and for
-    nesting that is too deep to be a tensor.
+    nesting that is too deep to be a tensor, TooLarge for more than MAX_VALUES values one after another.
     """
     if not text.strip():
         raise MalformedBody("the body is empty; JSON was expected")
@@ -28,6 +30,8 @@ def parse_values(text: bytes) -> list[Any]:
         return [orjson.loads(text)]
     except orjson.JSONDecodeError:
         pass
+    if text.count(b"\n") > MAX_VALUES:
+        raise _too_many()
     lines = [line for line in text.split(b"\n") if line.strip()]
     try:
         return [orjson.loads(line) for line in lines]
@@ -55,6 +59,8 @@ def _scan(text: str) -> list[Any]:
     while at < len(text):
         value, end = _DECODER.raw_decode(text, at)
         values.append(value)
+        if len(values) > MAX_VALUES:
+            raise _too_many()
         at = _skip_space(text, end)
         # 1-2 is not two numbers; brackets and quotes need no space between them.
         if at == end < len(text) and text[end - 1] not in '}]"' and text[end] not in '{["':
@@ -62,6 +68,10 @@ def _scan(text: str) -> list[Any]:
     if "\\u" in text:
         _check_surrogates(values)
     return values
+
+
+def _too_many() -> TooLarge:
+    return TooLarge(f"the JSON has more than {MAX_VALUES:,} values or lines one after another; send a list")
 
 
 def _skip_space(text: str, at: int) -> int:

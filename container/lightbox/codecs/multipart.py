@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from werkzeug.exceptions import RequestEntityTooLarge
-from werkzeug.sansio.multipart import Data, Epilogue, Field, File, MultipartDecoder
+from werkzeug.sansio.multipart import Data, Epilogue, Event, Field, File, MultipartDecoder, NeedData
 
 from lightbox.codecs.base import DecodedRequest, Target
 from lightbox.codecs.image import ImageCodec
@@ -13,6 +13,8 @@ from lightbox.codecs.media_type import ContentType
 from lightbox.errors import MalformedBody, TooLarge
 
 MAX_PARTS = 1000
+_CHUNK, _MAX_HEADERS = 1 << 16, 1 << 18
+"""In bytes. Given a piece at a time, the parser keeps no more than the headers of one part."""
 
 
 class MultipartCodec:
@@ -33,13 +35,14 @@ class MultipartCodec:
 def _parts(body: bytes, boundary: str) -> list[bytes]:
     if not boundary:
         raise MalformedBody("Content-Type: expected a parameter boundary for multipart/form-data")
-    decoder = MultipartDecoder(boundary.encode("latin-1", "replace"), max_parts=MAX_PARTS)
+    mark = boundary.encode("latin-1", "replace")
+    if body.find(b"--" + mark, 0, _MAX_HEADERS) < 0:
+        raise MalformedBody("the form cannot be read: it does not begin with the boundary of its Content-Type")
+    decoder = MultipartDecoder(mark, _MAX_HEADERS, max_parts=MAX_PARTS)
     try:
-        decoder.receive_data(body)
-        decoder.receive_data(None)
-        parts = list(_read(decoder))
+        parts = list(_read(_events(decoder, body)))
     except RequestEntityTooLarge:
-        raise TooLarge(f"the form has more than {MAX_PARTS} parts") from None
+        raise TooLarge(f"the form has more than {MAX_PARTS} parts, or headers of more than 256 kB") from None
     except (ValueError, AttributeError, LookupError):
         raise MalformedBody("the form cannot be read: a part is broken or the last boundary is missing") from None
     if not parts:
@@ -47,11 +50,21 @@ def _parts(body: bytes, boundary: str) -> list[bytes]:
     return parts
 
 
-def _read(decoder: MultipartDecoder) -> Iterator[bytes]:
+def _events(decoder: MultipartDecoder, body: bytes) -> Iterator[Event]:
+    for start in range(0, len(body), _CHUNK):
+        decoder.receive_data(body[start : start + _CHUNK])
+        while not isinstance(event := decoder.next_event(), NeedData | Epilogue):
+            yield event
+    decoder.receive_data(None)
+    while not isinstance(event := decoder.next_event(), Epilogue):
+        yield event
+
+
+def _read(events: Iterable[Event]) -> Iterator[bytes]:
     """Yield the content of each part that has a file or a value."""
     pieces: list[bytes] = []
     nameless = False
-    while not isinstance(event := decoder.next_event(), Epilogue):
+    for event in events:
         if isinstance(event, File | Field):
             pieces, nameless = [], isinstance(event, File) and not event.filename
         elif isinstance(event, Data):

@@ -50,12 +50,12 @@ class CsvAnswer:
     def encode(self, prediction: Prediction) -> Answer:
         """See AnswerCodec.encode."""
         ((name, array),) = prediction.outputs.items()
+        content_type = f"{self.media_type}; charset=utf-8"
         if not array.size:
-            return Answer(b"", self.media_type)
+            return Answer(b"", content_type)
         table = array.reshape(len(array) if array.ndim else 1, -1)
-        return Answer(
-            _csv_of_strings(table) if array.dtype.hasobject else _csv_of_numbers(name, table), self.media_type
-        )
+        text = _csv_of_strings(table) if array.dtype.hasobject else _csv_of_numbers(name, table)
+        return Answer(text, content_type)
 
 
 def _json(prediction: Prediction) -> bytes:

@@ -53,7 +53,7 @@ def _invoke(pipeline: Pipeline, max_body_mb: int) -> Response:
         transport=attributes.get("tfs-transport") or None,
     )
     answer = pipeline.invoke(invocation, clock)
-    return Response(answer.body, mimetype=answer.media_type, headers=dict(answer.headers))
+    return Response(answer.body, content_type=answer.content_type, headers=dict(answer.headers))
 
 
 def parse_custom_attributes(header: str) -> dict[str, str]:

@@ -151,7 +151,7 @@ def _read_tensor(value: Any, spec: TensorSpec) -> Array:
 
 
 def _read_string(value: Any) -> bytes:
-    return base64.b64decode(value["b64"]) if isinstance(value, dict) else str(value).encode()
+    return base64.b64decode(value["b64"]) if isinstance(value, dict) else str(value).encode("utf-8", "surrogateescape")
 
 
 def _map(array: Array, convert: Callable[[Any], Any]) -> npt.NDArray[np.object_]:

@@ -51,6 +51,7 @@ def test_a_boundary_may_be_quoted_and_an_image_may_hold_line_ends() -> None:
     [
         (form(RED), "multipart/form-data"),
         (form(RED), "multipart/form-data; boundary=other"),
+        (bytes(1 << 20), FORM),
         (form(RED, end=b""), FORM),
         (form(), FORM),
         (b"", FORM),
@@ -71,6 +72,16 @@ def test_a_part_that_is_no_image_is_named() -> None:
 def test_a_form_of_very_many_parts_is_too_large() -> None:
     with pytest.raises(TooLarge, match="1000 parts"):
         decode(form(*[b"x"] * 1001), FORM, PIXELS)
+
+
+def test_headers_that_never_end_are_too_large() -> None:
+    with pytest.raises(TooLarge, match="256 kB"):
+        decode(b"--cut\r\n" + b"a:\r\n" * 1_000_000, FORM, PIXELS)
+
+
+def test_a_large_part_comes_in_pieces() -> None:
+    bitmap = b"P6 400 400 255\n" + np.arange(480_000, dtype=np.uint32).astype(np.uint8).tobytes()
+    assert decode(form(bitmap, RED, bitmap), FORM, PIXELS).images == (bitmap, RED, bitmap)
 
 
 @given(st.binary(), st.binary(max_size=3))

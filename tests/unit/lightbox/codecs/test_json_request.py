@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lightbox.codecs.base import Form
-from lightbox.errors import BadRequest, InputMismatch, LightboxError, MalformedBody, UnsupportedMediaType
+from lightbox.errors import BadRequest, InputMismatch, LightboxError, MalformedBody, TooLarge, UnsupportedMediaType
 from lightbox.model_spec import Array
 from support.decoding import FLOATS, TEXTS, decode, tensor
 from support.fakes import Tensor
@@ -243,6 +243,12 @@ def test_a_charset_is_honoured(charset: str) -> None:
 def test_an_unknown_charset_is_unsupported(charset: str) -> None:
     with pytest.raises(UnsupportedMediaType, match="charset"):
         decode("[1]", f'application/json; charset="{charset}"')
+
+
+@pytest.mark.parametrize("body", ["1 " * 1_000_001, "1\n" * 1_000_001, "\n" * 1_000_001 + "1 2"])
+def test_very_many_values_one_after_another_are_too_large(body: str) -> None:
+    with pytest.raises(TooLarge, match="send a list"):
+        decode(body)
 
 
 ARRAYS = hnp.arrays(

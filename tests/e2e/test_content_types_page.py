@@ -1,0 +1,57 @@
+"""docs/content-types.md: its lines are run, and it names every media type."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lightbox.codecs import requests
+from lightbox.codecs.answers import CODECS
+from support.fakes import png
+from support.models import copy_golden
+from support.stack import REPOSITORY, Stack, running
+
+PAGE = (REPOSITORY / "docs" / "content-types.md").read_text()
+BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+SETUP, *EXAMPLE_BLOCKS = BLOCKS
+EXAMPLES = [pair for block in EXAMPLE_BLOCKS for pair in re.findall(r"^([^#\n].*)\n# (.*)$", block, re.MULTILINE)]
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    folder = tmp_path_factory.mktemp("page")
+    for name in ("half_plus_two", "image_mean", "classify_regress"):
+        copy_golden(name, folder / "models" / name)
+    with running(folder / "models", folder / "run") as running_stack:
+        yield running_stack
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "red.png").write_bytes(png(np.full((20, 30, 3), (200, 0, 0))))
+    (folder / "blue.png").write_bytes(png(np.full((9, 5, 3), (0, 0, 100))))
+    np.save(folder / "numbers.npy", np.array([1, 2.5]))
+    return folder
+
+
+@pytest.mark.parametrize(("line", "comment"), EXAMPLES)
+def test_a_line_answers_what_its_comment_says(stack: Stack, files: Path, line: str, comment: str) -> None:
+    script = SETUP.replace("http://localhost:8080", stack.url) + line
+    done = subprocess.run(["bash", "-c", script], cwd=files, capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip().startswith(comment.strip())
+
+
+def test_every_line_says_what_comes_back() -> None:
+    assert len(EXAMPLES) == sum(block.count("curl ") for block in EXAMPLE_BLOCKS)
+
+
+def test_the_page_names_every_media_type() -> None:
+    read = requests.IMAGE_TYPES + requests.JSON_TYPES + requests.CSV_TYPES + requests.NPY_TYPES + requests.FORM_TYPES
+    for media_type in (*read, *requests.MAYBE_IMAGE_TYPES, *CODECS):
+        assert f"`{media_type}`" in PAGE

@@ -1,0 +1,204 @@
+"""Content types in and Accept out through the app: routes, headers, methods and the errors of each."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from lightbox.model_options import ModelOptions
+from lightbox.model_spec import Array
+from lightbox.transports.fake import FakeTransport
+from support.decoding import b64
+from support.fakes import channel_means, fake_app, mean_model, png, signature
+
+RED, BLUE = png(np.full((3, 5, 3), (9, 0, 0))), png(np.full((4, 4, 3), (0, 0, 7)))
+MEANS = {"predictions": [[9, 0, 0], [0, 0, 7]]}
+
+
+def double(inputs: Mapping[str, Array]) -> dict[str, Array]:
+    return {"y": inputs["x"].astype("f4") * 2}
+
+
+def two(inputs: Mapping[str, Array]) -> dict[str, Array]:
+    return {"b": inputs["x"] + 1, "a": inputs["x"]}
+
+
+def labels(inputs: Mapping[str, Array]) -> dict[str, Array]:
+    rows = len(inputs["inputs"])
+    classes = np.empty((rows, 1), object)
+    classes[:] = b"cat"
+    return {"classes": classes, "scores": np.full((rows, 1), 0.5, "f4")}
+
+
+@pytest.fixture(scope="module")
+def transport() -> FakeTransport:
+    fake = FakeTransport()
+    floats = {"x": ("float32", (None, 2))}
+    fake.serve(signature("double", floats, {"y": ("float32", (None, 2))}), double)
+    fake.serve(signature("two", floats, {"a": ("float32", (None, 2)), "b": ("float32", (None, 2))}), two)
+    fake.serve(mean_model(), channel_means)
+    classes = {"classes": ("string", (None, None)), "scores": ("float32", (None, None))}
+    fake.serve(signature("labels", {"inputs": ("string", (None,))}, classes), labels)
+    return fake
+
+
+@pytest.fixture(scope="module")
+def client(transport: FakeTransport) -> FlaskClient:
+    return fake_app(transport, dict.fromkeys(("double", "two", "mean", "labels"), ModelOptions())).test_client()
+
+
+def post(client: FlaskClient, body: bytes | str, model: str = "double", **headers: str) -> TestResponse:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    attributes = ", ".join(filter(None, [f"tfs-model-name={model}", named.pop("attributes", "")]))
+    return client.post("/invocations", data=body, headers={"X-Amzn-SageMaker-Custom-Attributes": attributes, **named})
+
+
+def npy(array: Array) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content_type", "body"),
+    [
+        ("application/json", b'{"instances": [[1, 2], [3, 4]]}'),
+        ("application/json; charset=utf-8", b"[[1, 2], [3, 4]]"),
+        ("application/jsonlines", b"[1, 2]\n[3, 4]\n"),
+        ("application/jsons", b"[1, 2][3, 4]"),
+        ("text/csv; charset=utf-8", b"1,2\n3,4\n"),
+        ("application/x-npy", npy(np.array([[1, 2], [3, 4]]))),
+        ("", b"[[1, 2], [3, 4]]"),
+    ],
+)
+def test_the_same_numbers_in_any_form(client: FlaskClient, content_type: str, body: bytes) -> None:
+    for packed, coding in ((body, "identity"), (gzip.compress(body), "gzip")):
+        answer = post(client, packed, Content_Type=content_type, Content_Encoding=coding)
+        assert answer.get_json() == {"predictions": [[2, 4], [6, 8]]}
+        assert "predict;dur=" in answer.headers["Server-Timing"]
+
+
+def test_images_in_any_form(client: FlaskClient) -> None:
+    several = json.dumps([b64(RED), b64(BLUE)])
+    assert post(client, several, "mean", Content_Type="application/json").get_json() == MEANS
+    named = json.dumps({"instances": [{"image": {"b64": b64(RED)}}, {"image": {"b64": b64(BLUE)}}]})
+    assert post(client, named, "mean").get_json() == MEANS
+    form = client.post(
+        "/invocations",
+        data={"first": (io.BytesIO(RED), "a.png"), "second": (io.BytesIO(BLUE), "b.png")},
+        headers={"X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=mean"},
+    )
+    assert form.get_json() == MEANS
+    stages = form.headers["Server-Timing"]
+    assert all(f"{stage};dur=" in stages for stage in ("decode", "preprocess", "predict", "total"))
+
+
+def test_a_columnar_request_gets_a_columnar_answer(client: FlaskClient) -> None:
+    assert post(client, '{"inputs": [[1, 2]]}').get_json() == {"outputs": [[2, 4]]}
+    several = post(client, '{"inputs": [[1, 2]]}', "two").get_json()
+    assert several == {"outputs": {"a": [[1, 2]], "b": [[2, 3]]}}
+
+
+@pytest.mark.parametrize(
+    ("accept", "content_type", "body"),
+    [
+        ("application/json", "application/json", b'{"predictions":[[2.0,4.0],[6.0,8.0]]}'),
+        ("text/html, */*;q=0.1", "application/json", b'{"predictions":[[2.0,4.0],[6.0,8.0]]}'),
+        ("application/jsonlines", "application/jsonlines", b"[2.0,4.0]\n[6.0,8.0]\n"),
+        ("text/csv", "text/csv; charset=utf-8", b"2.0,4.0\n6.0,8.0\n"),
+        ("application/x-npy", "application/x-npy", npy(np.array([[2, 4], [6, 8]], "f4"))),
+        ("application/octet-stream", "application/octet-stream", np.array([[2, 4], [6, 8]], "<f4").tobytes()),
+    ],
+)
+def test_the_answer_that_was_asked_for(client: FlaskClient, accept: str, content_type: str, body: bytes) -> None:
+    answer = post(client, "[[1, 2], [3, 4]]", Accept=accept)
+    assert (answer.content_type, answer.get_data()) == (content_type, body)
+
+
+def test_a_raw_answer_says_what_it_is(client: FlaskClient) -> None:
+    headers = post(client, "[[1, 2]]", Accept="application/octet-stream").headers
+    assert (headers["X-Lightbox-Dtype"], headers["X-Lightbox-Shape"]) == ("float32", "1,2")
+
+
+def test_an_unservable_accept_is_refused_before_the_model_runs(transport: FakeTransport, client: FlaskClient) -> None:
+    calls = len(transport.calls)
+    for model, accept in (("double", "text/html"), ("two", "text/csv"), ("two", "application/x-npy;q=1, */*;q=0")):
+        answer = post(client, "[[1, 2]]", model, Accept=accept)
+        assert answer.status_code == 406, answer.get_data(as_text=True)
+        assert "application/json" in answer.get_json()["error"]
+    assert len(transport.calls) == calls
+
+
+def test_several_outputs_in_one_file(client: FlaskClient) -> None:
+    answer = post(client, "[[1, 2]]", "two", Accept="application/x-npz")
+    found = np.load(io.BytesIO(answer.get_data()))
+    assert {name: found[name].tolist() for name in found.files} == {"a": [[1, 2]], "b": [[2, 3]]}
+
+
+def test_an_unknown_content_type_names_what_is_read(client: FlaskClient) -> None:
+    answer = post(client, "<x/>", Content_Type="application/xml")
+    assert answer.status_code == 415
+    for known in ("image/*", "application/json", "text/csv", "application/x-npy", "multipart/form-data"):
+        assert known in answer.get_json()["error"]
+
+
+@pytest.mark.parametrize(
+    ("coding", "body", "status", "said"),
+    [
+        ("br", b"x", 415, "gzip, deflate or identity"),
+        ("gzip", b"no gzip", 400, "not valid gzip"),
+        ("gzip", gzip.compress(bytes(101 << 20)), 413, "LIGHTBOX_MAX_BODY_MB=100"),
+    ],
+)
+def test_a_compressed_body_that_cannot_be_read(
+    client: FlaskClient, coding: str, body: bytes, status: int, said: str
+) -> None:
+    answer = post(client, body, Content_Encoding=coding)
+    assert answer.status_code == status
+    assert said in answer.get_json()["error"]
+
+
+def test_classify_is_answered_with_results(client: FlaskClient) -> None:
+    answer = post(client, '{"examples": [{"x": 1}, {"x": 2}]}', "labels", attributes="tfs-method=classify")
+    assert answer.get_json() == {"results": [[["cat", 0.5]], [["cat", 0.5]]]}
+
+
+@pytest.mark.parametrize(
+    ("method", "said"),
+    [
+        ("guess", "tfs-method: expected predict, classify or regress, got 'guess'"),
+        ("regress", "expected a signature with one string input and the output outputs"),
+        ("classify", "tfs-method=classify and tfs-method=regress take examples"),
+    ],
+)
+def test_a_method_that_does_not_fit(client: FlaskClient, method: str, said: str) -> None:
+    answer = post(client, '{"instances": [1]}', "labels", attributes=f"tfs-method={method}")
+    if method == "regress":
+        answer = post(client, '{"examples": [{}]}', "labels", attributes="tfs-method=regress")
+    assert answer.status_code == 400
+    assert said in answer.get_json()["error"]
+
+
+def test_error_bodies_never_echo_much(client: FlaskClient) -> None:
+    noise = "\u2028<script>" * 10_000
+    for body in (noise, json.dumps(noise), json.dumps({noise: 1}), json.dumps({"instances": [noise]})):
+        answer = post(client, body, Content_Type="application/json")
+        assert answer.status_code == 400
+        assert answer.get_data(as_text=True).count("script") < 40
+
+
+def test_a_signature_named_in_the_body_is_used() -> None:
+    fake = FakeTransport()
+    fake.serve(signature("net", {"x": ("float32", (None,))}, {"y": ("float32", (None,))}), double)
+    client = fake_app(fake, {"net": ModelOptions()}).test_client()
+    assert client.post("/invocations", data='{"signature_name": "", "instances": [1]}').status_code == 200
+    answer = client.post("/invocations", data='{"signature_name": "other", "instances": [1]}')
+    assert answer.status_code == 400
+    assert "other" in answer.get_json()["error"]
