@@ -7,6 +7,8 @@
     │   └── MalformedBody
     ├── TooLarge              bytes, pixels or frames beyond a limit
     ├── ModelNotFound
+    ├── AlreadyLoaded         a duplicate load, which changes nothing
+    ├── NoRoom
     ├── RouteNotFound
     ├── MethodNotAllowed
     ├── NotAcceptable
@@ -45,6 +47,8 @@ STATUS_OF_CODE: dict[str, Status] = {
     "model_not_found": Status(404, "NOT_FOUND"),
     "route_not_found": Status(404, "NOT_FOUND"),
     "method_not_allowed": Status(405, "UNIMPLEMENTED"),
+    "already_loaded": Status(409, "ALREADY_EXISTS"),
+    "no_room": Status(507, "RESOURCE_EXHAUSTED"),
     "not_acceptable": Status(406, "INVALID_ARGUMENT"),
     "unsupported_media_type": Status(415, "INVALID_ARGUMENT"),
     "unavailable": Status(503, "UNAVAILABLE"),
@@ -137,6 +141,18 @@ class MethodNotAllowed(LightboxError):
     """The route exists, the method does not."""
 
     code = "method_not_allowed"
+
+
+class AlreadyLoaded(LightboxError):
+    """A model of this name is loaded."""
+
+    code = "already_loaded"
+
+
+class NoRoom(LightboxError):
+    """There is no memory, or no place, for one more model."""
+
+    code = "no_room"
 
 
 class NotAcceptable(LightboxError):

@@ -7,7 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from lightbox.plan import ModelServerAddress, ServingPlan
+from lightbox.plan import ModelServerAddress
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings import Settings
 
@@ -76,26 +76,6 @@ def batching_parameters(settings: Settings) -> str:
         f"num_batch_threads {{ value: {settings.num_batch_threads} }}\n"
         f"max_enqueued_batches {{ value: {settings.max_enqueued_batches} }}\n"
     )
-
-
-def model_config(plan: ServingPlan) -> str:
-    """Return the ModelServerConfig text: every version on disk is served, new ones as they appear."""
-    entries = "".join(
-        "  config {\n"
-        f'    name: "{model.name}"\n'
-        f"    base_path: {_quoted(str(model.base_path))}\n"
-        '    model_platform: "tensorflow"\n'
-        "    model_version_policy { all {} }\n"
-        "  }\n"
-        for model in plan.models.values()
-    )
-    return f"model_config_list {{\n{entries}}}\n"
-
-
-def _quoted(text: str) -> str:
-    """Quote a string for a protobuf text file."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-    return f'"{escaped}"'
 
 
 def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: RunDir) -> list[str]:

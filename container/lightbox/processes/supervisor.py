@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from lightbox.model_server_config import model_config
 from lightbox.plan import ServingPlan
 from lightbox.processes import commands
 from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child
@@ -46,7 +47,7 @@ class Supervisor:
         self._stopping = asyncio.Event()
         self._server_was_up = False
         environ = commands.child_environ()
-        (run_dir.path / commands.MODEL_CONFIG).write_text(commands.model_config(plan))
+        (run_dir.path / commands.MODEL_CONFIG).write_text(model_config(plan.models.values()))
         (run_dir.path / commands.BATCHING_PARAMETERS).write_text(commands.batching_parameters(settings))
         plan_file = run_dir.path / "plan.json"
         plan.write(plan_file)

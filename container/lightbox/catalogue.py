@@ -1,0 +1,36 @@
+"""Which models can be asked for: those of the plan, or in multi-model mode those that are loaded now."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from lightbox.errors import BadRequest, ModelNotFound
+from lightbox.plan import PlannedModel, ServingPlan
+
+
+class Catalogue(Protocol):
+    """Finds models by name."""
+
+    def find(self, name: str | None) -> PlannedModel:
+        """Return a model, the default one for None.
+
+        Raises ModelNotFound, and BadRequest for None where there is no default.
+        """
+        ...
+
+
+class PlannedModels:
+    """The models of the plan, the same from start to stop."""
+
+    def __init__(self, plan: ServingPlan) -> None:
+        self._plan = plan
+
+    def find(self, name: str | None) -> PlannedModel:
+        """See Catalogue.find."""
+        name = name or self._plan.default_model
+        if name is None:
+            raise BadRequest("the request names no model, and this endpoint has no default one")
+        if name not in self._plan.models:
+            known = ", ".join(sorted(self._plan.models))
+            raise ModelNotFound(f"there is no model named {name!r}; this endpoint serves {known}")
+        return self._plan.models[name]

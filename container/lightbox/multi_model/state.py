@@ -1,0 +1,114 @@
+"""Which models are loaded: one file in the run directory, the truth for all workers.
+
+Whoever changes it holds a lock on a file beside it. Readers take no lock: the file is replaced as a
+whole, and a reader looks again only when it is another file than last time.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from lightbox.errors import BadRequest, ModelNotFound, Unavailable
+from lightbox.plan import PlannedModel
+from lightbox.telemetry.clock import RequestClock
+
+LOCK_PAUSE_SECONDS = 0.02
+
+
+class LoadedModel(BaseModel):
+    """A loaded model: what it is, where the caller said it was, and which load of that name this is."""
+
+    model_config = ConfigDict(frozen=True)
+
+    model: PlannedModel
+    url: str
+    generation: str
+
+
+class _File(BaseModel):
+    loaded: dict[str, LoadedModel] = {}
+
+
+class LoadedModels:
+    """The catalogue of multi-model mode; ``on_change`` hears the name of each model that came or went."""
+
+    def __init__(self, run_dir: Path, on_change: Callable[[str], None]) -> None:
+        self._path = run_dir / "loaded_models.json"
+        self._lock_path = run_dir / "loaded_models.lock"
+        self._on_change = on_change
+        self._reading = threading.Lock()
+        self._seen: tuple[int, int] | None = None
+        self._loaded: dict[str, LoadedModel] = {}
+
+    def find(self, name: str | None) -> PlannedModel:
+        """See Catalogue.find; there is no default model here."""
+        if name is None:
+            raise BadRequest(
+                "this endpoint serves many models: name one with X-Amzn-SageMaker-Target-Model "
+                "or ask at /models/<name>/invoke"
+            )
+        return self.get(name).model
+
+    def get(self, name: str) -> LoadedModel:
+        """Return a loaded model, or raise ModelNotFound."""
+        found = self.all().get(name)
+        if found is None:
+            raise ModelNotFound(f"the model {name!r} is not loaded")
+        return found
+
+    def all(self) -> Mapping[str, LoadedModel]:
+        """Return the models that are loaded now, by name."""
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return {}
+        seen = status.st_mtime_ns, status.st_ino
+        if seen != self._seen:
+            with self._reading:
+                self._read(seen)
+        return self._loaded
+
+    def _read(self, seen: tuple[int, int]) -> None:
+        before, after = self._loaded, _File.model_validate_json(self._path.read_bytes()).loaded
+        self._loaded, self._seen = after, seen
+        for name in before.keys() | after.keys():
+            if before.get(name) != after.get(name):
+                self._on_change(name)
+
+    def write(self, loaded: Mapping[str, LoadedModel]) -> None:
+        """Replace the list; only under ``changing``."""
+        partial = self._path.with_suffix(".partial")
+        partial.write_text(_File(loaded=dict(loaded)).model_dump_json())
+        partial.replace(self._path)
+
+    @contextmanager
+    def changing(self, clock: RequestClock) -> Iterator[None]:
+        """Hold the lock under which models are loaded and unloaded, one after another in all workers.
+
+        Raises Unavailable when others hold it until the request's deadline.
+        """
+        lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            while not _try_lock(lock):
+                if clock.remaining() <= 0:
+                    raise Unavailable("another model is being loaded or unloaded; try again")
+                time.sleep(LOCK_PAUSE_SECONDS)
+            yield
+        finally:
+            os.close(lock)
+
+
+def _try_lock(descriptor: int) -> bool:
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

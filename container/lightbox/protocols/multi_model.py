@@ -1,0 +1,81 @@
+"""SageMaker's container API for multi-model endpoints: the routes below /models.
+
+https://docs.aws.amazon.com/sagemaker/latest/dg/mms-container-apis.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flask import Blueprint, Response, g, request
+
+from lightbox.errors import BadRequest, MalformedBody
+from lightbox.multi_model.loader import ModelLoader
+from lightbox.multi_model.state import LoadedModel, LoadedModels
+from lightbox.protocols.answers import json_body
+from tfs_wire import json_arrays
+
+PAGE_SIZE = 100
+"""Models in one answer of GET /models."""
+
+
+def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Callable[[str], Response]) -> Blueprint:
+    """Return the routes; ``invoke`` answers the current request with a model."""
+    blueprint = Blueprint("multi_model", __name__)
+
+    @blueprint.post("/models")
+    def load() -> Response:
+        wanted = _read_object(request.get_data(cache=False))
+        return _json(_entry(loader.load(wanted.get("model_name"), wanted.get("url"), g.clock)))
+
+    @blueprint.get("/models")
+    def list_models() -> Response:
+        return _json(_page(state, request.args.get("next_page_token")))
+
+    @blueprint.get("/models/<name>")
+    def describe(name: str) -> Response:
+        return _json(_entry(state.get(name)))
+
+    @blueprint.delete("/models/<name>")
+    def unload(name: str) -> Response:
+        entry = _entry(state.get(name))
+        loader.unload(name, g.clock)
+        return _json(entry)
+
+    @blueprint.post("/models/<name>/invoke")
+    def invoke_model(name: str) -> Response:
+        state.get(name)
+        return invoke(name)
+
+    return blueprint
+
+
+def _read_object(body: bytes) -> dict[str, Any]:
+    try:
+        value = json_arrays.loads(body)
+    except (ValueError, RecursionError):
+        raise MalformedBody('the body: expected JSON such as {"model_name": "a", "url": "/opt/ml/models/a"}') from None
+    if not isinstance(value, dict):
+        raise MalformedBody('the body: expected a JSON object with "model_name" and "url"')
+    return value
+
+
+def _entry(loaded: LoadedModel) -> dict[str, str]:
+    return {"modelName": loaded.model.name, "modelUrl": loaded.url}
+
+
+def _page(state: LoadedModels, token: str | None) -> dict[str, Any]:
+    """Return one page in the order of names; the token is the last name of the page before."""
+    loaded = state.all()
+    names = sorted(name for name in loaded if token is None or name > token)
+    if token is not None and len(token) > 200:
+        raise BadRequest("next_page_token: expected what an earlier answer gave")
+    page: dict[str, Any] = {"models": [_entry(loaded[name]) for name in names[:PAGE_SIZE]]}
+    if len(names) > PAGE_SIZE:
+        page["next_page_token"] = page["nextPageToken"] = names[PAGE_SIZE - 1]
+    return page
+
+
+def _json(value: Any) -> Response:
+    return Response(json_body(value), mimetype="application/json")
