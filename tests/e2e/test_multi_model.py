@@ -1,0 +1,201 @@
+"""SageMaker's multi-model API through the whole stack: load, list, invoke, unload, and what must not happen."""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import requests
+
+from support.fakes import png
+from support.models import copy_golden, export_constant, export_slow_image
+from support.stack import Stack, poll, running
+
+IMAGE = png(np.zeros((8, 8, 3)))
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A models directory, as SageMaker fills it."""
+    root = tmp_path_factory.mktemp("models")
+    for name, value in (("one", 1.0), ("two", 2.0)):
+        export_constant(root / name / "model", 1, value)
+    export_slow_image(root / "slow")
+    copy_golden("half_plus_two", root / "half")
+    (root / "broken" / "1").mkdir(parents=True)
+    (root / "broken" / "1" / "saved_model.pb").write_bytes(b"garbage")
+    (root / "empty").mkdir()
+    outside = tmp_path_factory.mktemp("outside")
+    export_constant(outside / "secret", 1, 9.0)
+    (root / "link").symlink_to(outside / "secret")
+    (root / "inner").mkdir()
+    (root / "inner" / "1").symlink_to(outside / "secret" / "1")
+    return root
+
+
+@pytest.fixture(scope="module")
+def stack(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with running(root, tmp_path_factory.mktemp("run"), SAGEMAKER_MULTI_MODEL="true", LIGHTBOX_MAX_MODELS="4") as stack:
+        yield stack
+
+
+@pytest.fixture(autouse=True)
+def nothing_loaded(stack: Stack) -> Iterator[None]:
+    yield
+    for entry in requests.get(f"{stack.url}/models", timeout=10).json()["models"]:
+        requests.delete(f"{stack.url}/models/{entry['modelName']}", timeout=30)
+
+
+def load(stack: Stack, name: object, url: object) -> requests.Response:
+    return requests.post(f"{stack.url}/models", json={"model_name": name, "url": str(url)}, timeout=60)
+
+
+def invoke(stack: Stack, name: str, body: bytes = IMAGE) -> requests.Response:
+    return requests.post(f"{stack.url}/models/{name}/invoke", data=body, timeout=60)
+
+
+def unload(stack: Stack, name: str) -> requests.Response:
+    return requests.delete(f"{stack.url}/models/{name}", timeout=60)
+
+
+def test_a_model_comes_serves_and_goes(stack: Stack, root: Path) -> None:
+    url = str(root / "one" / "model")
+    assert invoke(stack, "one").status_code == 404
+    loaded = load(stack, "one", url)
+    assert (loaded.status_code, loaded.json()) == (200, {"modelName": "one", "modelUrl": url})
+    assert invoke(stack, "one").json() == {"predictions": [1.0]}
+    assert requests.get(f"{stack.url}/models", timeout=10).json() == {"models": [loaded.json()]}
+    assert requests.get(f"{stack.url}/models/one", timeout=10).json() == loaded.json()
+    assert unload(stack, "one").status_code == 200
+    assert invoke(stack, "one").status_code == 404
+    assert unload(stack, "one").status_code == 404
+    assert requests.get(f"{stack.url}/models/one", timeout=10).status_code == 404
+    assert requests.get(f"{stack.url}/models", timeout=10).json() == {"models": []}
+
+
+def test_every_worker_knows_at_once(stack: Stack, root: Path) -> None:
+    assert load(stack, "two", root / "two").status_code == 200
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: invoke(stack, "two"), range(40)))
+    assert {answer.text for answer in answers} == {'{"predictions":[2.0]}'}
+
+
+def test_a_second_load_is_refused_and_harms_nothing(stack: Stack, root: Path) -> None:
+    assert load(stack, "one", root / "one").status_code == 200
+    again = load(stack, "one", root / "two")
+    assert (again.status_code, again.json()["code"]) == (409, "already_loaded")
+    assert invoke(stack, "one").json() == {"predictions": [1.0]}
+
+
+def test_one_of_many_loads_at_once_wins(stack: Stack, root: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        statuses = sorted(pool.map(lambda _: load(stack, "one", root / "one").status_code, range(8)))
+    assert statuses == [200] + [409] * 7
+    assert invoke(stack, "one").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("name", "folder", "status"),
+    [
+        ("a", "nowhere", 404),
+        ("a", "empty", 404),
+        ("a", "broken", 400),
+        ("a", "link", 400),
+        ("a", "inner", 400),
+        ("a", "../outside", 400),
+        ("a", "/etc", 400),
+        ("a", ".", 400),
+        ("../a", "one", 400),
+        ("a/b", "one", 400),
+        ("", "one", 400),
+        ("x" * 201, "one", 400),
+    ],
+)
+def test_a_failed_load_leaves_nothing_behind(stack: Stack, root: Path, name: str, folder: str, status: int) -> None:
+    answer = load(stack, name, folder if folder.startswith("/") else root / folder)
+    assert answer.status_code == status, answer.text
+    assert answer.json().keys() == {"error", "code", "request_id"}
+    assert requests.get(f"{stack.url}/models", timeout=10).json() == {"models": []}
+    assert load(stack, "good", root / "one").status_code == 200
+    assert invoke(stack, "good").status_code == 200
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"model_name": "a"}', b'{"model_name": 1, "url": 2}'])
+def test_a_malformed_load(stack: Stack, body: bytes) -> None:
+    assert requests.post(f"{stack.url}/models", data=body, timeout=10).status_code == 400
+
+
+def test_no_room(stack: Stack, root: Path) -> None:
+    for index in range(4):
+        assert load(stack, f"copy{index}", root / "one").status_code == 200
+    answer = load(stack, "copy4", root / "one")
+    assert (answer.status_code, answer.json()["code"]) == (507, "no_room")
+    assert "LIGHTBOX_MAX_MODELS" in answer.json()["error"]
+    assert invoke(stack, "copy3").status_code == 200
+
+
+def test_changed_files_are_used_after_unload_and_load(stack: Stack, root: Path) -> None:
+    export_constant(root / "changing", 1, 5.0)
+    assert load(stack, "changing", root / "changing").status_code == 200
+    assert invoke(stack, "changing").json() == {"predictions": [5.0]}
+    assert unload(stack, "changing").status_code == 200
+    (root / "changing" / "1").rename(root / "changing" / "was")
+    export_constant(root / "changing", 1, 6.0, side=4)
+    assert load(stack, "changing", root / "changing").status_code == 200
+    with ThreadPoolExecutor(8) as pool:
+        answers = set(pool.map(lambda _: invoke(stack, "changing").text, range(16)))
+    assert answers == {'{"predictions":[6.0]}'}
+
+
+def test_an_unload_under_load_finishes_what_runs(stack: Stack, root: Path) -> None:
+    assert load(stack, "slow", root / "slow").status_code == 200
+    assert invoke(stack, "slow").status_code == 200
+    with ThreadPoolExecutor(1) as pool:
+        running_one = pool.submit(invoke, stack, "slow", png(np.full((8, 8, 3), (40, 0, 0))))
+        for _ in poll(5):
+            if any(process.cpu_percent(0.1) > 50 for process in stack.processes("-m model_server")):
+                break
+        assert unload(stack, "slow").status_code == 200
+        assert running_one.result().status_code == 200, running_one.result().text
+    assert invoke(stack, "slow").status_code == 404
+
+
+def test_plain_invocations_need_a_target(stack: Stack, root: Path) -> None:
+    assert load(stack, "one", root / "one").status_code == 200
+    assert stack.invoke(IMAGE).status_code == 400
+    assert stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="one").json() == {"predictions": [1.0]}
+    assert stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="two").status_code == 404
+
+
+def test_boto3_loads_its_target_on_first_use(stack: Stack, root: Path) -> None:
+    answer = stack.boto3().invoke_endpoint(EndpointName="any", TargetModel="two", Body=IMAGE, ContentType="image/png")
+    assert answer["Body"].read() == b'{"predictions":[2.0]}'
+    with tarfile.open(root / "packed.tar.gz", "w:gz") as archive:
+        archive.add(root / "one" / "model" / "1", "1")
+    for _ in range(2):
+        answer = stack.boto3().invoke_endpoint(
+            EndpointName="any", TargetModel="packed.tar.gz", Body=IMAGE, ContentType="image/png"
+        )
+        assert answer["Body"].read() == b'{"predictions":[1.0]}'
+    client = stack.boto3()
+    for target in ("nowhere", "../outside", "broken"):
+        with pytest.raises(client.exceptions.ModelError):
+            client.invoke_endpoint(EndpointName="any", TargetModel=target, Body=IMAGE)
+
+
+def test_a_restarted_model_server_serves_what_was_loaded(stack: Stack, root: Path) -> None:
+    assert load(stack, "one", root / "one").status_code == 200
+    (server,) = stack.processes("-m model_server")
+    server.kill()
+    stack.wait_for_ping(503, 5)
+    stack.wait_for_ping(200, 20)
+    assert invoke(stack, "one").json() == {"predictions": [1.0]}
+
+
+def test_bare_saved_models_and_other_layouts(stack: Stack, root: Path) -> None:
+    assert load(stack, "bare", root / "one" / "model" / "1").status_code == 200
+    assert invoke(stack, "bare").json() == {"predictions": [1.0]}

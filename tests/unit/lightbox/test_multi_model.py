@@ -1,0 +1,61 @@
+"""Pages of GET /models, and the list that workers share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from flask import Flask, g
+
+from lightbox.model_options import ModelOptions
+from lightbox.multi_model.state import LoadedModel, LoadedModels
+from lightbox.plan import PlannedModel
+from lightbox.protocols.multi_model import PAGE_SIZE, multi_model_blueprint
+from lightbox.telemetry.clock import RequestClock
+
+
+def loaded(name: str, generation: str = "1") -> LoadedModel:
+    model = PlannedModel(name=name, base_path=Path("/m") / name, options=ModelOptions())
+    return LoadedModel(model=model, url=f"/m/{name}", generation=generation)
+
+
+def test_a_change_is_seen_by_every_reader(tmp_path: Path) -> None:
+    changes: list[str] = []
+    writer, reader = LoadedModels(tmp_path, lambda _: None), LoadedModels(tmp_path, changes.append)
+    assert reader.all() == {}
+    writer.write({"a": loaded("a"), "b": loaded("b")})
+    assert reader.get("a").url == "/m/a"
+    assert sorted(changes) == ["a", "b"]
+    writer.write({"a": loaded("a", "2"), "b": loaded("b")})
+    assert reader.get("a").generation == "2"
+    assert changes[2:] == ["a"]
+
+
+def test_one_changes_at_a_time(tmp_path: Path) -> None:
+    one, other = LoadedModels(tmp_path, lambda _: None), LoadedModels(tmp_path, lambda _: None)
+    with one.changing(RequestClock(1)), pytest.raises(Exception, match="try again"), other.changing(RequestClock(0.1)):
+        pass
+    with other.changing(RequestClock(1)):
+        pass
+
+
+def test_pages_hold_every_model_once(tmp_path: Path) -> None:
+    state = LoadedModels(tmp_path, lambda _: None)
+    names = [f"m{index:03}" for index in range(2 * PAGE_SIZE + 5)]
+    state.write({name: loaded(name) for name in names})
+    app = Flask("pages")
+    app.register_blueprint(multi_model_blueprint(None, state, lambda _: None))  # type: ignore[arg-type, return-value]
+
+    @app.before_request
+    def clock() -> None:
+        g.clock = RequestClock(1)
+
+    seen, token, pages = [], None, 0
+    while pages < 10:
+        page = app.test_client().get("/models", query_string={"next_page_token": token} if token else {}).get_json()
+        seen += [entry["modelName"] for entry in page["models"]]
+        pages += 1
+        token = page.get("next_page_token")
+        if token is None:
+            break
+    assert (seen, pages) == (names, 3)
