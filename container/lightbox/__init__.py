@@ -1,1 +1,27 @@
-"""The sidecar: takes an image over HTTP, prepares it, asks the model server, answers."""
+"""The sidecar: takes an image over HTTP, prepares it, asks the model server, answers.
+
+For the user's code: ``from lightbox import BadRequest, Request``.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from lightbox.errors import BadRequest, LightboxError, Unavailable
+
+if TYPE_CHECKING:
+    from lightbox.user_code.aws import Context
+    from lightbox.user_code.request import Request
+
+__all__ = ["BadRequest", "Context", "LightboxError", "Request", "Unavailable"]
+
+
+_LATE = {"Context": "lightbox.user_code.aws", "Request": "lightbox.user_code.request"}
+"""Imported when they are asked for: they are heavier than errors."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATE:
+        raise AttributeError(f"module 'lightbox' has no attribute {name!r}")
+    return getattr(importlib.import_module(_LATE[name]), name)

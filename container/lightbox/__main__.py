@@ -11,10 +11,12 @@ from lightbox.model_options import ModelOptionsError
 from lightbox.processes.commands import ModelServerMissing, model_server_program
 from lightbox.processes.nginx import NginxMissing, find_nginx
 from lightbox.processes.run_dir import RunDir, RunDirError
-from lightbox.processes.startup import PortTaken, check_port, make_plan, plan_models, unloadable_versions
+from lightbox.processes.startup import PortTaken, check_port, code_dirs, make_plan, plan_models, unloadable_versions
 from lightbox.processes.supervisor import Supervisor, say
 from lightbox.settings import Settings
 from lightbox.settings_loading import SettingsError, load_settings, variable_names
+from lightbox.user_code.errors import UserCodeError
+from lightbox.user_code.places import find_code
 
 USAGE = """usage: serve.sh serve|check
   serve   start the model server, gunicorn and nginx in the foreground
@@ -28,6 +30,7 @@ REFUSALS = (
     NginxMissing,
     PortTaken,
     RunDirError,
+    UserCodeError,
 )
 """What stops a start with sentences for the operator instead of a traceback."""
 
@@ -71,6 +74,7 @@ def check(settings: Settings) -> int:
     models, default = plan_models(settings)
     for model in models.values():
         print(f"model: {model.name} in {model.base_path}{' (default)' if model.name == default else ''}")
+        print(f"  its code: {find_code(code_dirs(model, settings.model_dir)) or 'built-in handling'}")
     return 0
 
 

@@ -22,8 +22,9 @@ from lightbox.settings_loading import load_settings
 from lightbox.telemetry.clock import RequestClock
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.base import Transport
-from lightbox.transports.grpc import GrpcTransport
+from lightbox.transports.grpc import GrpcTransport, open_channel
 from lightbox.transports.rest import RestTransport
+from lightbox.user_code.registry import UserCode
 
 log = logging.getLogger("lightbox")
 
@@ -34,9 +35,14 @@ _REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 def wsgi_app(plan_path: str) -> Flask:
     """Return the app for a plan that the supervisor wrote; settings come from the environment."""
     settings = load_settings()
+    # As in AWS's container, what a handler logs with the logging module is seen.
+    logging.basicConfig(level=settings.gunicorn_loglevel.upper())
     plan = ServingPlan.read(Path(plan_path))
-    transports = connect(plan, settings)
-    app = create_app(settings, Pipeline(settings, plan, transports))
+    user_code = UserCode()
+    user_code.load(plan.models.values())
+    # Not the transports' own: a handler may close them.
+    channels = [open_channel(server.grpc_target) for server in plan.model_servers]
+    app = create_app(settings, Pipeline(settings, plan, connect(plan, settings), user_code, channels))
     gc.collect()
     gc.freeze()  # what lives as long as the worker is not looked through again at every collection
     return app

@@ -32,7 +32,8 @@ class ModelOptions(BaseModel):
     """Names of the outputs that are asked for and returned."""
 
     labels: str | tuple[str, ...] | None = None
-    """Class names, or the name of a file beside this one with one name a line; for the user's handler."""
+    """Class names, or the name of a file beside this one with one name a line; for the user's handler, which
+    gets the names either way."""
 
     top_k: int | None = Field(default=None, ge=1)
     """How many classes to return; for the user's handler."""
@@ -46,7 +47,8 @@ class ModelOptions(BaseModel):
 def load_options(code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
     """Return a model's options from the first ``lightbox.json`` in ``code_dirs``; set variables win over it.
 
-    Raises ModelOptionsError when the file is not valid JSON or holds an unknown key or a wrong value.
+    Labels given by the name of a file are read from it, relative to ``code_dirs``. Raises ModelOptionsError when the
+    file is not valid JSON or holds an unknown key or a wrong value, or when there is no such file of labels.
     """
     options = ModelOptions()
     for folder in code_dirs:
@@ -58,8 +60,13 @@ def load_options(code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
         "scaling": settings.scaling,
         "image_size": settings.image_size,
         "outputs": settings.outputs,
+        "labels": settings.labels,
+        "top_k": settings.top_k,
     }
-    return options.model_copy(update={key: value for key, value in overrides.items() if value is not None})
+    options = options.model_copy(update={key: value for key, value in overrides.items() if value is not None})
+    if isinstance(options.labels, str):
+        return options.model_copy(update={"labels": _read_labels(options.labels, code_dirs)})
+    return options
 
 
 def _read(path: Path) -> ModelOptions:
@@ -71,3 +78,15 @@ def _read(path: Path) -> ModelOptions:
             for detail in error.errors()
         )
         raise ModelOptionsError(f"{path}: {problems}") from None
+
+
+def _read_labels(name: str, code_dirs: Sequence[Path]) -> tuple[str, ...]:
+    """Read one label a line; an empty line is a class without a name."""
+    places = list(dict.fromkeys(folder / name for folder in code_dirs))
+    path = next((place for place in places if place.is_file()), None)
+    if path is None:
+        raise ModelOptionsError(f"labels: there is no file {' or '.join(map(str, places)) or name}")
+    try:
+        return tuple(line.strip() for line in path.read_text("utf-8-sig").splitlines())
+    except (OSError, UnicodeDecodeError) as error:
+        raise ModelOptionsError(f"labels: {path} cannot be read as UTF-8 text: {error}") from None

@@ -2,80 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
 
+from lightbox.aws_requests import AwsRequests
 from lightbox.codecs.answers import check_single, negotiate
-from lightbox.codecs.base import Answer, Method, Target
+from lightbox.codecs.base import Answer, DecodedRequest, Target
 from lightbox.codecs.requests import RequestCodecs
 from lightbox.errors import BadRequest, ModelNotFound
-from lightbox.model_spec import SignatureSpec
+from lightbox.invocation import Invocation
+from lightbox.model_spec import Array, SignatureSpec
 from lightbox.plan import PlannedModel, ServingPlan
 from lightbox.settings import Settings
 from lightbox.signatures import Signatures
 from lightbox.telemetry.clock import RequestClock
 from lightbox.transports.base import DEFAULT_SIGNATURE, PredictCall, Transport
-
-
-@dataclass(frozen=True)
-class Invocation:
-    """One request, whatever the protocol it came by. Fields left None take the configured default.
-
-    ``content_type`` and ``accept`` are the raw headers, "" where there was none.
-    """
-
-    body: bytes
-    content_type: str = ""
-    accept: str = ""
-    model: str | None = None
-    version: int | None = None
-    signature: str | None = None
-    method: Method = Method.PREDICT
-    transport: str | None = None
+from lightbox.user_code import own
+from lightbox.user_code.aws import AwsHandlers
+from lightbox.user_code.own import LightboxHandlers
+from lightbox.user_code.registry import NONE, UserCode
+from lightbox.user_code.request import Request
 
 
 class Pipeline:
-    """Answers invocations; one for each worker process, safe to use from several threads."""
+    """Answers invocations; one for each worker process, safe to use from several threads.
 
-    def __init__(self, settings: Settings, plan: ServingPlan, transports: Mapping[str, Transport]) -> None:
+    ``channels`` are what handlers of AWS's API get: a gRPC channel to each model server.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        plan: ServingPlan,
+        transports: Mapping[str, Transport],
+        user_code: UserCode | None = None,
+        channels: Sequence[Any] = (),
+    ) -> None:
         self._settings = settings
         self._plan = plan
         self._transports = transports
+        self._user_code = user_code or UserCode()
         self._signatures = Signatures()
         self._requests = RequestCodecs(settings)
+        self._aws = AwsRequests(plan.model_servers, channels or [None for _ in plan.model_servers])
 
     def invoke(self, invocation: Invocation, clock: RequestClock) -> Answer:
         """Return the model's answer, or raise a LightboxError."""
         model = self._model(invocation.model)
         transport = self._transport(invocation.transport)
-        try:
-            return self._predict(invocation, model, transport, clock)
-        except ModelNotFound:
-            # The newest version that we knew may just have been replaced: look once more, unless one was named.
-            if invocation.version is not None:
-                raise
-            self._signatures.forget(model.name)
-            return self._predict(invocation, model, transport, clock)
+        handlers = self._user_code.of(model.name)
+        if isinstance(handlers, AwsHandlers):
+            predict = partial(self._answer, NONE, model, transport, clock)
+            return self._aws.answer(handlers, invocation, model, predict, clock)
+        return self._answer(handlers, model, transport, clock, invocation)
+
+    def _answer(
+        self,
+        handlers: LightboxHandlers,
+        model: PlannedModel,
+        transport: Transport,
+        clock: RequestClock,
+        invocation: Invocation,
+    ) -> Answer:
+        attempt = partial(self._predict, handlers, model, transport, clock, invocation)
+        return self._signatures.on_newest(model.name, invocation.version, attempt)
 
     def _predict(
-        self, invocation: Invocation, model: PlannedModel, transport: Transport, clock: RequestClock
+        self,
+        handlers: LightboxHandlers,
+        model: PlannedModel,
+        transport: Transport,
+        clock: RequestClock,
+        invocation: Invocation,
     ) -> Answer:
         def find_signature(name: str | None) -> SignatureSpec:
             wanted = invocation.signature or name or DEFAULT_SIGNATURE
             return self._signatures.get(transport, model.name, invocation.version, wanted, clock)
 
-        answers = negotiate(invocation.accept)
+        answers = negotiate(invocation.accept) if handlers.postprocess is None else None
         target = Target(find_signature, model.options, clock, invocation.method)
-        request = self._requests.decode(invocation.body, invocation.content_type, target)
+        request = self._inputs(handlers, invocation, target)
         signature, outputs = request.signature, request.outputs or model.options.outputs or ()
         signature.check_outputs(outputs)
-        check_single(answers, len(outputs or signature.outputs))
+        if answers is not None:
+            check_single(answers, len(outputs or signature.outputs))
         signature.check_inputs(request.inputs)
         found = transport.predict(PredictCall(signature, request.inputs, outputs), clock)
         with clock.stage("postprocess"):
             # In the signature's order: gRPC's map has none, and answers over both wires are to be the same.
             predicted = {name: found[name] for name in signature.outputs if name in found}
-            return answers.encode(request.predicted(predicted))
+            if answers is not None:
+                return answers.encode(request.predicted(predicted))
+            return self._finish(handlers, predicted, self._shown(invocation, target, request))
+
+    def _inputs(self, handlers: LightboxHandlers, invocation: Invocation, target: Target) -> DecodedRequest:
+        if handlers.preprocess is None:
+            return self._requests.decode(invocation.body, invocation.content_type, target)
+        request = DecodedRequest(target.find_signature(None), {})
+        with target.clock.stage("preprocess"):
+            request.inputs.update(own.prepare(handlers.preprocess, self._shown(invocation, target, request)))
+        return request
+
+    def _finish(self, handlers: LightboxHandlers, outputs: Mapping[str, Array], request: Request) -> Answer:
+        assert handlers.postprocess is not None
+        finished = own.finish(handlers.postprocess, outputs, request)
+        return Answer(finished.body, finished.content_type)
+
+    def _shown(self, invocation: Invocation, target: Target, request: DecodedRequest) -> Request:
+        """Return what Lightbox's handler API shows of a request."""
+        return Request(
+            body=invocation.body,
+            content_type=invocation.content_type,
+            accept=invocation.accept,
+            custom_attributes=invocation.attributes,
+            signature=request.signature,
+            options=target.options,
+            original_images=self._requests.originals(invocation.body, invocation.content_type, request.images),
+        )
 
     def _model(self, name: str | None) -> PlannedModel:
         name = name or self._plan.default_model

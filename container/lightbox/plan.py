@@ -40,6 +40,8 @@ class PlannedModel(BaseModel):
     name: str
     base_path: Path
     options: ModelOptions
+    code_dirs: tuple[Path, ...] = ()
+    """Folders where its ``inference.py`` is looked for, in this order."""
 
 
 class ServingPlan(BaseModel):

@@ -79,6 +79,13 @@ class Settings(BaseModel):
     outputs: tuple[str, ...] | None = Field(None, validation_alias="LIGHTBOX_OUTPUTS")
     """Comma-separated names of the outputs that are asked for and returned; without it all of them."""
 
+    labels: str | None = Field(None, validation_alias="LIGHTBOX_LABELS")
+    """File with the model's class names, one a line, for the user's handler: a path, or a name in the model's `code/`.
+    Overrides `labels` in a model's `code/lightbox.json`."""
+
+    top_k: int | None = Field(None, ge=1, validation_alias="LIGHTBOX_TOP_K")
+    """How many classes the user's handler returns. Overrides `top_k` in a model's `code/lightbox.json`."""
+
     request_timeout: float = Field(
         30.0,
         gt=0,

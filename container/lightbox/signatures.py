@@ -9,7 +9,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
+from typing import TypeVar
 
+from lightbox.errors import ModelNotFound
 from lightbox.model_spec import SignatureSpec
 from lightbox.telemetry.clock import RequestClock
 from lightbox.transports.base import Transport
@@ -17,6 +20,7 @@ from lightbox.transports.base import Transport
 FRESH_SECONDS = 1.0
 MAX_REMEMBERED = 1000
 
+Result = TypeVar("Result")
 _Key = tuple[str, int | None, str]
 
 
@@ -42,6 +46,20 @@ class Signatures:
                 self._known.clear()
             self._known[key] = (time.monotonic(), spec)
         return spec
+
+    def on_newest(self, model: str, version: int | None, attempt: Callable[[], Result]) -> Result:
+        """Return what ``attempt`` returns.
+
+        The newest version that we knew may just have been replaced: unless one was named, ModelNotFound makes us look
+        and try once more.
+        """
+        try:
+            return attempt()
+        except ModelNotFound:
+            if version is not None:
+                raise
+            self.forget(model)
+            return attempt()
 
     def forget(self, model: str) -> None:
         """Look up the next request's signatures of a model anew."""

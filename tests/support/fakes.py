@@ -17,6 +17,7 @@ from lightbox.pipeline import Pipeline
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
 from lightbox.settings_loading import load_settings
 from lightbox.transports.fake import FakeTransport
+from lightbox.user_code.registry import UserCode
 
 Tensor = tuple[str, tuple[int | None, ...] | None]
 
@@ -43,16 +44,27 @@ def channel_means(inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def fake_app(
-    transport: FakeTransport, models: Mapping[str, ModelOptions], environ: Mapping[str, str] | None = None
+    transport: FakeTransport,
+    models: Mapping[str, ModelOptions],
+    environ: Mapping[str, str] | None = None,
+    code: Path | None = None,
 ) -> Flask:
-    """Return the app over a fake model server that both wires lead to; the first model is the default one."""
+    """Return the app over a fake model server that both wires lead to; the first model is the default one.
+
+    ``code`` is a folder with an ``inference.py`` for all models.
+    """
     settings = load_settings(environ or {})
     plan = ServingPlan(
-        models={name: PlannedModel(name=name, base_path=Path("/m"), options=o) for name, o in models.items()},
+        models={
+            name: PlannedModel(name=name, base_path=Path("/m"), options=o, code_dirs=(code,) if code else ())
+            for name, o in models.items()
+        },
         default_model=next(iter(models)),
         model_servers=(ModelServerAddress(grpc_port=1, rest_port=2),),
     )
-    return create_app(settings, Pipeline(settings, plan, {"grpc": transport, "rest": transport}))
+    user_code = UserCode()
+    user_code.load(plan.models.values())
+    return create_app(settings, Pipeline(settings, plan, {"grpc": transport, "rest": transport}, user_code))
 
 
 def png(pixels: Array) -> bytes:

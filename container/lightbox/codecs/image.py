@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -20,6 +20,7 @@ from lightbox.errors import (
 )
 from lightbox.images.decode import ImageLimits, decode_rgb, open_image
 from lightbox.images.limits import MAX_PIXELS_SETTING
+from lightbox.images.originals import OriginalImages
 from lightbox.images.transform import Scaling, resize, to_tensor
 from lightbox.model_options import ModelOptions
 from lightbox.model_spec import Array, ImageInput, SignatureSpec, image_input
@@ -42,6 +43,10 @@ class ImageCodec:
         )
         self._upright = settings.exif_orientation
         self._fast = settings.fast_decode
+
+    def originals(self, bodies: Callable[[], Sequence[bytes]]) -> OriginalImages:
+        """Return the images as the user's code sees them; nothing is decoded, and ``bodies`` not called, yet."""
+        return OriginalImages(bodies, self._limits, self._upright)
 
     def decode(
         self, bodies: Sequence[bytes], signature: SignatureSpec, options: ModelOptions, clock: RequestClock

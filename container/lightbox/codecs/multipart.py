@@ -27,12 +27,13 @@ class MultipartCodec:
         """See RequestCodec.decode. Every part is an image; file fields without a file are left out."""
         signature = target.find_signature(None)
         with target.clock.stage("decode"):
-            images = _parts(body, content_type.parameters.get("boundary", ""))
+            images = read_parts(body, content_type.parameters.get("boundary", ""))
         inputs = self._images.decode(images, signature, target.options, target.clock)
         return DecodedRequest(signature, inputs, images=tuple(images))
 
 
-def _parts(body: bytes, boundary: str) -> list[bytes]:
+def read_parts(body: bytes, boundary: str) -> list[bytes]:
+    """Return the contents of a form's parts; raise MalformedBody and TooLarge."""
     if not boundary:
         raise MalformedBody("Content-Type: expected a parameter boundary for multipart/form-data")
     mark = boundary.encode("latin-1", "replace")

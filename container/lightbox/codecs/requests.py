@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from lightbox.codecs.base import DecodedRequest, Method, RequestCodec, Target
 from lightbox.codecs.csv_request import CsvCodec
 from lightbox.codecs.image import ImageBodyCodec, ImageCodec
 from lightbox.codecs.json_request import JsonCodec
 from lightbox.codecs.media_type import parse_content_type
-from lightbox.codecs.multipart import MultipartCodec
+from lightbox.codecs.multipart import MultipartCodec, read_parts
 from lightbox.codecs.npy_request import NpyCodec
 from lightbox.errors import BadRequest, MalformedBody, UnsupportedMediaType
 from lightbox.images.decode import is_image
+from lightbox.images.originals import OriginalImages
 from lightbox.settings import Settings
 
 IMAGE_TYPES = ("application/x-image", "image/*")
@@ -28,7 +31,7 @@ class RequestCodecs:
     """Finds the codec for a Content-Type; one for each worker process, safe to use from several threads."""
 
     def __init__(self, settings: Settings) -> None:
-        images = ImageCodec(settings)
+        self._images = images = ImageCodec(settings)
         self._image = ImageBodyCodec(images)
         self._json = JsonCodec(images)
         self._codecs: dict[str, RequestCodec] = {
@@ -57,6 +60,13 @@ class RequestCodecs:
                 raise
             raise MalformedBody(f"without a Content-Type a body that is no image is JSON: {error.message}") from error
 
+    def originals(self, body: bytes, content_type: str, images: Sequence[bytes] = ()) -> OriginalImages:
+        """Return a request's images as the user's code sees them; nothing is read before they are asked for.
+
+        They are ``images`` where decoding has given some, else a form's parts, else the body.
+        """
+        return self._images.originals(lambda: images or _image_bodies(body, content_type))
+
     def _find(self, name: str, body: bytes) -> RequestCodec:
         if not name:
             return self._image if is_image(body) else self._json
@@ -68,3 +78,8 @@ class RequestCodecs:
                 f"Content-Type: expected {accepted}, or an image as application/octet-stream; got {name[:100]!r}"
             )
         return self._codecs[name]
+
+
+def _image_bodies(body: bytes, content_type: str) -> Sequence[bytes]:
+    parsed = parse_content_type(content_type)
+    return read_parts(body, parsed.parameters.get("boundary", "")) if parsed.name in FORM_TYPES else (body,)

@@ -11,6 +11,7 @@ import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import closing
+from pathlib import Path
 
 LAST_LINES = 20
 LINE_LIMIT = 1 << 16
@@ -33,11 +34,13 @@ class Child:
         argv: Sequence[str],
         environ: Mapping[str, str],
         stop_signal: signal.Signals = signal.SIGTERM,
+        cwd: Path | None = None,
     ) -> None:
         self.name = name
         self.argv = list(argv)
         self.environ = dict(environ)
         self.stop_signal = stop_signal
+        self.cwd = cwd
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._process: subprocess.Popen[bytes] | None = None
         self._groups: set[int] = set()
@@ -56,6 +59,7 @@ class Child:
         self._process = subprocess.Popen(  # noqa: S603 - our own command; one system call, no lock
             self.argv,
             env=self.environ,
+            cwd=self.cwd,
             stdin=subprocess.DEVNULL,
             stdout=send,
             stderr=subprocess.STDOUT,

@@ -84,6 +84,7 @@ def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: Ru
         sys.executable,
         "-m",
         "gunicorn",
+        "--config=python:lightbox.processes.worker_hooks",
         "--bind",
         bind,
         "--worker-class",

@@ -10,6 +10,7 @@ from lightbox.model_options import load_options
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
 from lightbox.processes.run_dir import RunDir, free_port, port_is_free
 from lightbox.settings import Settings
+from lightbox.user_code.places import find_code
 
 GRPC_PORT, REST_PORT = 9000, 8501
 """The model server's ports without SAGEMAKER_SAFE_PORT_RANGE, as in AWS's container."""
@@ -28,7 +29,7 @@ def plan_models(settings: Settings) -> tuple[dict[str, ModelOnDisk], str]:
 def make_plan(settings: Settings, run_dir: RunDir) -> ServingPlan:
     """Find the models, read their options, choose addresses.
 
-    Raises ModelLayoutError, ModelOptionsError and PortTaken, each with one sentence.
+    Raises ModelLayoutError, ModelOptionsError, UserCodeError and PortTaken, each with one sentence.
     """
     models, default = ({}, None) if settings.multi_model else plan_models(settings)
     return ServingPlan(
@@ -40,13 +41,18 @@ def make_plan(settings: Settings, run_dir: RunDir) -> ServingPlan:
 
 def code_dirs(model: ModelOnDisk, root: Path) -> list[Path]:
     """Return where a model's user code may lie: in its own folder first, then in the root's."""
-    return [model.base_path / "code", root / "code"]
+    return list(dict.fromkeys([model.base_path / "code", root / "code"]))
 
 
 def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir) -> PlannedModel:
-    options = load_options(code_dirs(model, settings.model_dir), settings)
-    base_path = _with_version(model, run_dir) if model.unversioned else model.base_path
-    return PlannedModel(name=model.name, base_path=base_path, options=options)
+    folders = code_dirs(model, settings.model_dir)
+    find_code(folders)
+    return PlannedModel(
+        name=model.name,
+        base_path=_with_version(model, run_dir) if model.unversioned else model.base_path,
+        options=load_options(folders, settings),
+        code_dirs=tuple(folders),
+    )
 
 
 def _with_version(model: ModelOnDisk, run_dir: RunDir) -> Path:

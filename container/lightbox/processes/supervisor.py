@@ -13,10 +13,12 @@ from lightbox.model_server_config import model_config
 from lightbox.plan import ServingPlan
 from lightbox.processes import commands
 from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child
+from lightbox.processes.code_setup import CodeSetup
 from lightbox.processes.health import Health, ServerWatch
 from lightbox.processes.nginx import find_nginx, render
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings import Settings
+from lightbox.user_code.errors import UserCodeError
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.1, 5.0
 STEADY_SECONDS = 30.0
@@ -53,9 +55,11 @@ class Supervisor:
         plan.write(plan_file)
         self._server_kind, program = commands.model_server_program(settings)
         nginx_conf = self._nginx_conf(run_dir, sidecar)
+        self._code = CodeSetup(plan, plan_file, run_dir, environ)
+        gunicorn = commands.gunicorn_command(settings, plan_file, sidecar, run_dir)
         self._children = [
             Child("nginx", [find_nginx(), "-e", "stderr", "-c", str(nginx_conf)], environ, signal.SIGQUIT),
-            Child("gunicorn", commands.gunicorn_command(settings, plan_file, sidecar, run_dir), environ),
+            Child("gunicorn", gunicorn, self._code.environ),
         ]
         self._watches: dict[str, ServerWatch] = {}
         for address, watch in zip(plan.model_servers, self._health.servers, strict=True):
@@ -100,7 +104,7 @@ class Supervisor:
     def _on_signal(self) -> None:
         if self._stopping.is_set():
             say("second signal: killing what still runs")
-            for child in self._children:
+            for child in (*self._code.children, *self._children):
                 child.kill()
         self._health.draining = True
         self._stopping.set()
@@ -128,6 +132,8 @@ class Supervisor:
 
     async def _keep_running(self, child: Child) -> None:
         """Run a child, again and again with growing pauses, until all stops; raise GaveUp when it is no use."""
+        if child.name == "gunicorn":
+            await self._prepare_code()
         pause, ends = FIRST_BACKOFF, 0
         while True:
             started = time.monotonic()
@@ -143,6 +149,13 @@ class Supervisor:
             say(f"{child.name} ended with {_describe(code)} and is started again in {pause:g} s")
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_BACKOFF)
+
+    async def _prepare_code(self) -> None:
+        """Make the user's code ready, while the model server loads; raise GaveUp when it cannot be used."""
+        try:
+            await self._code.run()
+        except UserCodeError as error:
+            raise GaveUp(str(error)) from error
 
     def _note_end(self, child: Child) -> None:
         if child.name in self._watches:
@@ -170,7 +183,7 @@ class Supervisor:
         self._health.draining = True
         say("stopping: accepted requests finish first")
         deadline = time.monotonic() + self._settings.drain_seconds
-        for child in self._children:
+        for child in (*self._code.children, *self._children):
             await child.stop(deadline - time.monotonic())
 
 

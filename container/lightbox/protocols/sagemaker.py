@@ -10,7 +10,8 @@ from flask import Blueprint, Response, g, request
 from lightbox.codecs.base import Method
 from lightbox.codecs.content_coding import decoded_body
 from lightbox.errors import BadRequest, LightboxError
-from lightbox.pipeline import Invocation, Pipeline
+from lightbox.invocation import Invocation
+from lightbox.pipeline import Pipeline
 from lightbox.protocols.answers import error_response, json_body
 from lightbox.telemetry.clock import RequestClock
 
@@ -41,11 +42,14 @@ def sagemaker_blueprint(pipeline: Pipeline, max_body_mb: int) -> Blueprint:
 def _invoke(pipeline: Pipeline, max_body_mb: int) -> Response:
     clock: RequestClock = g.clock
     headers = request.headers
-    attributes = parse_custom_attributes(headers.get(CUSTOM_ATTRIBUTES, ""))
+    custom_attributes = headers.get(CUSTOM_ATTRIBUTES)
+    attributes = parse_custom_attributes(custom_attributes or "")
     invocation = Invocation(
         body=decoded_body(request.get_data(cache=False), headers.get("Content-Encoding", ""), max_body_mb),
         content_type=headers.get("Content-Type", ""),
         accept=headers.get("Accept", ""),
+        custom_attributes=custom_attributes,
+        attributes=attributes,
         model=attributes.get("tfs-model-name") or None,
         version=_version(attributes.get("tfs-model-version")),
         signature=attributes.get("tfs-signature-name") or None,

@@ -50,3 +50,28 @@ def test_a_wrong_file_names_itself_and_the_key(tmp_path: Path, text: str, said: 
         load_options([write(tmp_path, text)], load_settings({}))
     assert str(tmp_path / "lightbox.json") in str(caught.value)
     assert said in str(caught.value)
+
+
+def test_labels_are_read_from_the_file_that_is_named(tmp_path: Path) -> None:
+    own = write(tmp_path / "net" / "code", '{"labels": "names.txt", "top_k": 3}')
+    root = tmp_path / "code"
+    root.mkdir()
+    (root / "names.txt").write_text("\ufeffcat\r\n\nGro\u00dfe Katze\n", "utf-8")
+    options = load_options([own, root], load_settings({}))
+    assert (options.labels, options.top_k) == (("cat", "", "Große Katze"), 3)
+
+
+def test_labels_from_the_environment(tmp_path: Path) -> None:
+    (tmp_path / "x.txt").write_text("a\nb")
+    environ = {"LIGHTBOX_LABELS": str(tmp_path / "x.txt"), "LIGHTBOX_TOP_K": "2"}
+    options = load_options([write(tmp_path / "code", '{"labels": ["z"], "top_k": 1}')], load_settings(environ))
+    assert (options.labels, options.top_k) == (("a", "b"), 2)
+
+
+def test_a_missing_file_of_labels_is_named(tmp_path: Path) -> None:
+    own = write(tmp_path, '{"labels": "nowhere.txt"}')
+    with pytest.raises(ModelOptionsError, match=r"labels: there is no file .*nowhere\.txt"):
+        load_options([own], load_settings({}))
+    (tmp_path / "nowhere.txt").write_bytes(b"\xff")
+    with pytest.raises(ModelOptionsError, match="UTF-8"):
+        load_options([own], load_settings({}))

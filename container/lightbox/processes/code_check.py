@@ -1,0 +1,50 @@
+"""A process that imports the user's code as a worker would, and writes down what came of it.
+
+Started by ``code_setup`` as ``python -m lightbox.processes.code_check PLAN RESULT``.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import traceback
+from pathlib import Path
+
+import lightbox.app  # noqa: F401 - what a worker has imported when it loads the user's code
+from lightbox.plan import ServingPlan
+from lightbox.user_code.errors import UserCodeError
+from lightbox.user_code.places import find_inference
+from lightbox.user_code.registry import UserCode
+
+
+def check(plan: ServingPlan, result: Path) -> int:
+    """Import the code of every model; write ``{"file", "problem", "done"}`` and return the exit code."""
+    user_code = UserCode()
+    for model in plan.models.values():
+        file = str(find_inference(model.code_dirs))
+        _write(result, {"file": file})
+        try:
+            user_code.load([model])
+        except UserCodeError as error:
+            if error.__cause__ is not None:
+                traceback.print_exception(error.__cause__)
+            _write(result, {"file": file, "problem": str(error)})
+            return 1
+    _write(result, {"done": True})
+    return 0
+
+
+def _write(result: Path, content: dict[str, object]) -> None:
+    partial = result.with_suffix(".partial")
+    partial.write_text(json.dumps(content))
+    partial.replace(result)
+
+
+if __name__ == "__main__":
+    logging.basicConfig(level="INFO", format="%(message)s")
+    code = check(ServingPlan.read(Path(sys.argv[1])), Path(sys.argv[2]))
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # threads that the user's code has started do not keep this process

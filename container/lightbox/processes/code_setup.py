@@ -1,0 +1,135 @@
+"""Makes the user's code ready before workers start: installs what it requires, then tries to import it.
+
+The import is tried in a process of its own with a worker's environment, so that code which ends its process or
+hangs harms nobody, and the supervisor can refuse the start with one sentence.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+import sysconfig
+from collections.abc import Mapping
+from pathlib import Path
+
+from lightbox.plan import ServingPlan
+from lightbox.processes.child import Child
+from lightbox.processes.run_dir import RunDir
+from lightbox.user_code.errors import UserCodeError
+from lightbox.user_code.places import FILE_NAME, find_inference, find_requirements
+
+IMPORT_SECONDS = 45.0
+"""How long all imports of users' code may take: a start that cannot succeed ends within a minute."""
+
+LOOPBACK = "localhost,127.0.0.1"
+
+
+class CodeSetup:
+    """Prepares the code of one plan; its children are stopped with the others."""
+
+    def __init__(self, plan: ServingPlan, plan_file: Path, run_dir: RunDir, environ: Mapping[str, str]) -> None:
+        folders = list(dict.fromkeys(folder for model in plan.models.values() for folder in model.code_dirs))
+        self._plan = plan
+        self._searched = folders
+        self._requirements = find_requirements(folders)
+        self._packages = run_dir.path / "packages"
+        self._result = run_dir.path / "code_check.json"
+        self.environ = self._worker_environ(environ)
+        # Paths inside of the file are meant from where it lies.
+        start = self._requirements[0].parent if self._requirements else None
+        self._pip = Child("requirements", self._pip_command(), _pip_environ(environ), cwd=start)
+        self._check = Child(
+            "inference",
+            [sys.executable, "-m", "lightbox.processes.code_check", str(plan_file), str(self._result)],
+            self.environ,
+        )
+        self.children = [self._pip, self._check]
+
+    async def run(self, import_seconds: float = IMPORT_SECONDS) -> None:
+        """Install and check; raise UserCodeError with one sentence when the code cannot be used."""
+        if self._requirements:
+            await self._install()
+        if any(find_inference(model.code_dirs) for model in self._plan.models.values()):
+            await self._try_import(import_seconds)
+        else:
+            _say(f"no {FILE_NAME} in {' or '.join(map(str, self._searched))}: the built-in handling answers")
+
+    async def _install(self) -> None:
+        names = ", ".join(map(str, self._requirements))
+        _say(f"installing {names}")
+        _make_environment(self._packages)
+        code = await self._pip.run()
+        if code != 0:
+            words = next((line for line in reversed(self._pip.last_lines) if line.startswith("ERROR")), "")
+            raise UserCodeError(f"{names} cannot be installed, pip ended with exit code {code}. {words}".rstrip())
+        _say(f"installed {names}")
+
+    async def _try_import(self, seconds: float) -> None:
+        run = asyncio.create_task(self._check.run())
+        done, _ = await asyncio.wait({run}, timeout=seconds)
+        if not done:
+            self._check.kill()
+        code = await run
+        found = json.loads(self._result.read_text()) if self._result.exists() else {}
+        if code == 0 and found.get("done"):
+            return
+        file = found.get("file", FILE_NAME)
+        if found.get("problem"):
+            raise UserCodeError(str(found["problem"]))
+        if not done:
+            raise UserCodeError(f"{file}: importing it did not end within {seconds:g} s")
+        ended = f"ended the process with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
+        if "file" not in found:
+            replaced = f"; {', '.join(map(str, self._requirements))} may have replaced what Lightbox needs"
+            raise UserCodeError(f"the sidecar cannot start: it {ended}{replaced if self._requirements else ''}")
+        raise UserCodeError(f"{file}: importing it {ended}")
+
+    def _worker_environ(self, environ: Mapping[str, str]) -> dict[str, str]:
+        """Return a worker's environment: what was installed is on the path; loopback needs no proxy."""
+        worker = dict(environ)
+        if self._requirements:
+            ours, *rest = environ.get("PYTHONPATH", "").split(os.pathsep)
+            worker["PYTHONPATH"] = os.pathsep.join([ours, str(site_packages(self._packages)), *rest])
+        for name in ("no_proxy", "NO_PROXY"):
+            worker[name] = ",".join(filter(None, [environ.get(name), LOOPBACK]))
+        return worker
+
+    def _pip_command(self) -> list[str]:
+        files = [part for file in self._requirements for part in ("-r", str(file))]
+        python = str(self._packages / "bin" / "python")
+        pip = [python, "-m", "pip", "install", "--no-user", "--no-input", "--disable-pip-version-check"]
+        return [*pip, "--no-warn-script-location", "--progress-bar=off", *files]
+
+
+def site_packages(environment: Path) -> Path:
+    """Return the folder of a virtual environment that packages are installed into."""
+    return Path(sysconfig.get_path("purelib", "venv", {"base": str(environment), "platbase": str(environment)}))
+
+
+def _make_environment(folder: Path) -> None:
+    """Make a virtual environment that lies over ours: what is here counts as installed and is never touched.
+
+    The standard library's venv does the same in a process of its own and with more files.
+    """
+    packages = site_packages(folder)
+    packages.mkdir(parents=True)
+    (folder / "bin").mkdir()
+    (folder / "bin" / "python").symlink_to(sys.executable)
+    home = Path(getattr(sys, "_base_executable", sys.executable)).resolve().parent
+    (folder / "pyvenv.cfg").write_text(f"home = {home}\ninclude-system-site-packages = false\n")
+    below = [path for path in sys.path if path.endswith(("site-packages", "dist-packages"))]
+    (packages / "below.pth").write_text("\n".join(below) + "\n")
+    configured = Path(sys.prefix) / "pip.conf"
+    if configured.is_file():
+        (folder / "pip.conf").symlink_to(configured)
+
+
+def _pip_environ(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return pip's environment: the user's, where it gives up on an unreachable index within a minute."""
+    return {"PIP_RETRIES": "1", **environ}
+
+
+def _say(text: str) -> None:
+    print(f"[lightbox] {text}", file=sys.stderr, flush=True)

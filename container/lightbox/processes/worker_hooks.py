@@ -1,0 +1,34 @@
+"""gunicorn's hooks, its ``--config``.
+
+gunicorn takes a worker that has not yet begun to serve for one that hangs, and kills it after its timeout, which is
+about serving. A user's module may take longer to import, above all when every worker imports TensorFlow at once.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+LOAD_SECONDS = 120
+"""How long a worker may load before gunicorn's timeout begins to count."""
+BEAT_SECONDS = 1.0
+
+_loaded = threading.Event()
+
+
+def post_fork(server: Any, worker: Any) -> None:
+    """Give signs of life for a worker that loads."""
+    _loaded.clear()
+    threading.Thread(target=_beat, args=(worker,), daemon=True).start()
+
+
+def post_worker_init(worker: Any) -> None:
+    """Leave the signs of life to the worker, which serves from now on."""
+    _loaded.set()
+
+
+def _beat(worker: Any) -> None:
+    for _ in range(int(LOAD_SECONDS / BEAT_SECONDS)):
+        if _loaded.wait(BEAT_SECONDS):
+            return
+        worker.notify()

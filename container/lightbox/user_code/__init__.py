@@ -1,0 +1,1 @@
+"""The user's ``code/inference.py``: found, checked, loaded and called."""

@@ -1,0 +1,113 @@
+"""AWS's handler API: ``handler(data, context)``, or ``input_handler`` with ``output_handler``.
+
+The context and the order of its fields are those of
+https://github.com/aws/sagemaker-tensorflow-serving-container, docker/build_artifacts/sagemaker/tfs_utils.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Any, NamedTuple
+
+import requests
+
+from lightbox.errors import HandlerFailed
+from lightbox.telemetry.clock import RequestClock
+from lightbox.user_code.answers import HandlerAnswer, as_bytes, check_content_type
+from lightbox.user_code.calls import call
+from lightbox.user_code.functions import Function
+
+
+class Context(NamedTuple):
+    """What AWS's container tells a handler about a request."""
+
+    model_name: str
+    """The model that was asked for, or the default one."""
+
+    model_version: str | None
+    """``tfs-model-version``, or None: the newest."""
+
+    method: str | None
+    """``tfs-method``, or None: predict."""
+
+    rest_uri: str
+    """The model server's REST address for this model, version and method."""
+
+    grpc_port: str
+    """The model server's gRPC port on localhost."""
+
+    channel: Any
+    """A grpc.Channel to the model server, shared by all requests of a worker; messages of any size pass."""
+
+    custom_attributes: str | None
+    """The header ``X-Amzn-SageMaker-Custom-Attributes`` as it came."""
+
+    request_content_type: str
+    """The Content-Type as it came; ``application/json`` without one."""
+
+    accept_header: str
+    """The Accept header as it came; ``application/json`` without one."""
+
+    content_length: int
+    """Bytes of the body."""
+
+
+PredictJson = Callable[[bytes, Context], requests.Response]
+"""Answers the body of a TensorFlow Serving REST call as TensorFlow Serving would, errors too."""
+
+
+@dataclass(frozen=True)
+class AwsHandlers:
+    """``handler``, or else the pair."""
+
+    handler: Function | None = None
+    input_handler: Function | None = None
+    output_handler: Function | None = None
+
+    def invoke(self, body: bytes, context: Context, predict_json: PredictJson, clock: RequestClock) -> HandlerAnswer:
+        """Answer a request. Raises HandlerFailed, or whatever LightboxError the user's code raises."""
+        data = BytesIO(body)
+        if self.handler is not None:
+            return _read_answer("handler", call(self.handler, data, context))
+        assert self.input_handler is not None and self.output_handler is not None
+        with clock.stage("preprocess"):
+            prepared = _read_body(call(self.input_handler, data, context))
+        response = predict_json(prepared, context)
+        with clock.stage("postprocess"):
+            return _read_answer("output_handler", call(self.output_handler, response, context))
+
+
+def rest_response(status: int, body: bytes, url: str) -> requests.Response:
+    """Return the response that a POST to the model server would have given."""
+    response = requests.Response()
+    response.status_code = status
+    response.url = url
+    response.encoding = "utf-8"
+    response.headers["Content-Type"] = "application/json"
+    response.headers["Content-Length"] = str(len(body))
+    response.raw = BytesIO(body)
+    return response
+
+
+def _read_body(result: Any) -> bytes:
+    """Return what input_handler wants to be sent: text, bytes, or a file of either."""
+    content = call(result.read) if hasattr(result, "read") else result
+    body = as_bytes(content)
+    if body is None:
+        raise HandlerFailed(
+            f"input_handler returned {type(result).__name__}: expected the JSON text that the model server gets, "
+            "as str or bytes, such as json.dumps({'instances': ...})"
+        )
+    return body
+
+
+def _read_answer(name: str, result: Any) -> HandlerAnswer:
+    if not isinstance(result, tuple | list) or len(result) != 2:
+        came = f"{len(result)} values" if isinstance(result, tuple | list) else type(result).__name__
+        raise HandlerFailed(f"{name} returned {came}: expected two values, the body and its content type")
+    body, content_type = as_bytes(result[0]), result[1]
+    if body is None:
+        raise HandlerFailed(f"{name} returned {type(result[0]).__name__} as the body: expected str or bytes")
+    return HandlerAnswer(body, check_content_type(name, content_type))

@@ -1,0 +1,87 @@
+"""Imports an ``inference.py``."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import threading
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from types import ModuleType
+
+from lightbox.user_code.errors import UserCodeError
+from lightbox.user_code.functions import Function, choose_functions, names_used
+from lightbox.user_code.places import LIB
+
+_lock = threading.Lock()
+_folders: set[Path] = set()
+"""Folders of code that this process has loaded."""
+
+
+def load_functions(file: Path) -> dict[str, Function]:
+    """Import a user's file and return the functions to call, by name.
+
+    Its folder and that folder's ``lib/`` come first on sys.path, ``lib/`` before all. Raises UserCodeError with one
+    sentence; for code that fails when imported, ``__cause__`` is what it raised.
+    """
+    with _lock:
+        try:
+            source = file.read_bytes()
+            code = compile(source, str(file), "exec", dont_inherit=True)
+        except (SyntaxError, ValueError, OSError) as error:
+            raise UserCodeError(f"{file} cannot be read as Python: {_sentence(error)}") from error
+        _put_on_path(file.parent)
+        module = _new_module(file)
+        try:
+            exec(code, module.__dict__)  # noqa: S102 - the user's own code is what this is for
+        except BaseException as error:
+            sys.modules.pop(module.__name__, None)
+            raise UserCodeError(f"{file} cannot be imported: {_why(error)}") from error
+        try:
+            return choose_functions(vars(module), names_used(source))
+        except UserCodeError as error:
+            raise UserCodeError(f"{file}: {error}") from None
+
+
+def _new_module(file: Path) -> ModuleType:
+    """Return an empty module of a name that no other model's file has."""
+    name = f"inference_{zlib.crc32(str(file).encode()):08x}"
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None, "a file whose name ends in .py has a loader"
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    return module
+
+
+def _put_on_path(folder: Path) -> None:
+    """Let imports find this folder's modules first, also where another model has helpers of the same name."""
+    places = (folder, folder / LIB)
+    _forget_namesakes(places)
+    _folders.update(places)
+    for entry in map(str, places):
+        if entry in sys.path:
+            sys.path.remove(entry)
+        sys.path.insert(0, entry)
+
+
+def _forget_namesakes(places: Sequence[Path]) -> None:
+    """Drop what was imported from another model's folder under a name that these places have too."""
+    names = {entry.name.partition(".")[0] for place in places if place.is_dir() for entry in place.iterdir()}
+    others = tuple(f"{folder}/" for folder in _folders.difference(places))
+    for name, module in list(sys.modules.items()):
+        file = getattr(module, "__file__", None) or ""
+        if name.partition(".")[0] in names and file.startswith(others) and not file.startswith(f"{places[0]}/"):
+            del sys.modules[name]
+
+
+def _why(error: BaseException) -> str:
+    if isinstance(error, ModuleNotFoundError):
+        return f"{_sentence(error)}; put the package into code/requirements.txt or code/{LIB}/"
+    if isinstance(error, SystemExit):
+        return f"it calls sys.exit({error.code!r}) when it is imported"
+    return _sentence(error)
+
+
+def _sentence(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}"

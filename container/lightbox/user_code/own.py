@@ -1,0 +1,107 @@
+"""Lightbox's handler API: ``preprocess(request)`` and ``postprocess(outputs, request)``, or one of them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lightbox.errors import HandlerFailed
+from lightbox.model_spec import Array, SignatureSpec
+from lightbox.user_code.answers import HandlerAnswer, as_bytes
+from lightbox.user_code.calls import call
+from lightbox.user_code.fitting import fit
+from lightbox.user_code.functions import Function
+from lightbox.user_code.request import Request
+from tfs_wire import json_arrays
+
+JSON = "application/json"
+ANY_BYTES = "application/octet-stream"
+_MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+*-]+(\s*;[\x20-\x7e]*)?", re.ASCII)
+
+
+@dataclass(frozen=True)
+class LightboxHandlers:
+    """The user's halves; what is None is left to the built-in handling."""
+
+    preprocess: Function | None = None
+    postprocess: Function | None = None
+
+
+def prepare(preprocess: Function, request: Request) -> dict[str, Array]:
+    """Return the inputs that the user's preprocess gives, in the signature's dtypes.
+
+    Raises HandlerFailed when they are no dict of arrays or do not fit the signature, and what the user's code raises.
+    """
+    result = call(preprocess, request)
+    if not isinstance(result, Mapping):
+        raise HandlerFailed(
+            f"preprocess returned {type(result).__name__}: expected a dict of arrays by input name, "
+            f"{_wanted(request.signature)}"
+        )
+    return fit(result, request.signature)
+
+
+def finish(postprocess: Function, outputs: Mapping[str, Array], request: Request) -> HandlerAnswer:
+    """Return the answer that the user's postprocess gives.
+
+    bytes go out as they are; a pair of a body and a content type, too; anything else is written as JSON, arrays as
+    nested lists. Raises HandlerFailed for what cannot be written, and what the user's code raises.
+    """
+    result = call(postprocess, dict(outputs), request)
+    if result is None:
+        raise HandlerFailed(
+            "postprocess returned None: expected something that JSON can hold, an array, bytes, "
+            "or two values, the body and its content type"
+        )
+    if isinstance(result, tuple) and len(result) == 2 and _is_media_type(result[1]):
+        body = as_bytes(result[0])
+        return HandlerAnswer(_json(result[0]) if body is None else body, result[1])
+    if isinstance(result, bytes | bytearray | memoryview):
+        return HandlerAnswer(bytes(result), ANY_BYTES)
+    return HandlerAnswer(_json(result), JSON)
+
+
+def _is_media_type(value: Any) -> bool:
+    return isinstance(value, str) and _MEDIA_TYPE.fullmatch(value) is not None
+
+
+def _wanted(signature: SignatureSpec) -> str:
+    return ", ".join(map(str, signature.inputs.values()))
+
+
+def _json(value: Any) -> bytes:
+    """Return JSON; not-a-number and infinities are written as TensorFlow Serving does, whatever holds them."""
+    try:
+        if not _has_odd_number(value):
+            return json_arrays.dumps(value)
+    except (TypeError, RecursionError):
+        pass
+    try:
+        return json.dumps(value, default=_plain).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise HandlerFailed(f"postprocess returned {type(value).__name__} that JSON cannot hold: {error}") from error
+
+
+def _has_odd_number(value: Any) -> bool:
+    """Tell whether a float outside of arrays is not finite: orjson would write null for it."""
+    if isinstance(value, float | np.floating):
+        return not math.isfinite(value)
+    if isinstance(value, Mapping):
+        return any(map(_has_odd_number, value.values()))
+    return isinstance(value, list | tuple) and any(map(_has_odd_number, value))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    if isinstance(value, bytes):
+        return value.decode()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} cannot be written as JSON")

@@ -1,0 +1,258 @@
+"""The user's inference.py through the whole stack: what it can reach, what it requires, what stops a start."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from textwrap import dedent
+
+import numpy as np
+import pytest
+
+from model_zoo import digits
+from support.fakes import png
+from support.stack import REPOSITORY, Stack, poll, running
+from support.wheels import write_wheel
+
+MODELS = REPOSITORY / "tests" / "contract" / "golden" / "models"
+BODY = b'{"instances": [2.0, 4.0]}'
+
+
+def model_dir(root: Path, source: str | None, place: str = "code/inference.py") -> Path:
+    """Lay out the model half_plus_two with a user's code."""
+    shutil.copytree(MODELS / "half_plus_two", root / "half_plus_two", dirs_exist_ok=True)
+    if source is not None:
+        file = root / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(dedent(source))
+    return root
+
+
+EVERYTHING = """
+import json
+import os
+import sys
+
+import grpc
+import requests
+from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
+from tensorflow.core.framework import tensor_pb2
+
+assert "tensorflow" not in sys.modules, "the messages come without TensorFlow"
+
+import in_lib
+import in_requirements
+import in_both
+import lightbox
+
+
+def ask(channel, tensor, name):
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name = name
+    request.inputs["x"].CopyFrom(tensor)
+    stub = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+    return list(stub.Predict(request, 20).outputs["y"].float_val)
+
+
+def handler(data, context):
+    body = data.read()
+    command = context.custom_attributes
+    if command == "exit":
+        sys.exit(3)
+    if command == "refuse":
+        raise lightbox.BadRequest("not today", status=422)
+    if command == "fail":
+        raise TypeError("odd " * 5000)
+    if command == "tensorflow":
+        import tensorflow as tf
+        answer = ask(context.channel, tf.make_tensor_proto([3.0], shape=[1]), context.model_name)
+        return json.dumps(answer), "application/json"
+    three = tensor_pb2.TensorProto(dtype=1, tensor_shape={"dim": [{"size": 1}]}, float_val=[3])
+    with grpc.insecure_channel("localhost:" + context.grpc_port) as own:
+        answer = {
+            "rest": requests.post(context.rest_uri, data=body, timeout=20).json()["predictions"],
+            "shared": ask(context.channel, three, context.model_name),
+            "own": ask(own, three, context.model_name),
+            "from": [in_lib.AT, in_requirements.AT, in_both.AT],
+            "type": context.request_content_type,
+            "worker": os.getpid(),
+        }
+    return json.dumps(answer), "application/json"
+"""
+
+
+@pytest.fixture(scope="module")
+def handled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A handler that uses all that it is promised, with lib/ and requirements.txt, behind a proxy that is none."""
+    tmp = tmp_path_factory.mktemp("handled")
+    root = model_dir(tmp / "models", EVERYTHING)
+    wheels = root / "code" / "wheels"
+    write_wheel(wheels, "needed", {"in_requirements": "AT = 'requirements'"}, requires=("numpy",))
+    write_wheel(wheels, "doubled", {"in_both": "AT = 'requirements'"})
+    (root / "code" / "requirements.txt").write_text("--no-index\n--find-links wheels\nneeded\n./wheels/" + DOUBLED)
+    (root / "code" / "lib").mkdir()
+    (root / "code" / "lib" / "in_lib.py").write_text("AT = 'lib'")
+    (root / "code" / "lib" / "in_both.py").write_text("AT = 'lib'")
+    with running(root, tmp, http_proxy="http://127.0.0.1:9", SAGEMAKER_GUNICORN_WORKERS="2") as stack:
+        yield stack
+
+
+DOUBLED = "doubled-1.0-py3-none-any.whl\n"
+
+
+def test_a_handler_reaches_all_that_it_is_promised_in_every_worker(handled: Stack) -> None:
+    assert any(handled.log.count("INFO:lightbox:loaded") == 2 for _ in poll(30))
+    workers = set()
+    for clients in range(8, 64, 8):
+        with ThreadPoolExecutor(clients) as pool:
+            answers = list(pool.map(lambda _: handled.invoke(BODY, Accept="application/odd"), range(2 * clients)))
+        for answer in answers:
+            assert answer.status_code == 200, answer.text
+            found = answer.json()
+            workers.add(found.pop("worker"))
+            assert found == {
+                "rest": [4.0, 5.0],
+                "shared": [4.5],
+                "own": [4.5],
+                "from": ["lib", "requirements", "lib"],
+                "type": "application/json",
+            }
+        if len(workers) == 2:
+            return
+    raise AssertionError("only one worker has answered")
+
+
+def test_a_handler_may_import_tensorflow(handled: Stack) -> None:
+    answer = handled.invoke(BODY, X_Amzn_SageMaker_Custom_Attributes="tensorflow")
+    assert answer.json() == [4.5], answer.text
+
+
+def test_what_a_handler_raises_ends_no_worker(handled: Stack) -> None:
+    before = {process.pid for process in handled.processes("gunicorn")}
+    for command, status, said in (
+        ("exit", 500, "handler failed: SystemExit: 3"),
+        ("refuse", 422, "not today"),
+        ("fail", 500, "handler failed: TypeError: odd"),
+    ):
+        for _ in range(4):
+            answer = handled.invoke(BODY, X_Amzn_SageMaker_Custom_Attributes=command)
+            assert answer.status_code == status
+            assert said in answer.json()["error"]
+            assert len(answer.content) < 2000
+    assert {process.pid for process in handled.processes("gunicorn")} == before
+    client = handled.boto3()
+    with pytest.raises(client.exceptions.ModelError) as caught:
+        client.invoke_endpoint(EndpointName="any", Body=BODY, CustomAttributes="refuse")
+    assert caught.value.response["OriginalStatusCode"] == 422
+
+
+def test_the_log_tells_what_was_installed_and_loaded(handled: Stack) -> None:
+    code = Path(handled.environ["LIGHTBOX_MODEL_DIR"]) / "code"
+    assert f"[lightbox] installed {code}/requirements.txt" in handled.log
+    assert "[requirements] Successfully installed doubled-1.0 needed-1.0" in handled.log
+    assert "Requirement already satisfied: numpy" in handled.log
+    assert f"[inference] loaded {code}/inference.py: handler" in handled.log
+
+
+@pytest.mark.parametrize("wire", ["grpc", "rest"])
+def test_models_with_pairs_of_their_own_and_one_without(tmp_path: Path, wire: str) -> None:
+    source = """
+    import json
+    import tensorflow as tf
+
+    def input_handler(data, context):
+        values = tf.constant(json.loads(data.read()))
+        return json.dumps({"instances": values.numpy().tolist()})
+
+    def output_handler(response, context):
+        if response.status_code != 200:
+            raise ValueError(response.json()["error"])
+        return response.content, context.accept_header
+    """
+    root = model_dir(tmp_path / "models", source, "half_plus_two/code/inference.py")
+    shutil.copytree(MODELS / "image_mean", root / "image_mean")
+    shutil.copytree(MODELS / "classify_regress", root / "classify_regress")
+    (root / "classify_regress" / "code").mkdir()
+    (root / "classify_regress" / "code" / "inference.py").write_text(
+        "def input_handler(data, context): return data\ndef output_handler(response, context):\n"
+        "    return response.content, context.method + '/' + str(response.status_code)"
+    )
+    environ = {"LIGHTBOX_TRANSPORT": wire, "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "half_plus_two"}
+    with running(root, tmp_path, **environ) as stack:
+        assert stack.invoke(b"[2.0]", Accept="application/json").json() == {"predictions": [4.0]}
+        failed = stack.invoke(b'["x"]', Accept="application/json")
+        assert (failed.status_code, failed.json()["code"]) == (500, "handler_failed")
+        attributes = "tfs-model-name=classify_regress,tfs-method=classify"
+        classes = stack.invoke(b'{"examples": [{"x": 0.25}]}', X_Amzn_SageMaker_Custom_Attributes=attributes)
+        assert classes.headers["Content-Type"] == "classify/200"
+        assert classes.json() == {"results": [[["small", 0.75], ["medium", 0.125], ["large", 0.25]]]}
+        picture = stack.invoke(png(np.ones((2, 2, 3))), X_Amzn_SageMaker_Custom_Attributes="tfs-model-name=image_mean")
+        assert picture.status_code == 200, picture.text
+
+
+def test_the_example_names_the_digits(sample_models: Path, tmp_path: Path) -> None:
+    root = tmp_path / "models"
+    shutil.copytree(sample_models / "digits", root / "digits")
+    shutil.copytree(REPOSITORY / "code", root / "code", ignore=shutil.ignore_patterns("__pycache__"))
+    options = root / "digits" / "code" / "lightbox.json"
+    own = json.loads(options.read_text()) if options.exists() else {}
+    options.parent.mkdir(exist_ok=True)
+    options.write_text(json.dumps(own | {"labels": "labels/digits.txt", "top_k": 3}))
+    data = digits.split()
+    with running(root, tmp_path) as stack:
+        for pixels, label in zip(data.held_out_images[:20], data.held_out_labels, strict=False):
+            (best,) = stack.invoke(png(pixels), Content_Type="image/png").json()["predictions"]
+            assert len(best) == 3
+            assert best[0]["score"] >= best[1]["score"] >= best[2]["score"]
+            assert best[0]["label"] == str(best[0]["class"])
+            assert str(label) in [entry["label"] for entry in best]
+
+
+HANDLER = "def handler(data, context): return 'x', 'text/plain'\n"
+
+
+@pytest.mark.parametrize(
+    ("source", "place", "said"),
+    [
+        (HANDLER, "inference.py", "move it to {root}/code/inference.py"),
+        (HANDLER, "half_plus_two/1/inference.py", "move it to {root}/half_plus_two/code/inference.py"),
+        ("def imput_handler(d, c): ...", "code/inference.py", "{file}: it defines imput_handler, which nothing calls"),
+        ("import sys; sys.exit(0)", "code/inference.py", "{file} cannot be imported: it calls sys.exit(0)"),
+        ("import os; os.abort()", "code/inference.py", "{file}: importing it was ended by signal 6"),
+        ("import no_such_package", "code/inference.py", "{file} cannot be imported: ModuleNotFoundError"),
+        ("no_such_package_at_all", "code/requirements.txt", "{file} cannot be installed, pip ended with exit code 1"),
+        ('{"labels": "gone.txt"}', "code/lightbox.json", "labels: there is no file"),
+    ],
+)
+def test_a_start_is_refused_with_one_sentence(tmp_path: Path, source: str, place: str, said: str) -> None:
+    root = model_dir(tmp_path / "models", source, place)
+    with Stack(root, tmp_path, {"PIP_NO_INDEX": "1"}) as stack:
+        assert stack.wait(60) == 1
+        sentence = said.format(root=root, file=root / place)
+        assert sentence in stack.log
+        assert sentence in "\n".join(stack.log.splitlines()[-4:]), "the sentence comes last"
+
+
+def test_a_failing_import_leaves_its_traceback_in_the_log(tmp_path: Path) -> None:
+    root = model_dir(tmp_path / "models", "def load():\n    return 1 / 0\nload()\n")
+    with Stack(root, tmp_path) as stack:
+        assert stack.wait(60) == 1
+        assert 'inference.py", line 2, in load' in stack.log
+        assert f"{root}/code/inference.py cannot be imported: ZeroDivisionError: division by zero" in stack.log
+
+
+def test_without_code_the_log_names_every_place_searched(tmp_path: Path) -> None:
+    root = model_dir(tmp_path / "models", None)
+    with running(root, tmp_path) as stack:
+        assert f"no inference.py in {root}/half_plus_two/code or {root}/code: the built-in" in stack.log
+
+
+def test_a_stop_during_the_import_is_a_stop(tmp_path: Path) -> None:
+    root = model_dir(tmp_path / "models", "print('importing', flush=True)\nimport time; time.sleep(600)")
+    with Stack(root, tmp_path) as stack:
+        assert any("[inference] importing" in stack.log for _ in poll(30))
+        assert stack.stop() == 0
+        assert not list(tmp_path.glob("lightbox-*")), "the run directory is removed"

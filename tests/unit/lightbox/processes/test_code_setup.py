@@ -1,0 +1,109 @@
+"""Making the user's code ready: each way in which an import or an installation can fail, in real processes."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from lightbox.model_options import ModelOptions
+from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
+from lightbox.processes.code_setup import CodeSetup
+from lightbox.processes.commands import child_environ
+from lightbox.processes.run_dir import RunDir
+from lightbox.user_code.errors import UserCodeError
+from support.wheels import write_wheel
+
+
+@pytest.fixture
+def code(tmp_path: Path) -> Path:
+    folder = tmp_path / "models" / "code"
+    folder.mkdir(parents=True)
+    return folder
+
+
+def setup_of(tmp_path: Path, *folders: Path) -> CodeSetup:
+    models = {
+        f"m{index}": PlannedModel(name=f"m{index}", base_path=tmp_path, options=ModelOptions(), code_dirs=(folder,))
+        for index, folder in enumerate(folders)
+    }
+    address = ModelServerAddress(grpc_port=1, rest_port=2)
+    plan = ServingPlan(models=models, default_model="m0", model_servers=(address,))
+    plan_file = tmp_path / "plan.json"
+    plan.write(plan_file)
+    return CodeSetup(plan, plan_file, RunDir(), child_environ() | {"PIP_NO_INDEX": "1"})
+
+
+@pytest.fixture(autouse=True)
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import time; time.sleep(600)", "importing it did not end within 3 s"),
+        ("import os; os._exit(0)", "importing it ended the process with exit code 0"),
+        ("import os; os.abort()", "importing it was ended by signal 6"),
+        ("import sys; sys.exit('no')", "cannot be imported: it calls sys.exit('no')"),
+        ("def handler(data): ...", "handler is called with 2 arguments"),
+    ],
+)
+def test_code_that_cannot_be_used(tmp_path: Path, code: Path, source: str, said: str) -> None:
+    (code / "inference.py").write_text(source)
+    with pytest.raises(UserCodeError) as caught:
+        asyncio.run(setup_of(tmp_path, code).run(import_seconds=3 if "600" in source else 50))
+    assert str(caught.value).startswith(str(code / "inference.py"))
+    assert said in str(caught.value)
+
+
+def test_threads_that_a_module_starts_do_not_hold_up_the_check(tmp_path: Path, code: Path) -> None:
+    (code / "inference.py").write_text(
+        "import threading, time\nthreading.Thread(target=time.sleep, args=(600,)).start()\ndef handler(d, c): ..."
+    )
+    asyncio.run(setup_of(tmp_path, code).run())
+
+
+def test_every_models_code_is_tried(tmp_path: Path, code: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (code / "inference.py").write_text("def handler(data, context): ...")
+    (other / "inference.py").write_text("1 / 0")
+    with pytest.raises(UserCodeError, match=f"{other}/inference.py cannot be imported: ZeroDivisionError"):
+        asyncio.run(setup_of(tmp_path, code, tmp_path / "none", other).run())
+
+
+def test_requirements_of_several_models_are_installed_together(tmp_path: Path, code: Path) -> None:
+    other = tmp_path / "other"
+    for folder, name in ((code, "one"), (other, "two")):
+        write_wheel(folder, name, {f"from_{name}": ""})
+        (folder / "requirements.txt").write_text(f"--find-links {folder}\n{name}==1.0\n")
+        (folder / "inference.py").write_text("import from_one, from_two, numpy\ndef handler(d, c): ...")
+    asyncio.run(setup_of(tmp_path, code, other).run())
+
+
+def test_requirements_that_exclude_each_other(tmp_path: Path, code: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    other = tmp_path / "other"
+    write_wheel(other, "one", {"from_one": ""})
+    (other / "requirements.txt").write_text(f"--find-links {other}\none==1.0\n")
+    (code / "requirements.txt").write_text("one==2.0\n")
+    with pytest.raises(UserCodeError) as caught:
+        asyncio.run(setup_of(tmp_path, code, other).run())
+    assert f"{code}/requirements.txt, {other}/requirements.txt cannot be installed" in str(caught.value)
+    assert "ERROR" in str(caught.value)
+    assert "[requirements] ERROR" in capfd.readouterr().err
+
+
+def test_a_requirement_that_breaks_the_sidecar_is_blamed(tmp_path: Path, code: Path) -> None:
+    write_wheel(code, "broken", {"orjson": "raise ImportError('this is no orjson')"})
+    (code / "requirements.txt").write_text("./broken-1.0-py3-none-any.whl\n")
+    (code / "inference.py").write_text("def handler(d, c): ...")
+    with pytest.raises(UserCodeError) as caught:
+        asyncio.run(setup_of(tmp_path, code).run())
+    assert f"{code}/requirements.txt may have replaced what Lightbox needs" in str(caught.value)
+
+
+def test_an_empty_requirements_file_is_fine(tmp_path: Path, code: Path) -> None:
+    (code / "requirements.txt").write_text("# nothing yet\n")
+    asyncio.run(setup_of(tmp_path, code).run())

@@ -1,0 +1,60 @@
+"""The app of a small model with a user's inference.py."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+from flask.testing import FlaskClient
+
+from lightbox.model_options import ModelOptions
+from lightbox.transports.fake import FakeTransport
+from support.fakes import channel_means, fake_app, mean_model
+
+WriteCode = Callable[[str], Path]
+WithCode = Callable[[str], FlaskClient]
+
+
+@pytest.fixture(autouse=True)
+def same_path() -> Iterator[None]:
+    """Take away what loading a user's code leaves in this process."""
+    path, modules = list(sys.path), set(sys.modules)
+    yield
+    sys.path[:] = path
+    for name in [name for name in sys.modules if name.startswith("inference_") and name not in modules]:
+        del sys.modules[name]
+
+
+@pytest.fixture
+def write_code(tmp_path: Path) -> WriteCode:
+    """Write code/inference.py and return its path."""
+
+    def write(source: str) -> Path:
+        file = tmp_path / "code" / "inference.py"
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(dedent(source))
+        return file
+
+    return write
+
+
+@pytest.fixture
+def transport() -> FakeTransport:
+    """A server of ``mean_model``."""
+    fake = FakeTransport()
+    fake.serve(mean_model(), channel_means)
+    return fake
+
+
+@pytest.fixture
+def with_code(transport: FakeTransport, write_code: WriteCode) -> WithCode:
+    """Return a client of ``mean_model`` with a user's code."""
+
+    def client(source: str) -> FlaskClient:
+        options = ModelOptions(labels=("red", "green", "blue"), top_k=2)
+        return fake_app(transport, {"mean": options}, code=write_code(source).parent).test_client()
+
+    return client

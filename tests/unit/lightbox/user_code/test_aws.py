@@ -1,0 +1,187 @@
+"""AWS's handler API through the app: what a handler sees, what it may answer, what its JSON is answered."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from lightbox.errors import DeadlineExceeded, ModelFailed, Unavailable
+from lightbox.model_options import ModelOptions
+from lightbox.model_spec import Array
+from lightbox.transports.fake import FakeTransport
+from support.fakes import channel_means, fake_app, mean_model
+
+from .conftest import WithCode, WriteCode
+
+ECHO = """
+import json
+def handler(data, context):
+    seen = context._asdict() | {"channel": None, "body": data.read().decode()}
+    return json.dumps(seen), "application/json"
+"""
+PAIR = """
+def input_handler(data, context):
+    return data.read()
+def output_handler(response, context):
+    import json
+    return json.dumps([response.status_code, response.ok, response.json()]), context.accept_header
+"""
+BODY = json.dumps({"instances": np.full((1, 4, 4, 3), 7).tolist()}).encode()
+
+
+def post(client: FlaskClient, body: bytes = b"", attributes: str | None = None, **headers: str) -> TestResponse:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    if attributes is not None:
+        named["X-Amzn-SageMaker-Custom-Attributes"] = attributes
+    return client.post("/invocations", data=body, headers=named)
+
+
+def test_the_context_of_a_bare_request(with_code: WithCode) -> None:
+    assert post(with_code(ECHO), b"hello").get_json() == {
+        "model_name": "mean",
+        "model_version": None,
+        "method": None,
+        "rest_uri": "http://localhost:2/v1/models/mean:predict",
+        "grpc_port": "1",
+        "channel": None,
+        "custom_attributes": None,
+        "request_content_type": "application/json",
+        "accept_header": "application/json",
+        "content_length": 5,
+        "body": "hello",
+    }
+
+
+def test_a_handler_sees_raw_media_types_and_attributes(with_code: WithCode) -> None:
+    attributes = "tfs-model-version=1, mine=a=b;x,tfs-method=regress"
+    answer = post(
+        with_code(ECHO), b"x", attributes, Content_Type="video/mp4; codec=odd", Accept="text/html;q=0.3, x/y"
+    ).get_json()
+    assert answer["request_content_type"] == "video/mp4; codec=odd"
+    assert answer["accept_header"] == "text/html;q=0.3, x/y"
+    assert answer["custom_attributes"] == attributes
+    assert answer["rest_uri"].endswith("/v1/models/mean/versions/1:regress")
+    assert (answer["model_version"], answer["method"]) == ("1", "regress")
+
+
+@pytest.mark.parametrize("attributes", ["tfs-model-version=new", "tfs-method=guess"])
+def test_attributes_of_ours_are_checked_first(with_code: WithCode, attributes: str) -> None:
+    assert post(with_code(ECHO), b"x", attributes).status_code == 400
+
+
+def test_data_is_a_stream(with_code: WithCode) -> None:
+    source = """
+    def handler(data, context):
+        lines = [data.readline()] + list(data)
+        data.seek(0)
+        return b"|".join(lines) + data.read(1), "text/plain"
+    """
+    answer = post(with_code(source), b"a\nb\nc")
+    assert answer.data == b"a\n|b\n|ca"
+    assert answer.headers["Content-Type"] == "text/plain"
+
+
+def test_the_pairs_json_reaches_the_model_checked(with_code: WithCode, transport: FakeTransport) -> None:
+    answer = post(with_code(PAIR), BODY, Accept="application/x-mine")
+    assert answer.get_data(as_text=True) == '[200, true, {"predictions": [[7.0, 7.0, 7.0]]}]'
+    assert answer.headers["Content-Type"] == "application/x-mine"
+    assert transport.calls[-1].inputs["image"].dtype == np.uint8
+    assert "predict;dur" in answer.headers["Server-Timing"]
+
+
+@pytest.mark.parametrize("result", ["text", "text.encode()", "bytearray(text.encode())", "io.StringIO(text)"])
+def test_what_input_handler_may_return(with_code: WithCode, result: str) -> None:
+    source = f"""
+    import io
+    def input_handler(data, context):
+        text = data.read().decode()
+        return {result}
+    def output_handler(response, context):
+        response.raise_for_status()
+        assert response.headers["content-type"] == "application/json" and response.content.decode() == response.text
+        return response.content, "application/json"
+    """
+    answer = post(with_code(source), BODY)
+    assert answer.get_json() == {"predictions": [[7.0, 7.0, 7.0]]}
+
+
+def test_the_columnar_form_is_answered_by_column(with_code: WithCode) -> None:
+    body = json.dumps({"inputs": np.full((1, 4, 4, 3), 7).tolist()}).encode()
+    assert post(with_code(PAIR), body).get_json() == [200, True, {"outputs": [[7.0, 7.0, 7.0]]}]
+
+
+@pytest.mark.parametrize(
+    ("body", "attributes", "status", "said"),
+    [
+        (b"{", None, 400, "the JSON cannot be read"),
+        (b"{}", None, 400, "takes an object with image"),
+        (json.dumps({"instances": np.full((1, 4, 4, 3), 256).tolist()}).encode(), None, 400, "256"),
+        (b'{"instances": [[1]]}', None, 400, "input image: expected shape [-1,4,4,3], got [1,1]"),
+        (b'{"instances": [1], "signature_name": "none"}', None, 400, "has no none"),
+        (BODY, "tfs-model-version=9", 404, "9"),
+    ],
+)
+def test_errors_come_with_tensorflow_serving_s_status(
+    with_code: WithCode, body: bytes, attributes: str | None, status: int, said: str
+) -> None:
+    got, ok, answer = post(with_code(PAIR), body, attributes).get_json()
+    assert (got, ok, list(answer)) == (status, False, ["error"])
+    assert said in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("error", "status"),
+    [(Unavailable("gone"), 503), (DeadlineExceeded("late"), 504), (ModelFailed("burst"), 500)],
+)
+def test_errors_of_the_model_server(
+    with_code: WithCode, transport: FakeTransport, error: Exception, status: int
+) -> None:
+    def fail(inputs: object) -> dict[str, Array]:
+        raise error
+
+    transport.serve(mean_model(), fail)
+    assert post(with_code(PAIR), BODY).get_json() == [status, False, {"error": str(error)}]
+
+
+def test_a_version_replaced_in_between_is_looked_up_again(with_code: WithCode, transport: FakeTransport) -> None:
+    client = with_code(PAIR)
+    assert post(client, BODY).get_json()[0] == 200
+    transport.withdraw("mean", 1)
+    transport.serve(mean_model(version=2), channel_means)
+    assert post(client, BODY).get_json()[0] == 200
+    assert transport.calls[-1].signature.version == 2
+
+
+def test_outputs_that_the_options_leave_out_are_not_asked_for(write_code: WriteCode, transport: FakeTransport) -> None:
+    code = write_code(PAIR).parent
+    client = fake_app(transport, {"mean": ModelOptions(outputs=("mean",))}, code=code).test_client()
+    assert post(client, BODY).get_json()[0] == 200
+    assert transport.calls[-1].outputs == ("mean",)
+
+
+@pytest.mark.parametrize(
+    ("result", "said"),
+    [
+        ("None", "handler returned NoneType: expected two values, the body and its content type"),
+        ("b'x'", "handler returned bytes: expected two values"),
+        ("('a', 'b', 'c')", "handler returned 3 values"),
+        ("({'a': 1}, 'application/json')", "handler returned dict as the body: expected str or bytes"),
+        ("('x', None)", "handler returned None as the content type: expected text such as text/csv"),
+        ("('x', 'a/b\\r\\nSet-Cookie: 1')", "as the content type"),
+    ],
+)
+def test_a_wrong_answer_is_500_with_a_sentence(with_code: WithCode, result: str, said: str) -> None:
+    answer = post(with_code(f"def handler(data, context): return {result}"))
+    assert answer.status_code == 500
+    assert answer.get_json()["code"] == "handler_failed"
+    assert said in answer.get_json()["error"]
+
+
+def test_a_wrong_input_is_500_with_a_sentence(with_code: WithCode) -> None:
+    answer = post(with_code("def input_handler(d, c): return {'instances': []}\ndef output_handler(r, c): ..."))
+    assert answer.status_code == 500
+    assert "input_handler returned dict: expected the JSON text" in answer.get_json()["error"]

@@ -1,0 +1,130 @@
+"""What is refused at start, each with a sentence that names the file and what to change."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lightbox.user_code.errors import UserCodeError
+from lightbox.user_code.loader import load_functions
+from lightbox.user_code.places import find_inference, find_requirements, refuse_misplaced
+
+from .conftest import WriteCode
+
+AWS = "def {}(data, context): return data.read(), 'a/b'\n"
+INPUT, OUTPUT, HANDLER = AWS.format("input_handler"), AWS.format("output_handler"), AWS.format("handler")
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        (HANDLER, ["handler"]),
+        (INPUT + OUTPUT, ["input_handler", "output_handler"]),
+        (HANDLER + INPUT, ["handler"]),
+        ("def preprocess(request): ...", ["preprocess"]),
+        ("def postprocess(o, r, *, extra=1): ...", ["postprocess"]),
+        ("def preprocess(request): ...\ndef postprocess(*both): ...", ["preprocess", "postprocess"]),
+        # A helper may have one of our names.
+        ("def preprocess(x): return x\ndef handler(d, c): return preprocess(d), 'a/b'", ["handler"]),
+        ("def preproces(x): ...\ndef preprocess(r): return preproces(r)", ["preprocess"]),
+        (HANDLER + "def preproces(x): ...\n", ["handler"]),
+        ("import functools\nhandler = functools.partial(lambda extra, d, c: 1, 2)", ["handler"]),
+        ("class Model:\n  def __call__(self, data, context): ...\nhandler = Model()", ["handler"]),
+    ],
+)
+def test_what_is_called(write_code: WriteCode, source: str, names: list[str]) -> None:
+    assert list(load_functions(write_code(source))) == names
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        (
+            "def imput_handler(d, c): ...\n" + OUTPUT,
+            "it defines imput_handler, which nothing calls: did you mean inp",
+        ),
+        ("def Handler(d, c): ...", "did you mean handler?"),
+        ("def outputHandler(d, c): ...\n" + INPUT, "did you mean output_handler?"),
+        ("def pre_process(r): ...", "did you mean preprocess?"),
+        ("def preprocess(r): ...\ndef postproces(o, r): ...", "did you mean postprocess?"),
+        (INPUT, "it defines input_handler without output_handler: define both, or handler(data, context)"),
+        (OUTPUT, "output_handler without input_handler"),
+        (HANDLER + "def preprocess(r): ...", "handler of AWS's API and preprocess of Lightbox's: keep one"),
+        (
+            INPUT + OUTPUT + "def postprocess(o, r): ...",
+            "input_handler and output_handler of AWS's API and postproc",
+        ),
+        ("def predict_fn(x): ...\ndef model_fn(): ...", "its functions: predict_fn, model_fn"),
+        ("", "it defines no function that Lightbox calls: define preprocess(request)"),
+        (
+            "def handler(data): ...",
+            "handler is called with 2 arguments, handler(data, context); it is defined as",
+        ),
+        ("def handler(a, b, c): ...", "defined as handler(a, b, c)"),
+        (
+            "def preprocess(): ...",
+            "preprocess is called with one argument, preprocess(request); it is def",
+        ),
+        ("def postprocess(outputs): ...", "called with 2 arguments, postprocess(outputs, request)"),
+        ("def preprocess(r, *, must): ...", "defined as preprocess(r, *, must)"),
+        ("async def handler(d, c): ...", "handler must be a plain function"),
+        ("def handler(d, c): yield 1", "without yield"),
+        ("handler = 'no'", "handler is not a function but 'no'"),
+        ("class handler:\n  def __init__(self, d, c): ...", "handler is not a function"),
+        ("def handler(d, c)\n  pass", "cannot be read as Python: SyntaxError: expected ':' (inference.py, line 1)"),
+        ("\0", "cannot be read as Python"),
+        ("import nowhere_to_be_found", "No module named 'nowhere_to_be_found'; put the package into code/requirements"),
+        ("1 / 0", "cannot be imported: ZeroDivisionError: division by zero"),
+        ("import sys; sys.exit(3)", "cannot be imported: it calls sys.exit(3) when it is imported"),
+        ("raise KeyboardInterrupt", "KeyboardInterrupt"),
+    ],
+)
+def test_what_is_refused(write_code: WriteCode, source: str, said: str) -> None:
+    file = write_code(source)
+    with pytest.raises(UserCodeError) as caught:
+        load_functions(file)
+    assert str(caught.value).startswith(str(file))
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("place", "right"),
+    [
+        ("inference.py", "code/inference.py"),
+        ("1/inference.py", "code/inference.py"),
+        ("1/code/inference.py", "code/inference.py"),
+        ("code/code/inference.py", "code/inference.py"),
+        ("net/inference.py", "net/code/inference.py"),
+        ("net/007/inference.py", "net/code/inference.py"),
+        ("code/Inference.py", "code/inference.py"),
+        ("code/inferance.py", "code/inference.py"),
+        ("code/inference.py.txt", "code/inference.py"),
+    ],
+)
+def test_a_misplaced_file_is_told_where_it_belongs(tmp_path: Path, place: str, right: str) -> None:
+    file = tmp_path / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("")
+    with pytest.raises(UserCodeError) as caught:
+        refuse_misplaced([tmp_path / "net" / "code", tmp_path / "code"])
+    assert str(file) in str(caught.value)
+    assert str(caught.value).endswith(f" it to {tmp_path / right}")
+
+
+def test_other_files_are_nobodys_business(tmp_path: Path) -> None:
+    (tmp_path / "code" / "lib").mkdir(parents=True)
+    for name in ("code/lib/inference.py", "code/utils.py", "code/inference.ipynb", "code/lightbox.json", "readme.txt"):
+        (tmp_path / name).write_text("")
+    refuse_misplaced([tmp_path / "net" / "code", tmp_path / "code"])
+
+
+def test_a_models_own_code_comes_first(tmp_path: Path) -> None:
+    own, root = tmp_path / "net" / "code", tmp_path / "code"
+    assert find_inference([own, root]) is None
+    for folder in (root, own):
+        folder.mkdir(parents=True)
+        (folder / "inference.py").write_text("")
+        (folder / "requirements.txt").write_text("")
+    assert find_inference([own, root]) == own / "inference.py"
+    assert find_requirements([own, root, root]) == [own / "requirements.txt", root / "requirements.txt"]

@@ -1,0 +1,56 @@
+"""What a handler raises: ours as raised, anything else 500, and the worker lives on."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+from .conftest import WithCode
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "code", "said"),
+    [
+        ("lightbox.BadRequest('no cat')", 400, "bad_request", "no cat"),
+        ("lightbox.BadRequest('no cat', status=422)", 422, "bad_request", "no cat"),
+        ("lightbox.Unavailable('later')", 503, "unavailable", "later"),
+        ("lightbox.errors.TooLarge('big')", 413, "too_large", "big"),
+        ("TypeError('secret' * 1000)", 500, "handler_failed", "handler failed: TypeError: secret"),
+        ("KeyError('x')", 500, "handler_failed", "handler failed: KeyError: 'x'"),
+        ("SystemExit(3)", 500, "handler_failed", "handler failed: SystemExit: 3"),
+        ("KeyboardInterrupt()", 500, "handler_failed", "handler failed: KeyboardInterrupt: "),
+        ("Wordless()", 500, "handler_failed", "handler failed: Wordless: (its text cannot be made)"),
+        ("lightbox.BadRequest('x', status=500)", 500, "handler_failed", "status must be from 400 to 499, got 500"),
+    ],
+)
+@pytest.mark.parametrize("function", ["handler(data, context)", "preprocess(request)", "postprocess(outputs, request)"])
+def test_what_a_handler_raises(
+    with_code: WithCode, function: str, raised: str, status: int, code: str, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = with_code(f"""
+    import lightbox
+    class Wordless(Exception):
+        def __str__(self): raise ValueError
+    def {function}:
+        raise {raised}
+    """)
+    with caplog.at_level(logging.ERROR, "lightbox"):
+        answer = client.post("/invocations", data=IMAGE, headers={"X-Request-Id": "req-1"})
+    body = answer.get_json()
+    assert (answer.status_code, body["code"], body["request_id"]) == (status, code, "req-1")
+    assert said in body["error"]
+    assert len(body["error"]) <= 1000
+    assert "Traceback" not in body["error"]
+    if status == 500:
+        assert "req-1" in caplog.text
+        assert "inference.py" in caplog.text
+    elif status < 500:
+        assert not caplog.records
+    assert client.post("/invocations", data=IMAGE).status_code == status
+
+
+IMAGE = bytes.fromhex(
+    "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63f8cfc0000003010100c9fe92ef"
+    "0000000049454e44ae426082"
+)

@@ -1,0 +1,118 @@
+"""Importing: the path, several models' files, one import for all workers' threads."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from lightbox.model_options import ModelOptions
+from lightbox.plan import PlannedModel
+from lightbox.user_code.aws import AwsHandlers
+from lightbox.user_code.loader import load_functions
+from lightbox.user_code.own import LightboxHandlers
+from lightbox.user_code.registry import NONE, UserCode
+
+REPOSITORY = Path(__file__).parents[4]
+
+
+def write(file: Path, text: str) -> Path:
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def model(name: str, *code_dirs: Path) -> PlannedModel:
+    return PlannedModel(name=name, base_path=Path("/m"), options=ModelOptions(), code_dirs=code_dirs)
+
+
+def test_lib_wins_over_code_and_code_over_all_else(tmp_path: Path) -> None:
+    code = tmp_path / "code"
+    write(code / "first.py", "at = 'code'")
+    write(code / "both.py", "at = 'code'")
+    write(code / "lib" / "both.py", "at = 'lib'")
+    write(code / "lib" / "colorsys.py", "at = 'lib'")
+    file = write(
+        code / "inference.py",
+        "import first, both, colorsys\ndef handler(d, c): return first.at, both.at, colorsys.at",
+    )
+    sys.modules.pop("colorsys", None)
+    try:
+        assert load_functions(file)["handler"](None, None) == ("code", "lib", "lib")
+    finally:
+        sys.modules.pop("colorsys")
+    assert sys.path[:2] == [str(code / "lib"), str(code)]
+
+
+def test_helpers_of_one_name_in_two_models_are_two_modules(tmp_path: Path) -> None:
+    answers = {}
+    for name in ("a", "b"):
+        code = tmp_path / name / "code"
+        write(code / "shared_helper.py", f"name = {name!r}")
+        file = write(
+            code / "inference.py",
+            "import shared_helper\ndef preprocess(r): return shared_helper.name, __name__, __file__",
+        )
+        answers[name] = load_functions(file)["preprocess"]
+    first, second = answers["a"](None), answers["b"](None)
+    assert (first[0], second[0]) == ("a", "b")
+    assert first[1] != second[1]
+    assert second[2] == str(tmp_path / "b" / "code" / "inference.py")
+
+
+def test_models_share_the_roots_file_and_may_have_their_own(tmp_path: Path) -> None:
+    root, own = tmp_path / "code", tmp_path / "b" / "code"
+    write(root / "inference.py", "def handler(data, context): ...")
+    write(own / "inference.py", "def preprocess(request): ...")
+    code = UserCode()
+    code.load([model("a", tmp_path / "a" / "code", root), model("b", own, root), model("c", root), model("d")])
+    assert isinstance(code.of("a"), AwsHandlers)
+    assert code.of("a") is code.of("c")
+    assert isinstance(code.of("b"), LightboxHandlers)
+    assert code.of("d") is code.of("unknown") is NONE
+
+
+def test_a_changed_file_is_read_anew_in_the_same_second(tmp_path: Path) -> None:
+    file = write(tmp_path / "code" / "inference.py", "def handler(d, c): return 1")
+    assert load_functions(file)["handler"](0, 0) == 1
+    write(file, "def handler(d, c): return 2")
+    assert load_functions(file)["handler"](0, 0) == 2
+
+
+def test_dataclasses_and_pickle_find_the_module(tmp_path: Path) -> None:
+    file = write(
+        tmp_path / "code" / "inference.py",
+        """
+from __future__ import annotations
+import pickle
+from dataclasses import dataclass
+@dataclass
+class Point:
+    x: int
+def handler(data, context): return pickle.loads(pickle.dumps(Point(3)))
+""",
+    )
+    assert load_functions(file)["handler"](0, 0).x == 3
+
+
+def test_the_repositorys_code_folder_is_no_package() -> None:
+    """With an __init__.py it would shadow the standard library's module ``code``."""
+    assert (REPOSITORY / "code" / "inference.py").is_file()
+    assert not (REPOSITORY / "code" / "__init__.py").exists()
+
+
+def test_importing_lightbox_for_its_errors_is_cheap() -> None:
+    import subprocess
+
+    script = (
+        "import sys, lightbox; lightbox.BadRequest('x', status=422); "
+        "heavy = {'numpy', 'PIL', 'flask', 'grpc', 'requests'} & set(sys.modules); "
+        "assert not heavy, heavy; from lightbox import Request, Context; assert Context._fields[0] == 'model_name'"
+    )
+    subprocess.run([sys.executable, "-c", script], check=True, env={"PYTHONPATH": str(REPOSITORY / "container")})
+
+
+def test_unknown_names_of_lightbox_are_attribute_errors() -> None:
+    with pytest.raises(ImportError):
+        from lightbox import Nothing  # noqa: F401
