@@ -24,7 +24,7 @@ IDLE_SECONDS = 60.0
 """A connection on which a request or its answer does not move on for so long is closed; between requests
 it may rest as long as there is room for others."""
 
-_READ_BYTES = 1 << 18
+_READ_BYTES = 1 << 20
 _STOP_SECONDS = 2.0
 _PHRASES = {
     **{

@@ -24,11 +24,12 @@ _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LONG_NUMBER = re.compile(rb"[0-9.]{17}|[0-9][eE]")
 
 
-def load(body: bytes) -> Any:
+def load(body: bytes | bytearray) -> Any:
     """Return the parsed body; raise StatusError "JSON Parse error: ..." if it is malformed.
 
     Of a name given twice the first value counts (objects are ``rapidjson.Members`` then).
     """
+    body = bytes(body)
     if has_long_numbers(body):
         return rapidjson.parse(body)
     try:
@@ -41,7 +42,7 @@ def load(body: bytes) -> Any:
     return _load_tolerant(body)
 
 
-def has_long_numbers(body: bytes) -> bool:
+def has_long_numbers(body: bytes | bytearray) -> bool:
     """Return whether RapidJSON may read a number of this body as another double than the nearest one."""
     return len(body) <= MAX_LONG_NUMBERS_BYTES and _LONG_NUMBER.search(body) is not None
 
