@@ -15,6 +15,7 @@ from tfs_wire.status import Code, StatusError
 log = logging.getLogger(__name__)
 
 _SETTLED = (State.AVAILABLE, State.END)
+_MOST_PENDING_LOADS = 64
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,10 @@ class Manager:
         self._loader = loader
         self._policy = policy
         self._models: dict[str, dict[int, Servable]] = {}
-        self._loads = ThreadPoolExecutor(max(1, policy.load_threads), "load")
+        # A load that waits for its next attempt must not keep others from theirs: the number of loads at
+        # a time is bounded by the places, not by the threads.
+        self._loads = ThreadPoolExecutor(_MOST_PENDING_LOADS, "load")
+        self._places = threading.Semaphore(max(1, policy.load_threads))
         self._unloads = ThreadPoolExecutor(max(1, policy.unload_threads), "unload")
         self._stopping = False
 
@@ -75,7 +79,6 @@ class Manager:
     # ---------------------------------------------------------------- loading
 
     def _load(self, servable: Servable) -> None:
-        servable.move(State.LOADING)
         try:
             self._loader.check(servable)
             servable.session = self._attempts(servable)
@@ -94,7 +97,9 @@ class Manager:
     def _attempts(self, servable: Servable) -> Runner:
         for attempt in range(self._policy.max_retries + 1):
             try:
-                return self._loader.load(servable)
+                with self._places:
+                    servable.move(State.LOADING)
+                    return self._loader.load(servable)
             except StatusError as error:
                 if attempt == self._policy.max_retries or not self._wait_to_retry(servable, error):
                     raise

@@ -124,7 +124,7 @@ class RestApi:
 
     # ------------------------------------------------------------------ calls
 
-    def _predict(self, spec: model_pb2.ModelSpec, body: bytes) -> bytes:
+    def _predict(self, spec: model_pb2.ModelSpec, body: bytes | bytearray) -> bytes:
         by_row = False
 
         def read(input_types: Callable[[str], Mapping[str, int]]) -> tuple[str, Mapping[str, Array]]:
@@ -137,13 +137,13 @@ class RestApi:
             outputs = self._calls.predict_arrays(spec, read, self._options)
             return write_predict(outputs, by_row)
 
-    def _classify(self, spec: model_pb2.ModelSpec, body: bytes) -> bytes:
+    def _classify(self, spec: model_pb2.ModelSpec, body: bytes | bytearray) -> bytes:
         with self._calls.counted(spec.name, "Classify", REST):
             examples = read_examples(body)
             spec.signature_name = examples.signature_name
             return write_classifications(self._calls.classify(spec, examples.input, self._options)[0])
 
-    def _regress(self, spec: model_pb2.ModelSpec, body: bytes) -> bytes:
+    def _regress(self, spec: model_pb2.ModelSpec, body: bytes | bytearray) -> bytes:
         with self._calls.counted(spec.name, "Regress", REST):
             examples = read_examples(body)
             spec.signature_name = examples.signature_name
@@ -211,10 +211,10 @@ def _decoded(text: str) -> str:
     return unquote_to_bytes(text.encode("utf-8", "surrogateescape")).decode("utf-8", "replace")
 
 
-def _content(request: Request) -> bytes:
+def _content(request: Request) -> bytes | bytearray:
     if "gzip" in request.headers.get("content-encoding", ""):
         return _decompressed(request.body)
-    return bytes(request.body)
+    return request.body
 
 
 def _decompressed(body: bytearray) -> bytes:

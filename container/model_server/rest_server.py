@@ -24,7 +24,8 @@ IDLE_SECONDS = 60.0
 """A connection on which a request or its answer does not move on for so long is closed; between requests
 it may rest as long as there is room for others."""
 
-_READ_BYTES = 1 << 18
+_READ_BYTES = 1 << 20
+_STOP_SECONDS = 2.0
 _PHRASES = {
     **{
         100: "Continue",
@@ -124,7 +125,7 @@ class RestServer:
     def stop(self, seconds: float) -> None:
         """Accept nothing more, let calls under way end (for so long at most), close all connections."""
         self._stopping = True
-        self._wake.send(b"x")
+        self._wake.close()
         self._drained.wait(seconds)
 
     # ------------------------------------------------------------ the I/O thread
@@ -133,14 +134,18 @@ class RestServer:
         listening = {sock.fileno(): sock for sock in self._listeners}
         swept = time.monotonic()
         while True:
-            for descriptor, events in self._epoll.poll(1.0):
-                if descriptor in listening:
+            ready = self._epoll.poll(_STOP_SECONDS / 10 if self._stopping else 1.0)
+            for descriptor, events in ready:
+                if descriptor == self._woken.fileno():
+                    self._epoll.unregister(descriptor)
+                elif descriptor in listening:
                     self._accept(listening[descriptor])
                 elif descriptor in self._connections:
                     self._advance(self._connections[descriptor], events)
-            if self._stopping:
+            if self._stopping and not ready:
+                # Whoever had connected before is served; from now on connections are refused.
                 self._close_listeners(listening)
-                if not any(item.answering or item.unsent for item in list(self._connections.values())):
+                if not any(map(self._is_busy, list(self._connections.values()))):
                     break
             if time.monotonic() - swept > 1.0:
                 swept = time.monotonic()
@@ -149,9 +154,15 @@ class RestServer:
             self._drop(connection)
         self._drained.set()
 
+    def _is_busy(self, connection: _Connection) -> bool:
+        """Whether an answer is on its way, or a request that will not wait for ever to be complete."""
+        if connection.answering or connection.unsent:
+            return True
+        return not connection.parser.idle and time.monotonic() - connection.moved < _STOP_SECONDS
+
     def _close_listeners(self, listening: dict[int, socket.socket]) -> None:
         if listening:
-            for sock in [*listening.values(), self._woken]:
+            for sock in listening.values():
                 self._epoll.unregister(sock.fileno())
                 sock.close()
             listening.clear()

@@ -6,6 +6,7 @@ import gc
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Callable
 from dataclasses import replace
@@ -33,6 +34,7 @@ log = logging.getLogger("model_server")
 DRAIN_SECONDS = 30.0
 
 _LOOK_SECONDS = 0.5
+_ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 class Server:
@@ -167,17 +169,26 @@ class Server:
             log.error("Failed to apply ModelServerConfig file: %s", error)
 
     def _catch_signals(self) -> None:
-        def stop(number: int, _: object) -> None:
-            self._stopped_by = signal.Signals(number)
+        """Have a thread wait for them on a pipe that the interpreter's C handler writes to.
+
+        A Python handler would run in the main thread only when that wakes, and a signal that another
+        thread (of gRPC, say) has received does not wake it.
+        """
+        reader, writer = socket.socketpair()
+        writer.setblocking(False)
+        signal.set_wakeup_fd(writer.fileno())
+        for number in _ENDING:
+            signal.signal(number, lambda *_: None)
+
+        def wait_for_one(_: socket.socket) -> None:
+            self._stopped_by = signal.Signals(reader.recv(1)[0])
             self._stopping.set()
 
-        signal.signal(signal.SIGTERM, stop)
-        signal.signal(signal.SIGINT, stop)
+        threading.Thread(target=wait_for_one, args=(writer,), name="signals", daemon=True).start()
 
     def wait(self) -> None:
         """Serve until SIGTERM or SIGINT, let calls under way end, then die of that signal."""
-        while not self._stopping.wait(3600):
-            pass
+        self._stopping.wait()
         grpc_ended = self._grpc.stop(DRAIN_SECONDS) if self._grpc is not None else None
         if self._rest is not None:
             self._rest.stop(DRAIN_SECONDS)

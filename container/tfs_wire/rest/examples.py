@@ -28,7 +28,7 @@ class ExamplesBody(NamedTuple):
     input: input_pb2.Input
 
 
-def read_examples(body: bytes) -> ExamplesBody:
+def read_examples(body: bytes | bytearray) -> ExamplesBody:
     """Return the Examples in ``{"examples": [...], "context": {...}}``; StatusError if malformed."""
     return read_examples_document(load(body))
 

@@ -13,21 +13,23 @@ import orjson
 from tfs_wire.rest import rapidjson
 from tfs_wire.status import invalid
 
-MAX_EXACT_BYTES = 1 << 25
+MAX_EXACT_BYTES = 1 << 21
 """The exact reader is slow; of a longer malformed body only the place of the fault is told."""
 
 MAX_LONG_NUMBERS_BYTES = 1 << 20
 """Up to here numbers of many digits are read by RapidJSON's arithmetic, which may miss the nearest double;
 in longer bodies they are rounded correctly, which is quicker."""
 
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _LONG_NUMBER = re.compile(rb"[0-9.]{17}|[0-9][eE]")
 
 
-def load(body: bytes) -> Any:
+def load(body: bytes | bytearray) -> Any:
     """Return the parsed body; raise StatusError "JSON Parse error: ..." if it is malformed.
 
     Of a name given twice the first value counts (objects are ``rapidjson.Members`` then).
     """
+    body = bytes(body)
     if has_long_numbers(body):
         return rapidjson.parse(body)
     try:
@@ -40,7 +42,7 @@ def load(body: bytes) -> Any:
     return _load_tolerant(body)
 
 
-def has_long_numbers(body: bytes) -> bool:
+def has_long_numbers(body: bytes | bytearray) -> bool:
     """Return whether RapidJSON may read a number of this body as another double than the nearest one."""
     return len(body) <= MAX_LONG_NUMBERS_BYTES and _LONG_NUMBER.search(body) is not None
 
@@ -61,19 +63,19 @@ def _count_strings(document: Any) -> int:
 
 def _load_tolerant(body: bytes) -> Any:
     """The standard library's reader takes NaN, Infinity and text after the document."""
+    may_be_exact = len(body) <= MAX_EXACT_BYTES
     # It differs from RapidJSON in lone surrogates, byte order marks and overflowing numbers.
-    if b"\\u" in body or body.startswith(b"\xef\xbb\xbf"):
-        return _load_exact(body, 0)
-    text = body.decode("utf-8", "surrogateescape")
+    if may_be_exact and (b"\\u" in body or body.startswith(_BYTE_ORDER_MARK)):
+        return rapidjson.parse(body)
+    text = body.removeprefix(_BYTE_ORDER_MARK).decode("utf-8", "surrogateescape")
     try:
-        start = len(text) - len(text.lstrip(" \n\r\t"))
-        document, _ = _DECODER.raw_decode(text, start)
+        document, _ = _DECODER.raw_decode(text, len(text) - len(text.lstrip(" \n\r\t")))
     except json.JSONDecodeError as error:
-        return _load_exact(body, len(text[: error.pos].encode("utf-8", "surrogateescape")))
+        return _load_exact(body, rapidjson.INVALID_VALUE, error.pos)
     except RecursionError:
-        return _load_exact(body, 0)
+        return _load_exact(body, rapidjson.TOO_DEEP, 0)
     if b"Inf" not in body and any(map(math.isinf, _floats(document))):
-        return _load_exact(body, 0)
+        return _load_exact(body, rapidjson.TOO_BIG, 0)
     return document
 
 
@@ -99,7 +101,8 @@ def _floats(document: Any) -> Iterator[float]:
             pending.extend(value)
 
 
-def _load_exact(body: bytes, fault_at: int) -> Any:
+def _load_exact(body: bytes, what: str, at: int) -> Any:
+    """Read the body exactly; a long one is refused with what is known already."""
     if len(body) > MAX_EXACT_BYTES:
-        raise invalid(f"JSON Parse error: {rapidjson.INVALID_VALUE} at offset: {fault_at}")
+        raise invalid(f"JSON Parse error: {what} at offset: {at}")
     return rapidjson.parse(body)

@@ -30,7 +30,7 @@ class PredictBody(NamedTuple):
     by_row: bool
 
 
-def read_predict(body: bytes, input_types: Callable[[str], InputTypes]) -> PredictBody:
+def read_predict(body: bytes | bytearray, input_types: Callable[[str], InputTypes]) -> PredictBody:
     """Return the inputs in ``body``: ``{"instances": [...]}`` or ``{"inputs": ...}``.
 
     ``input_types`` is called with the signature's name ("" if none is given) and returns its inputs.

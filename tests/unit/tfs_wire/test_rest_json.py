@@ -285,3 +285,24 @@ def test_answers_that_have_no_row_form(outputs: dict[str, Any], text: str) -> No
     with pytest.raises(StatusError) as caught:
         write_predict({name: np.asarray(array) for name, array in outputs.items()}, by_row=True)
     assert caught.value.message == text
+
+
+LONG = b"1.5," * 700_000
+
+
+@pytest.mark.parametrize(
+    ("body", "text"),
+    [
+        (b"[" + LONG + b"x]", "Invalid value. at offset: 2800001"),
+        (b"[" + LONG + b"1e999]", "Number too big to be stored in double. at offset: 0"),
+    ],
+)
+def test_long_malformed_bodies_are_refused_quickly(body: bytes, text: str) -> None:
+    with pytest.raises(StatusError) as caught:
+        load(body)
+    assert caught.value.message == f"JSON Parse error: {text}"
+
+
+def test_long_bodies_with_escapes_and_infinities_are_read() -> None:
+    document = load(b'{"a": ["\\u00e9", "\\"", Infinity, ' + LONG + b"NaN]}")
+    assert document["a"][:3] == ["\u00e9", '"', math.inf]
