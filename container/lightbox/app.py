@@ -6,24 +6,32 @@ import gc
 import logging
 import re
 import uuid
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
 
 from lightbox import errors
 from lightbox.errors import LightboxError
+from lightbox.multi_model.loader import ModelLoader
+from lightbox.multi_model.state import LoadedModels
+from lightbox.multi_model.targets import Targets
 from lightbox.pipeline import Pipeline
-from lightbox.plan import ServingPlan
+from lightbox.plan import PlannedModel, ServingPlan
 from lightbox.protocols.answers import error_response
-from lightbox.protocols.sagemaker import sagemaker_blueprint
+from lightbox.protocols.multi_model import multi_model_blueprint
+from lightbox.protocols.sagemaker import invoke, sagemaker_blueprint
 from lightbox.settings import Settings
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.clock import RequestClock
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.base import Transport
 from lightbox.transports.grpc import GrpcTransport, open_channel
+from lightbox.transports.management import ModelManagement
 from lightbox.transports.rest import RestTransport
+from lightbox.user_code.errors import UserCodeError
 from lightbox.user_code.registry import UserCode
 
 log = logging.getLogger("lightbox")
@@ -42,7 +50,11 @@ def wsgi_app(plan_path: str) -> Flask:
     user_code.load(plan.models.values())
     # Not the transports' own: a handler may close them.
     channels = [open_channel(server.grpc_target) for server in plan.model_servers]
-    app = create_app(settings, Pipeline(settings, plan, connect(plan, settings), user_code, channels))
+    transports = connect(plan, settings)
+    if settings.multi_model:
+        app = multi_model_app(settings, plan, transports, user_code, channels, Path(plan_path).parent)
+    else:
+        app = create_app(settings, Pipeline(settings, plan, transports, user_code, channels))
     gc.collect()
     gc.freeze()  # what lives as long as the worker is not looked through again at every collection
     return app
@@ -65,11 +77,38 @@ def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
     }
 
 
-def create_app(settings: Settings, pipeline: Pipeline) -> Flask:
+def multi_model_app(
+    settings: Settings,
+    plan: ServingPlan,
+    transports: dict[str, Transport],
+    user_code: UserCode,
+    channels: list[Any],
+    run_dir: Path,
+) -> Flask:
+    """Return the app of multi-model mode: models come and go by requests to /models."""
+
+    def check_code(model: PlannedModel) -> None:
+        try:
+            user_code.load([model])
+        except UserCodeError as error:
+            raise errors.BadRequest(str(error)) from error
+
+    state = LoadedModels(run_dir)
+    pipeline = Pipeline(settings, plan, transports, user_code, channels, catalogue=state)
+    state.on_change = pipeline.forget
+    management = ModelManagement([open_channel(server.grpc_target) for server in plan.model_servers])
+    loader = ModelLoader(settings, run_dir, state, management, check_code)
+    app = create_app(settings, pipeline, Targets(settings.model_dir, run_dir, loader, state))
+    invoke_model = partial(invoke, pipeline, settings.max_body_mb)
+    app.register_blueprint(multi_model_blueprint(loader, state, invoke_model))
+    return app
+
+
+def create_app(settings: Settings, pipeline: Pipeline, targets: Targets | None = None) -> Flask:
     """Return the Flask app around a pipeline."""
     app = Flask("lightbox", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_mb << 20
-    app.register_blueprint(sagemaker_blueprint(pipeline, settings.max_body_mb))
+    app.register_blueprint(sagemaker_blueprint(pipeline, settings.max_body_mb, targets))
 
     @app.before_request
     def start_clock() -> None:

@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any
 
 from lightbox.aws_requests import AwsRequests
+from lightbox.catalogue import Catalogue, PlannedModels
 from lightbox.codecs.answers import check_single, negotiate
 from lightbox.codecs.base import Answer, DecodedRequest, Target
 from lightbox.codecs.requests import RequestCodecs
-from lightbox.errors import BadRequest, ModelNotFound
+from lightbox.errors import BadRequest
 from lightbox.invocation import Invocation
 from lightbox.model_spec import Array, SignatureSpec
 from lightbox.plan import PlannedModel, ServingPlan
@@ -38,9 +39,10 @@ class Pipeline:
         transports: Mapping[str, Transport],
         user_code: UserCode | None = None,
         channels: Sequence[Any] = (),
+        catalogue: Catalogue | None = None,
     ) -> None:
         self._settings = settings
-        self._plan = plan
+        self._catalogue = catalogue or PlannedModels(plan)
         self._transports = transports
         self._user_code = user_code or UserCode()
         self._signatures = Signatures()
@@ -49,9 +51,9 @@ class Pipeline:
 
     def invoke(self, invocation: Invocation, clock: RequestClock) -> Answer:
         """Return the model's answer, or raise a LightboxError."""
-        model = self._model(invocation.model)
+        model = self._catalogue.find(invocation.model)
         transport = self._transport(invocation.transport)
-        handlers = self._user_code.of(model.name)
+        handlers = self._user_code.of(model)
         if isinstance(handlers, AwsHandlers):
             predict = partial(self._answer, NONE, model, transport, clock)
             return self._aws.answer(handlers, invocation, model, predict, clock)
@@ -121,12 +123,10 @@ class Pipeline:
             original_images=self._requests.originals(invocation.body, invocation.content_type, request.images),
         )
 
-    def _model(self, name: str | None) -> PlannedModel:
-        name = name or self._plan.default_model
-        if name not in self._plan.models:
-            known = ", ".join(sorted(self._plan.models))
-            raise ModelNotFound(f"there is no model named {name!r}; this endpoint serves {known}")
-        return self._plan.models[name]
+    def forget(self, model: str) -> None:
+        """Drop what is remembered of a model: another one may come under its name."""
+        self._signatures.forget(model)
+        self._user_code.forget(model)
 
     def _transport(self, name: str | None) -> Transport:
         name = name or self._settings.transport.value

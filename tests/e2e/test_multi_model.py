@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tarfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -143,7 +144,7 @@ def test_changed_files_are_used_after_unload_and_load(stack: Stack, root: Path) 
     assert load(stack, "changing", root / "changing").status_code == 200
     assert invoke(stack, "changing").json() == {"predictions": [5.0]}
     assert unload(stack, "changing").status_code == 200
-    (root / "changing" / "1").rename(root / "changing" / "was")
+    shutil.rmtree(root / "changing" / "1")
     export_constant(root / "changing", 1, 6.0, side=4)
     assert load(stack, "changing", root / "changing").status_code == 200
     with ThreadPoolExecutor(8) as pool:
@@ -199,3 +200,21 @@ def test_a_restarted_model_server_serves_what_was_loaded(stack: Stack, root: Pat
 def test_bare_saved_models_and_other_layouts(stack: Stack, root: Path) -> None:
     assert load(stack, "bare", root / "one" / "model" / "1").status_code == 200
     assert invoke(stack, "bare").json() == {"predictions": [1.0]}
+
+
+def test_each_model_has_its_own_code(stack: Stack, root: Path) -> None:
+    for name, word in (("hello", "one"), ("world", "two")):
+        export_constant(root / name, 1, 1.0)
+        (root / name / "code").mkdir()
+        (root / name / "code" / "inference.py").write_text(
+            f"def postprocess(outputs, request):\n    return {{'word': {word!r}}}\n"
+        )
+        assert load(stack, name, root / name).status_code == 200
+    assert invoke(stack, "hello").json() == {"word": "one"}
+    assert invoke(stack, "world").json() == {"word": "two"}
+    (root / "world" / "code" / "inference.py").write_text("def postprocess(outputs, request:\n")
+    assert unload(stack, "world").status_code == 200
+    broken = load(stack, "world", root / "world")
+    assert broken.status_code == 400
+    assert "inference.py" in broken.json()["error"]
+    assert invoke(stack, "world").status_code == 404

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -168,20 +169,26 @@ def poll(seconds: float, pause: float = 0.05) -> Iterator[None]:
 
 def free_port() -> int:
     """Return a TCP port nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    return free_ports(1)
 
 
 def free_port_pair() -> int:
-    """Return the lower of ten neighbouring ports, of which the first two are free now."""
+    """Return the lower of two neighbouring ports nobody listens on."""
+    return free_ports(2)
+
+
+def free_ports(count: int) -> int:
+    """Return the first of neighbouring free ports, below those that the kernel hands out to clients."""
     while True:
-        low = free_port()
-        if low > 65000:
-            continue
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", low + 1))
-            except OSError:
-                continue
-        return low
+        low = random.randrange(10_000, 32_000)
+        if all(_is_free(port) for port in range(low, low + count)):
+            return low
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        try:
+            probe.bind(("0.0.0.0", port))
+        except OSError:
+            return False
+        return True

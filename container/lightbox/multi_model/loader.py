@@ -19,6 +19,8 @@ from lightbox.multi_model.state import LoadedModel, LoadedModels
 from lightbox.plan import PlannedModel
 from lightbox.settings import Settings
 from lightbox.telemetry.clock import RequestClock
+from lightbox.user_code.errors import UserCodeError
+from lightbox.user_code.places import find_code
 
 ROLLBACK_SECONDS = 30.0
 
@@ -45,6 +47,8 @@ class ModelLoader:
         self._state = state
         self._management = management
         self._check_code = check_code
+        # Archives are unpacked below the run directory; callers cannot know its name.
+        self._roots = (settings.model_dir, run_dir / "models")
 
     def load(self, name: object, url: object, clock: RequestClock) -> LoadedModel:
         """Load the model at ``url`` and serve it as ``name``.
@@ -58,10 +62,10 @@ class ModelLoader:
                 raise AlreadyLoaded(f"the model {checked!r} is loaded already, from {loaded[checked].url!r}")
             if len(loaded) >= self._settings.max_models:
                 raise NoRoom(f"{len(loaded)} models are loaded, as many as LIGHTBOX_MAX_MODELS allows")
-            found = locate(url, self._settings.model_dir)
+            folder, found = locate(url, self._roots)
             self._check_memory(found)
             generation = uuid.uuid4().hex
-            model = self._planned(checked, found, generation)
+            model = self._planned(checked, folder, found, generation)
             try:
                 self._check_code(model)
                 self._serve(loaded, LoadedModel(model=model, url=str(url), generation=generation), clock)
@@ -101,14 +105,15 @@ class ModelLoader:
         partial.write_text(model_config(entry.model for entry in loaded.values()))
         partial.replace(path)
 
-    def _planned(self, name: str, found: ModelOnDisk, generation: str) -> PlannedModel:
-        code_dirs = [found.base_path / "code", found.base_path.parent / "code"]
+    def _planned(self, name: str, folder: Path, found: ModelOnDisk, generation: str) -> PlannedModel:
+        code_dirs = list(dict.fromkeys(place / "code" for place in (found.base_path, folder, self._settings.model_dir)))
         try:
+            find_code(code_dirs)
             options = load_options(code_dirs, self._settings)
-        except ModelOptionsError as error:
+        except (ModelOptionsError, UserCodeError) as error:
             raise BadRequest(str(error)) from None
         base_path = self._link(name, found, generation) if found.unversioned else found.base_path
-        return PlannedModel(name=name, base_path=base_path, options=options)
+        return PlannedModel(name=name, base_path=base_path, options=options, code_dirs=tuple(code_dirs))
 
     def _link(self, name: str, found: ModelOnDisk, generation: str) -> Path:
         """Give a bare SavedModel the version directory that a model server asks for."""

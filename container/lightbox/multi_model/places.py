@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from lightbox.errors import BadRequest, ModelNotFound
@@ -21,21 +22,21 @@ def check_name(name: object) -> str:
     return name
 
 
-def locate(url: object, root: Path) -> ModelOnDisk:
-    """Return the one model at ``url``, a path in ``root``.
+def locate(url: object, roots: Sequence[Path]) -> tuple[Path, ModelOnDisk]:
+    """Return the folder that ``url``, a path in one of ``roots``, names and the one model in it.
 
-    Raises BadRequest when the path, or a link below it, leaves ``root``, or when several models lie there;
-    ModelNotFound when none does.
+    A relative path is meant from the first root. Raises BadRequest when the path, or a link below it, leaves its
+    root, or when several models lie there; ModelNotFound when none does.
     """
     if not isinstance(url, str) or not url or "\x00" in url:
         raise BadRequest(f"url: expected the path of a model's folder, got {str(url)[:200]!r}")
-    inside = root.resolve()
     try:
-        folder = (root / url.removeprefix("file://")).resolve()
+        folder = (roots[0] / url.removeprefix("file://")).resolve()
     except (OSError, RuntimeError):
         raise BadRequest(f"url: the path {url[:200]!r} cannot be followed") from None
-    if not folder.is_relative_to(inside) or folder == inside:
-        raise BadRequest(f"url: expected a path below {root}, got {url[:200]!r}")
+    inside = next((root.resolve() for root in roots if root.resolve() in folder.parents), None)
+    if inside is None:
+        raise BadRequest(f"url: expected a path below {roots[0]}, got {url[:200]!r}")
     if not folder.is_dir():
         raise ModelNotFound(f"url: there is no folder {url[:200]!r}")
     _check_links(folder, inside)
@@ -45,7 +46,7 @@ def locate(url: object, root: Path) -> ModelOnDisk:
         raise ModelNotFound(f"url: no SavedModel was found in {url[:200]!r}") from None
     if len(models) != 1:
         raise BadRequest(f"url: expected one model in {url[:200]!r}, found {', '.join(m.name for m in models)}")
-    return _with_a_version(models[0], url)
+    return folder, _with_a_version(models[0], url)
 
 
 def _check_links(folder: Path, inside: Path) -> None:

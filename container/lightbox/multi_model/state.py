@@ -40,10 +40,10 @@ class _File(BaseModel):
 class LoadedModels:
     """The catalogue of multi-model mode; ``on_change`` hears the name of each model that came or went."""
 
-    def __init__(self, run_dir: Path, on_change: Callable[[str], None]) -> None:
+    def __init__(self, run_dir: Path, on_change: Callable[[str], None] = lambda _: None) -> None:
         self._path = run_dir / "loaded_models.json"
         self._lock_path = run_dir / "loaded_models.lock"
-        self._on_change = on_change
+        self.on_change = on_change
         self._reading = threading.Lock()
         self._seen: tuple[int, int] | None = None
         self._loaded: dict[str, LoadedModel] = {}
@@ -78,10 +78,11 @@ class LoadedModels:
 
     def _read(self, seen: tuple[int, int]) -> None:
         before, after = self._loaded, _File.model_validate_json(self._path.read_bytes()).loaded
-        self._loaded, self._seen = after, seen
         for name in before.keys() | after.keys():
             if before.get(name) != after.get(name):
-                self._on_change(name)
+                self.on_change(name)
+        # Last: until then other threads wait, and none uses what was remembered of a model that is gone.
+        self._loaded, self._seen = after, seen
 
     def write(self, loaded: Mapping[str, LoadedModel]) -> None:
         """Replace the list; only under ``changing``."""

@@ -11,35 +11,40 @@ from lightbox.codecs.base import Method
 from lightbox.codecs.content_coding import decoded_body
 from lightbox.errors import BadRequest, LightboxError
 from lightbox.invocation import Invocation
+from lightbox.multi_model.targets import Targets
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.answers import error_response, json_body
 from lightbox.telemetry.clock import RequestClock
 
 CUSTOM_ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
+TARGET_MODEL = "X-Amzn-SageMaker-Target-Model"
 
 
-def sagemaker_blueprint(pipeline: Pipeline, max_body_mb: int) -> Blueprint:
+def sagemaker_blueprint(pipeline: Pipeline, max_body_mb: int, targets: Targets | None = None) -> Blueprint:
     """Return the routes ``/invocations`` and ``/endpoints/<name>/invocations``.
 
-    ``max_body_mb`` bounds in MiB what a compressed body unfolds to.
+    ``max_body_mb`` bounds in MiB what a compressed body unfolds to. In multi-model mode ``targets`` loads models.
     """
     blueprint = Blueprint("sagemaker", __name__)
 
     @blueprint.post("/invocations")
     def invocations() -> Response:
-        return _invoke(pipeline, max_body_mb)
+        return invoke(pipeline, max_body_mb, request.headers.get(TARGET_MODEL) if targets else None)
 
     @blueprint.post("/endpoints/<name>/invocations")
     def endpoint_invocations(name: str) -> Response:
         try:
-            return _invoke(pipeline, max_body_mb)
+            target = request.headers.get(TARGET_MODEL)
+            model = targets.load(target, g.clock) if targets and target else None
+            return invoke(pipeline, max_body_mb, model)
         except LightboxError as error:
             return _model_error(error, name)
 
     return blueprint
 
 
-def _invoke(pipeline: Pipeline, max_body_mb: int) -> Response:
+def invoke(pipeline: Pipeline, max_body_mb: int, model: str | None = None) -> Response:
+    """Answer the current request with ``model``, else with the one that its custom attributes name."""
     clock: RequestClock = g.clock
     headers = request.headers
     custom_attributes = headers.get(CUSTOM_ATTRIBUTES)
@@ -50,7 +55,7 @@ def _invoke(pipeline: Pipeline, max_body_mb: int) -> Response:
         accept=headers.get("Accept", ""),
         custom_attributes=custom_attributes,
         attributes=attributes,
-        model=attributes.get("tfs-model-name") or None,
+        model=model or attributes.get("tfs-model-name") or None,
         version=_version(attributes.get("tfs-model-version")),
         signature=attributes.get("tfs-signature-name") or None,
         method=_method(attributes.get("tfs-method")),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
+from lightbox.errors import HandlerFailed
 from lightbox.plan import PlannedModel
 from lightbox.user_code.aws import AwsHandlers
+from lightbox.user_code.errors import UserCodeError
 from lightbox.user_code.loader import load_functions
 from lightbox.user_code.own import LightboxHandlers
 from lightbox.user_code.places import find_inference
@@ -24,22 +27,43 @@ class UserCode:
     """Handlers by model; models that share an ``inference.py`` share one import of it."""
 
     def __init__(self) -> None:
+        self._loading = threading.Lock()
         self._of_file: dict[Path, Handlers] = {}
-        self._of_model: dict[str, Handlers] = {}
+        self._of_model: dict[str, tuple[Path | None, Handlers]] = {}
 
     def load(self, models: Iterable[PlannedModel]) -> None:
         """Import the code of models; raise UserCodeError for the first that cannot be used."""
         for model in models:
-            file = find_inference(model.code_dirs)
-            if file is None:
-                continue
-            if file not in self._of_file:
-                self._of_file[file] = load_handlers(file)
-            self._of_model[model.name] = self._of_file[file]
+            self._load(model)
 
-    def of(self, model: str) -> Handlers:
-        """Return a model's handlers, NONE where it has no code."""
-        return self._of_model.get(model, NONE)
+    def of(self, model: PlannedModel) -> Handlers:
+        """Return a model's handlers, NONE where it has no code; imports the code of a model seen for the first time.
+
+        Raises HandlerFailed when that cannot be used.
+        """
+        known = self._of_model.get(model.name)
+        if known is not None:
+            return known[1]
+        try:
+            return self._load(model)
+        except UserCodeError as error:
+            raise HandlerFailed(str(error)) from error
+
+    def forget(self, model: str) -> None:
+        """Import a model's code anew when it is asked for again."""
+        with self._loading:
+            file, _ = self._of_model.pop(model, (None, NONE))
+            if file is not None and all(file != other for other, _ in self._of_model.values()):
+                self._of_file.pop(file, None)
+
+    def _load(self, model: PlannedModel) -> Handlers:
+        with self._loading:
+            file = find_inference(model.code_dirs)
+            if file is not None and file not in self._of_file:
+                self._of_file[file] = load_handlers(file)
+            handlers = NONE if file is None else self._of_file[file]
+            self._of_model[model.name] = file, handlers
+            return handlers
 
 
 def load_handlers(file: Path) -> Handlers:

@@ -66,11 +66,23 @@ def test_models_share_the_roots_file_and_may_have_their_own(tmp_path: Path) -> N
     write(root / "inference.py", "def handler(data, context): ...")
     write(own / "inference.py", "def preprocess(request): ...")
     code = UserCode()
-    code.load([model("a", tmp_path / "a" / "code", root), model("b", own, root), model("c", root), model("d")])
-    assert isinstance(code.of("a"), AwsHandlers)
-    assert code.of("a") is code.of("c")
-    assert isinstance(code.of("b"), LightboxHandlers)
-    assert code.of("d") is code.of("unknown") is NONE
+    a, b, c = model("a", tmp_path / "a" / "code", root), model("b", own, root), model("c", root)
+    code.load([a, b, c])
+    assert isinstance(code.of(a), AwsHandlers)
+    assert code.of(a) is code.of(c)
+    assert isinstance(code.of(b), LightboxHandlers)
+    assert code.of(model("d")) is NONE
+
+
+def test_a_forgotten_models_code_is_imported_anew(tmp_path: Path) -> None:
+    file = write(tmp_path / "code" / "inference.py", "def preprocess(request): ...")
+    code = UserCode()
+    wanted = model("a", tmp_path / "code")
+    assert isinstance(code.of(wanted), LightboxHandlers)
+    write(file, "def handler(data, context): ...")
+    assert isinstance(code.of(wanted), LightboxHandlers)
+    code.forget("a")
+    assert isinstance(code.of(wanted), AwsHandlers)
 
 
 def test_a_changed_file_is_read_anew_in_the_same_second(tmp_path: Path) -> None:
