@@ -97,7 +97,7 @@ def multi_model_app(
     pipeline = Pipeline(settings, plan, transports, user_code, channels, catalogue=state)
     state.on_change = pipeline.forget
     management = ModelManagement([open_channel(server.grpc_target) for server in plan.model_servers])
-    loader = ModelLoader(settings, run_dir, state, management, check_code)
+    loader = ModelLoader(settings, run_dir, state, management, check_code, plan.shared_code_dirs)
     app = create_app(settings, pipeline, Targets(settings.model_dir, run_dir, loader, state))
     invoke_model = partial(invoke, pipeline, settings.max_body_mb)
     app.register_blueprint(multi_model_blueprint(loader, state, invoke_model))

@@ -53,11 +53,19 @@ class ServingPlan(BaseModel):
     default_model: str | None
     """None in multi-model mode: there a request names its model."""
     model_servers: tuple[ModelServerAddress, ...]
+    shared_code_dirs: tuple[Path, ...] = ()
+    """Where code for every model lies that has none of its own, in multi-model mode."""
 
     @property
     def model_server(self) -> ModelServerAddress:
         """The first model server."""
         return self.model_servers[0]
+
+    @property
+    def all_code_dirs(self) -> list[tuple[Path, ...]]:
+        """Where the code of each model is looked for, and that of models which are still to come."""
+        places = [model.code_dirs for model in self.models.values()]
+        return places + ([self.shared_code_dirs] if self.shared_code_dirs else [])
 
     def write(self, path: Path) -> None:
         """Write the plan as JSON."""

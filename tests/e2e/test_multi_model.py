@@ -38,9 +38,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module")
-def stack(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running(root, tmp_path_factory.mktemp("run"), SAGEMAKER_MULTI_MODEL="true", LIGHTBOX_MAX_MODELS="4") as stack:
+@pytest.fixture(scope="module", params=["grpc", "rest"])
+def stack(request: pytest.FixtureRequest, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    environ = {"SAGEMAKER_MULTI_MODEL": "true", "LIGHTBOX_MAX_MODELS": "4", "LIGHTBOX_TRANSPORT": request.param}
+    with running(root, tmp_path_factory.mktemp("run"), **environ) as stack:
         yield stack
 
 
@@ -140,6 +141,7 @@ def test_no_room(stack: Stack, root: Path) -> None:
 
 
 def test_changed_files_are_used_after_unload_and_load(stack: Stack, root: Path) -> None:
+    shutil.rmtree(root / "changing", ignore_errors=True)
     export_constant(root / "changing", 1, 5.0)
     assert load(stack, "changing", root / "changing").status_code == 200
     assert invoke(stack, "changing").json() == {"predictions": [5.0]}
@@ -204,6 +206,7 @@ def test_bare_saved_models_and_other_layouts(stack: Stack, root: Path) -> None:
 
 def test_each_model_has_its_own_code(stack: Stack, root: Path) -> None:
     for name, word in (("hello", "one"), ("world", "two")):
+        shutil.rmtree(root / name, ignore_errors=True)
         export_constant(root / name, 1, 1.0)
         (root / name / "code").mkdir()
         (root / name / "code" / "inference.py").write_text(
@@ -218,3 +221,15 @@ def test_each_model_has_its_own_code(stack: Stack, root: Path) -> None:
     assert broken.status_code == 400
     assert "inference.py" in broken.json()["error"]
     assert invoke(stack, "world").status_code == 404
+
+
+def test_code_beside_the_models_serves_those_without_their_own(root: Path, tmp_path: Path) -> None:
+    shared = tmp_path / "models"
+    export_constant(shared / "plain", 1, 3.0)
+    (shared / "code").mkdir()
+    (shared / "code" / "inference.py").write_text("def postprocess(outputs, request):\n    return {'by': 'all'}\n")
+    with running(shared, tmp_path / "run", SAGEMAKER_MULTI_MODEL="true", SAGEMAKER_TFS_INSTANCE_COUNT="2") as stack:
+        assert load(stack, "plain", "plain").status_code == 200
+        assert [invoke(stack, "plain").json() for _ in range(4)] == [{"by": "all"}] * 4
+        assert unload(stack, "plain").status_code == 200
+        assert invoke(stack, "plain").status_code == 404

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -40,9 +40,16 @@ class ModelLoader:
     """Serves POST and DELETE of /models; safe in several threads and processes."""
 
     def __init__(
-        self, settings: Settings, run_dir: Path, state: LoadedModels, management: Management, check_code: CodeCheck
+        self,
+        settings: Settings,
+        run_dir: Path,
+        state: LoadedModels,
+        management: Management,
+        check_code: CodeCheck,
+        shared_code_dirs: Sequence[Path] = (),
     ) -> None:
         self._settings = settings
+        self._shared_code_dirs = shared_code_dirs
         self._run_dir = run_dir
         self._state = state
         self._management = management
@@ -106,7 +113,7 @@ class ModelLoader:
         partial.replace(path)
 
     def _planned(self, name: str, folder: Path, found: ModelOnDisk, generation: str) -> PlannedModel:
-        code_dirs = list(dict.fromkeys(place / "code" for place in (found.base_path, folder, self._settings.model_dir)))
+        code_dirs = list(dict.fromkeys([found.base_path / "code", folder / "code", *self._shared_code_dirs]))
         try:
             find_code(code_dirs)
             options = load_options(code_dirs, self._settings)

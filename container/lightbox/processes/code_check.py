@@ -22,11 +22,11 @@ from lightbox.user_code.registry import UserCode
 def check(plan: ServingPlan, result: Path) -> int:
     """Import the code of every model; write ``{"file", "problem", "done"}`` and return the exit code."""
     user_code = UserCode()
-    for model in plan.models.values():
-        file = str(find_inference(model.code_dirs))
+    for places in plan.all_code_dirs:
+        file = str(find_inference(places))
         _write(result, {"file": file})
         try:
-            user_code.load([model])
+            user_code.load_from(places)
         except UserCodeError as error:
             if error.__cause__ is not None:
                 traceback.print_exception(error.__cause__)

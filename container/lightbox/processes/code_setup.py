@@ -30,7 +30,7 @@ class CodeSetup:
     """Prepares the code of one plan; its children are stopped with the others."""
 
     def __init__(self, plan: ServingPlan, plan_file: Path, run_dir: RunDir, environ: Mapping[str, str]) -> None:
-        folders = list(dict.fromkeys(folder for model in plan.models.values() for folder in model.code_dirs))
+        folders = list(dict.fromkeys(folder for places in plan.all_code_dirs for folder in places))
         self._plan = plan
         self._searched = folders
         self._requirements = find_requirements(folders)
@@ -51,7 +51,7 @@ class CodeSetup:
         """Install and check; raise UserCodeError with one sentence when the code cannot be used."""
         if self._requirements:
             await self._install()
-        if any(find_inference(model.code_dirs) for model in self._plan.models.values()):
+        if any(find_inference(places) for places in self._plan.all_code_dirs):
             await self._try_import(import_seconds)
         else:
             _say(f"no {FILE_NAME} in {' or '.join(map(str, self._searched))}: the built-in handling answers")

@@ -36,6 +36,7 @@ def make_plan(settings: Settings, run_dir: RunDir) -> ServingPlan:
         models={name: _planned(model, settings, run_dir) for name, model in models.items()},
         default_model=default,
         model_servers=_choose_addresses(settings, run_dir),
+        shared_code_dirs=(settings.model_dir / "code",) if settings.multi_model else (),
     )
 
 

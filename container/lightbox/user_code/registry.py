@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from lightbox.errors import HandlerFailed
@@ -57,13 +57,17 @@ class UserCode:
                 self._of_file.pop(file, None)
 
     def _load(self, model: PlannedModel) -> Handlers:
+        file, handlers = self.load_from(model.code_dirs)
+        self._of_model[model.name] = file, handlers
+        return handlers
+
+    def load_from(self, code_dirs: Sequence[Path]) -> tuple[Path | None, Handlers]:
+        """Import the first ``inference.py`` of ``code_dirs``, if there is one; raise UserCodeError if it is no use."""
         with self._loading:
-            file = find_inference(model.code_dirs)
+            file = find_inference(code_dirs)
             if file is not None and file not in self._of_file:
                 self._of_file[file] = load_handlers(file)
-            handlers = NONE if file is None else self._of_file[file]
-            self._of_model[model.name] = file, handlers
-            return handlers
+            return file, NONE if file is None else self._of_file[file]
 
 
 def load_handlers(file: Path) -> Handlers:
