@@ -47,8 +47,9 @@ def decimals(values: Array) -> list[str]:
     numbers. Denormal numbers are zero, as they are in the real server.
     """
     texts: list[str] = []
-    for start in range(0, len(values), _CHUNK):
-        texts.extend(_decimals_chunk(values[start : start + _CHUNK]))
+    with np.errstate(all="ignore"):
+        for start in range(0, len(values), _CHUNK):
+            texts.extend(_decimals_chunk(values[start : start + _CHUNK]))
     return texts
 
 

@@ -53,7 +53,8 @@ def one_nan(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     parts = np.atleast_1d(array.copy()).view(
         {"c8": np.float32, "c16": np.float64}.get(array.dtype.str[1:], array.dtype)
     )
-    parts[np.isnan(parts)] = np.nan
+    with np.errstate(invalid="ignore"):
+        parts[np.isnan(parts)] = np.nan
     whole: np.ndarray[Any, Any] = parts.view(array.dtype).reshape(array.shape)
     return whole
 
