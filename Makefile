@@ -14,7 +14,7 @@ help:  ## List the targets
 # A virtual environment with every dependency at its locked version.
 $(READY): requirements/dev.lock pyproject.toml
 	@echo "== setting up $(VENV): about 90 packages, TensorFlow among them; a minute or two the first time"
-	$(PYTHON) -m venv $(VENV)
+	scripts/make_venv.sh $(PYTHON) $(VENV)
 	$(PY) -m pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/dev.lock
 	$(PY) -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
@@ -44,7 +44,7 @@ settings-page: $(READY)  ## Write docs/settings.md anew
 	$(PY) scripts/write_settings_page.py
 
 lock:  ## Write requirements/*.lock anew from requirements/*.in
-	$(PYTHON) -m venv $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv
+	scripts/make_venv.sh $(PYTHON) $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv
 	scripts/lock.sh $(VENV)-lock/bin/uv
 
 clean:  ## Remove the virtual environment, caches and sample models

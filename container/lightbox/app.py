@@ -14,6 +14,7 @@ from flask import Flask, Response, g, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
 
 from lightbox import errors
+from lightbox.admission import Admission, seconds_since_received
 from lightbox.errors import LightboxError
 from lightbox.multi_model.loader import ModelLoader
 from lightbox.multi_model.state import LoadedModels
@@ -108,11 +109,14 @@ def create_app(settings: Settings, pipeline: Pipeline, targets: Targets | None =
     """Return the Flask app around a pipeline."""
     app = Flask("lightbox", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_mb << 20
+    app.wsgi_app = Admission(  # type: ignore[method-assign]
+        app.wsgi_app, settings.threads, settings.max_waiting, settings.deadline_seconds
+    )
     app.register_blueprint(sagemaker_blueprint(pipeline, settings.max_body_mb, targets))
 
     @app.before_request
     def start_clock() -> None:
-        g.clock = RequestClock(settings.deadline_seconds)
+        g.clock = RequestClock(settings.deadline_seconds - seconds_since_received(request.environ))
         g.request_id = _request_id()
 
     @app.after_request

@@ -129,6 +129,9 @@ class Settings(BaseModel):
     threads: int = Field(8, ge=1, le=256, validation_alias="SAGEMAKER_GUNICORN_THREADS")
     """Threads in each worker: as many requests are in progress at once."""
 
+    max_waiting: int = Field(32, ge=0, le=1024, validation_alias="LIGHTBOX_MAX_WAITING")
+    """Requests that may wait for a thread in each worker; beyond it 503 at once, with Retry-After."""
+
     worker_class: Literal["gthread"] = Field("gthread", validation_alias="SAGEMAKER_GUNICORN_WORKER_CLASS")
     """gunicorn's worker class. Only `gthread`: under gevent and eventlet gRPC calls run one after another, and a
     sync worker cannot keep connections alive."""

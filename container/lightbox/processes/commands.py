@@ -7,6 +7,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from lightbox.admission import SPARE_THREADS
 from lightbox.plan import ModelServerAddress
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings import Settings
@@ -90,7 +91,7 @@ def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: Ru
         "--worker-class",
         "gthread",
         f"--workers={settings.workers}",
-        f"--threads={settings.threads}",
+        f"--threads={settings.threads + settings.max_waiting + SPARE_THREADS}",
         f"--timeout={settings.gunicorn_timeout}",
         f"--graceful-timeout={max(1, int(settings.drain_seconds))}",
         "--keep-alive=75",

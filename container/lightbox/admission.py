@@ -1,0 +1,103 @@
+"""Admission: how many requests are worked on at once, how many may wait, and who is turned away.
+
+A worker has more threads than requests in progress: some wait for their turn, and the rest are there to say
+503 at once. It stands before Flask, so that turning away costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import select
+import socket
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import orjson
+
+RECEIVED_HEADER = "HTTP_X_LIGHTBOX_RECEIVED"
+"""When nginx had the whole request, seconds since the epoch; nginx sets it, a caller's own never gets through."""
+
+SPARE_THREADS = 8
+"""Threads of a worker that neither work nor wait: they turn requests away while all others are taken."""
+
+WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+
+
+class Admission:
+    """WSGI middleware that lets ``in_progress`` requests through at once and ``waiting`` more wait for their turn."""
+
+    def __init__(self, app: WsgiApp, in_progress: int, waiting: int, deadline_seconds: float) -> None:
+        self._app = app
+        self._places = threading.Semaphore(in_progress)
+        self._most = in_progress + waiting
+        self._deadline_seconds = deadline_seconds
+        self._lock = threading.Lock()
+        self._here = 0
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Answer a request, or 503 when the queue is full or the request's time passed in it."""
+        with self._lock:
+            full = self._here >= self._most
+            self._here += not full
+        if full:
+            return _refuse(environ, start_response, "as many requests as are allowed are in progress and waiting")
+        try:
+            return self._in_turn(environ, start_response)
+        finally:
+            with self._lock:
+                self._here -= 1
+
+    def _in_turn(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        left = self._deadline_seconds - seconds_since_received(environ)
+        if left <= 0 or not self._places.acquire(timeout=left):
+            return _refuse(environ, start_response, "the request's time passed while it waited for its turn")
+        try:
+            if _hung_up(environ):
+                return _refuse(environ, start_response, "the caller has hung up")
+            return self._app(environ, start_response)
+        finally:
+            self._places.release()
+
+
+def seconds_since_received(environ: dict[str, Any]) -> float:
+    """Return how long ago nginx had the request, 0 when it was not nginx who sent it."""
+    try:
+        return max(0.0, time.time() - float(environ.get(RECEIVED_HEADER, "")))
+    except ValueError:
+        return 0.0
+
+
+def _hung_up(environ: dict[str, Any]) -> bool:
+    """Tell whether the other side has closed the connection: nginx does so when its own client has."""
+    connection = environ.get("gunicorn.socket")
+    if connection is None:
+        return False
+    poller = select.poll()
+    poller.register(connection, select.POLLIN)
+    try:
+        return bool(poller.poll(0)) and connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
+    except OSError:
+        return True
+
+
+def _refuse(environ: dict[str, Any], start_response: Callable[..., Any], reason: str) -> Iterable[bytes]:
+    request_id = uuid.uuid4().hex
+    status = "503 Service Unavailable"
+    body = orjson.dumps({"error": f"try again: {reason}", "code": "unavailable", "request_id": request_id})
+    headers = []
+    if environ.get("PATH_INFO", "").startswith("/endpoints/"):  # there an error is SageMaker's ModelError
+        status = "424 Failed Dependency"
+        original = {"OriginalStatusCode": 503, "OriginalMessage": body.decode(), "LogStreamArn": ""}
+        body = orjson.dumps({"Message": "Received status 503 from the model container"} | original)
+        headers = [("x-amzn-ErrorType", "ModelError")]
+    headers += [
+        ("Content-Type", "application/json"),
+        ("Content-Length", str(len(body))),
+        ("Retry-After", "1"),
+        ("X-Amzn-RequestId", request_id),
+        ("Server-Timing", "total;dur=0"),
+    ]
+    start_response(status, headers)
+    return [body]

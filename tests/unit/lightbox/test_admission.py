@@ -1,0 +1,124 @@
+"""Who is let in, who waits, who is turned away."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import orjson
+import pytest
+
+from lightbox.admission import RECEIVED_HEADER, Admission
+from support.stack import poll
+
+
+class Gate:
+    """An app whose requests stay in until the gate is opened."""
+
+    def __init__(self) -> None:
+        self.opened = threading.Event()
+        self.inside = 0
+        self.most = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        with self._lock:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+        self.opened.wait(10)
+        with self._lock:
+            self.inside -= 1
+        start_response("200 OK", [])
+        return [b"done"]
+
+
+def call(app: Admission, **environ: Any) -> tuple[str, dict[str, str], bytes]:
+    said: list[Any] = []
+    body = b"".join(app(environ, lambda *args: said.extend(args)))
+    return said[0], dict(said[1]), body
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    assert any(condition() for _ in poll(10, 0.005))
+
+
+def start(pool: ThreadPoolExecutor, app: Admission, count: int) -> list[Future[Any]]:
+    return [pool.submit(call, app) for _ in range(count)]
+
+
+def test_so_many_work_so_many_wait_and_the_rest_is_refused_at_once() -> None:
+    gate = Gate()
+    app = Admission(gate, in_progress=2, waiting=3, deadline_seconds=30)
+    with ThreadPoolExecutor(8) as pool:
+        accepted = start(pool, app, 5)
+        wait_for(lambda: app._here == 5 and gate.inside == 2)
+        status, headers, body = call(app)
+        assert (status, headers["Retry-After"]) == ("503 Service Unavailable", "1")
+        assert orjson.loads(body)["code"] == "unavailable"
+        gate.opened.set()
+        assert [future.result()[0] for future in accepted] == ["200 OK"] * 5
+    assert gate.most == 2
+    assert call(app)[0] == "200 OK"
+
+
+def test_a_request_whose_time_passed_is_not_started() -> None:
+    gate = Gate()
+    gate.opened.set()
+    app = Admission(gate, 1, 1, deadline_seconds=1)
+    assert call(app, **{RECEIVED_HEADER: str(time.time() - 5)})[0].startswith("503")
+    assert gate.most == 0
+    assert call(app, **{RECEIVED_HEADER: str(time.time())})[0] == "200 OK"
+    assert call(app, **{RECEIVED_HEADER: "yesterday"})[0] == "200 OK"
+
+
+def test_a_wait_ends_with_the_deadline() -> None:
+    gate = Gate()
+    app = Admission(gate, 1, 1, deadline_seconds=0.1)
+    with ThreadPoolExecutor(1) as pool:
+        (first,) = start(pool, app, 1)
+        wait_for(lambda: gate.inside == 1)
+        assert call(app)[0].startswith("503")
+        gate.opened.set()
+        assert first.result()[0] == "200 OK"
+
+
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_caller_that_hung_up_is_not_served(gone: bool) -> None:
+    gate = Gate()
+    gate.opened.set()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        if gone:
+            theirs.close()
+        else:
+            theirs.send(b"body")
+        call(Admission(gate, 1, 1, 1), **{"gunicorn.socket": ours})
+    assert gate.most == (0 if gone else 1)
+
+
+def test_a_failing_app_gives_its_place_back() -> None:
+    def fail(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        raise RuntimeError
+
+    app = Admission(fail, 1, 0, 1)
+    for _ in range(3):
+        with pytest.raises(RuntimeError):
+            call(app)
+    assert app._here == 0
+
+
+def test_on_the_endpoint_route_a_refusal_is_a_model_error() -> None:
+    gate = Gate()
+    app = Admission(gate, 1, 0, deadline_seconds=30)
+    with ThreadPoolExecutor(1) as pool:
+        (first,) = start(pool, app, 1)
+        wait_for(lambda: gate.inside == 1)
+        status, headers, body = call(app, PATH_INFO="/endpoints/any/invocations")
+        gate.opened.set()
+        first.result()
+    assert (status[:3], headers["x-amzn-ErrorType"]) == ("424", "ModelError")
+    assert orjson.loads(body)["OriginalStatusCode"] == 503
