@@ -22,6 +22,7 @@ from lightbox.multi_model.targets import Targets
 from lightbox.pipeline import Pipeline
 from lightbox.plan import PlannedModel, ServingPlan
 from lightbox.protocols.answers import error_response
+from lightbox.protocols.internal import internal_blueprint
 from lightbox.protocols.multi_model import multi_model_blueprint
 from lightbox.protocols.sagemaker import invoke, sagemaker_blueprint
 from lightbox.settings import Settings
@@ -112,6 +113,7 @@ def create_app(settings: Settings, pipeline: Pipeline, targets: Targets | None =
     app.wsgi_app = Admission(  # type: ignore[method-assign]
         app.wsgi_app, settings.threads, settings.max_waiting, settings.deadline_seconds
     )
+    app.register_blueprint(internal_blueprint(pipeline))
     app.register_blueprint(sagemaker_blueprint(pipeline, settings.max_body_mb, targets))
 
     @app.before_request

@@ -15,6 +15,7 @@ from lightbox.errors import BadRequest
 from lightbox.invocation import Invocation
 from lightbox.model_spec import Array, SignatureSpec
 from lightbox.plan import PlannedModel, ServingPlan
+from lightbox.probe import probe
 from lightbox.settings import Settings
 from lightbox.signatures import Signatures
 from lightbox.telemetry.clock import RequestClock
@@ -122,6 +123,10 @@ class Pipeline:
             options=target.options,
             original_images=self._requests.originals(invocation.body, invocation.content_type, request.images),
         )
+
+    def probe(self, clock: RequestClock) -> None:
+        """Have the default model predict once; raise LightboxError when nobody answers for it."""
+        probe(self._catalogue.find(None).name, self._transport(None), self._signatures, clock)
 
     def forget(self, model: str) -> None:
         """Drop what is remembered of a model: another one may come under its name."""

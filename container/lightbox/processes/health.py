@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Sequence
 from contextlib import suppress
-from pathlib import Path
 
 from lightbox.plan import ModelServerAddress
 
@@ -70,29 +69,46 @@ class Health:
 
     def __init__(self, model: str | None, addresses: Sequence[ModelServerAddress], sidecar: str) -> None:
         self.servers = [ServerWatch(model, address) for address in addresses]
+        self._model = model
         self._sidecar = sidecar
+        self._probe_problem: str | None = "the model has not been tried yet"
         self.draining = False
-        self.sidecar_listens = False
+
+    def sidecar_ended(self) -> None:
+        """Note that gunicorn is gone: the next one is tried before it is trusted."""
+        self._probe_problem = "the sidecar has ended and is started again"
 
     def problem(self) -> str | None:
         """Return why requests cannot be served now, or None when they can."""
         if self.draining:
             return "stopping"
-        if not self.sidecar_listens:
-            return "the sidecar is starting"
-        return None if any(server.available for server in self.servers) else self.servers[0].problem
+        if not any(server.available for server in self.servers):
+            return self.servers[0].problem
+        return self._probe_problem
 
     async def follow(self) -> None:
         """Follow gunicorn and every model server for ever."""
         await asyncio.gather(self._follow_sidecar(), *(server.follow() for server in self.servers))
 
     async def _follow_sidecar(self) -> None:
+        """Have the sidecar try the default model, once after each start of either."""
         while True:
-            if not self.sidecar_listens:
-                with suppress(OSError):
-                    await _reach(self._sidecar)
-                    self.sidecar_listens = True
+            if not any(server.available for server in self.servers):
+                self._probe_problem = "the model has not been tried since its server started"
+            elif self._probe_problem is not None:
+                self._probe_problem = await self._probe()
             await asyncio.sleep(POLL_SECONDS)
+
+    async def _probe(self) -> str | None:
+        """Return why the sidecar cannot get an answer of the default model, None when it can."""
+        path = "/internal/probe" if self._model is not None else "/internal/none"
+        try:
+            status, body = await _get(self._sidecar, path)
+        except (OSError, ValueError):
+            return "the sidecar is starting"
+        if self._model is None or status == 200:
+            return None
+        return f"the model {self._model!r} does not answer: {body.decode(errors='replace')[:200]}"
 
     async def serve(self, address: str) -> asyncio.Server:
         """Listen at ``unix:/path`` or ``host:port`` and answer every request as /ping."""
@@ -121,21 +137,21 @@ def _not_ready(problem: str) -> bytes:
 
 async def _model_states(port: int, model: str) -> list[str]:
     """Return the states of a model's versions; raise OSError or ValueError when there is no such answer."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    try:
-        writer.write(f"GET /v1/models/{model} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-        _, _, body = (await reader.read()).partition(b"\r\n\r\n")
-    finally:
-        writer.close()
+    _, body = await _get(f"127.0.0.1:{port}", f"/v1/models/{model}")
     answer = json.loads(body)
     return [str(status["state"]) for status in answer.get("model_version_status", [])]
 
 
-async def _reach(sidecar: str) -> None:
-    """Raise OSError when gunicorn does not listen."""
-    if sidecar.startswith("unix:"):
-        _, writer = await asyncio.open_unix_connection(Path(sidecar.removeprefix("unix:")))
+async def _get(address: str, path: str) -> tuple[int, bytes]:
+    """Return status and body of a GET at ``unix:/path`` or ``host:port``; raise OSError or ValueError."""
+    if address.startswith("unix:"):
+        reader, writer = await asyncio.open_unix_connection(address.removeprefix("unix:"))
     else:
-        host, _, port = sidecar.rpartition(":")
-        _, writer = await asyncio.open_connection(host, int(port))
-    writer.close()
+        host, _, port = address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    finally:
+        writer.close()
+    return int(head.split(b" ", 2)[1]) if b" " in head else 0, body

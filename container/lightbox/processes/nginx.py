@@ -58,10 +58,12 @@ def _error_bodies(settings: Settings) -> dict[str, str]:
         "deadline_exceeded": f"no answer came within {settings.nginx_read_timeout} s",
         "method_not_allowed": "this route does not take the method $request_method",
         "bad_request": "the request line is too long",
+        "route_not_found": "there is no such route",
     }
     plain = {code: _error_body(code, text) for code, text in texts.items()}
     return {
         "ERROR_METHOD_NOT_ALLOWED": plain["method_not_allowed"],
+        "ERROR_NOT_FOUND": plain["route_not_found"],
         "ERROR_TOO_LARGE": plain["too_large"],
         "ERROR_URI_TOO_LONG": plain["bad_request"],
         "ERROR_UNAVAILABLE": plain["unavailable"],

@@ -161,7 +161,7 @@ class Supervisor:
         if child.name in self._watches:
             self._watches[child.name].lost("the model server has ended and is started again")
         elif child.name == "gunicorn":
-            self._health.sidecar_listens = False
+            self._health.sidecar_ended()
 
     def _hopeless(self, child: Child, code: int) -> bool:
         """Tell whether a child refused to start, rather than failed once it had run: then trying again is no use."""
