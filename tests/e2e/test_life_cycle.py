@@ -123,7 +123,7 @@ def test_a_stop_during_start_up(sample_models: Path, tmp_path: Path) -> None:
         for _ in poll(20):
             if "Starting gunicorn" in stack.log:
                 break
-        assert stack.stop(seconds=15) == 0
+        assert stack.stop(seconds=40) == 0
         assert [path.name for path in tmp_path.iterdir()] == ["serve.log"]
 
 
