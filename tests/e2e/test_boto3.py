@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import closing
 from typing import Any
 
 import numpy as np
@@ -38,50 +39,57 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield running_stack
 
 
-def stream(stack: Stack, **wanted: Any) -> tuple[dict[str, Any], list[bytes]]:
-    answer = stack.boto3().invoke_endpoint_with_response_stream(EndpointName="any", **wanted)
-    return answer, [event["PayloadPart"]["Bytes"] for event in answer["Body"]]
+@pytest.fixture(scope="module")
+def client(stack: Stack) -> Iterator[Any]:
+    with closing(stack.boto3()) as runtime:
+        yield runtime
+
+
+def stream(client: Any, **wanted: Any) -> tuple[dict[str, Any], list[bytes]]:
+    answer = client.invoke_endpoint_with_response_stream(EndpointName="any", **wanted)
+    with closing(answer["Body"]) as events:
+        return answer, [event["PayloadPart"]["Bytes"] for event in events]
 
 
 @pytest.mark.parametrize("wire", ["grpc", "rest"])
-def test_each_prediction_is_an_event(stack: Stack, wire: str) -> None:
+def test_each_prediction_is_an_event(client: Any, wire: str) -> None:
     answer, parts = stream(
-        stack, Body=b"1\n2.5\n4\n", ContentType=LINES, Accept=LINES, CustomAttributes=f"tfs-transport={wire}"
+        client, Body=b"1\n2.5\n4\n", ContentType=LINES, Accept=LINES, CustomAttributes=f"tfs-transport={wire}"
     )
     assert parts == [b"3.5\n", b"4.25\n", b"5.0\n"]
     assert answer["ContentType"] == LINES
     assert answer["ResponseMetadata"]["HTTPHeaders"]["content-type"] == "application/vnd.amazon.eventstream"
 
 
-def test_without_accept_a_stream_is_of_lines(stack: Stack) -> None:
-    answer, parts = stream(stack, Body=b'{"instances": [1, 2.5]}', ContentType="application/json")
+def test_without_accept_a_stream_is_of_lines(client: Any) -> None:
+    answer, parts = stream(client, Body=b'{"instances": [1, 2.5]}', ContentType="application/json")
     assert (answer["ContentType"], parts) == (LINES, [b"3.5\n", b"4.25\n"])
 
 
-def test_several_outputs_are_one_object_a_line(stack: Stack) -> None:
+def test_several_outputs_are_one_object_a_line(client: Any) -> None:
     body = b'{"a": [1, 2], "k": 1}\n{"a": [3, 4], "k": 2}\n'
-    _, parts = stream(stack, Body=body, ContentType=LINES, CustomAttributes="tfs-model-name=two_in_two_out")
+    _, parts = stream(client, Body=body, ContentType=LINES, CustomAttributes="tfs-model-name=two_in_two_out")
     assert [set(json.loads(part)) for part in parts] == [{"k2", "sum"}] * 2
 
 
-def test_other_types_come_in_parts_too(stack: Stack) -> None:
+def test_other_types_come_in_parts_too(client: Any) -> None:
     for accept, expected in (
         ("application/json", b'{"predictions":[3.5,4.25]}'),
         ("application/octet-stream", np.array([3.5, 4.25], "f4").tobytes()),
     ):
-        answer, parts = stream(stack, Body=b"1\n2.5\n", ContentType="text/csv", Accept=accept)
+        answer, parts = stream(client, Body=b"1\n2.5\n", ContentType="text/csv", Accept=accept)
         assert (answer["ContentType"], parts) == (accept, [expected])
 
 
-def test_a_handlers_lines_are_events(stack: Stack) -> None:
+def test_a_handlers_lines_are_events(client: Any) -> None:
     attributes = "tfs-model-name=scalar_out"
-    answer, parts = stream(stack, Body=b"three", CustomAttributes=attributes, Accept="text/plain")
+    answer, parts = stream(client, Body=b"three", CustomAttributes=attributes, Accept="text/plain")
     assert (answer["ContentType"], parts) == ("text/plain", [b"one\n", b"two\n", b"three"])
 
 
-def test_a_large_answer_arrives_whole(stack: Stack) -> None:
+def test_a_large_answer_arrives_whole(client: Any) -> None:
     rows = 20_000
-    _, parts = stream(stack, Body=b"\n".join(b"%d" % row for row in range(rows)), ContentType="text/csv")
+    _, parts = stream(client, Body=b"\n".join(b"%d" % row for row in range(rows)), ContentType="text/csv")
     assert [float(part) for part in parts] == [row / 2 + 3 for row in range(rows)]
 
 
@@ -94,18 +102,17 @@ def test_a_large_answer_arrives_whole(stack: Stack) -> None:
         ({"Body": b"\0", "ContentType": "image/png", "CustomAttributes": "tfs-model-name=image_mean"}, 400),
     ],
 )
-def test_what_fails_does_so_before_the_stream(stack: Stack, wanted: dict[str, Any], status: int) -> None:
-    client = stack.boto3()
+def test_what_fails_does_so_before_the_stream(client: Any, wanted: dict[str, Any], status: int) -> None:
     with pytest.raises(client.exceptions.ModelError) as caught:
         client.invoke_endpoint_with_response_stream(EndpointName="any", **wanted)
     assert caught.value.response["OriginalStatusCode"] == status
     assert json.loads(caught.value.response["OriginalMessage"])["error"]
 
 
-def test_the_inference_id_is_the_requests_id(stack: Stack) -> None:
-    client = stack.boto3()
+def test_the_inference_id_is_the_requests_id(client: Any) -> None:
     answer = client.invoke_endpoint(EndpointName="any", Body=b"1", ContentType="text/csv", InferenceId="order-17")
     assert answer["ResponseMetadata"]["RequestId"] == "order-17"
+    assert answer["Body"].read() == b'{"predictions":[3.5]}'
     with pytest.raises(client.exceptions.ModelError) as caught:
         client.invoke_endpoint(EndpointName="any", Body=b"x", ContentType="text/csv", InferenceId="order-18")
     assert json.loads(caught.value.response["OriginalMessage"])["request_id"] == "order-18"
