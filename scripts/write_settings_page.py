@@ -37,7 +37,7 @@ def _section(name: str, field: FieldInfo) -> str:
 
 def _default(field: FieldInfo) -> str:
     if field.default_factory is not None:
-        return "from the machine"
+        return "see above" if field.default_factory_takes_validated_data else "from the machine"
     value: Any = field.default
     if value is None or value is PydanticUndefined:
         return "none"

@@ -22,8 +22,10 @@ from lightbox.multi_model.targets import Targets
 from lightbox.pipeline import Pipeline
 from lightbox.plan import PlannedModel, ServingPlan
 from lightbox.protocols.answers import error_response
+from lightbox.protocols.batch_transform import batch_transform_blueprint
 from lightbox.protocols.internal import internal_blueprint
 from lightbox.protocols.multi_model import multi_model_blueprint
+from lightbox.protocols.response_stream import response_stream_blueprint
 from lightbox.protocols.sagemaker import invoke, sagemaker_blueprint
 from lightbox.settings import Settings
 from lightbox.settings_loading import load_settings
@@ -38,7 +40,8 @@ from lightbox.user_code.registry import UserCode
 
 log = logging.getLogger("lightbox")
 
-_REQUEST_ID_HEADERS = ("X-Amzn-RequestId", "X-Request-Id")
+# The last is boto3's InferenceId: so it is in the log, in errors, and in ResponseMetadata of what boto3 returns.
+_REQUEST_ID_HEADERS = ("X-Amzn-RequestId", "X-Request-Id", "X-Amzn-SageMaker-Inference-Id")
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 
 
@@ -115,6 +118,8 @@ def create_app(settings: Settings, pipeline: Pipeline, targets: Targets | None =
     )
     app.register_blueprint(internal_blueprint(pipeline))
     app.register_blueprint(sagemaker_blueprint(pipeline, settings.max_body_mb, targets))
+    app.register_blueprint(response_stream_blueprint(pipeline, settings.max_body_mb, targets))
+    app.register_blueprint(batch_transform_blueprint(settings))
 
     @app.before_request
     def start_clock() -> None:

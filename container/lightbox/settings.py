@@ -18,6 +18,13 @@ from lightbox.cores import available_cores
 ScalingName = Literal["none", "unit", "tf", "torch", "caffe"]
 
 
+BATCH_TIMEOUT = 600.0
+"""Seconds that SageMaker's batch transform waits for an answer, unless the job says otherwise."""
+
+NO_LIMIT = 100_000_000
+"""Batches in the queue; AWS's container takes the same number in batch transform."""
+
+
 class TransportName(StrEnum):
     """The wire between the sidecar and the model server."""
 
@@ -68,6 +75,10 @@ class Settings(BaseModel):
     wait_seconds: float | None = Field(None, gt=0, le=86400, validation_alias="SAGEMAKER_TFS_WAIT_TIME_SECONDS")
     """Seconds that the models may take to become ready at start before the start is given up; without it, no limit."""
 
+    batch: bool = Field(False, validation_alias="SAGEMAKER_BATCH")
+    """Set by SageMaker for batch transform: nobody waits at the other end, so requests get more time and the model
+    server's queue has no limit, unless the settings for these say otherwise."""
+
     scaling: ScalingName | None = Field(None, validation_alias="LIGHTBOX_SCALING")
     """What happens to pixel values, by Keras's names: `none` (0..255), `unit` (0..1), `tf` (-1..1), `torch`,
     `caffe`. Overrides `scaling` in a model's `code/lightbox.json`; without either, `none`."""
@@ -87,13 +98,13 @@ class Settings(BaseModel):
     """How many classes the user's handler returns. Overrides `top_k` in a model's `code/lightbox.json`."""
 
     request_timeout: float = Field(
-        30.0,
+        default_factory=lambda given: BATCH_TIMEOUT if given.get("batch") else 30.0,
         gt=0,
         le=3600,
         validation_alias=AliasChoices("LIGHTBOX_REQUEST_TIMEOUT_SECONDS", "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS"),
     )
-    """Seconds a request may take before it is answered with 504. The timeouts of gunicorn and nginx are
-    derived from it, each longer than the one inside it."""
+    """Seconds a request may take before it is answered with 504: 30, and 600 in batch transform, unless set. The
+    timeouts of gunicorn and nginx are derived from it, each longer than the one inside it."""
 
     proxy_read_timeout: float | None = Field(
         None, gt=0, le=7200, validation_alias="SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS"
@@ -170,9 +181,12 @@ class Settings(BaseModel):
     """Batches that are run at the same time."""
 
     max_enqueued_batches: int = Field(
-        default_factory=available_cores, ge=1, validation_alias="SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES"
+        default_factory=lambda given: NO_LIMIT if given.get("batch") else available_cores(),
+        ge=1,
+        validation_alias="SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES",
     )
-    """Batches that may wait for a thread before requests are refused."""
+    """Batches that may wait for a thread before requests are refused: one for each core, and 100000000 in batch
+    transform, unless set."""
 
     @field_validator("transport", mode="before")
     @classmethod

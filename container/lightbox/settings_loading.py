@@ -42,7 +42,8 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     try:
         settings = Settings.model_validate(given)
     except ValidationError as error:
-        problems += [_sentence(detail) for detail in error.errors()]
+        # A default that follows another setting is not asked for when any is wrong; that is no problem of its own.
+        problems += [_sentence(detail) for detail in error.errors() if detail["type"] != "default_factory_not_called"]
     if problems:
         raise SettingsError(problems)
     return settings

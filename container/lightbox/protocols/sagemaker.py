@@ -34,17 +34,24 @@ def sagemaker_blueprint(pipeline: Pipeline, max_body_mb: int, targets: Targets |
     @blueprint.post("/endpoints/<name>/invocations")
     def endpoint_invocations(name: str) -> Response:
         try:
-            target = request.headers.get(TARGET_MODEL)
-            model = targets.load(target, g.clock) if targets and target else None
-            return invoke(pipeline, max_body_mb, model)
+            return invoke(pipeline, max_body_mb, target_model(targets, g.clock))
         except LightboxError as error:
-            return _model_error(error, name)
+            return model_error(error, name)
 
     return blueprint
 
 
-def invoke(pipeline: Pipeline, max_body_mb: int, model: str | None = None) -> Response:
-    """Answer the current request with ``model``, else with the one that its custom attributes name."""
+def target_model(targets: Targets | None, clock: RequestClock) -> str | None:
+    """Return the model that the current request targets, loaded if it was not; None where there is no target."""
+    target = request.headers.get(TARGET_MODEL)
+    return targets.load(target, clock) if targets and target else None
+
+
+def invoke(pipeline: Pipeline, max_body_mb: int, model: str | None = None, accept: str | None = None) -> Response:
+    """Answer the current request with ``model``, else with the one that its custom attributes name.
+
+    ``accept`` stands for the request's Accept header.
+    """
     clock: RequestClock = g.clock
     headers = request.headers
     custom_attributes = headers.get(CUSTOM_ATTRIBUTES)
@@ -52,7 +59,7 @@ def invoke(pipeline: Pipeline, max_body_mb: int, model: str | None = None) -> Re
     invocation = Invocation(
         body=decoded_body(request.get_data(cache=False), headers.get("Content-Encoding", ""), max_body_mb),
         content_type=headers.get("Content-Type", ""),
-        accept=headers.get("Accept", ""),
+        accept=headers.get("Accept", "") if accept is None else accept,
         custom_attributes=custom_attributes,
         attributes=attributes,
         model=model or attributes.get("tfs-model-name") or None,
@@ -86,7 +93,7 @@ def _method(text: str | None) -> Method:
         raise BadRequest(f"tfs-method: expected predict, classify or regress, got {text!r}") from None
 
 
-def _model_error(error: LightboxError, endpoint: str) -> Response:
+def model_error(error: LightboxError, endpoint: str) -> Response:
     """Return an error as SageMaker's runtime gives a model's error, so that boto3 raises ModelError."""
     original = error_response(error)
     body = {
