@@ -1,0 +1,109 @@
+"""Load: many clients at once, beside FastAPI and LitServe with ONNX Runtime and the same networks."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from benchmark import models, photos
+from benchmark.clients.base import Client, Load
+from benchmark.clients.http import HttpClient
+from benchmark.declarations import Experiment, Scale, Scenario, Variant
+from benchmark.scenarios import common
+from benchmark.servers.rival import Rival
+from benchmark.servers.stack import Stack
+
+WORKERS = "2"
+STUDY_CLIENTS = 50
+IMAGE_BYTES = 225_000
+"""300 kB as base64."""
+
+FASTAPI = Rival("FastAPI + ONNX Runtime", "fastapi_onnx.py", ("mobilenet_v3", WORKERS))
+LITSERVE = Rival("LitServe + ONNX Runtime", "litserve_onnx.py", ("mobilenet_v2", WORKERS), health="/health")
+LITSERVE_ONE = Rival("LitServe + ONNX Runtime, 1 worker", "litserve_onnx.py", ("mobilenet_v2", "1"), health="/health")
+LIGHTBOX, DIRECT = "Lightbox", "direct call, tensor prepared"
+
+
+def scenario(scale: Scale) -> Scenario:
+    """Declare the scenario."""
+    return Scenario(
+        key="load",
+        title="Load",
+        question="How much does one machine carry, at what latency and memory, and how long until it answers?",
+        experiments=(
+            _study("base64", scale),
+            _study("binary", scale),
+            _same_network(1, scale),
+            _same_network(8, scale),
+            *(_open_loop(rate, scale) for rate in scale.pick((20,), (10, 20, 30, 40, 60, 80))),
+        ),
+        axes={"open": "requests started each second"},
+        notes=(
+            "The study runs `ab -n 40000 -c 50` against 4 workers; here 50 clients send fewer requests to 2 workers. "
+            "The image is a JPEG of about 225 kB, 300 kB as base64.",
+            "FastAPI runs as the study has it: a session with one thread in each uvicorn worker, Pillow decodes, the "
+            "graph resizes. LitServe decodes and resizes with Pillow. Both answer all 1000 probabilities, as Lightbox "
+            "does. The networks are the same to the last weight, converted to ONNX and checked against Keras.",
+            "In the open loop requests start on time whatever the server does, and latency counts from that time.",
+        ),
+    )
+
+
+def small_lightbox() -> Stack:
+    """Return the stack with MobileNetV3Small and 2 workers."""
+    settings = (("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v3"), ("SAGEMAKER_GUNICORN_WORKERS", WORKERS))
+    return Stack("Lightbox with MobileNetV3Small", models.small_classifier(), settings)
+
+
+def _study(form: str, scale: Scale) -> Experiment:
+    image = photos.photo_of_bytes(IMAGE_BYTES)
+    text = base64.b64encode(image).decode()
+    to_bytes = {common.ATTRIBUTES: common.attributes("mobilenet_v3_bytes", "grpc")}
+    clients: dict[str, tuple[Client, Client]] = {
+        "base64": (
+            HttpClient(json.dumps({"image": text}).encode(), "application/json", "/predict/"),
+            HttpClient(json.dumps({"instances": [{"b64": text}]}).encode(), "application/json", headers=to_bytes),
+        ),
+        "binary": (
+            HttpClient(image, "application/octet-stream", "/binary/"),
+            common.post_image("mobilenet_v3", "grpc", image),
+        ),
+    }
+    theirs, ours = clients[form]
+    return Experiment(
+        f"study_{form}",
+        f"MobileNetV3Small, {form}, {STUDY_CLIENTS} clients",
+        (Variant(FASTAPI.name, FASTAPI, theirs), Variant(LIGHTBOX, small_lightbox(), ours)),
+        Load(scale.pick(100, 1000), STUDY_CLIENTS, most_seconds=scale.pick(5, 25)),
+        rounds=scale.pick(1, 3),
+        hops=False,
+    )
+
+
+def _same_network(clients: int, scale: Scale) -> Experiment:
+    image = photos.photo()
+    binary = HttpClient(image, "application/octet-stream", "/predict")
+    variants = [
+        Variant(LIGHTBOX, common.lightbox(), common.post_image("mobilenet_v2")),
+        Variant(LITSERVE.name, LITSERVE, binary),
+        Variant(LITSERVE_ONE.name, LITSERVE_ONE, binary),
+    ]
+    if clients == 1:
+        variants += [
+            Variant(common.FLOOR, common.lightbox(), common.classification_floor()),
+            Variant(DIRECT, common.lightbox(), common.classification_floor(prepared=True)),
+        ]
+    return Experiment(
+        f"same_network_{clients}",
+        f"mobilenet_v2, {clients} client{'s' if clients > 1 else ''}",
+        tuple(variants),
+        Load(scale.pick(20, 40 + 20 * clients) if clients == 1 else scale.pick(60, 300), clients, most_seconds=10),
+        rounds=scale.pick(2, 5),
+        floor=common.FLOOR if clients == 1 else None,
+    )
+
+
+def _open_loop(rate: int, scale: Scale) -> Experiment:
+    variant = Variant(LIGHTBOX, common.lightbox(), common.post_image("mobilenet_v2"))
+    requests = rate * scale.pick(3, 10)
+    return Experiment("open", f"open loop, {rate}/s", (variant,), Load(requests, rate=rate, most_seconds=20), x=rate)
