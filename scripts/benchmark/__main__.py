@@ -20,8 +20,8 @@ def main(arguments: list[str] | None = None) -> int:
     scale = Scale("full" if options.full else "quick")
     chosen = [SCENARIOS[name](scale) for name in options.scenarios or SCENARIOS]
     folder = results.fresh_folder()
-    runner = Runner(folder, Progress(len(chosen)))
-    document = results.document(scale.name, sys.argv[1:], runner.run(chosen))
+    document = results.new_document(scale.name, sys.argv[1:] if arguments is None else arguments)
+    document["scenarios"] = Runner(folder, Progress(len(chosen))).run(chosen)
     options.out.mkdir(parents=True, exist_ok=True)
     results.write(document, options.out / "results.json")
     pages.write(document, options.out)

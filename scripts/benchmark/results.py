@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,6 +13,8 @@ from benchmark import machine
 from benchmark.servers.base import REPOSITORY
 
 Document = dict[str, Any]
+_NUMBERS = re.compile(r"\[[-0-9.,\s]+\]")
+"""A list of numbers, which is easier to read in one line."""
 
 
 def fresh_folder() -> Path:
@@ -22,8 +25,8 @@ def fresh_folder() -> Path:
     return folder
 
 
-def document(scale: str, arguments: list[str], scenarios: list[dict[str, Any]]) -> Document:
-    """Return the whole of a run."""
+def new_document(scale: str, arguments: list[str]) -> Document:
+    """Return what is known before the first scenario runs; the load of the machine among it."""
     return {
         "measured": datetime.now(UTC).isoformat(timespec="seconds"),
         "scale": scale,
@@ -31,13 +34,14 @@ def document(scale: str, arguments: list[str], scenarios: list[dict[str, Any]]) 
         "machine": machine.machine(),
         "versions": machine.versions(),
         "rival_versions": machine.rival_versions(),
-        "scenarios": scenarios,
+        "scenarios": [],
     }
 
 
 def write(document: Document, path: Path) -> None:
     """Write the document as JSON that a person can read and a diff can show."""
-    path.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    text = json.dumps(document, indent=1, ensure_ascii=False)
+    path.write_text(_NUMBERS.sub(lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n")
 
 
 def read(path: Path) -> Document:

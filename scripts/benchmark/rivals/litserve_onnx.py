@@ -1,6 +1,6 @@
 """LitServe with ONNX Runtime: litserve_onnx.py PORT NETWORK WORKERS
 
-The request's body is the image. Decoding and resizing with Pillow and the network itself run in LitServe's
+The image comes as the file of a form, LitServe's way to take bytes that are no JSON. Decoding and resizing with Pillow and the network itself run in LitServe's
 inference workers, which share the cores: each session has as many threads as its share.
 """
 
@@ -30,9 +30,9 @@ class Classifier(litserve.LitAPI):
         """Load the network in the worker."""
         self._session = network.session(self._name, self._threads)
 
-    async def decode_request(self, request: Request) -> bytes:
-        """Take the body as it is."""
-        return await request.body()
+    def decode_request(self, request: Request) -> bytes:
+        """Take the form's file as it is."""
+        return request["image"].file.read()
 
     def predict(self, body: bytes) -> np.ndarray:
         """Prepare the image as the network wants it, and run it."""

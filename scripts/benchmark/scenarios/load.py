@@ -21,6 +21,7 @@ IMAGE_BYTES = 225_000
 FASTAPI = Rival("FastAPI + ONNX Runtime", "fastapi_onnx.py", ("mobilenet_v3", WORKERS))
 LITSERVE = Rival("LitServe + ONNX Runtime", "litserve_onnx.py", ("mobilenet_v2", WORKERS), health="/health")
 LITSERVE_ONE = Rival("LitServe + ONNX Runtime, 1 worker", "litserve_onnx.py", ("mobilenet_v2", "1"), health="/health")
+BOUNDARY = "lightbox-benchmark"
 LIGHTBOX, DIRECT = "Lightbox", "direct call, tensor prepared"
 
 
@@ -35,7 +36,7 @@ def scenario(scale: Scale) -> Scenario:
             _study("binary", scale),
             _same_network(1, scale),
             _same_network(8, scale),
-            *(_open_loop(rate, scale) for rate in scale.pick((20,), (10, 20, 30, 40, 60, 80))),
+            *(_open_loop(rate, scale) for rate in scale.pick((20,), (10, 20, 30, 40, 50, 60, 80))),
         ),
         axes={"open": "requests started each second"},
         notes=(
@@ -82,11 +83,11 @@ def _study(form: str, scale: Scale) -> Experiment:
 
 def _same_network(clients: int, scale: Scale) -> Experiment:
     image = photos.photo()
-    binary = HttpClient(image, "application/octet-stream", "/predict")
+    form = HttpClient(_form(image), f"multipart/form-data; boundary={BOUNDARY}", "/predict")
     variants = [
         Variant(LIGHTBOX, common.lightbox(), common.post_image("mobilenet_v2")),
-        Variant(LITSERVE.name, LITSERVE, binary),
-        Variant(LITSERVE_ONE.name, LITSERVE_ONE, binary),
+        Variant(LITSERVE.name, LITSERVE, form),
+        Variant(LITSERVE_ONE.name, LITSERVE_ONE, form),
     ]
     if clients == 1:
         variants += [
@@ -101,6 +102,11 @@ def _same_network(clients: int, scale: Scale) -> Experiment:
         rounds=scale.pick(2, 5),
         floor=common.FLOOR if clients == 1 else None,
     )
+
+
+def _form(image: bytes) -> bytes:
+    head = 'Content-Disposition: form-data; name="image"; filename="photo.jpg"\r\nContent-Type: image/jpeg'
+    return f"--{BOUNDARY}\r\n{head}\r\n\r\n".encode() + image + f"\r\n--{BOUNDARY}--\r\n".encode()
 
 
 def _open_loop(rate: int, scale: Scale) -> Experiment:

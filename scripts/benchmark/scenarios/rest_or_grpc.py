@@ -15,6 +15,7 @@ from benchmark.servers.stack import Stack
 HANDLERS = Path(__file__).resolve().parents[1] / "handlers"
 SAMPLE_REST, SAMPLE_GRPC = "sample's REST handler", "sample's gRPC handler"
 LIGHTBOX_REST, LIGHTBOX_GRPC = "Lightbox REST", "Lightbox gRPC"
+WITHOUT_BOTO3 = "Lightbox gRPC, without boto3"
 KINDS = {"classification": "mobilenet_v2", "detection": "efficientdet_d1"}
 
 
@@ -31,7 +32,8 @@ def scenario(scale: Scale) -> Scenario:
         ),
         notes=(
             "Every variant gets the same 1024x768 JPEG through boto3's `invoke_endpoint` and returns the same outputs: "
-            "1000 probabilities, or boxes, classes, scores and count.",
+            "1000 probabilities, or boxes, classes, scores and count. boto3 itself signs each request; the row without "
+            "it posts the same image to `/invocations` over a plain connection.",
             "The sample's handlers are written anew in the sample's manner and run as `inference.py` in Lightbox's own "
             "stack: `json.dumps(tensor.tolist())` with `requests.post`, or `make_tensor_proto` over a channel made for "
             "each call.",
@@ -52,6 +54,7 @@ def _experiment(kind: str, calls_and_rounds: tuple[int, int], floor: Client) -> 
             Variant(SAMPLE_GRPC, _sample("grpc"), _boto3(f"tfs-model-name={model}")),
             Variant(LIGHTBOX_REST, common.lightbox(), _boto3(common.attributes(model, "rest"))),
             Variant(LIGHTBOX_GRPC, common.lightbox(), _boto3(common.attributes(model, "grpc"))),
+            Variant(WITHOUT_BOTO3, common.lightbox(), common.post_image(model, "grpc")),
             Variant(common.FLOOR, common.lightbox(), floor),
         ),
         load=Load(calls),
