@@ -15,7 +15,18 @@ from benchmark.servers.base import REPOSITORY
 from benchmark.servers.rival import VENV
 from benchmark.servers.stack import model_server_kind
 
-PACKAGES = ("tensorflow-cpu", "grpcio", "protobuf", "numpy", "pillow", "gunicorn", "flask", "orjson", "requests", "boto3")
+PACKAGES = (
+    "tensorflow-cpu",
+    "grpcio",
+    "protobuf",
+    "numpy",
+    "pillow",
+    "gunicorn",
+    "flask",
+    "orjson",
+    "requests",
+    "boto3",
+)
 RIVAL_PACKAGES = ("fastapi", "uvicorn", "litserve", "onnxruntime", "grpcio", "pillow")
 
 
@@ -44,7 +55,9 @@ def rival_versions() -> dict[str, str]:
     folder = next(iter(VENV.glob("lib/python*/site-packages")), None)
     if folder is None:
         return {}
-    found = {distribution.name.lower(): distribution.version for distribution in metadata.distributions(path=[str(folder)])}
+    found = {
+        distribution.name.lower(): distribution.version for distribution in metadata.distributions(path=[str(folder)])
+    }
     return {name: found[name] for name in RIVAL_PACKAGES if name in found}
 
 

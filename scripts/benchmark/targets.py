@@ -69,7 +69,9 @@ def _against_litserve(clients: int, figure: str) -> Callable[[Document], float |
     def measure(document: Document) -> float | None:
         key = f"same_network_{clients}"
         ours = results.variant(document, "load", key, load.LIGHTBOX).get(figure)
-        rivals = (results.variant(document, "load", key, r.name).get(figure) for r in (load.LITSERVE, load.LITSERVE_ONE))
+        rivals = (
+            results.variant(document, "load", key, r.name).get(figure) for r in (load.LITSERVE, load.LITSERVE_ONE)
+        )
         found = [value for value in rivals if value]
         if not ours or not found:
             return None

@@ -50,7 +50,7 @@ class Sample:
     def fail(self, reason: str) -> None:
         """Note an answer that is none."""
         self.errors += 1
-        self.first_error = self.first_error or reason[:300]
+        self.first_error = self.first_error or " ".join(reason.split())[:300]
 
 
 class Session(Protocol):

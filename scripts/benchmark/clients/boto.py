@@ -73,4 +73,3 @@ class Boto3Session:
     def close(self) -> None:
         """Close the client's connections."""
         self._client.close()
-

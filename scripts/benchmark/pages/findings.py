@@ -19,15 +19,20 @@ def of(document: Document, key: str) -> list[str]:
 def _rest_or_grpc(document: Document) -> list[str]:
     lines = []
     for kind in rest_or_grpc.KINDS:
-        names = (rest_or_grpc.SAMPLE_REST, rest_or_grpc.SAMPLE_GRPC, rest_or_grpc.LIGHTBOX_REST, rest_or_grpc.LIGHTBOX_GRPC)
+        names = (
+            rest_or_grpc.SAMPLE_REST,
+            rest_or_grpc.SAMPLE_GRPC,
+            rest_or_grpc.LIGHTBOX_REST,
+            rest_or_grpc.LIGHTBOX_GRPC,
+        )
         averages = [results.variant(document, "rest_or_grpc", kind, name).get("average") for name in names]
         if None in averages:
             continue
         theirs = published.AWS_STUDY[kind]
         lines.append(
             f"{kind}, average: the sample's REST handler {number(averages[0], 'ms')} and gRPC handler "
-            f"{number(averages[1], 'ms')} (published: {number(theirs[names[0]], 'ms')} and {number(theirs[names[1]], 'ms')}); "
-            f"Lightbox over REST {number(averages[2], 'ms')} and over gRPC {number(averages[3], 'ms')}."
+            f"{number(averages[1], 'ms')} (published: {number(theirs[names[0]], 'ms')} and "
+            f"{number(theirs[names[1]], 'ms')}); Lightbox over REST {number(averages[2], 'ms')} and over gRPC {number(averages[3], 'ms')}."
         )
     return lines
 
@@ -41,8 +46,8 @@ def _wire(document: Document) -> list[str]:
         sent = [max((there for there, _ in v.get("hops", {}).values()), default=None) for v in (rest, grpc)]
         lines.append(
             f"{form}: REST takes {number(rest['p50'] / grpc['p50'])} times as long as gRPC "
-            f"({number(rest['p50'], 'ms')} and {number(grpc['p50'], 'ms')}), at most {size(sent[0])} and {size(sent[1])} "
-            "on a hop."
+            f"({number(rest['p50'], 'ms')} and {number(grpc['p50'], 'ms')}); the most that a hop carries is "
+            f"{size(sent[0])} and {size(sent[1])}."
         )
     return lines
 
@@ -75,15 +80,15 @@ def _load(document: Document) -> list[str]:
         ours = results.variant(document, "load", f"study_{form}", load.LIGHTBOX)
         if "throughput" in theirs and "throughput" in ours:
             lines.append(
-                f"{form}, {load.STUDY_CLIENTS} clients: Lightbox {number(ours['throughput'])} requests/s, FastAPI + ONNX "
-                f"Runtime {number(theirs['throughput'])}."
+                f"{form}, {load.STUDY_CLIENTS} clients: Lightbox {number(ours['throughput'])} requests/s, "
+                f"FastAPI + ONNX Runtime {number(theirs['throughput'])}."
             )
     bound = bound_per_second(document)
     ours = results.variant(document, "load", "same_network_8", load.LIGHTBOX)
     if bound and "throughput" in ours:
         lines.append(
-            f"mobilenet_v2: preparing the image and the model's own work allow {number(bound)} requests/s on these cores; "
-            f"at 8 clients Lightbox carries {number(ours['throughput'])}."
+            f"mobilenet_v2: preparing the image and the model's own work allow {number(bound)} requests/s on these "
+            f"cores; at 8 clients Lightbox carries {number(ours['throughput'])}."
         )
     study = published.LOAD_STUDY_ONNX
     lines.append(
@@ -101,8 +106,8 @@ def _scale(document: Document) -> list[str]:
         figures = [point["variants"][0] for point in ends]
         if len(figures) == 2 and all("p50" in figure for figure in figures):
             lines.append(
-                f"{axis}: from {ends[0]['x']:g} to {ends[1]['x']:g} the p50 goes from {number(figures[0]['p50'], 'ms')} to "
-                f"{number(figures[1]['p50'], 'ms')} ({figures[0]['name']})."
+                f"{axis}: from {ends[0]['x']:,.0f} to {ends[1]['x']:,.0f} the p50 goes from "
+                f"{number(figures[0]['p50'], 'ms')} to {number(figures[1]['p50'], 'ms')} ({figures[0]['name']})."
             )
     return lines
 

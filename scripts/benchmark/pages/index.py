@@ -33,7 +33,12 @@ def page(document: Document, folder: Path) -> str:
         lines += [*(f"- {sentence}" for sentence in findings.of(document, result["key"])), ""]
     others = sorted(path.name for path in folder.glob("*.md") if path.stem not in {"README", *_keys(document)})
     if others:
-        lines += ["## Also here", "", *(f"- [{name.removesuffix('.md').replace('_', ' ')}]({name})" for name in others), ""]
+        lines += [
+            "## Also here",
+            "",
+            *(f"- [{name.removesuffix('.md').replace('_', ' ')}]({name})" for name in others),
+            "",
+        ]
     lines += ["## Machine and versions", "", measured_with(document), ""]
     return "\n".join(lines)
 

@@ -9,6 +9,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogFormatter
 
 from benchmark.pages.tables import STAGES
 from benchmark.results import Document
@@ -37,13 +38,19 @@ def draw_all(document: Document, folder: Path) -> dict[str, str]:
             if experiment["key"] in result["axes"]:
                 continue
             variants = [variant for variant in experiment["variants"] if "p50" in variant]
+            if not variants:
+                continue
             name = f"{result['key']}_{experiment['key']}"
             if any(variant["stages"] for variant in variants):
-                drawn[f"{name}_stages"] = _save(stage_bars(variants, experiment["title"], note), folder, f"{name}_stages")
-            drawn[f"{name}_latency"] = _save(distributions(variants, experiment["title"], note), folder, f"{name}_latency")
+                drawn[f"{name}_stages"] = _save(
+                    stage_bars(variants, experiment["title"], note), folder, f"{name}_stages"
+                )
+            drawn[f"{name}_latency"] = _save(
+                distributions(variants, experiment["title"], note), folder, f"{name}_latency"
+            )
         for key, axis in result["axes"].items():
             points = [experiment for experiment in result["experiments"] if experiment["key"] == key]
-            if points:
+            if any("p50" in variant for point in points for variant in point["variants"]):
                 name = f"{result['key']}_{key}"
                 drawn[name] = _save(sweep(points, axis, note), folder, name)
     return drawn
@@ -105,6 +112,8 @@ def sweep(points: Sequence[Mapping[str, Any]], axis: str, note: str = "") -> Fig
         axes.set_xscale("log", base=2 if points[-1]["x"] <= 64 else 10)
         axes.xaxis.set_major_formatter("{x:g}")
         axes.set_yscale("log")
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(LogFormatter(labelOnlyBase=False, minor_thresholds=(1, 0.4)))
         axes.set_xlabel(axis)
         axes.set_ylabel(label)
         axes.grid(visible=True, which="both", alpha=0.25)

@@ -33,15 +33,15 @@ def _experiment(
     name = f"{result['key']}_{experiment['key']}"
     lines = [f"## {experiment['title'][0].upper()}{experiment['title'][1:]}", "", _load(document, experiment), ""]
     lines += tables.latencies(variants)
-    lines += [f"- {v['name']}: {v['errors']} failed, the first with `{v['first_error']}`" for v in variants if v["errors"]]
+    lines += [
+        f"- {v['name']}: {v['errors']} failed, the first with `{v['first_error']}`" for v in variants if v["errors"]
+    ]
     lines += _picture(drawn, f"{name}_stages") + tables.stages(variants)
     lines += tables.costs(variants) + tables.hops(variants) + _picture(drawn, f"{name}_latency")
     return lines
 
 
-def _sweep(
-    document: Document, result: Mapping[str, Any], key: str, axis: str, drawn: Mapping[str, str]
-) -> list[str]:
+def _sweep(document: Document, result: Mapping[str, Any], key: str, axis: str, drawn: Mapping[str, str]) -> list[str]:
     points = [experiment for experiment in result["experiments"] if experiment["key"] == key]
     if not points:
         return []
@@ -52,7 +52,14 @@ def _sweep(
             figures = [tables.number(variant.get(column)) for column in ("p50", "p95", "p99", "throughput", "ratio")]
             rows.append([f"{point['x']:g}", variant["name"], *figures, str(variant["errors"])])
     title = f"## {axis[0].upper()}{axis[1:]}"
-    return [title, "", model_server(document), "", *_picture(drawn, f"{result['key']}_{key}"), *tables.table(header, rows)]
+    return [
+        title,
+        "",
+        model_server(document),
+        "",
+        *_picture(drawn, f"{result['key']}_{key}"),
+        *tables.table(header, rows),
+    ]
 
 
 def _picture(drawn: Mapping[str, str], key: str) -> list[str]:
@@ -64,7 +71,9 @@ def _load(document: Document, experiment: Mapping[str, Any]) -> str:
     if load["rate"]:
         how = f"{load['requests']} requests at {load['rate']:g} a second"
     elif load["waves"]:
-        how = f"{load['requests'] // load['clients']} waves of {load['clients']} requests at once; a latency is a wave's"
+        how = (
+            f"{load['requests'] // load['clients']} waves of {load['clients']} requests at once; a latency is a wave's"
+        )
     else:
         how = f"{load['clients']} client{'s' if load['clients'] > 1 else ''}, {load['requests']} requests"
     rounds = f", {experiment['rounds']} rounds of each variant in turn" if experiment["rounds"] > 1 else ""
@@ -84,7 +93,7 @@ def measured_with(document: Document) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
     rivals = ", ".join(f"{name} {version}" for name, version in document["rival_versions"].items())
     return (
-        f"Measured {document['measured']} by `{document['command']}` on {machine['processor']}, {machine['cores']} cores, "
-        f"{machine['memory_gb']} GB, Linux {machine['kernel']}; load before the start {machine['load_before'][0]}. "
+        f"Measured {document['measured']} by `{document['command']}` on {machine['processor']}, "
+        f"{machine['cores']} cores, {machine['memory_gb']} GB, Linux {machine['kernel']}; load before the start {machine['load_before'][0]}. "
         f"{versions}. Beside it: {rivals}."
     )

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+NONE = "\N{EN DASH}"
+"""Stands where there is no figure."""
+
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """Return the lines of a table; every column but the first is aligned to the right."""
@@ -23,7 +26,7 @@ def _row(cells: Sequence[str]) -> str:
 def number(value: float | None, unit: str = "") -> str:
     """Return a figure with three significant digits, and a dash where there is none."""
     if value is None:
-        return "–"
+        return NONE
     if value == 0:
         text = "0"
     elif abs(value) >= 1000:
@@ -40,7 +43,7 @@ def number(value: float | None, unit: str = "") -> str:
 def size(count: float | None) -> str:
     """Return a number of bytes with its unit."""
     if count is None:
-        return "–"
+        return NONE
     for unit, factor in (("MB", 1e6), ("kB", 1e3)):
         if count >= factor:
             return number(count / factor, unit)
@@ -50,7 +53,17 @@ def size(count: float | None) -> str:
 def latencies(variants: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the table of latencies and throughput; the ratio to the floor where it was measured."""
     with_ratio = any(variant.get("ratio") for variant in variants)
-    header = ["", "p50 ms", "p90", "p95", "p99", "average", "requests/s", *(["÷ floor"] if with_ratio else []), "failed"]
+    header = [
+        "",
+        "p50 ms",
+        "p90",
+        "p95",
+        "p99",
+        "average",
+        "requests/s",
+        *(["÷ floor"] if with_ratio else []),
+        "failed",
+    ]
     rows = []
     for variant in variants:
         figures = [number(variant.get(name)) for name in ("p50", "p90", "p95", "p99", "average", "throughput")]
@@ -81,7 +94,10 @@ def hops(variants: Sequence[Mapping[str, Any]]) -> list[str]:
         return []
     names = list(dict.fromkeys(hop for variant in counted for hop in variant["hops"]))
     rows = [
-        [variant["name"], *(" / ".join(size(count) for count in variant["hops"].get(name, [])) or "–" for name in names)]
+        [
+            variant["name"],
+            *(" / ".join(size(count) for count in variant["hops"].get(name, [])) or NONE for name in names),
+        ]
         for variant in counted
     ]
     return ["Bytes on the inner hops, there / back:", "", *table(["per request", *names], rows)]
@@ -105,7 +121,7 @@ def servers(described: Sequence[Mapping[str, Any]]) -> list[str]:
     rows = []
     for server in described:
         if "failed" in server:
-            rows.append([server["name"], "did not start", "–", "–", "–"])
+            rows.append([server["name"], "did not start", NONE, NONE, NONE])
             continue
         marks = ", ".join(f"{mark} {number(seconds, 's')}" for mark, seconds in server["started"].items())
         by_role = ", ".join(f"{role} {size(amount)}" for role, amount in server["pss"].items() if amount)

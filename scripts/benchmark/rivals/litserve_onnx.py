@@ -1,7 +1,8 @@
 """LitServe with ONNX Runtime: litserve_onnx.py PORT NETWORK WORKERS
 
-The image comes as the file of a form, LitServe's way to take bytes that are no JSON. Decoding and resizing with Pillow and the network itself run in LitServe's
-inference workers, which share the cores: each session has as many threads as its share.
+The image comes as the file of a form, LitServe's way to take bytes that are no JSON. Decoding and resizing with
+Pillow and the network itself run in LitServe's inference workers, which share the cores: each session has as many
+threads as its share.
 """
 
 import io

@@ -14,9 +14,7 @@ FLOOR = "floor"
 
 def lightbox() -> Stack:
     """Return the stack that most scenarios measure: default settings, classifier and detector."""
-    return Stack(
-        "Lightbox", models.classifiers_and_detector(), (("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2"),)
-    )
+    return Stack("Lightbox", models.classifiers_and_detector(), (("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2"),))
 
 
 def attributes(model: str, transport: str) -> str:

@@ -1,6 +1,6 @@
 """Stands where ``tensorflow_model_server`` stands: starts the true one elsewhere and counts what passes.
 
-    counting_model_server.py FOLDER_OF_COUNTERS --port=… --rest_api_port=… [--grpc_socket_path=…] …
+counting_model_server.py FOLDER_OF_COUNTERS --port=… --rest_api_port=… [--grpc_socket_path=…] …
 """
 
 from __future__ import annotations

@@ -61,7 +61,7 @@ class Stack:
             wait_until(lambda: status_of(port, "/ping") == 200, process, log)
             running.started["ready"] = time.perf_counter() - began
             running.run_dir = next(tmp.glob("lightbox-*"))
-            running.address = Address(port, _grpc_target(running.run_dir, low))
+            running.address = Address(port, _grpc_target(running.run_dir))
             if self.counted:
                 hops.put_before_sidecar(tmp, running.run_dir)
         except BaseException:
@@ -70,9 +70,11 @@ class Stack:
         return running
 
 
-def _grpc_target(run_dir: Path, port: int) -> str:
-    socket = run_dir / "model_server.sock"
-    return f"unix:{socket}" if socket.exists() else f"127.0.0.1:{port}"
+def _grpc_target(run_dir: Path) -> str:
+    """Return where the workers themselves reach the model server: a unix socket, where there is room for one."""
+    from lightbox.plan import ServingPlan
+
+    return ServingPlan.read(run_dir / "plan.json").model_servers[0].grpc_target
 
 
 def model_server_kind() -> str:

@@ -2,6 +2,7 @@
 
 import io
 import json
+from typing import Any
 
 import grpc
 import numpy as np
@@ -17,7 +18,7 @@ OUTPUTS = {
 MESSAGE_BYTES = 512 << 20
 
 
-def handler(data, context):
+def handler(data: Any, context: Any) -> tuple[str | bytes, str]:
     """Answer one image with all that a caller of this model uses."""
     image = Image.open(io.BytesIO(data.read())).convert("RGB").resize(SIZES[context.model_name])
     tensor = np.expand_dims(np.asarray(image), axis=0)

@@ -2,6 +2,7 @@
 
 import io
 import json
+from typing import Any
 
 import numpy as np
 import requests
@@ -11,7 +12,7 @@ SIZES = {"mobilenet_v2": (224, 224), "efficientdet_d1": (640, 640)}
 DETECTIONS = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
 
 
-def handler(data, context):
+def handler(data: Any, context: Any) -> tuple[str | bytes, str]:
     """Answer one image with all that a caller of this model uses."""
     image = Image.open(io.BytesIO(data.read())).convert("RGB").resize(SIZES[context.model_name])
     tensor = np.expand_dims(np.asarray(image), axis=0)
