@@ -32,7 +32,8 @@ def _rest_or_grpc(document: Document) -> list[str]:
         lines.append(
             f"{kind}, average: the sample's REST handler {number(averages[0], 'ms')} and gRPC handler "
             f"{number(averages[1], 'ms')} (published: {number(theirs[names[0]], 'ms')} and "
-            f"{number(theirs[names[1]], 'ms')}); Lightbox over REST {number(averages[2], 'ms')} and over gRPC {number(averages[3], 'ms')}."
+            f"{number(theirs[names[1]], 'ms')}); Lightbox over REST {number(averages[2], 'ms')} "
+            f"and over gRPC {number(averages[3], 'ms')}."
         )
     return lines
 

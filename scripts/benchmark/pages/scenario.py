@@ -94,6 +94,7 @@ def measured_with(document: Document) -> str:
     rivals = ", ".join(f"{name} {version}" for name, version in document["rival_versions"].items())
     return (
         f"Measured {document['measured']} by `{document['command']}` on {machine['processor']}, "
-        f"{machine['cores']} cores, {machine['memory_gb']} GB, Linux {machine['kernel']}; load before the start {machine['load_before'][0]}. "
+        f"{machine['cores']} cores, {machine['memory_gb']} GB, Linux {machine['kernel']}; "
+        f"load before the start {machine['load_before'][0]}. "
         f"{versions}. Beside it: {rivals}."
     )
