@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
@@ -16,6 +17,8 @@ def main(arguments: list[str] | None = None) -> int:
     from benchmark.runner import Runner
     from benchmark.scenarios import SCENARIOS
 
+    # Ended from outside, the servers are stopped all the same.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     prepare.prepare()
     scale = Scale("full" if options.full else "quick")
     chosen = [SCENARIOS[name](scale) for name in options.scenarios or SCENARIOS]

@@ -36,8 +36,8 @@ class Variant:
 class Experiment:
     """Variants under the same load, round by round in turn.
 
-    In a sweep ``x`` is this experiment's place on the axis. With ``hops`` the bytes on the inner hops are
-    counted too, in a pass of its own that is not timed. ``floor`` names the variant that the others are
+    In a sweep ``x`` is this experiment's place on the axis. With ``counted`` calls the bytes on the inner hops
+    are counted too, in a pass of its own that is not timed. ``floor`` names the variant that the others are
     divided by.
     """
 
@@ -48,7 +48,7 @@ class Experiment:
     rounds: int = 1
     warm_up: int = 3
     floor: str | None = None
-    hops: bool = False
+    counted: int = 0
     x: float | None = None
 
 

@@ -16,7 +16,6 @@ from benchmark.progress import Progress
 from benchmark.servers import hops, resources
 from benchmark.servers.base import Running, Server, ServerFailed
 
-COUNTED_CALLS = 4
 LEAST_BYTES = 1000
 
 
@@ -81,7 +80,7 @@ class Runner:
                 if (running := self._servers.get(variant.server)) is not None
             }
             rounds, cpu = self._rounds(experiment, clients)
-        counted = self._count_hops(experiment) if experiment.hops else {}
+        counted = self._count_hops(experiment) if experiment.counted else {}
         floor = rounds.get(experiment.floor or "", [])
         variants = []
         for variant in experiment.variants:
@@ -150,7 +149,7 @@ class Runner:
             with self._counted(twin) as running:
                 for variant in experiment.variants:
                     if variant.server == server:
-                        counted[variant.name] = _bytes_per_request(running, variant)
+                        counted[variant.name] = _bytes_per_request(running, variant, experiment.counted)
         return counted
 
     @contextmanager
@@ -182,13 +181,13 @@ def servers_of(scenario: Scenario) -> list[Server]:
     return list(dict.fromkeys(v.server for experiment in scenario.experiments for v in experiment.variants))
 
 
-def _bytes_per_request(running: Running, variant: Variant) -> dict[str, list[int]]:
+def _bytes_per_request(running: Running, variant: Variant, calls: int) -> dict[str, list[int]]:
     assert running.run_dir is not None
     tmp = running.run_dir.parent
     with ClientProcess(variant.client, running.address) as client:
-        client.run(Load(2))  # connections and what is asked once: the model's signature
+        client.run(Load(1))  # connections and what is asked once: the model's signature
         before = hops.read_hops(tmp)
-        answers = client.run(Load(COUNTED_CALLS)).answers
+        answers = client.run(Load(calls)).answers
         after = hops.read_hops(tmp)
     if not answers:
         return {}

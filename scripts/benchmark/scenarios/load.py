@@ -74,8 +74,8 @@ def _study(form: str, scale: Scale) -> Experiment:
         f"study_{form}",
         f"MobileNetV3Small, {form}, {STUDY_CLIENTS} clients",
         (Variant(FASTAPI.name, FASTAPI, theirs), *ours),
-        Load(scale.pick(100, 1000), STUDY_CLIENTS, most_seconds=scale.pick(4, 20)),
-        rounds=scale.pick(1, 3),
+        Load(scale.pick(100, 600), STUDY_CLIENTS, most_seconds=scale.pick(4, 15)),
+        rounds=scale.pick(1, 2),
     )
 
 
@@ -118,5 +118,5 @@ def _form(image: bytes) -> bytes:
 
 def _open_loop(rate: int, scale: Scale) -> Experiment:
     variant = Variant(LIGHTBOX, common.lightbox(), common.post_image("mobilenet_v2"))
-    requests = rate * scale.pick(3, 10)
+    requests = rate * scale.pick(3, 8)
     return Experiment("open", f"open loop, {rate}/s", (variant,), Load(requests, rate=rate, most_seconds=20), x=rate)

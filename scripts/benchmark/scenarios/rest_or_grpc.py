@@ -27,8 +27,8 @@ def scenario(scale: Scale) -> Scenario:
         question="The container's front speaks REST either way. What does the wire between the sidecar and the "
         "model server change, and what does the code around it?",
         experiments=(
-            _experiment("classification", scale.pick((10, 2), (10, 10)), common.classification_floor()),
-            _experiment("detection", scale.pick((2, 2), (10, 10)), common.detection_floor()),
+            _experiment("classification", scale.pick((10, 2, 0), (10, 10, 4)), common.classification_floor()),
+            _experiment("detection", scale.pick((1, 2, 0), (10, 10, 1)), common.detection_floor()),
         ),
         notes=(
             "Every variant gets the same 1024x768 JPEG through boto3's `invoke_endpoint` and returns the same outputs: "
@@ -43,8 +43,8 @@ def scenario(scale: Scale) -> Scenario:
     )
 
 
-def _experiment(kind: str, calls_and_rounds: tuple[int, int], floor: Client) -> Experiment:
-    calls, rounds = calls_and_rounds
+def _experiment(kind: str, how_many: tuple[int, int, int], floor: Client) -> Experiment:
+    calls, rounds, counted = how_many
     model = KINDS[kind]
     return Experiment(
         key=kind,
@@ -60,7 +60,8 @@ def _experiment(kind: str, calls_and_rounds: tuple[int, int], floor: Client) -> 
         load=Load(calls),
         rounds=rounds,
         floor=common.FLOOR,
-        hops=True,
+        warm_up=1,
+        counted=counted,
     )
 
 

@@ -51,8 +51,7 @@ def _concurrency(scale: Scale) -> list[Experiment]:
             "concurrency",
             f"{clients} clients",
             variants,
-            Load(scale.pick(40, 100 + 10 * clients), clients, most_seconds=scale.pick(4, 12)),
-            rounds=scale.pick(1, 2),
+            Load(scale.pick(40, 100 + 10 * clients), clients, most_seconds=scale.pick(3, 8)),
             x=clients,
         )
         for clients in points
@@ -105,7 +104,7 @@ def _answers(scale: Scale) -> list[Experiment]:
             Variant(f"{name} inside", stack, common.post_image(models.answer_model(size), transport, image))
             for transport, name in (("grpc", "gRPC"), ("rest", "REST"))
         )
-        load = Load(scale.pick(3, 10), most_seconds=scale.pick(4, 25))
+        load = Load(scale.pick(3, 10), most_seconds=scale.pick(4, 15))
         experiments.append(
             Experiment("answer", f"answer of {size}", variants, load, warm_up=1, x=4 * models.ANSWER_FLOATS[size])
         )

@@ -35,7 +35,7 @@ def scenario(scale: Scale) -> Scenario:
                 load=Load(calls),
                 rounds=rounds,
                 floor=common.FLOOR,
-                hops=True,
+                counted=4,
             ),
         ),
         notes=(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
@@ -37,6 +38,7 @@ class Running:
     settings: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
     run_dir: Path | None = None
+    temporary: Path | None = None
 
     def stop(self) -> None:
         """Ask the server to stop, then make sure that nothing of it stays."""
@@ -54,6 +56,8 @@ class Running:
         for child in family:
             if child.is_running():
                 child.kill()
+        if self.temporary:
+            shutil.rmtree(self.temporary, ignore_errors=True)
 
 
 class Server(Protocol):

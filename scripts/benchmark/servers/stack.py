@@ -52,7 +52,8 @@ class Stack:
             hops.put_before_model_server(tmp, environ)
         began = time.perf_counter()
         process, log = launch([str(REPOSITORY / "serve.sh"), "serve"], folder, environ)
-        running = Running(self.name, process, Address(port, ""), log, settings=settings, command="./serve.sh serve")
+        running = Running(self.name, process, Address(port), log, settings=settings, command="./serve.sh serve")
+        running.temporary = tmp
         try:
             if not self.counted:  # there nginx must not hold a connection past the relay
                 # GET is refused by the sidecar itself, with or without a model server behind it.
