@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -12,13 +13,16 @@ from model_zoo import say
 
 def prepare() -> None:
     """Make what is missing; a minute the first time. Raises CalledProcessError."""
-    say.progress("models: made where they are missing")
-    _run([sys.executable, "-m", "benchmark.models"])
+    make_models()
     _run([str(VENV / "bin" / "python"), str(RIVALS / "network.py")])
 
 
-def _run(command: list[str]) -> None:
-    import os
+def make_models() -> None:
+    """Make the models alone. Raises CalledProcessError."""
+    say.progress("models: made where they are missing")
+    _run([sys.executable, "-m", "benchmark.models"])
 
+
+def _run(command: list[str]) -> None:
     paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
     subprocess.run(command, env=dict(os.environ) | {"PYTHONPATH": paths}, check=True)  # noqa: S603 - our own modules

@@ -62,13 +62,14 @@ def latencies(variants: Sequence[Mapping[str, Any]]) -> list[str]:
         "average",
         "requests/s",
         *(["÷ floor"] if with_ratio else []),
+        "answered",
         "failed",
     ]
     rows = []
     for variant in variants:
         figures = [number(variant.get(name)) for name in ("p50", "p90", "p95", "p99", "average", "throughput")]
         ratio = [number(variant.get("ratio"))] if with_ratio else []
-        rows.append([variant["name"], *figures, *ratio, str(variant["errors"])])
+        rows.append([variant["name"], *figures, *ratio, str(variant["answers"]), str(variant["errors"])])
     return table(header, rows)
 
 

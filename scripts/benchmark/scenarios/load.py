@@ -94,7 +94,7 @@ def _same_network(clients: int, scale: Scale) -> Experiment:
     variants = [
         Variant(LIGHTBOX, common.lightbox(), common.post_image("mobilenet_v2")),
         Variant(LITSERVE.name, LITSERVE, form),
-        Variant(LITSERVE_ONE.name, LITSERVE_ONE, form),
+        *scale.pick([], [Variant(LITSERVE_ONE.name, LITSERVE_ONE, form)]),
     ]
     if clients == 1:
         variants += [
