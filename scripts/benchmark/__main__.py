@@ -7,6 +7,8 @@ import signal
 import sys
 from pathlib import Path
 
+SCENARIO_NAMES = ("rest_or_grpc", "wire", "client", "load", "scale")
+
 
 def main(arguments: list[str] | None = None) -> int:
     """Run the scenarios that the command line names and return the exit code."""
@@ -19,7 +21,11 @@ def main(arguments: list[str] | None = None) -> int:
 
     # Ended from outside, the servers are stopped all the same.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    prepare.prepare()
+    try:
+        prepare.prepare(options.scenarios or SCENARIOS)
+    except prepare.Unprepared as problem:
+        print(f"benchmark: {problem}", file=sys.stderr)
+        return 1
     scale = Scale("full" if options.full else "quick")
     chosen = [SCENARIOS[name](scale) for name in options.scenarios or SCENARIOS]
     folder = results.fresh_folder()
@@ -40,13 +46,12 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     scale = parser.add_mutually_exclusive_group()
     scale.add_argument("--quick", action="store_true", help="under two minutes: shows that all of it works (default)")
     scale.add_argument("--full", action="store_true", help="under twenty minutes: figures worth quoting")
-    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="rest_or_grpc, wire, client, load, scale")
+    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIO_NAMES))
     parser.add_argument("--out", type=Path, default=REPOSITORY / "build" / "benchmarks", metavar="FOLDER")
     options = parser.parse_args(arguments)
-    known = ("rest_or_grpc", "wire", "client", "load", "scale")
     for name in options.scenarios:
-        if name not in known:
-            parser.error(f"there is no scenario {name!r}; choose from {', '.join(known)}")
+        if name not in SCENARIO_NAMES:
+            parser.error(f"there is no scenario {name!r}; choose from {', '.join(SCENARIO_NAMES)}")
     return options
 
 

@@ -19,6 +19,9 @@ all of it works, and writes into `build/benchmarks/`. `results.json` beside this
 gRPC Predict with the prepared tensor to the same model server. It is measured in the same rounds as the rest, and
 ratios are medians over the rounds of p50 ÷ the floor's p50. Latencies are the caller's, client and server on one
 machine. p50 and throughput are medians of the rounds; the other percentiles are of all requests together.
+
+`scripts/latency_comparison.ipynb` compares both wires of one endpoint, here or on SageMaker, and draws what a detector
+saw.
 """
 
 

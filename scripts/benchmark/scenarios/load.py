@@ -22,6 +22,7 @@ FASTAPI = Rival("FastAPI + ONNX Runtime", "fastapi_onnx.py", ("mobilenet_v3", WO
 LITSERVE = Rival("LitServe + ONNX Runtime", "litserve_onnx.py", ("mobilenet_v2", WORKERS), health="/health")
 LITSERVE_ONE = Rival("LitServe + ONNX Runtime, 1 worker", "litserve_onnx.py", ("mobilenet_v2", "1"), health="/health")
 BOUNDARY = "lightbox-benchmark"
+ONE_THREAD = "Lightbox, one thread for an operation"
 IN_THE_GRAPH = "Lightbox, decoded in the graph"
 LIGHTBOX, DIRECT = "Lightbox", "direct call, tensor prepared"
 
@@ -91,10 +92,12 @@ def _json(value: object) -> bytes:
 def _same_network(clients: int, scale: Scale) -> Experiment:
     image = photos.photo()
     form = HttpClient(_form(image), f"multipart/form-data; boundary={BOUNDARY}", "/predict")
+    stack = common.lightbox(ONE_THREAD, SAGEMAKER_TFS_INTRA_OP_PARALLELISM="1")
+    one_thread = Variant(ONE_THREAD, stack, common.post_image("mobilenet_v2"))
     variants = [
         Variant(LIGHTBOX, common.lightbox(), common.post_image("mobilenet_v2")),
         Variant(LITSERVE.name, LITSERVE, form),
-        *scale.pick([], [Variant(LITSERVE_ONE.name, LITSERVE_ONE, form)]),
+        *scale.pick([], [Variant(LITSERVE_ONE.name, LITSERVE_ONE, form), one_thread]),
     ]
     if clients == 1:
         variants += [
