@@ -92,7 +92,7 @@ def percentile_table(tasks: Mapping[str, Samples]) -> str:
 
 
 def draw_detections(body: bytes, detections: Mapping[str, Any], least_score: float = 0.0) -> bytes:
-    """Draw the boxes with the highest scores on the photograph and return it as PNG."""
+    """Draw the boxes with the highest scores on the photograph and return it as JPEG."""
     from PIL import Image, ImageDraw
 
     image = Image.open(io.BytesIO(body)).convert("RGB")
@@ -105,10 +105,10 @@ def draw_detections(body: bytes, detections: Mapping[str, Any], least_score: flo
         box = (left * image.width, top * image.height, right * image.width, bottom * image.height)
         draw.rectangle(box, outline="#e45756", width=4)
         label = f"class {detections['detection_classes'][index]:.0f}: {scores[index]:.2f}"
-        draw.text((box[0] + 6, box[1] + 4), label, fill="#e45756")
-    buffer = io.BytesIO()
-    image.save(buffer, "png")
-    return buffer.getvalue()
+        place = (box[0], max(0.0, box[1] - 24))
+        draw.rectangle(draw.textbbox(place, label, font_size=18), fill="#e45756")
+        draw.text(place, label, fill="white", font_size=18)
+    return photos.encode(image, 85)
 
 
 def png(figure: Figure) -> bytes:

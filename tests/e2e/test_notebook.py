@@ -34,7 +34,8 @@ def test_it_runs_from_top_to_bottom(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     client = NotebookClient(notebook, timeout=280, resources={"metadata": {"path": str(NOTEBOOK.parent)}})
     client.execute()
     assert len(table_rows(notebook)) == 6
-    assert len(outputs(notebook, "image/png")) == 5
+    assert len(outputs(notebook, "image/png")) == 4
+    assert len(outputs(notebook, "image/jpeg")) == 2
 
 
 def test_the_one_in_the_repository_was_run() -> None:

@@ -11,7 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 
-from benchmark.pages.tables import STAGES
+from benchmark.pages.tables import STAGES, number
 from benchmark.results import Document
 
 PARTS = [stage for stage in STAGES if stage != "total"]
@@ -69,7 +69,7 @@ def stage_bars(variants: Variants, title: str, note: str = "") -> Figure:
     rest = [max(0.0, variant["p50"] - start) for variant, start in zip(variants, left, strict=True)]
     axes.barh(names, rest, left=left, label="between and around", color=COLOURS["between"])
     for position, variant in enumerate(variants):
-        axes.text(variant["p50"], position, f" {variant['p50']:.3g} ms", va="center", fontsize=8)
+        axes.text(variant["p50"], position, f" {number(variant['p50'], 'ms')}", va="center", fontsize=8)
     axes.invert_yaxis()
     axes.margins(x=0.15)
     axes.set_xlabel("milliseconds")

@@ -12,9 +12,10 @@ ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 FLOOR = "floor"
 
 
-def lightbox() -> Stack:
-    """Return the stack that most scenarios measure: default settings, classifier and detector."""
-    return Stack("Lightbox", models.classifiers_and_detector(), (("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2"),))
+def lightbox(name: str = "Lightbox", **settings: str) -> Stack:
+    """Return the stack that most scenarios measure: classifier and detector, by default with default settings."""
+    more = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "mobilenet_v2", **settings}
+    return Stack(name, models.classifiers_and_detector(), tuple(more.items()))
 
 
 def attributes(model: str, transport: str) -> str:
