@@ -40,6 +40,18 @@ lint: $(READY)  ## ruff, mypy --strict, import-linter
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
+# The servers that Lightbox is measured against have a virtual environment of their own.
+$(VENV)-bench/.ready: requirements/bench.lock
+	@echo "== setting up $(VENV)-bench: the servers that Lightbox is measured against"
+	$(PYTHON) -m venv $(VENV)-bench
+	$(VENV)-bench/bin/pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/bench.lock
+	@touch $@
+
+BENCH ?= --full
+bench: $(READY) $(VENV)-bench/.ready nginx  ## Measure all and write docs/benchmarks; BENCH=--quick writes build/benchmarks
+	PYTHONPATH=scripts:container $(PY) -m benchmark $(BENCH) \
+	 --out $(if $(findstring --full,$(BENCH)),docs/benchmarks,build/benchmarks)
+
 settings-page: $(READY)  ## Write docs/settings.md anew
 	$(PY) scripts/write_settings_page.py
 
@@ -48,6 +60,6 @@ lock:  ## Write requirements/*.lock anew from requirements/*.in
 	scripts/lock.sh $(VENV)-lock/bin/uv
 
 clean:  ## Remove the virtual environment, caches and sample models
-	rm -rf $(VENV) $(VENV)-lock $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-bench $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup nginx models serve test lint settings-page lock clean
+.PHONY: help setup nginx models serve test lint bench settings-page lock clean

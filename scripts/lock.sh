@@ -14,3 +14,4 @@ compile() {
 compile dev model_server.overrides --upgrade
 compile model_server model_server.overrides --constraints dev.lock
 compile sidecar sidecar.overrides --constraints dev.lock
+compile bench sidecar.overrides --constraints dev.lock

@@ -1,0 +1,59 @@
+"""Measures, and writes what came out: python -m benchmark [--quick | --full] [SCENARIO ...] [--out FOLDER]"""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+from pathlib import Path
+
+SCENARIO_NAMES = ("rest_or_grpc", "wire", "client", "load", "scale")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the scenarios that the command line names and return the exit code."""
+    options = parse(arguments)
+    from benchmark import pages, prepare, results
+    from benchmark.declarations import Scale
+    from benchmark.progress import Progress
+    from benchmark.runner import Runner
+    from benchmark.scenarios import SCENARIOS
+
+    # Ended from outside, the servers are stopped all the same.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        prepare.prepare(options.scenarios or SCENARIOS)
+    except prepare.Unprepared as problem:
+        print(f"benchmark: {problem}", file=sys.stderr)
+        return 1
+    scale = Scale("full" if options.full else "quick")
+    chosen = [SCENARIOS[name](scale) for name in options.scenarios or SCENARIOS]
+    folder = results.fresh_folder()
+    document = results.new_document(scale.name, sys.argv[1:] if arguments is None else arguments)
+    document["scenarios"] = Runner(folder, Progress(len(chosen))).run(chosen)
+    options.out.mkdir(parents=True, exist_ok=True)
+    results.write(document, options.out / "results.json")
+    pages.write(document, options.out)
+    print(f"== written: {options.out}/README.md and the pages, plots and results.json beside it", file=sys.stderr)
+    return 0 if results.all_answered(document) else 1
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    from benchmark.servers.base import REPOSITORY
+
+    parser = argparse.ArgumentParser(prog="python -m benchmark", description=__doc__)
+    scale = parser.add_mutually_exclusive_group()
+    scale.add_argument("--quick", action="store_true", help="under two minutes: shows that all of it works (default)")
+    scale.add_argument("--full", action="store_true", help="under twenty minutes: figures worth quoting")
+    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help=", ".join(SCENARIO_NAMES))
+    parser.add_argument("--out", type=Path, default=REPOSITORY / "build" / "benchmarks", metavar="FOLDER")
+    options = parser.parse_args(arguments)
+    for name in options.scenarios:
+        if name not in SCENARIO_NAMES:
+            parser.error(f"there is no scenario {name!r}; choose from {', '.join(SCENARIO_NAMES)}")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

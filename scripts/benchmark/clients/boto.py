@@ -1,0 +1,75 @@
+"""boto3's ``invoke_endpoint``, as callers of SageMaker use it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmark.clients.base import Load, Sample, read_server_timing, run_one_by_one
+from benchmark.servers.address import Address
+
+
+@dataclass(frozen=True)
+class Boto3Client:
+    """Invokes an endpoint: the local one at the address, or ``endpoint`` of the account when that is given."""
+
+    body: bytes = field(repr=False)
+    content_type: str
+    custom_attributes: str = ""
+    endpoint: str | None = None
+    region: str | None = None
+
+    def open(self, address: Address | None) -> Boto3Session:
+        """See Client.open; without an address the endpoint is SageMaker's."""
+        return Boto3Session(self, runtime_client(address.url if address else None, self.region))
+
+
+def runtime_client(url: str | None, region: str | None = None) -> Any:
+    """Return a SageMaker Runtime client; a local endpoint takes any credentials."""
+    import boto3
+    from botocore.config import Config
+
+    config = Config(retries={"max_attempts": 0}, read_timeout=120)
+    if url is None:
+        return boto3.client("sagemaker-runtime", region_name=region, config=config)
+    return boto3.client(
+        "sagemaker-runtime",
+        endpoint_url=url,
+        region_name=region or "us-east-1",
+        aws_access_key_id="none",
+        aws_secret_access_key="none",  # noqa: S106 - a local endpoint checks none
+        config=config,
+    )
+
+
+class Boto3Session:
+    """One boto3 client, one call after another."""
+
+    def __init__(self, spec: Boto3Client, client: Any) -> None:
+        self._spec = spec
+        self._client = client
+
+    def run(self, load: Load) -> Sample:
+        """See Session.run; several clients would share boto3's locks, so there is one."""
+        assert load.clients == 1 and load.rate is None, "boto3 is measured with one client"
+        return run_one_by_one(load, self._call)
+
+    def _call(self, sample: Sample) -> None:
+        body, answer = self.invoke()
+        sample.bytes_sent += len(self._spec.body)
+        sample.bytes_received += len(body)
+        headers = answer["ResponseMetadata"]["HTTPHeaders"]
+        sample.add_stages(read_server_timing(headers.get("server-timing", "")))
+
+    def invoke(self) -> tuple[bytes, dict[str, Any]]:
+        """Make one call and return the answer's body and boto3's answer."""
+        spec = self._spec
+        more = {"CustomAttributes": spec.custom_attributes} if spec.custom_attributes else {}
+        answer = self._client.invoke_endpoint(
+            EndpointName=spec.endpoint or "local", Body=spec.body, ContentType=spec.content_type, **more
+        )
+        return answer["Body"].read(), answer
+
+    def close(self) -> None:
+        """Close the client's connections."""
+        self._client.close()

@@ -1,0 +1,83 @@
+"""Where and with what something was measured."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from benchmark.servers.base import REPOSITORY
+from benchmark.servers.rival import VENV
+from benchmark.servers.stack import model_server_kind
+
+PACKAGES = (
+    "tensorflow-cpu",
+    "grpcio",
+    "protobuf",
+    "numpy",
+    "pillow",
+    "gunicorn",
+    "flask",
+    "orjson",
+    "requests",
+    "boto3",
+)
+RIVAL_PACKAGES = ("fastapi", "uvicorn", "litserve", "onnxruntime", "grpcio", "pillow")
+
+
+def machine() -> dict[str, Any]:
+    """Return what the reader must know of the machine: processor, cores, memory, kernel, load before the start."""
+    return {
+        "processor": _processor(),
+        "cores": len(os.sched_getaffinity(0)),
+        "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
+        "kernel": platform.release(),
+        "load_before": [round(value, 2) for value in os.getloadavg()],
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of all that is measured."""
+    found = {"python": platform.python_version(), "nginx": _first_line(["nginx", "-v"]).rpartition("/")[2]}
+    found |= {name: _version(name) for name in PACKAGES}
+    found["lightbox"] = _first_line(["git", "-C", str(REPOSITORY), "describe", "--always", "--dirty"])
+    found["model server"] = model_server_kind()
+    return {name: version for name, version in found.items() if version}
+
+
+def rival_versions() -> dict[str, str]:
+    """Return the versions in the rivals' environment."""
+    folder = next(iter(VENV.glob("lib/python*/site-packages")), None)
+    if folder is None:
+        return {}
+    found = {
+        distribution.name.lower(): distribution.version for distribution in metadata.distributions(path=[str(folder)])
+    }
+    return {name: found[name] for name in RIVAL_PACKAGES if name in found}
+
+
+def _processor() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return ""
+
+
+def _first_line(command: list[str]) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - fixed commands
+    except OSError:
+        return ""
+    return next(iter((done.stdout or done.stderr).splitlines()), "")

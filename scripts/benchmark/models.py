@@ -1,0 +1,172 @@
+"""The folders of models that the stacks serve, made once and kept in build/."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from benchmark.servers.base import REPOSITORY
+from model_zoo import layout
+
+MODELS = REPOSITORY / "build" / "benchmark_models"
+DETECTIONS = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
+"""The outputs of efficientdet_d1 that a caller can use; the other four are 40 MB."""
+
+ANSWER_FLOATS = {"4 kB": 1 << 10, "64 kB": 1 << 14, "1 MB": 1 << 18, "7 MB": 7 << 18, "28 MB": 7 << 20}
+"""Sizes of answers, and float32 numbers that make them."""
+
+
+def zoo_model(folder: Path, name: str, form: str) -> None:
+    """Export a model of the zoo in one form of input, unless it is there."""
+    if layout.versions(folder):
+        return
+    from model_zoo.catalogue import CATALOGUE
+    from model_zoo.saved_model import export, quiet_tensorflow
+
+    quiet_tensorflow()
+    entry = CATALOGUE[name]
+    export(entry.build(entry.weights[0], None), form, folder)  # type: ignore[arg-type]
+    if name == "efficientdet_d1":
+        settings = folder / layout.SETTINGS
+        settings.write_text(json.dumps(json.loads(settings.read_text()) | {"outputs": DETECTIONS}) + "\n")
+
+
+def classifiers_and_detector() -> Path:
+    """Return the folder of mobilenet_v2 in three forms of input and of efficientdet_d1."""
+    root = MODELS / "main"
+    for form, name in (("float32", "mobilenet_v2"), ("uint8", "mobilenet_v2_uint8"), ("bytes", "mobilenet_v2_bytes")):
+        zoo_model(root / name, "mobilenet_v2", form)
+    zoo_model(root / "efficientdet_d1", "efficientdet_d1", "uint8")
+    return root
+
+
+def with_handler(handler: Path) -> Path:
+    """Return a folder of mobilenet_v2 and efficientdet_d1 whose requests go through a user's ``inference.py``."""
+    main = classifiers_and_detector()
+    root = MODELS / handler.parent.name
+    for name in ("mobilenet_v2", "efficientdet_d1"):
+        link(root / name / "1", main / name / "1")
+    code = root / "code"
+    code.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(handler, code / "inference.py")
+    return root
+
+
+def link(path: Path, target: Path) -> None:
+    """Make ``path`` a symbolic link to ``target``, unless it is there."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.symlink_to(target, target_is_directory=True)
+
+
+def small_classifier() -> Path:
+    """Return the folder of MobileNetV3Small as prepared tensor and as encoded bytes, weights seeded."""
+    root = MODELS / "mobilenet_v3"
+    for form, name in (("float32", "mobilenet_v3"), ("bytes", "mobilenet_v3_bytes")):
+        if not layout.versions(root / name):
+            from model_zoo.saved_model import export
+
+            export(mobilenet_v3(), form, root / name)  # type: ignore[arg-type]
+    return root
+
+
+def mobilenet_v3() -> Any:
+    """Return MobileNetV3Small as a model of the zoo: its graph scales, so the caller sends 0..255."""
+    from model_zoo.image_model import ImageModel
+
+    network = keras_network("mobilenet_v3")
+    return ImageModel(
+        predict=lambda pixels: {"probabilities": network(pixels, training=False)},
+        keep=[variable.value for variable in network.variables],
+        height=224,
+        width=224,
+        scaling="none",
+        weights="random weights",
+        random=True,
+    )
+
+
+def keras_network(name: str) -> Any:
+    """Return a Keras network with the weights that the benchmark serves everywhere."""
+    from model_zoo.saved_model import quiet_tensorflow
+
+    quiet_tensorflow()
+    import keras
+
+    from model_zoo import mobilenet_v2
+    from model_zoo.weights import fill_seeded
+
+    if name == "mobilenet_v2":
+        return mobilenet_v2.keras_model("imagenet")[0]
+    network = keras.applications.MobileNetV3Small(weights=None)
+    fill_seeded(network, mobilenet_v2.SEED)
+    return network
+
+
+def answers_of_sizes() -> Path:
+    """Return the folder of models that take a tiny image and answer a row of so many numbers."""
+    root = MODELS / "answers"
+    for size, count in ANSWER_FLOATS.items():
+        folder = root / answer_model(size)
+        if not layout.versions(folder):
+            save_tiny(folder, count)
+    return root
+
+
+def answer_model(size: str) -> str:
+    """Return the name of the model with answers of a size."""
+    return "answer_" + size.replace(" ", "_")
+
+
+def save_tiny(folder: Path, count: int) -> None:
+    """Save a model uint8 [N, 8, 8, 3] to float32 [N, count] that costs next to nothing but its answer."""
+    from model_zoo.saved_model import quiet_tensorflow
+
+    quiet_tensorflow()
+    import tensorflow as tf
+
+    def answer(image: Any) -> dict[str, Any]:
+        mean = tf.reduce_mean(tf.cast(image, tf.float32), axis=[1, 2, 3])
+        return {"row": mean[:, None] * 0.001 + tf.range(count, dtype=tf.float32)[None] * 1e-7}
+
+    spec = tf.TensorSpec([None, 8, 8, 3], tf.uint8, name="image")
+    _save(folder, tf.function(answer, input_signature=[spec]))
+
+
+def _save(folder: Path, function: Any) -> None:
+    import tensorflow as tf
+
+    partial = folder.with_name(f".{folder.name}")
+    shutil.rmtree(partial, ignore_errors=True)
+    tf.saved_model.save(tf.Module(), str(partial), signatures={"serving_default": function.get_concrete_function()})
+    folder.mkdir(parents=True, exist_ok=True)
+    partial.rename(folder / "1")
+
+
+def many_models(count: int) -> Path:
+    """Return a folder of ``count`` small models, all of them the same."""
+    tiny = MODELS / "tiny"
+    if not layout.versions(tiny):
+        save_tiny(tiny, 1 << 10)
+    root = MODELS / f"many_{count}"
+    for number in range(count):
+        link(root / f"model_{number:03}" / "1", tiny / "1")
+    return root
+
+
+def make_all() -> None:
+    """Make every folder of models and the rivals' networks; seconds the first time, nothing later."""
+    classifiers_and_detector()
+    small_classifier()
+    answers_of_sizes()
+    many_models(1)
+    from benchmark.network_dump import dump
+
+    for name in ("mobilenet_v2", "mobilenet_v3"):
+        dump(name)
+
+
+if __name__ == "__main__":
+    make_all()

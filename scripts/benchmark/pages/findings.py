@@ -1,0 +1,122 @@
+"""What a scenario's figures say, in sentences made from the figures themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmark import published, results
+from benchmark.pages.tables import number, size
+from benchmark.results import Document
+from benchmark.scenarios import client, load, rest_or_grpc, scale, wire
+from benchmark.targets import bound_per_second
+
+
+def of(document: Document, key: str) -> list[str]:
+    """Return the findings of a scenario; fewer where a variant gave no figure."""
+    return _FINDINGS[key](document)
+
+
+def _rest_or_grpc(document: Document) -> list[str]:
+    lines = []
+    for kind in rest_or_grpc.KINDS:
+        names = (
+            rest_or_grpc.SAMPLE_REST,
+            rest_or_grpc.SAMPLE_GRPC,
+            rest_or_grpc.LIGHTBOX_REST,
+            rest_or_grpc.LIGHTBOX_GRPC,
+        )
+        averages = [results.variant(document, "rest_or_grpc", kind, name).get("average") for name in names]
+        if None in averages:
+            continue
+        theirs = published.AWS_STUDY[kind]
+        lines.append(
+            f"{kind}, average: the sample's REST handler {number(averages[0], 'ms')} and gRPC handler "
+            f"{number(averages[1], 'ms')} (published: {number(theirs[names[0]], 'ms')} and "
+            f"{number(theirs[names[1]], 'ms')}); Lightbox over REST {number(averages[2], 'ms')} "
+            f"and over gRPC {number(averages[3], 'ms')}."
+        )
+    return lines
+
+
+def _wire(document: Document) -> list[str]:
+    lines = []
+    for form in wire.FORMS:
+        rest, grpc = (results.variant(document, "wire", "forms", f"{form}, {name}") for name in ("REST", "gRPC"))
+        if "p50" not in rest or "p50" not in grpc:
+            continue
+        sent = [max((there for there, _ in v.get("hops", {}).values()), default=None) for v in (rest, grpc)]
+        lines.append(
+            f"{form}: REST takes {number(rest['p50'] / grpc['p50'])} times as long as gRPC "
+            f"({number(rest['p50'], 'ms')} and {number(grpc['p50'], 'ms')}); the most that a hop carries is "
+            f"{size(sent[0])} and {size(sent[1])}."
+        )
+    return lines
+
+
+def _client(document: Document) -> list[str]:
+    lines = []
+    for where in client.SIZES:
+        for key, tables, whose in (
+            (f"echo_{where}", published.CLIENT_STUDY_ECHO, "the echo servers"),
+            (f"lightbox_{where}", published.CLIENT_STUDY_TORCHSERVE, "Lightbox with a model"),
+        ):
+            found = results.experiments(document, "client", key)
+            if not found:
+                continue
+            pairs = [
+                f"{variant['name']} {number(variant['average'])} ({number(tables[where].get(variant['name']))})"
+                for variant in found[0]["variants"]
+                if "average" in variant
+            ]
+            lines.append(f"{where}, {whose}, ms for twenty at once, published in brackets: {'; '.join(pairs)}.")
+    if lines:
+        lines.append(f"Published: tables 1 to 6 of <{published.CLIENT_STUDY}>.")
+    return lines
+
+
+def _load(document: Document) -> list[str]:
+    lines = []
+    for form in ("base64", "binary"):
+        theirs = results.variant(document, "load", f"study_{form}", load.FASTAPI.name)
+        ours = results.variant(document, "load", f"study_{form}", load.LIGHTBOX)
+        if "throughput" in theirs and "throughput" in ours:
+            lines.append(
+                f"{form}, {load.STUDY_CLIENTS} clients: Lightbox {number(ours['throughput'])} requests/s, "
+                f"FastAPI + ONNX Runtime {number(theirs['throughput'])}."
+            )
+    bound = bound_per_second(document)
+    ours = results.variant(document, "load", "same_network_8", load.LIGHTBOX)
+    if bound and "throughput" in ours:
+        lines.append(
+            f"mobilenet_v2: preparing the image and the model's own work allow {number(bound)} requests/s on these "
+            f"cores; at 8 clients Lightbox carries {number(ours['throughput'])}."
+        )
+    study = published.LOAD_STUDY_ONNX
+    lines.append(
+        f"Published for FastAPI + ONNX Runtime, 4 workers on 4 cores: {study['throughput']} requests/s, "
+        f"{study['average']} ms, {study['memory_mb']} MB, {study['start']} s to start (<{published.LOAD_STUDY}>)."
+    )
+    return lines
+
+
+def _scale(document: Document) -> list[str]:
+    lines = []
+    for key, axis in scale.AXES.items():
+        points = results.experiments(document, "scale", key)
+        ends = [points[0], points[-1]] if points else []
+        figures = [point["variants"][0] for point in ends]
+        if len(figures) == 2 and all("p50" in figure for figure in figures):
+            lines.append(
+                f"{axis}: from {ends[0]['x']:,.0f} to {ends[1]['x']:,.0f} the p50 goes from "
+                f"{number(figures[0]['p50'], 'ms')} to {number(figures[1]['p50'], 'ms')} ({figures[0]['name']})."
+            )
+    return lines
+
+
+_FINDINGS: dict[str, Callable[[Document], list[str]]] = {
+    "rest_or_grpc": _rest_or_grpc,
+    "wire": _wire,
+    "client": _client,
+    "load": _load,
+    "scale": _scale,
+}

@@ -1,0 +1,57 @@
+"""The images that are sent: a real photograph in any size, and the study's noise."""
+
+from __future__ import annotations
+
+import io
+from functools import lru_cache
+
+import numpy as np
+
+PHOTO = "china.jpg"
+"""One of the two photographs that come with scikit-learn, 640 x 427."""
+
+
+@lru_cache(maxsize=32)
+def photo(width: int = 1024, height: int = 768, quality: int = 90) -> bytes:
+    """Return the photograph as a JPEG of this size."""
+    from PIL import Image
+    from sklearn.datasets import load_sample_image
+
+    image = Image.fromarray(load_sample_image(PHOTO)).resize((width, height), Image.Resampling.LANCZOS)
+    return encode(image, quality)
+
+
+@lru_cache(maxsize=8)
+def noise(width: int, height: int, quality: int = 95) -> bytes:
+    """Return a JPEG of random pixels, as the published study from the client sends."""
+    from PIL import Image
+
+    pixels = np.random.default_rng(7).integers(0, 256, (height, width, 3), np.uint8)
+    return encode(Image.fromarray(pixels), quality)
+
+
+def photo_of_bytes(size: int) -> bytes:
+    """Return the photograph as a JPEG of about ``size`` bytes."""
+    side = 200
+    while len(photo(side * 4 // 3, side)) < size:
+        side += 20
+    return photo(side * 4 // 3, side)
+
+
+def encode(image: object, quality: int) -> bytes:
+    """Encode as JPEG."""
+    buffer = io.BytesIO()
+    image.save(buffer, "jpeg", quality=quality)  # type: ignore[attr-defined]
+    return buffer.getvalue()
+
+
+@lru_cache(maxsize=8)
+def pixels_npy(count: int, side: int) -> bytes:
+    """Return a .npy file of ``count`` images of raw pixels, uint8 [count, side, side, 3]."""
+    from PIL import Image
+
+    with Image.open(io.BytesIO(photo(side, side))) as image:
+        batch = np.repeat(np.asarray(image.convert("RGB"))[None], count, axis=0)
+    buffer = io.BytesIO()
+    np.save(buffer, batch)
+    return buffer.getvalue()

@@ -1,0 +1,39 @@
+"""Makes the models and networks that are measured, in processes of their own: TensorFlow stays out of this one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Collection
+
+from benchmark.servers.base import REPOSITORY
+from benchmark.servers.rival import RIVALS, VENV
+from model_zoo import say
+
+NEED_RIVALS = frozenset({"client", "load"})
+
+
+class Unprepared(Exception):
+    """Something is missing that this cannot make; the message says what to do."""
+
+
+def prepare(scenarios: Collection[str]) -> None:
+    """Make what is missing for these scenarios; a minute the first time. Raises CalledProcessError and Unprepared."""
+    with_rivals = bool(NEED_RIVALS.intersection(scenarios))
+    if with_rivals and not VENV.is_dir():
+        raise Unprepared(f"{VENV} is missing, in which the other servers run: `make bench` makes it")
+    make_models()
+    if with_rivals:
+        _run([str(VENV / "bin" / "python"), str(RIVALS / "network.py")])
+
+
+def make_models() -> None:
+    """Make the models alone. Raises CalledProcessError."""
+    say.progress("models: made where they are missing")
+    _run([sys.executable, "-m", "benchmark.models"])
+
+
+def _run(command: list[str]) -> None:
+    paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
+    subprocess.run(command, env=dict(os.environ) | {"PYTHONPATH": paths}, check=True)  # noqa: S603 - our own modules

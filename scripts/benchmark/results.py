@@ -1,0 +1,76 @@
+"""The document of a run: figures with all that is needed to judge and repeat them."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from benchmark import machine
+from benchmark.servers.base import REPOSITORY
+
+Document = dict[str, Any]
+_NUMBERS = re.compile(r"\[[-0-9.,\s]+\]")
+"""A list of numbers, which is easier to read in one line."""
+
+
+def fresh_folder() -> Path:
+    """Return an empty folder for logs and other files of a run."""
+    folder = REPOSITORY / "build" / "benchmark_run"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
+def new_document(scale: str, arguments: list[str]) -> Document:
+    """Return what is known before the first scenario runs; the load of the machine among it."""
+    return {
+        "measured": datetime.now(UTC).isoformat(timespec="seconds"),
+        "scale": scale,
+        "command": " ".join(["python -m benchmark", *arguments]),
+        "machine": machine.machine(),
+        "versions": machine.versions(),
+        "rival_versions": machine.rival_versions(),
+        "scenarios": [],
+    }
+
+
+def write(document: Document, path: Path) -> None:
+    """Write the document as JSON that a person can read and a diff can show."""
+    text = json.dumps(document, indent=1, ensure_ascii=False)
+    path.write_text(_NUMBERS.sub(lambda found: re.sub(r"\s+", " ", found[0]), text) + "\n")
+
+
+def read(path: Path) -> Document:
+    """Read what ``write`` wrote."""
+    document: Document = json.loads(path.read_text())
+    return document
+
+
+def all_answered(document: Document) -> bool:
+    """Tell whether every variant of every experiment got answers, and no errors."""
+    variants = (v for s in document["scenarios"] for e in s["experiments"] for v in e["variants"])
+    return all(variant["answers"] and not variant["errors"] for variant in variants)
+
+
+def scenario(document: Document, key: str) -> dict[str, Any] | None:
+    """Return a scenario's result, None when it was not run."""
+    return next((found for found in document["scenarios"] if found["key"] == key), None)
+
+
+def experiments(document: Document, scenario_key: str, key: str) -> list[dict[str, Any]]:
+    """Return the experiments of a scenario with a key: one, or the points of a sweep."""
+    found = scenario(document, scenario_key)
+    return [experiment for experiment in found["experiments"] if experiment["key"] == key] if found else []
+
+
+def variant(document: Document, scenario_key: str, key: str, name: str) -> dict[str, Any]:
+    """Return a variant's figures of the first experiment with a key; empty when there are none."""
+    for experiment in experiments(document, scenario_key, key):
+        for found in experiment["variants"]:
+            if found["name"] == name:
+                return dict(found)
+    return {}

@@ -1,0 +1,63 @@
+"""FastAPI with ONNX Runtime, as the model-serving study runs it: fastapi_onnx.py PORT NETWORK WORKERS
+
+One session with one thread in each uvicorn worker; the handler is a coroutine that decodes with Pillow and leaves
+resizing to the graph. `/predict/` takes base64 in JSON, as in the study; `/binary/` the same image as it is.
+"""
+
+import base64
+import io
+import os
+import sys
+
+import numpy as np
+import uvicorn
+from fastapi import FastAPI, Request
+from PIL import Image
+from pydantic import BaseModel
+
+from benchmark.rivals import network
+
+NETWORK = "LIGHTBOX_BENCH_NETWORK"
+
+
+class Payload(BaseModel):
+    """An image as base64."""
+
+    image: str
+
+
+def application() -> FastAPI:
+    """Return the app; each worker makes its own."""
+    app = FastAPI()
+    session = network.session(os.environ[NETWORK], threads=1)
+
+    def predict(body: bytes) -> dict[str, list[list[float]]]:
+        pixels = np.asarray(Image.open(io.BytesIO(body)).convert("RGB"), np.float32)[None]
+        (probabilities,) = session.run(None, {"pixels": pixels})
+        return {"predictions": probabilities.tolist()}
+
+    @app.get("/")
+    async def health() -> dict[str, str]:
+        return {"status": "healthy"}
+
+    @app.post("/predict/")
+    async def base64_image(payload: Payload) -> dict[str, list[list[float]]]:
+        return predict(base64.b64decode(payload.image))
+
+    @app.post("/binary/")
+    async def binary_image(request: Request) -> dict[str, list[list[float]]]:
+        return predict(await request.body())
+
+    return app
+
+
+if __name__ == "__main__":
+    os.environ[NETWORK] = f"{sys.argv[2]}_resize"
+    uvicorn.run(
+        "benchmark.rivals.fastapi_onnx:application",
+        factory=True,
+        host="127.0.0.1",
+        port=int(sys.argv[1]),
+        workers=int(sys.argv[3]),
+        log_level="warning",
+    )

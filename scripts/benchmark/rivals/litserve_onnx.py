@@ -1,0 +1,53 @@
+"""LitServe with ONNX Runtime: litserve_onnx.py PORT NETWORK WORKERS
+
+The image comes as the file of a form, LitServe's way to take bytes that are no JSON. Decoding and resizing with
+Pillow and the network itself run in LitServe's inference workers, which share the cores: each session has as many
+threads as its share.
+"""
+
+import io
+import os
+import sys
+
+import litserve
+import numpy as np
+from fastapi import Request
+from PIL import Image
+
+from benchmark.rivals import network
+
+SIDE = 224
+
+
+class Classifier(litserve.LitAPI):
+    """One image in, its probabilities out."""
+
+    def __init__(self, name: str, threads: int) -> None:
+        super().__init__()
+        self._name = name
+        self._threads = threads
+
+    def setup(self, device: str) -> None:
+        """Load the network in the worker."""
+        self._session = network.session(self._name, self._threads)
+
+    def decode_request(self, request: Request) -> bytes:
+        """Take the form's file as it is."""
+        return request["image"].file.read()
+
+    def predict(self, body: bytes) -> np.ndarray:
+        """Prepare the image as the network wants it, and run it."""
+        image = Image.open(io.BytesIO(body)).convert("RGB").resize((SIDE, SIDE))
+        pixels = np.asarray(image, np.float32)[None] / np.float32(127.5) - np.float32(1)
+        return self._session.run(None, {"pixels": pixels})[0]
+
+    def encode_response(self, probabilities: np.ndarray) -> dict[str, list[list[float]]]:
+        """Answer as TensorFlow Serving does."""
+        return {"predictions": probabilities.tolist()}
+
+
+if __name__ == "__main__":
+    port, name, workers = int(sys.argv[1]), sys.argv[2], int(sys.argv[3])
+    threads = max(1, len(os.sched_getaffinity(0)) // workers)
+    server = litserve.LitServer(Classifier(name, threads), accelerator="cpu", workers_per_device=workers)
+    server.run(host="127.0.0.1", port=port, generate_client_file=False, log_level="warning")

@@ -1,0 +1,16 @@
+"""What is compared. Each module declares one scenario; this is the list of them, in the order of the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from benchmark.declarations import Scale, Scenario
+from benchmark.scenarios import client, load, rest_or_grpc, scale, wire
+
+SCENARIOS: dict[str, Callable[[Scale], Scenario]] = {
+    "rest_or_grpc": rest_or_grpc.scenario,
+    "wire": wire.scenario,
+    "client": client.scenario,
+    "load": load.scenario,
+    "scale": scale.scenario,
+}

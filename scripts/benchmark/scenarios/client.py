@@ -1,0 +1,83 @@
+"""From the client: structured data, base64 or bytes, over REST or gRPC, twenty requests at once."""
+
+from __future__ import annotations
+
+import base64
+import json
+from functools import lru_cache
+
+from benchmark import photos
+from benchmark.clients.base import Load
+from benchmark.clients.echo import EchoClient
+from benchmark.clients.http import HttpClient
+from benchmark.declarations import Experiment, Scale, Scenario, Variant
+from benchmark.scenarios import common
+from benchmark.servers.rival import Rival
+
+SIZES = {"360x640": (640, 360), "720x1280": (1280, 720), "1080x1920": (1920, 1080)}
+CLIENTS = 20
+BASIC = (("field1", "Hello"), ("field2", "World"), ("field3", 2023))
+NUMBERS = tuple((str(number), number) for number in range(100))
+ECHO_REST = Rival("FastAPI echo", "echo_rest.py")
+ECHO_GRPC = Rival("grpc.aio echo", "echo_grpc.py", speaks_grpc=True)
+
+
+def scenario(scale: Scale) -> Scenario:
+    """Declare the scenario."""
+    sizes = scale.pick(("360x640",), tuple(SIZES))
+    return Scenario(
+        key="client",
+        title="From the client",
+        question="Which bytes should a caller send: structured data, an image as base64 in JSON, or the image as it "
+        "is; and over REST or gRPC?",
+        experiments=(
+            *(_echo(size, scale) for size in sizes),
+            *(_lightbox(size, scale) for size in sizes),
+        ),
+        notes=(
+            "Twenty requests start together and the time until the last answer counts; the average over the waves is "
+            "what the study's tables give. As there, the images are JPEGs of random pixels.",
+            "The study's REST client is httpx, whose own cost is in its figures; here a raw socket sends the prepared "
+            "request, so that the server is what is measured. The gRPC client makes and serializes each message anew.",
+            "Lightbox's rows have mobilenet_v2 behind them: the image is decoded, resized and classified.",
+        ),
+    )
+
+
+def _echo(size: str, scale: Scale) -> Experiment:
+    text = _base64(size)
+    image = photos.noise(*SIZES[size])
+    basic = json.dumps(dict(BASIC) | {"field4": dict(NUMBERS)}).encode()
+    variants = (
+        Variant("basic, REST", ECHO_REST, HttpClient(basic, "application/json", "/basic")),
+        Variant("basic, gRPC", ECHO_GRPC, EchoClient("Basic", (*BASIC, ("field4", NUMBERS)))),
+        Variant("base64, REST", ECHO_REST, HttpClient(_json(text), "application/json", "/base64")),
+        Variant("base64, gRPC", ECHO_GRPC, EchoClient("Base64Image", (("image", text),))),
+        Variant("binary, REST", ECHO_REST, HttpClient(image, "application/octet-stream", "/binary")),
+        Variant("binary, gRPC", ECHO_GRPC, EchoClient("BinaryImage", (("image", image),))),
+    )
+    return Experiment(f"echo_{size}", f"echo servers, {size}", variants, _load(scale), scale.pick(1, 2))
+
+
+def _lightbox(size: str, scale: Scale) -> Experiment:
+    image = photos.noise(*SIZES[size])
+    encoded = json.dumps({"instances": [{"b64": _base64(size)}]}).encode()
+    headers = {common.ATTRIBUTES: common.attributes("mobilenet_v2", "grpc")}
+    variants = (
+        Variant("base64, REST", common.lightbox(), HttpClient(encoded, "application/json", headers=headers)),
+        Variant("binary, REST", common.lightbox(), common.post_image("mobilenet_v2", "grpc", image)),
+    )
+    return Experiment(f"lightbox_{size}", f"Lightbox with a model behind, {size}", variants, _load(scale))
+
+
+def _load(scale: Scale) -> Load:
+    return Load(CLIENTS * scale.pick(2, 10), CLIENTS, waves=True)
+
+
+@lru_cache
+def _base64(size: str) -> str:
+    return base64.b64encode(photos.noise(*SIZES[size])).decode()
+
+
+def _json(text: str) -> bytes:
+    return json.dumps({"image": text}).encode()

@@ -1,0 +1,125 @@
+"""Load: many clients at once, beside FastAPI and LitServe with ONNX Runtime and the same networks."""
+
+from __future__ import annotations
+
+import base64
+import json
+
+from benchmark import models, photos
+from benchmark.clients.base import Client, Load
+from benchmark.clients.http import HttpClient
+from benchmark.declarations import Experiment, Scale, Scenario, Variant
+from benchmark.scenarios import common
+from benchmark.servers.rival import Rival
+from benchmark.servers.stack import Stack
+
+WORKERS = "2"
+STUDY_CLIENTS = 50
+IMAGE_BYTES = 225_000
+"""300 kB as base64."""
+
+FASTAPI = Rival("FastAPI + ONNX Runtime", "fastapi_onnx.py", ("mobilenet_v3", WORKERS))
+LITSERVE = Rival("LitServe + ONNX Runtime", "litserve_onnx.py", ("mobilenet_v2", WORKERS), health="/health")
+LITSERVE_ONE = Rival("LitServe + ONNX Runtime, 1 worker", "litserve_onnx.py", ("mobilenet_v2", "1"), health="/health")
+BOUNDARY = "lightbox-benchmark"
+ONE_THREAD = "Lightbox, one thread for an operation"
+IN_THE_GRAPH = "Lightbox, decoded in the graph"
+LIGHTBOX, DIRECT = "Lightbox", "direct call, tensor prepared"
+
+
+def scenario(scale: Scale) -> Scenario:
+    """Declare the scenario."""
+    return Scenario(
+        key="load",
+        title="Load",
+        question="How much does one machine carry, at what latency and memory, and how long until it answers?",
+        experiments=(
+            _study("base64", scale),
+            _study("binary", scale),
+            _same_network(1, scale),
+            _same_network(8, scale),
+            *(_open_loop(rate, scale) for rate in scale.pick((20,), (10, 20, 30, 40, 50, 60, 80))),
+        ),
+        axes={"open": "requests started each second"},
+        notes=(
+            "The study runs `ab -n 40000 -c 50` against 4 workers; here 50 clients send fewer requests to 2 workers. "
+            "The image is a JPEG of about 225 kB, 300 kB as base64. Lightbox decodes it in the sidecar, or hands it on "
+            "to a form of the network whose graph decodes.",
+            "FastAPI runs as the study has it: a session with one thread in each uvicorn worker, Pillow decodes, the "
+            "graph resizes. LitServe decodes and resizes with Pillow. Both answer all 1000 probabilities, as Lightbox "
+            "does. The networks are the same to the last weight, converted to ONNX and checked against Keras.",
+            "In the open loop requests start on time whatever the server does, and latency counts from that time.",
+        ),
+    )
+
+
+def small_lightbox() -> Stack:
+    """Return the stack with MobileNetV3Small and 2 workers."""
+    settings = (("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v3"), ("SAGEMAKER_GUNICORN_WORKERS", WORKERS))
+    return Stack("Lightbox with MobileNetV3Small", models.small_classifier(), settings)
+
+
+def _study(form: str, scale: Scale) -> Experiment:
+    image = photos.photo_of_bytes(IMAGE_BYTES)
+    text = base64.b64encode(image).decode()
+    if form == "binary":
+        theirs: Client = HttpClient(image, "application/octet-stream", "/binary/")
+        ours = [Variant(LIGHTBOX, small_lightbox(), common.post_image("mobilenet_v3", "grpc", image))]
+    else:
+        theirs = HttpClient(_json({"image": text}), "application/json", "/predict/")
+        ours = [
+            Variant(name, small_lightbox(), _base64_image(text, model))
+            for name, model in ((LIGHTBOX, "mobilenet_v3"), (IN_THE_GRAPH, "mobilenet_v3_bytes"))
+        ]
+    return Experiment(
+        f"study_{form}",
+        f"MobileNetV3Small, {form}, {STUDY_CLIENTS} clients",
+        (Variant(FASTAPI.name, FASTAPI, theirs), *ours),
+        Load(scale.pick(100, 600), STUDY_CLIENTS, most_seconds=scale.pick(4, 15)),
+        rounds=scale.pick(1, 2),
+    )
+
+
+def _base64_image(text: str, model: str) -> HttpClient:
+    headers = {common.ATTRIBUTES: common.attributes(model, "grpc")}
+    return HttpClient(_json({"instances": [{"b64": text}]}), "application/json", headers=headers)
+
+
+def _json(value: object) -> bytes:
+    return json.dumps(value).encode()
+
+
+def _same_network(clients: int, scale: Scale) -> Experiment:
+    image = photos.photo()
+    form = HttpClient(_form(image), f"multipart/form-data; boundary={BOUNDARY}", "/predict")
+    stack = common.lightbox(ONE_THREAD, SAGEMAKER_TFS_INTRA_OP_PARALLELISM="1")
+    one_thread = Variant(ONE_THREAD, stack, common.post_image("mobilenet_v2"))
+    variants = [
+        Variant(LIGHTBOX, common.lightbox(), common.post_image("mobilenet_v2")),
+        Variant(LITSERVE.name, LITSERVE, form),
+        *scale.pick([], [Variant(LITSERVE_ONE.name, LITSERVE_ONE, form), one_thread]),
+    ]
+    if clients == 1:
+        variants += [
+            Variant(common.FLOOR, common.lightbox(), common.classification_floor()),
+            Variant(DIRECT, common.lightbox(), common.classification_floor(prepared=True)),
+        ]
+    return Experiment(
+        f"same_network_{clients}",
+        f"mobilenet_v2, {clients} client{'s' if clients > 1 else ''}",
+        tuple(variants),
+        Load(scale.pick(20, 40 + 20 * clients) if clients == 1 else scale.pick(60, 300), clients, most_seconds=10),
+        rounds=scale.pick(2, 5),
+        floor=common.FLOOR if clients == 1 else None,
+    )
+
+
+def _form(image: bytes) -> bytes:
+    head = 'Content-Disposition: form-data; name="image"; filename="photo.jpg"\r\nContent-Type: image/jpeg'
+    return f"--{BOUNDARY}\r\n{head}\r\n\r\n".encode() + image + f"\r\n--{BOUNDARY}--\r\n".encode()
+
+
+def _open_loop(rate: int, scale: Scale) -> Experiment:
+    variant = Variant(LIGHTBOX, common.lightbox(), common.post_image("mobilenet_v2"))
+    requests = rate * scale.pick(3, 8)
+    return Experiment("open", f"open loop, {rate}/s", (variant,), Load(requests, rate=rate, most_seconds=20), x=rate)

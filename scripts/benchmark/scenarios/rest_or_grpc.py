@@ -1,0 +1,78 @@
+"""REST or gRPC inside: the study of AWS's TensorFlow Serving container, with the same image and outputs for all."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmark import models, photos
+from benchmark.clients.base import Client, Load
+from benchmark.clients.boto import Boto3Client
+from benchmark.declarations import Experiment, Scale, Scenario, Variant
+from benchmark.scenarios import common
+from benchmark.servers.base import Server
+from benchmark.servers.stack import Stack
+
+HANDLERS = Path(__file__).resolve().parents[1] / "handlers"
+SAMPLE_REST, SAMPLE_GRPC = "sample's REST handler", "sample's gRPC handler"
+LIGHTBOX_REST, LIGHTBOX_GRPC = "Lightbox REST", "Lightbox gRPC"
+MOST_SECONDS = 12.0
+"""No variant takes longer in a round: a detection over REST takes seconds, and a hundred of them too long."""
+WITHOUT_BOTO3 = "Lightbox gRPC, without boto3"
+KINDS = {"classification": "mobilenet_v2", "detection": "efficientdet_d1"}
+
+
+def scenario(scale: Scale) -> Scenario:
+    """Declare the scenario."""
+    return Scenario(
+        key="rest_or_grpc",
+        title="REST or gRPC inside",
+        question="The container's front speaks REST either way. What does the wire between the sidecar and the "
+        "model server change, and what does the code around it?",
+        experiments=(
+            _experiment("classification", scale.pick((10, 2, 0), (10, 10, 4)), common.classification_floor()),
+            _experiment("detection", scale.pick((2, 1, 0), (10, 10, 1)), common.detection_floor()),
+        ),
+        notes=(
+            "Every variant gets the same 1024x768 JPEG through boto3's `invoke_endpoint` and returns the same outputs: "
+            "1000 probabilities, or boxes, classes, scores and count. boto3 itself signs each request; the row without "
+            "it posts the same image to `/invocations` over a plain connection.",
+            "The sample's handlers are written anew in the sample's manner and run as `inference.py` in Lightbox's own "
+            "stack: `json.dumps(tensor.tolist())` with `requests.post`, or `make_tensor_proto` over a channel made for "
+            "each call.",
+            f"Up to 100 calls of each variant in ten rounds; a round of one variant ends after {MOST_SECONDS:g} s, so "
+            "the slowest have fewer.",
+            "REST has no output filter: the model server writes all eight outputs of the detector as JSON, 40 MB of "
+            "numbers, for the caller who wants four of them.",
+        ),
+    )
+
+
+def _experiment(kind: str, how_many: tuple[int, int, int], floor: Client) -> Experiment:
+    calls, rounds, counted = how_many
+    model = KINDS[kind]
+    return Experiment(
+        key=kind,
+        title=kind,
+        variants=(
+            Variant(SAMPLE_REST, _sample("rest"), _boto3(f"tfs-model-name={model}")),
+            Variant(SAMPLE_GRPC, _sample("grpc"), _boto3(f"tfs-model-name={model}")),
+            Variant(LIGHTBOX_REST, common.lightbox(), _boto3(common.attributes(model, "rest"))),
+            Variant(LIGHTBOX_GRPC, common.lightbox(), _boto3(common.attributes(model, "grpc"))),
+            Variant(WITHOUT_BOTO3, common.lightbox(), common.post_image(model, "grpc")),
+            Variant(common.FLOOR, common.lightbox(), floor),
+        ),
+        load=Load(calls, most_seconds=MOST_SECONDS),
+        rounds=rounds,
+        floor=common.FLOOR,
+        warm_up=1,
+        counted=counted,
+    )
+
+
+def _boto3(custom_attributes: str) -> Boto3Client:
+    return Boto3Client(photos.photo(), common.IMAGE, custom_attributes)
+
+
+def _sample(wire: str) -> Server:
+    folder = models.with_handler(HANDLERS / f"sample_{wire}" / "inference.py")
+    return Stack(f"the sample's {wire} handler", folder, (("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2"),))

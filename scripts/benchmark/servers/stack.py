@@ -1,0 +1,93 @@
+"""Lightbox itself, started as a user starts it: ``serve.sh serve``."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from benchmark.servers import hops
+from benchmark.servers.address import Address
+from benchmark.servers.base import (
+    REPOSITORY,
+    Running,
+    clean_environ,
+    free_ports,
+    launch,
+    status_of,
+    wait_until,
+)
+
+
+@dataclass(frozen=True)
+class Stack:
+    """nginx, gunicorn and a model server over a folder of models; ``settings`` are environment variables."""
+
+    name: str
+    models: Path
+    settings: tuple[tuple[str, str], ...] = ()
+    counted: bool = False
+
+    def counting(self) -> Stack:
+        """See Server.counting."""
+        return replace(self, counted=True)
+
+    def start(self, folder: Path) -> Running:
+        """See Server.start. Marks: ``sidecar`` when gunicorn answers through nginx, ``ready`` when /ping is 200."""
+        folder.mkdir(parents=True, exist_ok=True)
+        # The path of a unix socket is short: the run directory cannot lie deep in a working copy.
+        tmp = Path(tempfile.mkdtemp(prefix="lb-bench-"))
+        port, low = free_ports(), free_ports(10)
+        settings = {
+            "LIGHTBOX_MODEL_DIR": str(self.models),
+            "SAGEMAKER_BIND_TO_PORT": str(port),
+            "SAGEMAKER_SAFE_PORT_RANGE": f"{low}-{low + 9}",
+            **dict(self.settings),
+        }
+        environ = clean_environ(**settings, TMPDIR=str(tmp), TF_CPP_MIN_LOG_LEVEL="2")
+        if self.counted:
+            hops.put_before_model_server(tmp, environ)
+        began = time.perf_counter()
+        process, log = launch([str(REPOSITORY / "serve.sh"), "serve"], folder, environ)
+        running = Running(self.name, process, Address(port), log, settings=settings, command="./serve.sh serve")
+        running.temporary = tmp
+        try:
+            if not self.counted:  # there nginx must not hold a connection past the relay
+                # GET is refused by the sidecar itself, with or without a model server behind it.
+                wait_until(lambda: status_of(port, "/invocations") == 405, process, log)
+                running.started["sidecar"] = time.perf_counter() - began
+            wait_until(lambda: status_of(port, "/ping") == 200, process, log)
+            running.started["ready"] = time.perf_counter() - began
+            running.run_dir = next(tmp.glob("lightbox-*"))
+            running.address = Address(port, _grpc_target(running.run_dir))
+            if self.counted:
+                hops.put_before_sidecar(tmp, running.run_dir)
+        except BaseException:
+            running.stop()
+            raise
+        return running
+
+
+def _grpc_target(run_dir: Path) -> str:
+    """Return where the workers themselves reach the model server: a unix socket, where there is room for one."""
+    from lightbox.plan import ServingPlan
+
+    return ServingPlan.read(run_dir / "plan.json").model_servers[0].grpc_target
+
+
+def model_server_kind() -> str:
+    """Return ``tensorflow_model_server`` when serve.sh finds the real binary, else ``stand-in``."""
+    return "tensorflow_model_server" if real_binary() else "stand-in"
+
+
+def real_binary() -> Path | None:
+    """Return the path of the real model server's binary, None where there is none."""
+    ours = Path(sys.executable).parent
+    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+        candidate = Path(folder) / "tensorflow_model_server"
+        if folder and Path(folder).absolute() != ours and os.access(candidate, os.X_OK):
+            return candidate
+    return None

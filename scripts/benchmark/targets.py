@@ -1,0 +1,129 @@
+"""What the hot path must reach, and what it reached."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from benchmark import results
+from benchmark.results import Document
+from benchmark.scenarios import load, rest_or_grpc
+
+
+@dataclass(frozen=True)
+class Target:
+    """A figure and its bound; ``measure`` returns None where the run does not have it."""
+
+    what: str
+    bound: float
+    at_most: bool
+    measure: Callable[[Document], float | None]
+    unit: str = ""
+
+    def met(self, value: float) -> bool:
+        """Tell whether a value keeps the bound."""
+        return value <= self.bound if self.at_most else value >= self.bound
+
+
+def _rest_or_grpc(document: Document, kind: str, name: str, figure: str) -> float | None:
+    value = results.variant(document, "rest_or_grpc", kind, name).get(figure)
+    return None if value is None else float(value)
+
+
+def _over_floor(kind: str) -> Callable[[Document], float | None]:
+    return lambda document: _rest_or_grpc(document, kind, rest_or_grpc.WITHOUT_BOTO3, "ratio")
+
+
+def _over_sample_rest(kind: str, name: str) -> Callable[[Document], float | None]:
+    def measure(document: Document) -> float | None:
+        ours = _rest_or_grpc(document, kind, name, "p50")
+        theirs = _rest_or_grpc(document, kind, rest_or_grpc.SAMPLE_REST, "p50")
+        return ours / theirs if ours and theirs else None
+
+    return measure
+
+
+def _saved(kind: str) -> Callable[[Document], float | None]:
+    share = _over_sample_rest(kind, rest_or_grpc.LIGHTBOX_GRPC)
+    return lambda document: None if (value := share(document)) is None else (value - 1) * 100
+
+
+def bound_per_second(document: Document) -> float | None:
+    """Return the requests a second that the cores allow: preparing and the model's work, nothing else."""
+    floor = results.variant(document, "load", "same_network_1", "floor")
+    direct = results.variant(document, "load", "same_network_1", load.DIRECT)
+    model_ms = direct.get("cpu_ms", {}).get("model server")
+    prepare_ms = floor.get("stages", {}).get("decode_cpu")
+    if not model_ms or not prepare_ms:
+        return None
+    return float(document["machine"]["cores"] * 1000 / (prepare_ms + model_ms))
+
+
+def _of_bound(document: Document) -> float | None:
+    bound = bound_per_second(document)
+    ours = results.variant(document, "load", "same_network_8", load.LIGHTBOX).get("throughput")
+    return ours / bound if ours and bound else None
+
+
+def _against_litserve(clients: int, figure: str) -> Callable[[Document], float | None]:
+    """Compare the better of Lightbox's thread settings with the better of LitServe's worker counts."""
+
+    def measure(document: Document) -> float | None:
+        best = min if figure == "p50" else max
+        sides = ((load.LIGHTBOX, load.ONE_THREAD), (load.LITSERVE.name, load.LITSERVE_ONE.name))
+        found = [
+            [v[figure] for name in names if figure in (v := _same_network(document, clients, name))] for names in sides
+        ]
+        return float(best(found[0]) / best(found[1])) if all(found) else None
+
+    return measure
+
+
+def _same_network(document: Document, clients: int, name: str) -> dict[str, Any]:
+    return results.variant(document, "load", f"same_network_{clients}", name)
+
+
+def _tail_at_half_of_peak(document: Document) -> float | None:
+    peak = results.variant(document, "load", "same_network_8", load.LIGHTBOX).get("throughput")
+    points = [point for point in results.experiments(document, "load", "open") if peak and point["x"] <= peak / 2]
+    figures = points[-1]["variants"][0] if points else {}
+    return figures["p99"] / figures["p50"] if "p99" in figures else None
+
+
+def _worker_memory(document: Document) -> float | None:
+    """Megabytes of the largest gunicorn worker of the default stack that has answered most."""
+    servers = [server for scenario in document["scenarios"] for server in scenario["servers"]]
+    ours = [server for server in servers if server["name"] == "Lightbox" and server.get("answers", 0) >= 1000]
+    return max(max(server["rss"]["gunicorn"]) for server in ours) / 1e6 if ours else None
+
+
+def _sidecar_start(document: Document) -> float | None:
+    servers = [server for scenario in document["scenarios"] for server in scenario["servers"]]
+    starts = [server["started"]["sidecar"] for server in servers if "sidecar" in server.get("started", {})]
+    return min(starts) if starts else None
+
+
+TARGETS = (
+    Target("p50 of /invocations, gRPC, mobilenet_v2, one client ÷ floor", 1.10, True, _over_floor("classification")),
+    Target(
+        "p50 of /invocations, REST ÷ the sample's REST handler",
+        0.15,
+        True,
+        _over_sample_rest("classification", rest_or_grpc.LIGHTBOX_REST),
+    ),
+    Target("gRPC against the sample's REST handler, classification", -92, True, _saved("classification"), "%"),
+    Target("gRPC against the sample's REST handler, detection", -95, True, _saved("detection"), "%"),
+    Target("efficientdet_d1, gRPC, the outputs needed ÷ floor", 1.08, True, _over_floor("detection")),
+    Target("throughput at 8 clients ÷ the bound that the cores set", 0.90, False, _of_bound),
+    Target("p50 at one client ÷ LitServe + ONNX Runtime, each at its best", 1.0, True, _against_litserve(1, "p50")),
+    Target(
+        "throughput at 8 clients ÷ LitServe + ONNX Runtime, each at its best",
+        1.0,
+        False,
+        _against_litserve(8, "throughput"),
+    ),
+    Target("p99 ÷ p50 at half of peak load, open loop", 2.0, True, _tail_at_half_of_peak),
+    Target("largest worker after 1,000 requests", 110, True, _worker_memory, "MB"),
+    Target("sidecar start, model server aside", 1.5, True, _sidecar_start, "s"),
+)

@@ -1,0 +1,30 @@
+"""One scenario of the benchmark, as a user runs it, on a real stack."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from benchmark import results
+from support.stack import REPOSITORY
+
+
+def test_a_quick_scenario_gives_figures_and_pages(tmp_path: Path) -> None:
+    paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
+    command = [sys.executable, "-m", "benchmark", "--quick", "wire", "--out", str(tmp_path)]
+    done = subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    document = results.read(tmp_path / "results.json")
+    variants = document["scenarios"][0]["experiments"][0]["variants"]
+    assert len(variants) == 7
+    figures = {variant["name"]: variant for variant in variants}
+    assert {variant["errors"] for variant in variants} == {0}
+    grpc, rest = figures["float32 tensor, gRPC"]["hops"], figures["float32 tensor, REST"]["hops"]
+    assert 602_112 < grpc["sidecar-model server gRPC"][0] < 604_000  # 224 x 224 x 3 floats and little else
+    assert rest["sidecar-model server REST"][0] > 1_000_000
+    assert (tmp_path / "wire.md").is_file()
+    assert (tmp_path / "plots" / "wire_forms_stages.svg").is_file()

@@ -1,0 +1,46 @@
+"""The notebook runs from top to bottom, and the one in the repository shows what a run really gave."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+from support.stack import REPOSITORY
+
+NOTEBOOK = REPOSITORY / "scripts" / "latency_comparison.ipynb"
+
+
+def outputs(notebook: Any, kind: str) -> list[Any]:
+    """Return the outputs of a media type."""
+    found = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    return [output["data"][kind] for output in found if kind in output.get("data", {})]
+
+
+def table_rows(notebook: Any) -> list[str]:
+    return [line for text in outputs(notebook, "text/markdown") for line in text.splitlines() if " %" in line]
+
+
+def test_it_runs_from_top_to_bottom(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("ENDPOINT_NAME", "ENDPOINT_URL"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("CALLS", "2")
+    # Connection files and sockets of the kernel.
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    client = NotebookClient(notebook, timeout=280, resources={"metadata": {"path": str(NOTEBOOK.parent)}})
+    client.execute()
+    assert len(table_rows(notebook)) == 6
+    assert len(outputs(notebook, "image/png")) == 4
+    assert len(outputs(notebook, "image/jpeg")) == 2
+
+
+def test_the_one_in_the_repository_was_run() -> None:
+    notebook = nbformat.read(NOTEBOOK, as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == "code"]
+    assert [cell.execution_count for cell in code] == list(range(1, len(code) + 1))
+    assert len(table_rows(notebook)) == 6
+    assert not any(output.output_type == "error" for cell in code for output in cell.outputs)

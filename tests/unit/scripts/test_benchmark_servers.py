@@ -1,0 +1,89 @@
+"""Counting bytes between processes, and what processes use."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+
+import keras
+import pytest
+
+from benchmark.network_dump import steps_of
+from benchmark.servers import resources
+from benchmark.servers.base import ServerFailed, clean_environ, free_ports, launch, wait_until
+from benchmark.servers.relay import Counter, new_counter, relay
+
+
+def test_a_relay_counts_what_it_passes_on(tmp_path: Path) -> None:
+    new_counter(tmp_path / "count")
+    here, there = f"unix:{tmp_path}/here", f"unix:{tmp_path}/there"
+
+    async def answer_twice_as_much(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        data = await reader.readexactly(5000)
+        writer.write(data * 2)
+        await writer.drain()
+        writer.close()
+
+    async def talk() -> bytes:
+        far = await asyncio.start_unix_server(answer_twice_as_much, tmp_path / "there")
+        near = await relay(Counter(tmp_path / "count"), here, there)
+        async with far, near:
+            reader, writer = await asyncio.open_unix_connection(tmp_path / "here")
+            writer.write(b"a" * 5000)
+            received = await reader.read(-1)
+            writer.close()
+            return received
+
+    assert asyncio.run(talk()) == b"a" * 10000
+    assert Counter(tmp_path / "count").read() == (5000, 10000)
+
+
+@pytest.mark.parametrize(
+    ("command_line", "role"),
+    [
+        ("nginx: worker process", "nginx"),
+        ("/usr/bin/tensorflow_model_server --port=1", "model server"),
+        ("python -m model_server --port=1", "model server"),
+        ("python -m gunicorn lightbox.app:wsgi_app()", "gunicorn"),
+        ("python -P -m lightbox serve", "supervisor"),
+        ("python rivals/fastapi_onnx.py", "server"),
+    ],
+)
+def test_processes_have_roles(command_line: str, role: str) -> None:
+    assert resources.role_of(command_line) == role
+
+
+def test_what_processes_use_is_read() -> None:
+    assert sum(resources.cpu_seconds(os.getpid()).values()) > 0
+    usage = resources.memory(os.getpid())
+    assert sum(usage.pss.values()) > 1_000_000
+    assert max(max(sizes) for sizes in usage.rss.values()) > 1_000_000
+
+
+def test_settings_of_this_shell_do_not_reach_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LIGHTBOX_TRANSPORT", "rest")
+    monkeypatch.setenv("SAGEMAKER_GUNICORN_WORKERS", "9")
+    environ = clean_environ(LIGHTBOX_MODEL_DIR="/m")
+    assert {key for key in environ if key.startswith(("LIGHTBOX", "SAGEMAKER"))} == {"LIGHTBOX_MODEL_DIR"}
+
+
+def test_a_server_that_ends_shows_its_log(tmp_path: Path) -> None:
+    process, log = launch(["sh", "-c", "echo out of order; exit 3"], tmp_path, clean_environ())
+    with pytest.raises(ServerFailed, match=r"(?s)ended with 3.*out of order"):
+        wait_until(lambda: False, process, log)
+
+
+def test_ports_are_free_and_neighbours() -> None:
+    assert 12000 <= free_ports(10) < 32000
+
+
+def test_a_network_is_written_as_steps() -> None:
+    inputs = keras.Input((8, 8, 3))
+    hidden = keras.layers.Conv2D(4, 3, strides=2, padding="same", use_bias=False)(inputs)
+    outputs = keras.layers.ReLU(6.0)(keras.layers.BatchNormalization()(hidden)) * 0.5
+    steps, weights = steps_of(keras.Model(inputs, outputs))
+    assert [step["kind"] for step in steps] == ["InputLayer", "Conv2D", "BatchNormalization", "ReLU", "Multiply"]
+    assert (steps[1]["padding"], steps[1]["bias"], steps[3]["most"], steps[4]["constant"]) == ("same", False, 6.0, 0.5)
+    assert [step["inputs"] for step in steps[1:]] == [[step["output"]] for step in steps[:-1]]
+    assert {name for step in steps for name in step["weights"]} == set(weights)
