@@ -40,6 +40,9 @@ lint: $(READY)  ## ruff, mypy --strict, import-linter
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
 
+image: $(READY)  ## Build the image, check it, print its sizes, list what is in it (build/image/)
+	@PYTHONPATH=container:scripts $(PY) -m docker_image
+
 settings-page: $(READY)  ## Write docs/settings.md anew
 	$(PY) scripts/write_settings_page.py
 
@@ -50,4 +53,4 @@ lock:  ## Write requirements/*.lock anew from requirements/*.in
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf $(VENV) $(VENV)-lock $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup nginx models serve test lint settings-page lock clean
+.PHONY: help setup nginx models serve test lint image settings-page lock clean
