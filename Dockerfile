@@ -77,17 +77,17 @@ ARG SOURCE_DATE_EPOCH
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 # hadolint ignore=DL3008  # Debian's archive keeps only the newest version of a package: a pinned one stops building
-RUN --mount=type=tmpfs,target=/tmp \
+RUN --mount=type=tmpfs,target=/tmp --mount=type=tmpfs,target=/var/log \
+    --mount=type=tmpfs,target=/var/lib/apt/lists --mount=type=tmpfs,target=/var/cache/apt \
+    --mount=type=tmpfs,target=/var/cache/ldconfig \
     touch /tmp/before \
     && apt-get update \
     && apt-get install -y --no-install-recommends nginx-light tini \
-    && rm -rf /var/lib/apt/lists/* \
     && groupadd --gid 1000 lightbox \
     && useradd --uid 1000 --gid 1000 --no-log-init --no-create-home --home-dir /tmp --shell /usr/sbin/nologin lightbox \
     && find / -xdev -type f -perm /6000 -exec chmod a-s {} + \
     # Emptied, not removed: a removal in a layer carries the time of the build.
-    && find /etc /var/log /var/cache -type f -newer /tmp/before \
-        \( -path '/etc/*-' -o -path '/var/log/*' -o -name '*-old' -o -name aux-cache \) -exec truncate --size 0 {} + \
+    && find /etc /var/cache/debconf -type f -newer /tmp/before \( -name '*-' -o -name '*-old' \) -exec truncate --size 0 {} + \
     && find / -xdev -newer /tmp/before -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from cyclonedx.factory.license import LicenseFactory
+from cyclonedx.contrib.license.exceptions import InvalidSpdxLicenseException
+from cyclonedx.contrib.license.factories import LicenseFactory
 from cyclonedx.model.bom import Bom
 from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.model.license import DisjunctiveLicense
@@ -22,8 +23,10 @@ class InvalidBill(Exception):
 
 def bill_of_materials(image: str, version: str, parts: Iterable[Part]) -> str:
     """Return the document for an image; raise InvalidBill."""
+    root = Component(name=image, version=version, type=ComponentType.CONTAINER)
     bom = Bom(components=[_component(part) for part in parts])
-    bom.metadata.component = Component(name=image, version=version, type=ComponentType.CONTAINER)
+    bom.metadata.component = root
+    bom.register_dependency(root, bom.components)
     text = JsonV1Dot6(bom).output_as_string(indent=2)
     problem = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
     if problem is not None:
@@ -50,7 +53,7 @@ def _named(licences: LicenseFactory, words: str) -> DisjunctiveLicense:
     """
     try:
         return licences.make_with_id(words)
-    except ValueError:
+    except InvalidSpdxLicenseException:
         return licences.make_with_name(words)
 
 
