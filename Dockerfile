@@ -28,7 +28,7 @@ RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
     PIP_CACHE_DIR=/var/cache/pip \
     pip install --no-deps --require-hashes --no-compile --prefix /packages/usr/local -r /tmp/sidecar.lock \
     && find /packages -type d -name tests -prune -exec rm -rf {} + \
-    && python -m compileall -q --invalidation-mode unchecked-hash -s /packages /packages \
+    && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /packages /packages \
     && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 
@@ -41,7 +41,7 @@ RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
     PIP_CACHE_DIR=/var/cache/pip \
     pip install --no-deps --require-hashes --no-compile --prefix /packages/usr/local -r /tmp/model_server.lock \
     && rm -rf /packages/usr/local/lib/python3*/site-packages/tensorflow/include \
-    && python -m compileall -q --invalidation-mode unchecked-hash -s /packages /packages \
+    && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /packages /packages \
     && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 
@@ -57,7 +57,7 @@ RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
     && mkdir -p /messages/opt/lightbox/messages \
     && python -c 'import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); z.extractall(sys.argv[2], [n for n in z.namelist() if n.startswith(("tensorflow/core/", "tensorflow/compiler/")) and n.endswith("_pb2.py")])' \
         /tmp/wheel/*.whl /messages/opt/lightbox/messages \
-    && python -m compileall -q --invalidation-mode unchecked-hash -s /messages /messages \
+    && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /messages /messages \
     && find /messages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 
@@ -66,7 +66,7 @@ FROM ${PYTHON_IMAGE} AS application
 ARG SOURCE_DATE_EPOCH
 COPY container /application/opt/lightbox/container
 COPY serve.sh nginx.conf /application/opt/lightbox/
-RUN python -m compileall -q --invalidation-mode unchecked-hash -s /application /application \
+RUN python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /application /application \
     && chmod -R u=rwX,go=rX /application \
     && find /application -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
@@ -98,7 +98,9 @@ LABEL org.opencontainers.image.title="lightbox" \
       com.amazonaws.sagemaker.capabilities.accept-bind-to-port="true" \
       com.amazonaws.sagemaker.capabilities.multi-models="true"
 EXPOSE 8080
-USER 1000:1000
+# SageMaker's documentation asks for root: --build-arg RUN_AS=0:0 there.
+ARG RUN_AS=1000:1000
+USER ${RUN_AS}
 HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=3 CMD ["/opt/lightbox/container/healthcheck.sh"]
 ENTRYPOINT ["/usr/bin/tini", "--", "/opt/lightbox/serve.sh"]
 CMD ["serve"]

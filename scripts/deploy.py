@@ -124,6 +124,7 @@ def describe_kind(command: argparse.ArgumentParser) -> None:
     kind = command.add_mutually_exclusive_group()
     kind.add_argument("--serverless", dest="kind", action="store_const", const=Kind.SERVERLESS)
     kind.add_argument("--asynchronous", dest="kind", action="store_const", const=Kind.ASYNCHRONOUS)
+    command.add_argument("--startup-seconds", type=int, default=480, help="until the container must answer /ping")
     command.add_argument("--memory-mb", type=int, default=4096, choices=range(1024, 6145, 1024), help="serverless only")
 
 
@@ -205,6 +206,7 @@ def plan_of(options: argparse.Namespace) -> Plan:
         memory_mb=getattr(options, "memory_mb", 4096),
         concurrency=options.concurrency,
         output=options.output,
+        startup_seconds=getattr(options, "startup_seconds", 480),
     )
 
 

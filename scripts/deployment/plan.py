@@ -41,6 +41,7 @@ class Plan:
     memory_mb: int = 4096
     concurrency: int = 10
     output: str | None = None
+    startup_seconds: int = 480
 
     def __post_init__(self) -> None:
         if not ENDPOINT_NAME.fullmatch(self.endpoint):
@@ -57,7 +58,7 @@ class Plan:
     def config_name(self) -> str:
         """Name of the endpoint configuration: it changes with all of the plan."""
         machines = [self.kind, self.instance_type, self.instances, self.memory_mb, self.concurrency, self.output]
-        return self._named([self.model_name, *machines])
+        return self._named([self.model_name, *machines, self.startup_seconds])
 
     def _named(self, content: list[object]) -> str:
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

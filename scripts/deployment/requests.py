@@ -29,6 +29,7 @@ def endpoint_config(plan: Plan) -> Request:
             "InstanceType": plan.instance_type,
             "InitialInstanceCount": plan.instances,
             "InitialVariantWeight": 1.0,
+            "ContainerStartupHealthCheckTimeoutInSeconds": plan.startup_seconds,
         }
     if plan.kind is Kind.REAL_TIME:
         # Requests differ in cost with the image's size: the least busy instance is the better choice than any.

@@ -81,6 +81,16 @@ def test_the_image_with_the_embedded_model_server(engine: Engine, sample_models:
             check(subject)
 
 
+def test_the_image_for_sagemaker_runs_as_root(engine: Engine, sample_models: Path) -> None:
+    tag = f"{TAG}-root"
+    engine.build(tag, "--build-arg=RUN_AS=0:0")
+    with running(engine.docker, tag, sample_models, "serve", options=engine.run_options) as container:
+        assert container.execute("id", "-u") == "0"
+        subject = checks.Subject(engine.docker, tag, container, engine.real_model_server)
+        checks.reads_digits_over_both_wires(subject)
+        checks.stops_when_asked(subject)
+
+
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="hadolint comes as a binary for x86-64 only")
 def test_hadolint_finds_nothing() -> None:
     hadolint = Path(sys.executable).with_name("hadolint")
