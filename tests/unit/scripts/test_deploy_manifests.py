@@ -14,7 +14,8 @@ import pytest
 import yaml
 
 from docker_image.container import MODELS_DIR
-from lightbox.settings import Settings, variable_names
+from lightbox.settings import Settings
+from lightbox.settings_loading import variable_names
 from support.stack import REPOSITORY
 
 DEPLOY = REPOSITORY / "deploy"
