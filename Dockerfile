@@ -1,32 +1,127 @@
-# Lightbox with the real TensorFlow Serving inside.
+# Lightbox: nginx, the sidecar and TensorFlow Serving in one image. docs/image.md tells more.
 #   docker build -t lightbox .
 #   docker run -p 8080:8080 -v "$PWD/models:/opt/ml/model:ro" lightbox serve
+# Without tensorflow_model_server, as on arm64:  docker build --target embedded -t lightbox .
+# With a GPU:  docker build --build-arg TFS_IMAGE=tensorflow/serving:2.20.0-gpu -t lightbox:gpu .
 ARG TFS_IMAGE=tensorflow/serving:2.20.0
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+# Every file's date, so that the same sources give the same layers.
+ARG SOURCE_DATE_EPOCH=1767225600
 
+
+# The model server, and what its -gpu image has beside it: CUDA's libraries, which the binary opens as it runs.
 FROM ${TFS_IMAGE} AS tfs
+ARG SOURCE_DATE_EPOCH
+RUN mkdir -p /model-server/usr/bin /model-server/usr/local/cuda/lib \
+    && cp /usr/bin/tensorflow_model_server /model-server/usr/bin/ \
+    && for library in /usr/local/cuda*/lib64/*.so.* /usr/lib/*/libcudnn*.so.* /usr/lib/*/libnccl.so.* /usr/lib/*/libnvinfer*.so.*; do \
+        if [ -e "$library" ]; then cp -a "$library" /model-server/usr/local/cuda/lib/; fi; done \
+    && find /model-server -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
-# TensorFlow's message modules without TensorFlow: a few hundred kilobytes of the wheel's gigabyte.
-FROM ${PYTHON_IMAGE} AS messages
-COPY requirements/model_server.lock /tmp/
-RUN grep -A 100 '^tensorflow-cpu==' /tmp/model_server.lock | awk 'NR > 1 && /^[a-z]/ {exit} {print}' > /tmp/tensorflow.lock \
-    && pip install --no-cache-dir --no-deps --require-hashes --target /tmp/wheel -r /tmp/tensorflow.lock \
-    && cd /tmp/wheel \
-    && find tensorflow/core tensorflow/compiler -name '*_pb2.py' | tar -cf - -T - | tar -xf - -C / --one-top-level=messages
 
-FROM ${PYTHON_IMAGE}
-RUN apt-get update \
-    && apt-get install -y --no-install-recommends nginx-light \
-    && rm -rf /var/lib/apt/lists/*
+# The sidecar's packages. Compiled here, as the file system is read-only where they run; by hash, not by date.
+FROM ${PYTHON_IMAGE} AS packages
+ARG SOURCE_DATE_EPOCH
 COPY requirements/sidecar.lock /tmp/
-RUN pip install --no-cache-dir --no-deps --require-hashes -r /tmp/sidecar.lock && rm /tmp/sidecar.lock
-COPY --from=messages /messages /opt/lightbox/messages
-COPY --from=tfs /usr/bin/tensorflow_model_server /usr/bin/tensorflow_model_server
-COPY container /opt/lightbox/container
-COPY serve.sh nginx.conf /opt/lightbox/
-ENV LIGHTBOX_TENSORFLOW_MESSAGES=/opt/lightbox/messages \
-    PYTHONDONTWRITEBYTECODE=1
+# hadolint ignore=DL3042  # the cache is a mount: it makes a second build quick and stays out of the image
+RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
+    PIP_CACHE_DIR=/var/cache/pip \
+    pip install --no-deps --require-hashes --no-compile --prefix /packages/usr/local -r /tmp/sidecar.lock \
+    && find /packages -type d -name tests -prune -exec rm -rf {} + \
+    && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /packages /packages \
+    && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
+
+
+# The same with TensorFlow's runtime, which the embedded model server executes models with.
+FROM ${PYTHON_IMAGE} AS packages-embedded
+ARG SOURCE_DATE_EPOCH
+COPY requirements/model_server.lock /tmp/
+# hadolint ignore=DL3042  # the cache is a mount: it makes a second build quick and stays out of the image
+RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
+    PIP_CACHE_DIR=/var/cache/pip \
+    pip install --no-deps --require-hashes --no-compile --prefix /packages/usr/local -r /tmp/model_server.lock \
+    && rm -rf /packages/usr/local/lib/python3*/site-packages/tensorflow/include \
+    && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /packages /packages \
+    && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
+
+
+# TensorFlow's message modules without TensorFlow: less than a megabyte of the wheel's gigabyte.
+FROM ${PYTHON_IMAGE} AS messages
+ARG SOURCE_DATE_EPOCH
+COPY requirements/model_server.lock /tmp/
+SHELL ["/bin/bash", "-o", "pipefail", "-c"]
+RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
+    export PIP_CACHE_DIR=/var/cache/pip \
+    && sed -n '/^tensorflow\(-cpu\)\?==/,/[^\\]$/p' /tmp/model_server.lock > /tmp/tensorflow.lock \
+    && pip download --no-deps --require-hashes --dest /tmp/wheel -r /tmp/tensorflow.lock \
+    && mkdir -p /messages/opt/lightbox/messages \
+    && python -c 'import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); z.extractall(sys.argv[2], [n for n in z.namelist() if n.startswith(("tensorflow/core/", "tensorflow/compiler/")) and n.endswith("_pb2.py")])' \
+        /tmp/wheel/*.whl /messages/opt/lightbox/messages \
+    && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /messages /messages \
+    && find /messages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
+
+
+# Lightbox's own files.
+FROM ${PYTHON_IMAGE} AS application
+ARG SOURCE_DATE_EPOCH
+COPY container /application/opt/lightbox/container
+COPY serve.sh nginx.conf /application/opt/lightbox/
+RUN python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /application /application \
+    && chmod -R u=rwX,go=rX /application \
+    && find /application -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
+
+
+# What both images below share: Debian's packages, the user, and how the container is run.
+FROM ${PYTHON_IMAGE} AS runtime
+ARG SOURCE_DATE_EPOCH
+ARG VERSION=0.1.0
+ARG REVISION=unknown
+# hadolint ignore=DL3008  # Debian's archive keeps only the newest version of a package: a pinned one stops building
+RUN --mount=type=tmpfs,target=/tmp --mount=type=tmpfs,target=/var/log \
+    --mount=type=tmpfs,target=/var/lib/apt/lists --mount=type=tmpfs,target=/var/cache/apt \
+    --mount=type=tmpfs,target=/var/cache/ldconfig \
+    touch /tmp/before \
+    && apt-get update \
+    && apt-get install -y --no-install-recommends nginx-light tini \
+    && groupadd --gid 1000 lightbox \
+    && useradd --uid 1000 --gid 1000 --no-log-init --no-create-home --home-dir /tmp --shell /usr/sbin/nologin lightbox \
+    && find / -xdev -type f -perm /6000 -exec chmod a-s {} + \
+    # Emptied, not removed: a removal in a layer carries the time of the build.
+    && find /etc /var/cache/debconf -type f -newer /tmp/before \( -name '*-' -o -name '*-old' \) -exec truncate --size 0 {} + \
+    && find / -xdev -newer /tmp/before -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
+ENV PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1
+LABEL org.opencontainers.image.title="lightbox" \
+      org.opencontainers.image.description="Inference container for TensorFlow vision models: post an image, get a prediction" \
+      org.opencontainers.image.version="${VERSION}" \
+      org.opencontainers.image.revision="${REVISION}" \
+      com.amazonaws.sagemaker.capabilities.accept-bind-to-port="true" \
+      com.amazonaws.sagemaker.capabilities.multi-models="true"
 EXPOSE 8080
-USER 1000:1000
-ENTRYPOINT ["/opt/lightbox/serve.sh"]
+# SageMaker's documentation asks for root: --build-arg RUN_AS=0:0 there.
+ARG RUN_AS=1000:1000
+USER ${RUN_AS}
+HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=3 CMD ["/opt/lightbox/container/healthcheck.sh"]
+ENTRYPOINT ["/usr/bin/tini", "--", "/opt/lightbox/serve.sh"]
 CMD ["serve"]
+
+
+FROM runtime AS embedded
+COPY --from=packages-embedded /packages /
+COPY --from=application /application /
+
+
+# A binary that does not run on this base is noticed here, not at the first start.
+FROM runtime AS model-server
+COPY --from=tfs /model-server /model-server
+RUN ["/model-server/usr/bin/tensorflow_model_server", "--version"]
+
+
+# The default: the last stage.
+FROM runtime AS lightbox
+COPY --from=model-server /model-server /
+COPY --from=packages /packages /
+COPY --from=messages /messages /
+COPY --from=application /application /
+ENV LIGHTBOX_TENSORFLOW_MESSAGES=/opt/lightbox/messages \
+    LD_LIBRARY_PATH=/usr/local/cuda/lib

@@ -7,19 +7,25 @@ PY := $(VENV)/bin/python
 PYTHON ?= python3.11
 MODELS ?= models
 READY := $(VENV)/.ready
+READY_DEV := $(VENV)/.ready-dev
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-# A virtual environment with every dependency at its locked version.
-$(READY): requirements/dev.lock pyproject.toml
-	@echo "== setting up $(VENV): about 90 packages, TensorFlow among them; a minute or two the first time"
+# A virtual environment with every dependency at its locked version: first what serving needs, then what tests add.
+$(READY): requirements/serve.lock pyproject.toml
+	@echo "== setting up $(VENV): about 60 packages, TensorFlow among them; a minute or two the first time"
 	scripts/make_venv.sh $(PYTHON) $(VENV)
-	$(PY) -m pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/dev.lock
+	$(PY) -m pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/serve.lock
 	$(PY) -m pip install --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@
 
-setup: $(READY)  ## Virtual environment with the locked dependencies
+$(READY_DEV): $(READY) requirements/dev.lock
+	@echo "== adding what the tests, the lint checks and the scripts need"
+	$(PY) -m pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/dev.lock
+	@touch $@
+
+setup: $(READY_DEV)  ## Virtual environment with the locked dependencies
 
 nginx:  ## Install nginx if it is missing
 	@scripts/ensure_nginx.sh
@@ -34,7 +40,7 @@ serve: $(READY) nginx models  ## Serve the sample models on port 8080
 test: lint nginx  ## Run the lint checks and the whole test suite
 	$(PY) -m pytest
 
-lint: $(READY)  ## ruff, mypy --strict, import-linter
+lint: $(READY_DEV)  ## ruff, mypy --strict, import-linter
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
@@ -43,16 +49,19 @@ lint: $(READY)  ## ruff, mypy --strict, import-linter
 # The servers that Lightbox is measured against have a virtual environment of their own.
 $(VENV)-bench/.ready: requirements/bench.lock
 	@echo "== setting up $(VENV)-bench: the servers that Lightbox is measured against"
-	$(PYTHON) -m venv $(VENV)-bench
+	scripts/make_venv.sh $(PYTHON) $(VENV)-bench
 	$(VENV)-bench/bin/pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/bench.lock
 	@touch $@
 
 BENCH ?= --full
-bench: $(READY) $(VENV)-bench/.ready nginx  ## Measure all and write docs/benchmarks; BENCH=--quick writes build/benchmarks
+bench: $(READY_DEV) $(VENV)-bench/.ready nginx  ## Measure all and write docs/benchmarks; BENCH=--quick writes build/benchmarks
 	PYTHONPATH=scripts:container $(PY) -m benchmark $(BENCH) \
 	 --out $(if $(findstring --full,$(BENCH)),docs/benchmarks,build/benchmarks)
 
-settings-page: $(READY)  ## Write docs/settings.md anew
+image: $(READY_DEV)  ## Build the image, check it, print its sizes, list what is in it (build/image/)
+	@PYTHONPATH=container:scripts $(PY) -m docker_image
+
+settings-page: $(READY_DEV)  ## Write docs/settings.md anew
 	$(PY) scripts/write_settings_page.py
 
 lock:  ## Write requirements/*.lock anew from requirements/*.in
@@ -62,4 +71,4 @@ lock:  ## Write requirements/*.lock anew from requirements/*.in
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf $(VENV) $(VENV)-lock $(VENV)-bench $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup nginx models serve test lint bench settings-page lock clean
+.PHONY: help setup nginx models serve test lint bench image settings-page lock clean

@@ -11,7 +11,8 @@ compile() {
   "$uv" pip compile --quiet --universal --generate-hashes --no-annotate --python-version 3.11 \
     --overrides "$overrides" --custom-compile-command "make lock" "$name.in" --output-file "$name.lock" "$@"
 }
-compile dev model_server.overrides --upgrade
+compile dev dev.overrides --upgrade
+compile serve model_server.overrides --constraints dev.lock
 compile model_server model_server.overrides --constraints dev.lock
 compile sidecar sidecar.overrides --constraints dev.lock
 compile bench sidecar.overrides --constraints dev.lock

@@ -1,0 +1,151 @@
+"""The requests to AWS, as pure functions of what is wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from deployment.plan import VARIANT, Kind, Plan
+
+Request = dict[str, Any]
+TAGS = [{"Key": "application", "Value": "lightbox"}]
+
+
+def model(plan: Plan) -> Request:
+    """Return CreateModel."""
+    container: Request = {"Image": plan.image, "Environment": plan.environment}
+    if plan.model_data:
+        container["ModelDataUrl"] = plan.model_data
+    return {"ModelName": plan.model_name, "ExecutionRoleArn": plan.role, "PrimaryContainer": container, "Tags": TAGS}
+
+
+def endpoint_config(plan: Plan) -> Request:
+    """Return CreateEndpointConfig. Data capture is off: no DataCaptureConfig."""
+    variant: Request = {"VariantName": VARIANT, "ModelName": plan.model_name}
+    if plan.kind is Kind.SERVERLESS:
+        variant["ServerlessConfig"] = {"MemorySizeInMB": plan.memory_mb, "MaxConcurrency": plan.concurrency}
+    else:
+        variant |= {
+            "InstanceType": plan.instance_type,
+            "InitialInstanceCount": plan.instances,
+            "InitialVariantWeight": 1.0,
+            "ContainerStartupHealthCheckTimeoutInSeconds": plan.startup_seconds,
+        }
+    if plan.kind is Kind.REAL_TIME:
+        # Requests differ in cost with the image's size: the least busy instance is the better choice than any.
+        variant["RoutingConfig"] = {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
+    request: Request = {"EndpointConfigName": plan.config_name, "ProductionVariants": [variant], "Tags": TAGS}
+    if plan.kind is Kind.ASYNCHRONOUS:
+        request["AsyncInferenceConfig"] = {
+            "ClientConfig": {"MaxConcurrentInvocationsPerInstance": plan.concurrency},
+            "OutputConfig": {"S3OutputPath": plan.output, "S3FailurePath": f"{str(plan.output).rstrip('/')}-failed"},
+        }
+    return request
+
+
+def endpoint(plan: Plan) -> Request:
+    """Return CreateEndpoint."""
+    return {"EndpointName": plan.endpoint, "EndpointConfigName": plan.config_name, "Tags": TAGS}
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Between how many instances, and towards which load on each.
+
+    The load is invocations a minute (real-time) or requests that wait (asynchronous).
+    """
+
+    least: int
+    most: int
+    target: float
+
+
+def scalable_target(name: str) -> Request:
+    """Return how Application Auto Scaling calls an endpoint's number of instances."""
+    return {
+        "ServiceNamespace": "sagemaker",
+        "ResourceId": f"endpoint/{name}/variant/{VARIANT}",
+        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
+    }
+
+
+def registration(name: str, scaling: Scaling) -> Request:
+    """Return RegisterScalableTarget."""
+    return scalable_target(name) | {"MinCapacity": scaling.least, "MaxCapacity": scaling.most}
+
+
+def scaling_policy(name: str, kind: Kind, scaling: Scaling) -> Request:
+    """Return PutScalingPolicy: quickly out, slowly in."""
+    tracking: Request = {"TargetValue": scaling.target, "ScaleInCooldown": 300, "ScaleOutCooldown": 60}
+    if kind is Kind.ASYNCHRONOUS:
+        tracking["CustomizedMetricSpecification"] = {
+            "MetricName": "ApproximateBacklogSizePerInstance",
+            "Namespace": "AWS/SageMaker",
+            "Dimensions": [{"Name": "EndpointName", "Value": name}],
+            "Statistic": "Average",
+        }
+    else:
+        tracking["PredefinedMetricSpecification"] = {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"}
+    return scalable_target(name) | {
+        "PolicyName": f"{name}-load",
+        "PolicyType": "TargetTrackingScaling",
+        "TargetTrackingScalingPolicyConfiguration": tracking,
+    }
+
+
+def rollback_alarm(name: str, most: int) -> Request:
+    """Return PutMetricAlarm: more than ``most`` answers of 5xx in a minute, twice in a row."""
+    return {
+        "AlarmName": alarm_name(name),
+        "AlarmDescription": f"Rolls an update of the endpoint {name} back",
+        "Namespace": "AWS/SageMaker",
+        "MetricName": "Invocation5XXErrors",
+        "Dimensions": [{"Name": "EndpointName", "Value": name}, {"Name": "VariantName", "Value": VARIANT}],
+        "Statistic": "Sum",
+        "Period": 60,
+        "EvaluationPeriods": 2,
+        "Threshold": float(most),
+        "ComparisonOperator": "GreaterThanThreshold",
+        "TreatMissingData": "notBreaching",
+    }
+
+
+def alarm_name(endpoint_name: str) -> str:
+    """Return the name of an endpoint's rollback alarm."""
+    return f"{endpoint_name}-rollback"
+
+
+def update(plan: Plan, way: Literal["blue-green", "rolling"], step: int, wait: int) -> Request:
+    """Return UpdateEndpoint: ``step`` percent at a time, ``wait`` seconds between, rolled back by the alarm."""
+    request: Request = {"EndpointName": plan.endpoint, "EndpointConfigName": plan.config_name}
+    if plan.kind is Kind.SERVERLESS:  # there are no machines to replace step by step
+        return request
+    size = {"Type": "CAPACITY_PERCENT", "Value": step}
+    deployment: Request = {"AutoRollbackConfiguration": {"Alarms": [{"AlarmName": alarm_name(plan.endpoint)}]}}
+    if way == "rolling":
+        deployment["RollingUpdatePolicy"] = {"MaximumBatchSize": size, "WaitIntervalInSeconds": wait}
+    else:
+        deployment["BlueGreenUpdatePolicy"] = {
+            "TrafficRoutingConfiguration": {"Type": "CANARY", "CanarySize": size, "WaitIntervalInSeconds": wait},
+            "TerminationWaitInSeconds": wait,
+        }
+    # Autoscaling has its own idea of how many instances there are by now: it is kept.
+    return request | {"RetainAllVariantProperties": True, "DeploymentConfig": deployment}
+
+
+def transform(plan: Plan, name: str, source: str, content_type: str) -> Request:
+    """Return CreateTransformJob: every object under ``source`` is one request, its answer an object in the output."""
+    return {
+        "TransformJobName": name,
+        "ModelName": plan.model_name,
+        "BatchStrategy": "SingleRecord",
+        "MaxConcurrentTransforms": plan.concurrency,
+        "TransformInput": {
+            "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": source}},
+            "ContentType": content_type,
+            "SplitType": "None",
+        },
+        "TransformOutput": {"S3OutputPath": plan.output, "Accept": "application/json"},
+        "TransformResources": {"InstanceType": plan.instance_type, "InstanceCount": plan.instances},
+        "Tags": TAGS,
+    }

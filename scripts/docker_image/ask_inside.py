@@ -1,0 +1,51 @@
+"""Runs inside an image, with its own Python and nothing else: prints its packages and licences as JSON."""
+
+import json
+import platform
+import re
+import subprocess
+from importlib import metadata
+from pathlib import Path
+
+
+def of_python() -> list[dict[str, object]]:
+    """Every installed distribution: its licence expression, else its classifiers, else its licence field."""
+    found: list[dict[str, object]] = []
+    for distribution in metadata.distributions():
+        about = distribution.metadata
+        classifiers = [line.rpartition(" :: ")[2] for line in about.get_all("Classifier", []) if "License" in line]
+        field = (about["License"] or "").strip().splitlines()
+        licences = [about["License-Expression"]] if about["License-Expression"] else classifiers or field[:1]
+        found.append(entry("pypi", about["Name"], distribution.version, licences))
+    return [*found, entry("other", "CPython", platform.python_version(), ["PSF-2.0"])]
+
+
+def of_debian() -> list[dict[str, object]]:
+    """Every installed package: the short names in its machine-readable copyright file."""
+    query = ["dpkg-query", "--show", "--showformat", "${Package} ${Version} ${db:Status-Status}\n"]
+    lines = subprocess.run(query, capture_output=True, text=True, check=True).stdout.splitlines()  # noqa: S603
+    installed = [line.split()[:2] for line in lines if line.endswith(" installed")]
+    return [entry("deb", name, version, copyright_of(name)) for name, version in installed]
+
+
+def copyright_of(package: str) -> list[str]:
+    """Return the licences that a package's copyright file names; older files are prose, and name none."""
+    path = Path("/usr/share/doc", package, "copyright")
+    if not path.exists():
+        return []
+    text = path.read_text(errors="replace")
+    return sorted(set(re.findall(r"^License:[ \t]*(\S.*?)[ \t]*$", text, re.MULTILINE))) or named_in_prose(text)
+
+
+def named_in_prose(text: str) -> list[str]:
+    """Return Debian's common licences that prose points at, by their files' names."""
+    return sorted(set(re.findall(r"/usr/share/common-licenses/([A-Z][\w.-]*\w)", text)))
+
+
+def entry(kind: str, name: str, version: str, licences: list[str]) -> dict[str, object]:
+    """Return one part as inventory.py reads it."""
+    return {"kind": kind, "name": name, "version": version, "licences": licences or ["see its copyright file"]}
+
+
+if __name__ == "__main__":
+    print(json.dumps(of_python() + of_debian()))

@@ -1,0 +1,63 @@
+"""A software bill of materials in CycloneDX's JSON, checked against its published schema."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cyclonedx.contrib.license.exceptions import InvalidSpdxLicenseException
+from cyclonedx.contrib.license.factories import LicenseFactory
+from cyclonedx.model.bom import Bom
+from cyclonedx.model.component import Component, ComponentType
+from cyclonedx.model.license import DisjunctiveLicense
+from cyclonedx.output.json import JsonV1Dot6
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+from packageurl import PackageURL
+
+from docker_image.inventory import Part
+
+
+class InvalidBill(Exception):
+    """What was made is no valid CycloneDX document; the message is the validator's."""
+
+
+def bill_of_materials(image: str, version: str, parts: Iterable[Part]) -> str:
+    """Return the document for an image; raise InvalidBill."""
+    root = Component(name=image, version=version, type=ComponentType.CONTAINER)
+    bom = Bom(components=[_component(part) for part in parts])
+    bom.metadata.component = root
+    bom.register_dependency(root, bom.components)
+    text = JsonV1Dot6(bom).output_as_string(indent=2)
+    problem = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
+    if problem is not None:
+        raise InvalidBill(str(problem))
+    return text
+
+
+def _component(part: Part) -> Component:
+    licences = LicenseFactory()
+    return Component(
+        name=part.name,
+        version=part.version,
+        type=ComponentType.APPLICATION if part.kind == "other" else ComponentType.LIBRARY,
+        purl=_purl(part),
+        bom_ref=f"{part.kind}:{part.name}@{part.version}",
+        licenses=[_named(licences, words) for words in part.licences],
+    )
+
+
+def _named(licences: LicenseFactory, words: str) -> DisjunctiveLicense:
+    """Return a licence by its SPDX identifier where the words are one, else by name.
+
+    Several licences of one part are a list, and CycloneDX allows no expression in a list of several.
+    """
+    try:
+        return licences.make_with_id(words)
+    except InvalidSpdxLicenseException:
+        return licences.make_with_name(words)
+
+
+def _purl(part: Part) -> PackageURL | None:
+    if part.kind == "other":
+        return None
+    return PackageURL(part.kind, "debian" if part.kind == "deb" else None, part.name, part.version)

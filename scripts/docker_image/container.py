@@ -1,0 +1,117 @@
+"""One running container of the image, spoken to as a user would."""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from docker_image.docker import Docker
+from docker_image.programs import ProgramFailed
+
+HARDENED = (
+    "--read-only",
+    "--tmpfs=/tmp",
+    "--cap-drop=ALL",
+    "--security-opt=no-new-privileges",
+    "--memory=1g",
+    "--cpus=1",
+    "--pids-limit=200",
+)
+"""How the image is meant to be run: no privilege, one writable folder, bounded."""
+
+READY_SECONDS = 90.0
+MODELS_DIR = "/opt/ml/model"
+
+
+class ContainerFailed(Exception):
+    """A container did not become ready; the message holds its log."""
+
+
+class Container:
+    """A container that runs; port 8080 is published on a free port of the loopback interface."""
+
+    def __init__(self, docker: Docker, identity: str) -> None:
+        self._docker = docker
+        self.identity = identity
+        published = docker.run("port", identity, "8080/tcp").splitlines()[0]
+        self.url = f"http://127.0.0.1:{published.rpartition(':')[2]}"
+
+    @property
+    def log(self) -> str:
+        """What it has logged so far."""
+        return self._docker.logs(self.identity)
+
+    def inspect(self, template: str) -> str:
+        """Return one field of the container's state."""
+        return self._docker.inspect(template, self.identity)
+
+    def execute(self, *command: str) -> str:
+        """Run a command in the container and return what it printed; raise ProgramFailed when it fails."""
+        return self._docker.run("exec", self.identity, *command)
+
+    def changed_files(self) -> list[str]:
+        """Return the paths that differ from the image's, mounts aside."""
+        return [line.split(maxsplit=1)[1] for line in self._docker.run("diff", self.identity).splitlines()]
+
+    def ping(self) -> int:
+        """Return the status of /ping, 0 when nobody answers."""
+        try:
+            with urllib.request.urlopen(f"{self.url}/ping", timeout=5) as answer:  # noqa: S310 - loopback
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            return error.code
+        except OSError:
+            return 0
+
+    def invoke(self, body: bytes, attributes: str) -> Any:
+        """POST an image and return the JSON of the answer; raise urllib.error.HTTPError."""
+        headers = {"Content-Type": "application/x-image", "X-Amzn-SageMaker-Custom-Attributes": attributes}
+        request = urllib.request.Request(f"{self.url}/invocations", body, headers)  # noqa: S310 - loopback
+        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - loopback
+            return json.load(answer)
+
+    def stop(self) -> int:
+        """Send SIGTERM and return the exit code; after 30 s it would be killed and the code 137."""
+        self._docker.run("stop", "--time=30", self.identity)
+        return int(self.inspect("{{.State.ExitCode}}"))
+
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self.inspect("{{.State.Running}}") == "true"
+
+    def wait_ready(self) -> None:
+        """Wait until /ping answers 200; raise ContainerFailed with the log."""
+        wait_for(lambda: self.ping() == 200 or not self.is_running(), READY_SECONDS)
+        if self.ping() != 200:
+            raise ContainerFailed(f"/ping did not answer 200:\n{self.log}")
+
+
+@contextmanager
+def running(docker: Docker, image: str, models: Path, *words: str, options: tuple[str, ...]) -> Iterator[Container]:
+    """Run an image with a folder of models until it is ready; ``words`` follow the image's name on the command line."""
+    volume = f"{models.resolve()}:{MODELS_DIR}:ro"
+    identity = docker.run("run", "--detach", "--publish=127.0.0.1::8080", "--volume", volume, *options, image, *words)
+    try:
+        container = Container(docker, identity)
+        container.wait_ready()
+        yield container
+    except ProgramFailed as error:
+        raise ContainerFailed(f"{error}\n{docker.logs(identity)}") from error
+    finally:
+        docker.run("rm", "--force", "--volumes", identity)
+
+
+def wait_for(condition: Callable[[], bool], seconds: float) -> bool:
+    """Ask again and again until a condition holds, and return whether it did before the deadline."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if condition():
+            return True
+        time.sleep(0.1)
+    return condition()

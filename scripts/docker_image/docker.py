@@ -1,0 +1,39 @@
+"""The docker command line, aimed at one engine."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from docker_image.programs import attempt, run
+
+PROXIES = ("http_proxy", "https_proxy", "no_proxy", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY")
+
+
+@dataclass(frozen=True)
+class Docker:
+    """A docker client and the engine that it speaks to; without ``host`` the user's own."""
+
+    client: str = "docker"
+    host: str | None = None
+
+    def run(self, *arguments: str, seconds: float = 120) -> str:
+        """Run ``docker ARGUMENTS`` and return what it printed; raise ProgramFailed."""
+        return run(*self._command(*arguments), seconds=seconds, environ={"DOCKER_BUILDKIT": "1"})
+
+    def build(self, context: Path, tag: str, *options: str) -> None:
+        """Build a context's Dockerfile under a tag; raise ProgramFailed."""
+        proxies = [f"--build-arg={name}" for name in PROXIES if name in os.environ]
+        self.run("build", "--progress=plain", "--tag", tag, *proxies, *options, str(context), seconds=1200)
+
+    def inspect(self, template: str, name: str) -> str:
+        """Return one field of an image or container, by a Go template."""
+        return self.run("inspect", "--format", template, name)
+
+    def logs(self, container: str) -> str:
+        """Return what a container has written to both of its streams."""
+        return attempt(*self._command("logs", container)).text
+
+    def _command(self, *arguments: str) -> list[str]:
+        return [self.client, *(["--host", self.host] if self.host else []), *arguments]

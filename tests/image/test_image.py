@@ -1,0 +1,98 @@
+"""The image of the unchanged Dockerfile, built here and run as it is meant to be run.
+
+Where an engine with the base images is at hand it is used; root on Debian gets one for the length of the tests.
+"""
+
+from __future__ import annotations
+
+import json
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from docker_image import checks
+from docker_image.bill_of_materials import bill_of_materials
+from docker_image.container import HARDENED, running
+from docker_image.dockerfile import DOCKERFILE
+from docker_image.engine import Engine, NoEngine, find_engine
+from docker_image.inventory import inventory
+
+TAG = "lightbox:test"
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def engine() -> Iterator[Engine]:
+    try:
+        with find_engine() as found:
+            yield found
+    except NoEngine as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.fixture(scope="module")
+def image(engine: Engine) -> str:
+    engine.build(TAG)
+    return TAG
+
+
+@pytest.fixture(scope="module")
+def subject(engine: Engine, image: str, sample_models: Path) -> Iterator[checks.Subject]:
+    with running(engine.docker, image, sample_models, "serve", options=(*HARDENED, *engine.run_options)) as container:
+        yield checks.Subject(engine.docker, image, container, engine.real_model_server)
+
+
+@pytest.mark.parametrize("check", checks.CHECKS["lightbox"], ids=lambda check: check.__name__)
+def test_the_default_image(subject: checks.Subject, check: checks.Check) -> None:
+    check(subject)
+
+
+def test_nothing_is_written_outside_tmp(engine: Engine, image: str, sample_models: Path) -> None:
+    with running(engine.docker, image, sample_models, options=("--tmpfs=/tmp", *engine.run_options)) as container:
+        checks.writes_nothing(container)
+
+
+def test_a_second_build_gives_the_same_layers(engine: Engine, image: str) -> None:
+    engine.build(f"{TAG}-again", "--no-cache")
+    first, second = [engine.docker.inspect("{{json .RootFS.Layers}}", tag) for tag in (image, f"{TAG}-again")]
+    assert json.loads(second) == json.loads(first)
+
+
+def test_every_part_has_a_licence_and_is_in_the_bill_of_materials(engine: Engine, image: str) -> None:
+    parts = inventory(engine.docker, image)
+    names = {part.name for part in parts}
+    assert {"nginx-light", "tini", "Flask", "numpy", "CPython", "tensorflow_model_server"} <= names
+    assert all(part.licences for part in parts)
+    bill = json.loads(bill_of_materials("lightbox", "0.1.0", parts))
+    assert bill["bomFormat"] == "CycloneDX"
+    assert {component["name"] for component in bill["components"]} == names
+
+
+def test_the_image_with_the_embedded_model_server(engine: Engine, sample_models: Path) -> None:
+    tag = f"{TAG}-embedded"
+    engine.build(tag, "--target=embedded")
+    with running(engine.docker, tag, sample_models, options=HARDENED) as container:
+        subject = checks.Subject(engine.docker, tag, container, real_model_server=False)
+        for check in checks.CHECKS["embedded"]:
+            check(subject)
+
+
+def test_the_image_for_sagemaker_runs_as_root(engine: Engine, sample_models: Path) -> None:
+    tag = f"{TAG}-root"
+    engine.build(tag, "--build-arg=RUN_AS=0:0")
+    with running(engine.docker, tag, sample_models, "serve", options=engine.run_options) as container:
+        assert container.execute("id", "-u") == "0"
+        subject = checks.Subject(engine.docker, tag, container, engine.real_model_server)
+        checks.reads_digits_over_both_wires(subject)
+        checks.stops_when_asked(subject)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="hadolint comes as a binary for x86-64 only")
+def test_hadolint_finds_nothing() -> None:
+    hadolint = Path(sys.executable).with_name("hadolint")
+    done = subprocess.run([hadolint, DOCKERFILE], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout

@@ -1,0 +1,142 @@
+"""The files under deploy/ against the schemas that Kubernetes, KServe and Compose publish; nothing is downloaded."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import kubernetes.client
+import kubernetes_validate
+import pytest
+import yaml
+
+from docker_image.container import MODELS_DIR
+from lightbox.settings import Settings
+from lightbox.settings_loading import variable_names
+from support.stack import REPOSITORY
+
+DEPLOY = REPOSITORY / "deploy"
+KUBERNETES = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+KSERVE = sorted((DEPLOY / "kserve").glob("*.yaml"))
+OLDEST, NEWEST = "1.30", kubernetes_validate.latest_version()
+LIST, DICT = re.compile(r"[Ll]ist\[(.+)\]"), re.compile(r"(?:dict\(|Dict\[)str, (.+)[)\]]")
+SCALARS: dict[str, type | tuple[type, ...]] = {"str": str, "int": int, "bool": bool, "float": (int, float)}
+PREDICTOR_ONLY = {"minReplicas", "maxReplicas", "scaleMetric", "scaleTarget", "autoScaling", "timeout"} | {
+    "containerConcurrency"
+}
+
+
+def load(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load(path.read_text())
+    return content
+
+
+def container(path: Path) -> dict[str, Any]:
+    spec = load(path)["spec"]
+    pod = spec["predictor"] if "predictor" in spec else spec["template"]["spec"]
+    only: dict[str, Any] = pod["containers"][0]
+    return only
+
+
+@pytest.mark.parametrize("version", [OLDEST, NEWEST])
+@pytest.mark.parametrize("path", KUBERNETES, ids=lambda path: path.stem)
+def test_kubernetes_accepts(path: Path, version: str) -> None:
+    kubernetes_validate.validate(load(path), version, strict=True)
+
+
+def test_each_kind_that_production_needs_is_there() -> None:
+    kinds = {load(path)["kind"] for path in KUBERNETES}
+    assert kinds >= {"Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget", "NetworkPolicy"}
+
+
+@pytest.mark.parametrize("path", KSERVE, ids=lambda path: path.stem)
+def test_kserve_accepts(path: Path) -> None:
+    check_model(load(path), "V1beta1InferenceService", path.name)
+
+
+@pytest.mark.parametrize("path", KSERVE, ids=lambda path: path.stem)
+def test_the_pod_of_an_inference_service_is_one_for_kubernetes(path: Path) -> None:
+    predictor = load(path)["spec"]["predictor"]
+    pod = {key: value for key, value in predictor.items() if key not in PREDICTOR_ONLY}
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "lightbox"}, "spec": pod}
+    kubernetes_validate.validate(manifest, NEWEST, strict=True)
+
+
+def check_model(value: object, kind: str, where: str) -> None:
+    """Hold a value to a model of the kserve or kubernetes package: known fields of the right type, recursively."""
+    if listed := LIST.fullmatch(kind):
+        assert isinstance(value, list), where
+        for number, entry in enumerate(value):
+            check_model(entry, listed[1], f"{where}[{number}]")
+    elif mapped := DICT.fullmatch(kind):
+        assert isinstance(value, dict), where
+        for key, entry in value.items():
+            check_model(entry, mapped[1], f"{where}.{key}")
+    elif kind in SCALARS:
+        assert isinstance(value, SCALARS[kind]), f"{where} is not {kind}"
+    elif model := find_model(kind):
+        assert isinstance(value, dict), where
+        fields = {json: model.openapi_types[name] for name, json in model.attribute_map.items()}
+        for key, entry in value.items():
+            assert key in fields, f"{where}.{key} is no field of {kind}"
+            check_model(entry, fields[key], f"{where}.{key}")
+    else:
+        assert kind in {"object", "ResourceQuantity", "IntOrString"}, f"{where}: {kind} is not known"
+
+
+def find_model(kind: str) -> Any:
+    import kserve.models
+
+    plain = kind.removeprefix("K8sIoApiAppsV1").removeprefix("K8sIoApiAutoscalingV2")
+    return getattr(kserve.models, kind, None) or getattr(kubernetes.client, plain, None)
+
+
+def test_the_walk_through_kserves_models_sees_mistakes() -> None:
+    manifest = load(KSERVE[0])
+    manifest["spec"]["predictor"]["minReplica"] = 1
+    with pytest.raises(AssertionError, match=r"minReplica is no field of V1beta1PredictorSpec"):
+        check_model(manifest, "V1beta1InferenceService", "hpa")
+
+
+@pytest.mark.parametrize("path", [DEPLOY / "kubernetes" / "deployment.yaml", *KSERVE], ids=lambda path: path.stem)
+def test_containers_have_no_privilege(path: Path) -> None:
+    allowed = container(path)["securityContext"]
+    assert allowed["readOnlyRootFilesystem"]
+    assert not allowed["allowPrivilegeEscalation"]
+    assert allowed["capabilities"] == {"drop": ["ALL"]}
+    resources = container(path)["resources"]
+    assert resources["requests"] == resources["limits"]
+
+
+@pytest.mark.parametrize("path", [DEPLOY / "kubernetes" / "deployment.yaml", *KSERVE], ids=lambda path: path.stem)
+def test_settings_are_ones_that_lightbox_reads(path: Path) -> None:
+    known = {name for field in Settings.model_fields for name in variable_names(field)} | {"STORAGE_URI"}
+    environment = {entry["name"]: entry["value"] for entry in container(path).get("env", [])}
+    assert environment.keys() <= known
+    mounts = {mount["mountPath"] for mount in container(path)["volumeMounts"]}
+    assert "/tmp" in mounts
+    if "STORAGE_URI" in environment:
+        assert environment["LIGHTBOX_MODEL_DIR"] == "/mnt/models"
+    else:
+        assert MODELS_DIR in mounts
+
+
+def test_compose_accepts() -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+    done = subprocess.run([*command, str(DEPLOY / "compose.yaml")], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_compose_mounts_files_that_are_there_and_scrapes_its_own_service() -> None:
+    services = load(DEPLOY / "compose.yaml")["services"]
+    mounted = [entry.split(":")[0] for service in services.values() for entry in service["volumes"]]
+    for source in (entry for entry in mounted if entry.startswith("./")):
+        assert (DEPLOY / source).is_file(), source
+    job = load(DEPLOY / "compose" / "prometheus.yaml")["scrape_configs"][0]
+    assert job["static_configs"] == [{"targets": ["lightbox:8080"]}]
+    assert "lightbox" in services
+    source = load(DEPLOY / "compose" / "grafana" / "datasource.yaml")["datasources"][0]
+    assert source["url"] == "http://prometheus:9090"

@@ -1,0 +1,80 @@
+"""The IAM policies allow what scripts/deploy.py does, and no more."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from support.stack import REPOSITORY
+
+POLICIES = sorted((REPOSITORY / "deploy" / "iam").glob("*.json"))
+SOURCES = [*(REPOSITORY / "scripts" / "deployment").glob("*.py"), REPOSITORY / "scripts" / "deploy.py"]
+NO_NARROWER_RESOURCE = {
+    "application-autoscaling:DeregisterScalableTarget",
+    "application-autoscaling:DescribeScalableTargets",
+    "application-autoscaling:PutScalingPolicy",
+    "application-autoscaling:RegisterScalableTarget",
+    "cloudwatch:PutMetricData",
+    "ecr:GetAuthorizationToken",
+    "sagemaker:ListEndpointConfigs",
+    "sagemaker:ListModels",
+    "sts:GetCallerIdentity",
+}
+NEEDED_BUT_NOT_CALLED = {
+    # docker push
+    "ecr:BatchCheckLayerAvailability",
+    "ecr:BatchGetImage",
+    "ecr:CompleteLayerUpload",
+    "ecr:InitiateLayerUpload",
+    "ecr:PutImage",
+    "ecr:UploadLayerPart",
+    # large uploads in parts; HeadObject, and its 404 instead of 403
+    "s3:AbortMultipartUpload",
+    "s3:GetObject",
+    "s3:ListBucket",
+    # what CreateModel with tags and a role, and scaling, ask for themselves
+    "iam:CreateServiceLinkedRole",
+    "iam:PassRole",
+    "sagemaker:AddTags",
+    "sagemaker:UpdateEndpointWeightsAndCapacities",
+    "cloudwatch:DescribeAlarms",
+}
+PREFIX = {"sagemaker-runtime": "sagemaker"}
+
+
+def statements(path: Path) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = json.loads(path.read_text())["Statement"]
+    return found
+
+
+def actions(statement: dict[str, Any]) -> set[str]:
+    listed = statement["Action"]
+    return {listed} if isinstance(listed, str) else set(listed)
+
+
+def called() -> set[str]:
+    """Every call in the sources, by its action's name."""
+    text = "\n".join(path.read_text() for path in SOURCES)
+    calls = set(re.findall(r'(?:call|find)\(\s*"([a-z0-9-]+)",\s*"([a-z_]+)"', text))
+    calls |= {("application-autoscaling", name) for name in re.findall(r'call\(autoscaling, "([a-z_]+)"', text)}
+    calls |= {("sagemaker", name) for name in re.findall(r'"(list_[a-z_]+)"', text)}
+    camel = {(service, "".join(word.title() for word in name.split("_"))) for service, name in calls}
+    return {f"{PREFIX.get(service, service)}:{name}" for service, name in camel} - {"s3:HeadObject"}
+
+
+def test_the_deployer_may_do_what_the_script_does_and_no_more() -> None:
+    allowed = set().union(*map(actions, statements(REPOSITORY / "deploy" / "iam" / "deployer-policy.json")))
+    assert len(called()) > 15
+    assert allowed == called() | NEEDED_BUT_NOT_CALLED
+
+
+@pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.stem)
+def test_no_wildcard_stands_where_a_narrower_word_can(path: Path) -> None:
+    for statement in statements(path):
+        assert not any("*" in action for action in actions(statement))
+        if statement.get("Resource") == "*":
+            assert actions(statement) <= NO_NARROWER_RESOURCE
