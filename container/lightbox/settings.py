@@ -51,12 +51,6 @@ class Settings(BaseModel):
     """Start with no model; models are loaded, listed and unloaded by requests to `/models`. The model directory is
     then `/opt/ml/models` unless it is set."""
 
-    universal_bucket: str | None = Field(None, validation_alias="SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET")
-    """S3 bucket with an `inference.py`, and what belongs to it, for all models of multi-model mode that lack one."""
-
-    universal_prefix: str = Field("", validation_alias="SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX")
-    """Where in that bucket it lies."""
-
     max_models: int = Field(1000, ge=1, le=100_000, validation_alias="LIGHTBOX_MAX_MODELS")
     """Most models that are loaded at once in multi-model mode; beyond it a load is answered with 507."""
 

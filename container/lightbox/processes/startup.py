@@ -9,7 +9,6 @@ from lightbox.model_layout import ModelOnDisk, choose_default, find_models, is_v
 from lightbox.model_options import load_options
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
 from lightbox.processes.run_dir import RunDir, free_port, port_is_free
-from lightbox.processes.universal_code import fetch_universal_code
 from lightbox.settings import Settings
 from lightbox.user_code.places import find_code
 
@@ -37,13 +36,8 @@ def make_plan(settings: Settings, run_dir: RunDir) -> ServingPlan:
         models={name: _planned(model, settings, run_dir) for name, model in models.items()},
         default_model=default,
         model_servers=_choose_addresses(settings, run_dir),
-        shared_code_dirs=_shared_code_dirs(settings, run_dir) if settings.multi_model else (),
+        shared_code_dirs=(settings.model_dir / "code",) if settings.multi_model else (),
     )
-
-
-def _shared_code_dirs(settings: Settings, run_dir: RunDir) -> tuple[Path, ...]:
-    universal = fetch_universal_code(settings, run_dir)
-    return (settings.model_dir / "code", *([universal] if universal else []))
 
 
 def code_dirs(model: ModelOnDisk, root: Path) -> list[Path]:
