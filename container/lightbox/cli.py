@@ -74,7 +74,7 @@ def check(settings: Settings) -> int:
     models, default = plan_models(settings)
     for model in models.values():
         print(f"model: {model.name} in {model.base_path}{' (default)' if model.name == default else ''}")
-        print(f"  its code: {find_code(code_dirs(model, settings.model_dir)) or 'built-in handling'}")
+        print(f"  its code: {find_code(code_dirs(model, settings.model_dir / 'code')) or 'built-in handling'}")
     return 0
 
 

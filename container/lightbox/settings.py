@@ -54,6 +54,13 @@ class Settings(BaseModel):
     max_models: int = Field(1000, ge=1, le=100_000, validation_alias="LIGHTBOX_MAX_MODELS")
     """Most models that are loaded at once in multi-model mode; beyond it a load is answered with 507."""
 
+    universal_bucket: str | None = Field(None, validation_alias="SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET")
+    """S3 bucket with an `inference.py` for all models. With the prefix, and where there is no `code/` in the model
+    directory, it is downloaded at start; that takes boto3, which the image does not have by itself."""
+
+    universal_prefix: str | None = Field(None, validation_alias="SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX")
+    """Folder in that bucket, or how the names of the files begin."""
+
     default_model: str | None = Field(None, validation_alias="SAGEMAKER_TFS_DEFAULT_MODEL_NAME")
     """The model that answers when a request names none; without it the first by name."""
 
@@ -109,8 +116,8 @@ class Settings(BaseModel):
     proxy_read_timeout: float | None = Field(
         None, gt=0, le=7200, validation_alias="SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS"
     )
-    """Seconds nginx waits for an answer. Without it, 10 more than the request timeout; when it is shorter
-    than that, the request timeout becomes shorter with it."""
+    """Seconds nginx waits for an answer. Without it, or when it is shorter than a request timeout that is set, 10
+    more than that; set alone it shortens the request timeout."""
 
     drain_seconds: float = Field(30.0, ge=0, le=3600, validation_alias="LIGHTBOX_DRAIN_SECONDS")
     """Seconds that accepted requests have to finish after SIGTERM."""
@@ -257,7 +264,8 @@ class Settings(BaseModel):
     @property
     def deadline_seconds(self) -> float:
         """Seconds from a request's arrival until it is answered with 504."""
-        if self.proxy_read_timeout is None:
+        # As in AWS's container, the longer one counts where both are set.
+        if self.proxy_read_timeout is None or "request_timeout" in self.model_fields_set:
             return self.request_timeout
         return min(self.request_timeout, max(self.proxy_read_timeout - 1, self.proxy_read_timeout / 2))
 
@@ -269,7 +277,8 @@ class Settings(BaseModel):
     @property
     def nginx_read_timeout(self) -> int:
         """Seconds after which nginx gives up on gunicorn."""
-        return int(self.proxy_read_timeout or self.deadline_seconds + 10)
+        given = int(self.proxy_read_timeout or 0)
+        return given if given > self.deadline_seconds else int(self.deadline_seconds + 10)
 
 
 def parse_image_size(text: str) -> tuple[int, int]:

@@ -9,6 +9,7 @@ from lightbox.model_layout import ModelOnDisk, choose_default, find_models, is_v
 from lightbox.model_options import load_options
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
 from lightbox.processes.run_dir import RunDir, free_port, port_is_free
+from lightbox.processes.universal_code import download_universal_code
 from lightbox.settings import Settings
 from lightbox.user_code.places import find_code
 
@@ -32,21 +33,22 @@ def make_plan(settings: Settings, run_dir: RunDir) -> ServingPlan:
     Raises ModelLayoutError, ModelOptionsError, UserCodeError and PortTaken, each with one sentence.
     """
     models, default = ({}, None) if settings.multi_model else plan_models(settings)
+    shared = download_universal_code(settings, run_dir.path / "universal_code") or settings.model_dir / "code"
     return ServingPlan(
-        models={name: _planned(model, settings, run_dir) for name, model in models.items()},
+        models={name: _planned(model, settings, run_dir, shared) for name, model in models.items()},
         default_model=default,
         model_servers=_choose_addresses(settings, run_dir),
-        shared_code_dirs=(settings.model_dir / "code",) if settings.multi_model else (),
+        shared_code_dirs=(shared,) if settings.multi_model else (),
     )
 
 
-def code_dirs(model: ModelOnDisk, root: Path) -> list[Path]:
-    """Return where a model's user code may lie: in its own folder first, then in the root's."""
-    return list(dict.fromkeys([model.base_path / "code", root / "code"]))
+def code_dirs(model: ModelOnDisk, shared: Path) -> list[Path]:
+    """Return where a model's user code may lie: in its own folder first, then in the one for all models."""
+    return list(dict.fromkeys([model.base_path / "code", shared]))
 
 
-def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir) -> PlannedModel:
-    folders = code_dirs(model, settings.model_dir)
+def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir, shared: Path) -> PlannedModel:
+    folders = code_dirs(model, shared)
     find_code(folders)
     return PlannedModel(
         name=model.name,

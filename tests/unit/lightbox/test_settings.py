@@ -66,12 +66,21 @@ def test_the_request_timeout_is_gunicorns_unless_set() -> None:
         {"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "0.5"},
         {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "20"},
         {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "1"},
+        {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "0.5"},
+        {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "9", "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "9.5"},
     ],
 )
 def test_each_timeout_is_longer_than_the_one_inside(environ: dict[str, str]) -> None:
     settings = load_settings(environ)
     assert settings.deadline_seconds < settings.nginx_read_timeout
     assert settings.deadline_seconds < settings.gunicorn_timeout
+
+
+def test_a_request_timeout_that_is_set_outlasts_nginxs() -> None:
+    environ = {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "60", "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "120"}
+    assert load_settings(environ).deadline_seconds == 120
+    assert load_settings(environ).nginx_read_timeout > 120
+    assert load_settings(environ | {"SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "20"}).nginx_read_timeout == 60
 
 
 def test_the_settings_page_is_the_one_in_docs() -> None:

@@ -1,0 +1,57 @@
+"""Code for all models from S3, as AWS's container has it for multi-model endpoints.
+
+``SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET`` and ``_PREFIX`` name it; a ``code/`` in the model directory wins.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from lightbox.settings import Settings
+from lightbox.user_code.errors import UserCodeError
+
+NAMES = "SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET and SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX"
+
+
+def download_universal_code(settings: Settings, folder: Path) -> Path | None:
+    """Download the code into ``folder`` and return it; None where the settings ask for none, or it is there.
+
+    Raises UserCodeError when it cannot be had.
+    """
+    bucket, prefix = settings.universal_bucket, settings.universal_prefix
+    if not (bucket and prefix) or (settings.model_dir / "code").exists():
+        return None
+    try:
+        import boto3
+        from botocore.exceptions import BotoCoreError, ClientError
+    except ImportError:
+        raise UserCodeError(f"{NAMES}: boto3 is needed to download from S3, and is not installed") from None
+    place = f"s3://{bucket}/{prefix}"
+    try:
+        found = _download(boto3.client("s3"), bucket, prefix, folder)
+    except (BotoCoreError, ClientError) as error:
+        raise UserCodeError(f"{NAMES}: {place} cannot be downloaded: {error}") from error
+    if not found:
+        raise UserCodeError(f"{NAMES}: there is nothing at {place}")
+    return folder
+
+
+def _download(client: Any, bucket: str, prefix: str, folder: Path) -> int:
+    """Return how many files there were."""
+    found = 0
+    for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
+        for entry in page.get("Contents", []):
+            target = (folder / name_of(entry["Key"], prefix)).resolve()
+            if entry["Key"].endswith("/") or not target.is_relative_to(folder.resolve()):
+                continue
+            target.parent.mkdir(parents=True, exist_ok=True)
+            client.download_file(bucket, entry["Key"], str(target))
+            found += 1
+    return found
+
+
+def name_of(key: str, prefix: str) -> str:
+    """Return an object's name below ``code/``: the prefix is a folder, or the beginning of names in one."""
+    folder = prefix if prefix.endswith("/") else f"{prefix}/"
+    return key.removeprefix(folder) if key.startswith(folder) else key[prefix.rfind("/") + 1 :]
