@@ -75,7 +75,7 @@ def _study(form: str, scale: Scale) -> Experiment:
         f"study_{form}",
         f"MobileNetV3Small, {form}, {STUDY_CLIENTS} clients",
         (Variant(FASTAPI.name, FASTAPI, theirs), *ours),
-        Load(scale.pick(100, 600), STUDY_CLIENTS, most_seconds=scale.pick(4, 15)),
+        Load(scale.pick(60, 600), STUDY_CLIENTS, most_seconds=scale.pick(4, 15)),
         rounds=scale.pick(1, 2),
     )
 

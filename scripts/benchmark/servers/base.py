@@ -108,8 +108,8 @@ def tail(log: Path, lines: int = 15) -> str:
 
 def clean_environ(**more: str) -> dict[str, str]:
     """Return the environment without settings of this shell that would reach a server."""
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("LIGHTBOX_", "SAGEMAKER_"))}
-    return kept | more
+    ours = ("LIGHTBOX_", "SAGEMAKER_", "PREDICT_USING_GRPC")
+    return {key: value for key, value in os.environ.items() if not key.startswith(ours)} | more
 
 
 def free_ports(count: int = 1) -> int:
