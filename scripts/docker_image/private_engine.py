@@ -76,7 +76,8 @@ def running() -> Iterator[tuple[Docker, Path]]:
 
 def _roomy_folder() -> str | None:
     memory = Path("/dev/shm")  # noqa: S108 - a folder of its own is made there
-    available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    available = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
     if memory.is_dir() and min(shutil.disk_usage(memory).free, available) > ROOM_IN_MEMORY:
         return str(memory)
     return None
