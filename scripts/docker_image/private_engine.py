@@ -71,7 +71,15 @@ def running() -> Iterator[tuple[Docker, Path]]:
             _stop(docker, daemon)
     finally:
         attempt("ip", "link", "delete", bridge)
+        _unmount_below(folder)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _unmount_below(folder: Path) -> None:
+    """Release what the engine leaves mounted: the network namespace of containers that used this machine's network."""
+    points = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for point in sorted((point for point in points if point.startswith(f"{folder}/")), reverse=True):
+        attempt("umount", "--lazy", point)
 
 
 def _roomy_folder() -> str | None:
