@@ -71,12 +71,21 @@ def running() -> Iterator[tuple[Docker, Path]]:
             _stop(docker, daemon)
     finally:
         attempt("ip", "link", "delete", bridge)
+        _unmount_below(folder)
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def _unmount_below(folder: Path) -> None:
+    """Release what the engine leaves mounted: the network namespace of containers that used this machine's network."""
+    points = [line.split()[1] for line in Path("/proc/mounts").read_text().splitlines()]
+    for point in sorted((point for point in points if point.startswith(f"{folder}/")), reverse=True):
+        attempt("umount", "--lazy", point)
 
 
 def _roomy_folder() -> str | None:
     memory = Path("/dev/shm")  # noqa: S108 - a folder of its own is made there
-    available = os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    lines = Path("/proc/meminfo").read_text().splitlines()
+    available = next(int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
     if memory.is_dir() and min(shutil.disk_usage(memory).free, available) > ROOM_IN_MEMORY:
         return str(memory)
     return None

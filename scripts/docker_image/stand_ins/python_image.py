@@ -67,12 +67,12 @@ def _add_python(prefix: Path) -> None:
 
 def _undo_debians_folders(library: Path) -> None:
     """Let packages lie in site-packages, as upstream's CPython has it, where the copied one is Debian's."""
-    for module, debian, upstream in (
-        ("sysconfig.py", "prefix_scheme = 'posix_local'", "prefix_scheme = 'posix_prefix'"),
-        ("site.py", '"dist-packages"', '"site-packages"'),
-    ):
-        path = library / module
-        path.write_text(path.read_text().replace(debian, upstream))
+    schemes = library / "sysconfig.py"
+    text = schemes.read_text()
+    if "'posix_local'" in text:
+        schemes.write_text(text.replace("prefix_scheme = 'posix_local'", "prefix_scheme = 'posix_prefix'"))
+        # site.py, which looks there, is frozen into the interpreter.
+        (library / "dist-packages").symlink_to("site-packages")
 
 
 def _add_settings(overlay: Path) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, ClassVar
 
 import boto3
@@ -16,7 +14,6 @@ import deploy
 from deployment import requests, steps
 from deployment.aws import Aws, Refused
 from deployment.deletion import delete
-from deployment.package import package, upload
 from deployment.plan import Kind, Plan
 from deployment.push import push
 from deployment.waiting import endpoint_ready
@@ -41,14 +38,6 @@ def aws() -> Aws:
     return Aws(REGION)
 
 
-@pytest.fixture
-def models(tmp_path: Path) -> Path:
-    version = tmp_path / "models" / "digits" / "1"
-    version.mkdir(parents=True)
-    (version / "saved_model.pb").write_bytes(b"graph")
-    return tmp_path / "models"
-
-
 def plan(**changes: Any) -> Plan:
     given: dict[str, Any] = {
         "endpoint": "digits",
@@ -59,44 +48,6 @@ def plan(**changes: Any) -> Plan:
         "instance_type": "ml.c5.xlarge",
     }
     return Plan(**(given | changes))
-
-
-class TestPackage:
-    def test_models_and_code_lie_as_sagemaker_unpacks_them(self, models: Path, tmp_path: Path) -> None:
-        code = tmp_path / "mine"
-        (code / "__pycache__").mkdir(parents=True)
-        (code / "inference.py").write_text("")
-        (code / "__pycache__" / "inference.pyc").write_bytes(b"")
-        archive = package(models, code, tmp_path / "out" / "model.tar.gz")
-        with tarfile.open(archive) as opened:
-            assert opened.getnames() == ["code/inference.py", "digits/1/saved_model.pb"]
-
-    def test_the_same_files_give_the_same_bytes(self, models: Path, tmp_path: Path) -> None:
-        archives = [package(models, None, tmp_path / name).read_bytes() for name in ("a.tar.gz", "b.tar.gz")]
-        assert archives[0] == archives[1]
-
-    def test_a_folder_without_a_model_is_refused(self, tmp_path: Path) -> None:
-        with pytest.raises(Refused, match=r"holds no saved_model\.pb"):
-            package(tmp_path, None, tmp_path / "model.tar.gz")
-
-    def test_an_archive_is_sent_once(
-        self, aws: Aws, models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        boto3.client("s3", REGION).create_bucket(
-            Bucket="models", CreateBucketConfiguration={"LocationConstraint": REGION}
-        )
-        archive = package(models, None, tmp_path / "model.tar.gz")
-        urls = [upload(aws, archive, "s3://models/lightbox/") for _ in range(2)]
-        assert urls[0] == urls[1]
-        bucket, _, key = urls[0].removeprefix("s3://").partition("/")
-        stored = boto3.client("s3", REGION).get_object(Bucket=bucket, Key=key)["Body"].read()
-        assert stored == archive.read_bytes()
-        assert "already there" in capsys.readouterr().out
-
-    def test_another_address_is_refused(self, aws: Aws, models: Path, tmp_path: Path) -> None:
-        archive = package(models, None, tmp_path / "model.tar.gz")
-        with pytest.raises(Refused, match="is no s3://"):
-            upload(aws, archive, "https://b/lightbox")
 
 
 def test_push_logs_in_tags_and_pushes(aws: Aws) -> None:
