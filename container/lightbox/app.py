@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import re
+import time
 import uuid
 from functools import partial
 from pathlib import Path
@@ -37,6 +38,7 @@ from lightbox.user_code.registry import UserCode
 log = logging.getLogger("lightbox")
 
 _REQUEST_ID_HEADERS = ("X-Amzn-RequestId", "X-Request-Id")
+_ARRIVED_HEADER = "X-Lightbox-Arrived"
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 
 
@@ -112,7 +114,7 @@ def create_app(settings: Settings, pipeline: Pipeline, targets: Targets | None =
 
     @app.before_request
     def start_clock() -> None:
-        g.clock = RequestClock(settings.deadline_seconds)
+        g.clock = RequestClock(settings.deadline_seconds, _seconds_waited())
         g.request_id = _request_id()
 
     @app.after_request
@@ -151,6 +153,14 @@ def _from_http(error: HTTPException, settings: Settings) -> LightboxError:
 
 def _client_status(error: HTTPException) -> int:
     return error.code if error.code and 400 <= error.code <= 499 else 400
+
+
+def _seconds_waited() -> float:
+    """Return how long ago nginx had the whole request; 0 without nginx."""
+    try:
+        return max(0.0, time.time() - float(request.headers.get(_ARRIVED_HEADER, "")))
+    except ValueError:
+        return 0.0
 
 
 def _request_id() -> str:
