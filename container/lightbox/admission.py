@@ -12,9 +12,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable
+from http import HTTPStatus
 from typing import Any
 
 import orjson
+
+from lightbox.errors import STATUS_OF_CODE
 
 RECEIVED_HEADER = "HTTP_X_LIGHTBOX_RECEIVED"
 """When nginx had the whole request, seconds since the epoch; nginx sets it, a caller's own never gets through."""
@@ -52,7 +55,9 @@ class Admission:
     def _in_turn(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         left = self._deadline_seconds - seconds_since_received(environ)
         if left <= 0 or not self._places.acquire(timeout=left):
-            return _refuse(environ, start_response, "the request's time passed while it waited for its turn")
+            late = max(self._deadline_seconds, self._deadline_seconds - left)
+            reason = f"the request waited {late:.1f} s for its turn and was not begun"
+            return _refuse(environ, start_response, reason, "deadline_exceeded")
         try:
             if _hung_up(environ):
                 return _refuse(environ, start_response, "the caller has hung up")
@@ -82,15 +87,18 @@ def _hung_up(environ: dict[str, Any]) -> bool:
         return True
 
 
-def _refuse(environ: dict[str, Any], start_response: Callable[..., Any], reason: str) -> Iterable[bytes]:
+def _refuse(
+    environ: dict[str, Any], start_response: Callable[..., Any], reason: str, code: str = "unavailable"
+) -> Iterable[bytes]:
     request_id = uuid.uuid4().hex
-    status = "503 Service Unavailable"
-    body = orjson.dumps({"error": f"try again: {reason}", "code": "unavailable", "request_id": request_id})
+    original_status = STATUS_OF_CODE[code].http
+    status = f"{original_status} {HTTPStatus(original_status).phrase}"
+    body = orjson.dumps({"error": f"try again: {reason}", "code": code, "request_id": request_id})
     headers = []
     if environ.get("PATH_INFO", "").startswith("/endpoints/"):  # there an error is SageMaker's ModelError
         status = "424 Failed Dependency"
-        original = {"OriginalStatusCode": 503, "OriginalMessage": body.decode(), "LogStreamArn": ""}
-        body = orjson.dumps({"Message": "Received status 503 from the model container"} | original)
+        original = {"OriginalStatusCode": original_status, "OriginalMessage": body.decode(), "LogStreamArn": ""}
+        body = orjson.dumps({"Message": f"Received status {original_status} from the model container"} | original)
         headers = [("x-amzn-ErrorType", "ModelError")]
     headers += [
         ("Content-Type", "application/json"),

@@ -123,7 +123,7 @@ def create_app(settings: Settings, pipeline: Pipeline, targets: Targets | None =
 
     @app.before_request
     def start_clock() -> None:
-        g.clock = RequestClock(settings.deadline_seconds - seconds_since_received(request.environ))
+        g.clock = RequestClock(settings.deadline_seconds, seconds_since_received(request.environ))
         g.request_id = _request_id()
 
     @app.after_request

@@ -79,7 +79,11 @@ def _walk(folder: Path, depth: int) -> Iterator[ModelOnDisk]:
     if is_saved_model(folder):
         yield ModelOnDisk(folder.name, folder, unversioned=True)
         return
-    folders = [entry for entry in sorted(folder.iterdir()) if entry.is_dir() and not entry.name.startswith(".")]
+    try:
+        entries = sorted(folder.iterdir())
+    except OSError as error:
+        raise ModelLayoutError(f"LIGHTBOX_MODEL_DIR: {folder} cannot be read: {error.strerror}") from None
+    folders = [entry for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
     if any(is_version(entry.name) for entry in folders):
         yield ModelOnDisk(folder.name, folder)
     if depth:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -53,7 +54,7 @@ def load_options(code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
     options = ModelOptions()
     for folder in code_dirs:
         path = folder / OPTIONS_FILE
-        if path.is_file():
+        if os.path.lexists(path):
             options = _read(path)
             break
     overrides = {
@@ -65,13 +66,16 @@ def load_options(code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
     }
     options = options.model_copy(update={key: value for key, value in overrides.items() if value is not None})
     if isinstance(options.labels, str):
-        return options.model_copy(update={"labels": _read_labels(options.labels, code_dirs)})
+        setting = "labels" if settings.labels is None else "LIGHTBOX_LABELS"
+        return options.model_copy(update={"labels": _read_labels(setting, options.labels, code_dirs)})
     return options
 
 
 def _read(path: Path) -> ModelOptions:
     try:
         return ModelOptions.model_validate_json(path.read_bytes(), strict=False)
+    except OSError as error:
+        raise ModelOptionsError(f"{path} cannot be read: {error.strerror}") from None
     except ValidationError as error:
         problems = "; ".join(
             f"{'.'.join(map(str, detail['loc'])) or 'the file'}: {detail['msg']}, got {detail['input']!r}"
@@ -80,13 +84,13 @@ def _read(path: Path) -> ModelOptions:
         raise ModelOptionsError(f"{path}: {problems}") from None
 
 
-def _read_labels(name: str, code_dirs: Sequence[Path]) -> tuple[str, ...]:
+def _read_labels(setting: str, name: str, code_dirs: Sequence[Path]) -> tuple[str, ...]:
     """Read one label a line; an empty line is a class without a name."""
     places = list(dict.fromkeys(folder / name for folder in code_dirs))
     path = next((place for place in places if place.is_file()), None)
     if path is None:
-        raise ModelOptionsError(f"labels: there is no file {' or '.join(map(str, places)) or name}")
+        raise ModelOptionsError(f"{setting}: there is no file {' or '.join(map(str, places)) or name}")
     try:
         return tuple(line.strip() for line in path.read_text("utf-8-sig").splitlines())
     except (OSError, UnicodeDecodeError) as error:
-        raise ModelOptionsError(f"labels: {path} cannot be read as UTF-8 text: {error}") from None
+        raise ModelOptionsError(f"{setting}: {path} cannot be read as UTF-8 text: {error}") from None

@@ -11,7 +11,7 @@ from lightbox.catalogue import Catalogue, PlannedModels
 from lightbox.codecs.answers import check_single, negotiate
 from lightbox.codecs.base import Answer, DecodedRequest, Target
 from lightbox.codecs.requests import RequestCodecs
-from lightbox.errors import BadRequest
+from lightbox.errors import BadRequest, DeadlineExceeded
 from lightbox.invocation import Invocation
 from lightbox.model_spec import Array, SignatureSpec
 from lightbox.plan import PlannedModel, ServingPlan
@@ -52,6 +52,10 @@ class Pipeline:
 
     def invoke(self, invocation: Invocation, clock: RequestClock) -> Answer:
         """Return the model's answer, or raise a LightboxError."""
+        if clock.remaining() <= 0:
+            raise DeadlineExceeded(
+                f"the request waited {clock.waited:.1f} s for a free thread; it is allowed {clock.allowed_seconds:g} s"
+            )
         model = self._catalogue.find(invocation.model)
         transport = self._transport(invocation.transport)
         handlers = self._user_code.of(model)

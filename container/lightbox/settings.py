@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from lightbox.cores import available_cores
 
@@ -217,6 +217,14 @@ class Settings(BaseModel):
             raise ValueError("expected two ports from 1 to 65535 with low below high")
         return low, high
 
+    @field_validator("instance_count")
+    @classmethod
+    def _range_has_room(cls, value: int, info: ValidationInfo) -> int:
+        low, high = info.data.get("safe_port_range") or (1, 65535)
+        if high - low + 1 < 2 * value:
+            raise ValueError(f"model servers need two ports each, and SAGEMAKER_SAFE_PORT_RANGE={low}-{high} has fewer")
+        return value
+
     @field_validator("worker_class", mode="before")
     @classmethod
     def _only_gthread(cls, value: Any) -> Any:
@@ -249,17 +257,6 @@ class Settings(BaseModel):
     @classmethod
     def _absolute(cls, value: Path) -> Path:
         return value.absolute()
-
-    @model_validator(mode="after")
-    def _range_has_room(self) -> Settings:
-        if self.safe_port_range is not None:
-            low, high = self.safe_port_range
-            if high - low + 1 < 2 * self.instance_count:
-                raise ValueError(
-                    f"SAGEMAKER_SAFE_PORT_RANGE: {self.instance_count} model servers need two ports each, "
-                    f"got the {high - low + 1} of {low}-{high}"
-                )
-        return self
 
     @property
     def deadline_seconds(self) -> float:

@@ -13,11 +13,16 @@ from lightbox.settings import Settings
 
 
 class SettingsError(Exception):
-    """Settings that cannot be used; ``problems`` holds one whole sentence for each."""
+    """Settings that cannot be used; ``problems`` holds one whole sentence for each.
 
-    def __init__(self, problems: list[str]) -> None:
+    ``usable`` are the settings without the variables in ``wrong``, to look for what else is amiss.
+    """
+
+    def __init__(self, problems: list[str], usable: Settings, wrong: frozenset[str]) -> None:
         super().__init__("\n".join(problems))
         self.problems = problems
+        self.usable = usable
+        self.wrong = wrong
 
 
 def variable_names(field_name: str) -> list[str]:
@@ -39,13 +44,17 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     problems = _misspelled(environ, known)
     if environ.get("SAGEMAKER_MULTI_MODEL", "").strip().lower() in ("true", "1", "yes", "on"):
         given.setdefault("LIGHTBOX_MODEL_DIR", MULTI_MODEL_DIR)
+    wrong: frozenset[str] = frozenset()
     try:
         settings = Settings.model_validate(given)
     except ValidationError as error:
         # A default that follows another setting is not asked for when any is wrong; that is no problem of its own.
-        problems += [_sentence(detail) for detail in error.errors() if detail["type"] != "default_factory_not_called"]
+        details = [detail for detail in error.errors() if detail["type"] != "default_factory_not_called"]
+        problems += [_sentence(detail) for detail in details]
+        wrong = frozenset(_variable(detail) for detail in details)
+        settings = Settings.model_validate({name: value for name, value in given.items() if name not in wrong})
     if problems:
-        raise SettingsError(problems)
+        raise SettingsError(problems, settings, wrong)
     return settings
 
 
@@ -67,8 +76,11 @@ NOT_SETTINGS = frozenset({"LIGHTBOX_TENSORFLOW_MESSAGES"})
 """Variables of the installation, read where there are no settings."""
 
 
+def _variable(detail: Any) -> str:
+    """Return the variable that a problem is about; what concerns several names it in its message."""
+    return str(detail["loc"][0]) if detail["loc"] else str(detail["msg"]).removeprefix("Value error, ").split(":")[0]
+
+
 def _sentence(detail: Any) -> str:
     message = str(detail["msg"]).removeprefix("Value error, ")
-    if not detail["loc"]:
-        return message
     return f"{detail['loc'][0]}: {message[0].lower()}{message[1:]}, got {detail['input']!r}"

@@ -54,6 +54,25 @@ def test_every_wrong_setting_is_named(tmp_path: Path, models: Path) -> None:
     assert "did you mean LIGHTBOX_SCALING?" in lines[0]
 
 
+def test_wrong_settings_do_not_hide_wrong_models(tmp_path: Path, models: Path) -> None:
+    said = refuse(
+        tmp_path,
+        LIGHTBOX_MODEL_DIR=str(models),
+        LIGHTBOX_SCALING="loud",
+        SAGEMAKER_TFS_DEFAULT_MODEL_NAME="nobody",
+        SAGEMAKER_TFS_INSTANCE_COUNT="3",
+        SAGEMAKER_SAFE_PORT_RANGE="9000-9001",
+    )
+    lines = [line.split(":")[0] for line in said.splitlines() if line.startswith(("LIGHTBOX_", "SAGEMAKER_"))]
+    assert lines == ["SAGEMAKER_TFS_INSTANCE_COUNT", "LIGHTBOX_SCALING", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"]
+
+
+def test_every_wrong_model_is_named(tmp_path: Path, models: Path) -> None:
+    said = refuse(tmp_path, LIGHTBOX_MODEL_DIR=str(bad_options(hollow(models))))
+    assert str(models / "broken/1") in said
+    assert str(models / "image_mean/code/lightbox.json") in said
+
+
 def missing(models: Path) -> Path:
     return models / "nowhere"
 

@@ -95,7 +95,10 @@ def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: Ru
         f"--timeout={settings.gunicorn_timeout}",
         f"--graceful-timeout={max(1, int(settings.drain_seconds))}",
         "--keep-alive=75",
-        "--limit-request-fields=200",
+        # nginx has bounded them already, and its refusals are JSON where gunicorn's are HTML.
+        "--limit-request-line=0",
+        "--limit-request-fields=32768",
+        "--limit-request-field_size=65536",
         f"--log-level={settings.gunicorn_loglevel}",
         f"--worker-tmp-dir={run_dir.path}",
         "--no-control-socket",

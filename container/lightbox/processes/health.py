@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -127,7 +128,8 @@ class Health:
 
 
 def _not_ready(problem: str) -> bytes:
-    body = json.dumps({"error": f"not ready: {problem}", "code": "unavailable"}).encode()
+    answer = {"error": f"not ready: {problem}", "code": "unavailable", "request_id": uuid.uuid4().hex}
+    body = json.dumps(answer).encode()
     head = (
         "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"

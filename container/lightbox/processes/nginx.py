@@ -56,16 +56,17 @@ def _error_bodies(settings: Settings) -> dict[str, str]:
         "too_large": f"the request body is larger than LIGHTBOX_MAX_BODY_MB={settings.max_body_mb} MiB",
         "unavailable": "the sidecar is not available: it is starting, restarting or stopping",
         "deadline_exceeded": f"no answer came within {settings.nginx_read_timeout} s",
-        "method_not_allowed": "this route does not take the method $request_method",
-        "bad_request": "the request line is too long",
         "route_not_found": "there is no such route",
+        "method_not_allowed": "this route does not take the method $request_method",
     }
     plain = {code: _error_body(code, text) for code, text in texts.items()}
     return {
+        "ERROR_MALFORMED": _error_body("bad_request", "the request is no well-formed HTTP"),
+        "ERROR_URI_TOO_LONG": _error_body("bad_request", "the request line is too long"),
+        "ERROR_HEADERS_TOO_LARGE": _error_body("bad_request", "the request headers are too large"),
+        "ERROR_ROUTE_NOT_FOUND": plain["route_not_found"],
         "ERROR_METHOD_NOT_ALLOWED": plain["method_not_allowed"],
-        "ERROR_NOT_FOUND": plain["route_not_found"],
         "ERROR_TOO_LARGE": plain["too_large"],
-        "ERROR_URI_TOO_LONG": plain["bad_request"],
         "ERROR_UNAVAILABLE": plain["unavailable"],
         "ERROR_TIMED_OUT": plain["deadline_exceeded"],
         "MODEL_ERROR_TOO_LARGE": _model_error_body("too_large", plain["too_large"]),

@@ -20,6 +20,7 @@ class RunDir:
     """A fresh folder under TMPDIR, removed by ``remove``."""
 
     def __init__(self) -> None:
+        self._claims: list[socket.socket] = []
         parent = os.environ.get("TMPDIR") or tempfile.gettempdir()
         try:
             self.path = Path(tempfile.mkdtemp(prefix="lightbox-", dir=parent))
@@ -38,8 +39,24 @@ class RunDir:
         path = self.socket_path(name)
         return f"unix:{path}" if path else f"127.0.0.1:{free_port()}"
 
+    def claim(self, port: int) -> bool:
+        """Take a port that nobody listens on, so that no other Lightbox that starts at this moment takes it too."""
+        if not port_is_free(port):
+            return False
+        # A name in Linux's abstract namespace: known to the whole machine, no file, gone with this process.
+        claim = socket.socket(socket.AF_UNIX)
+        try:
+            claim.bind(f"\0lightbox-port-{port}")
+        except OSError:
+            claim.close()
+            return False
+        self._claims.append(claim)
+        return True
+
     def remove(self) -> None:
-        """Remove the folder and all in it."""
+        """Remove the folder and all in it, and give up what was claimed."""
+        while self._claims:
+            self._claims.pop().close()
         shutil.rmtree(self.path, ignore_errors=True)
 
 

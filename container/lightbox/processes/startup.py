@@ -30,7 +30,7 @@ def plan_models(settings: Settings) -> tuple[dict[str, ModelOnDisk], str]:
 def make_plan(settings: Settings, run_dir: RunDir) -> ServingPlan:
     """Find the models, read their options, choose addresses.
 
-    Raises ModelLayoutError, ModelOptionsError, UserCodeError and PortTaken, each with one sentence.
+    Raises ModelLayoutError, ModelOptionsError and UserCodeError, each with one sentence.
     """
     models, default = ({}, None) if settings.multi_model else plan_models(settings)
     shared = download_universal_code(settings, run_dir.path / "universal_code") or settings.model_dir / "code"
@@ -67,7 +67,7 @@ def _with_version(model: ModelOnDisk, run_dir: RunDir) -> Path:
 
 
 def _choose_addresses(settings: Settings, run_dir: RunDir) -> tuple[ModelServerAddress, ...]:
-    ports = _choose_ports(settings)
+    ports = _choose_ports(settings, run_dir)
     return tuple(
         ModelServerAddress(
             grpc_port=ports[2 * index],
@@ -78,18 +78,24 @@ def _choose_addresses(settings: Settings, run_dir: RunDir) -> tuple[ModelServerA
     )
 
 
-def _choose_ports(settings: Settings) -> list[int]:
+def _choose_ports(settings: Settings, run_dir: RunDir) -> list[int]:
     """Return two ports for each model server, gRPC and REST in turn."""
     count = 2 * settings.instance_count
     if settings.safe_port_range is not None:
-        ports = list(range(settings.safe_port_range[0], settings.safe_port_range[0] + count))
-        taken = [str(port) for port in ports if not port_is_free(port)]
-        if taken:
-            raise PortTaken(f"SAGEMAKER_SAFE_PORT_RANGE: port {' and '.join(taken)} is taken by another process")
-        return ports
+        low, _ = settings.safe_port_range
+        return list(range(low, low + count))
     # Another service on the usual ports is no reason not to start: nothing outside relies on them.
     usual = [GRPC_PORT, REST_PORT] + [0] * (count - 2)
-    return [port if port and port_is_free(port) else free_port() for port in usual]
+    return [port if port and run_dir.claim(port) else free_port() for port in usual]
+
+
+def check_port_range(settings: Settings) -> None:
+    """Raise PortTaken when a model server could not listen where it is told to."""
+    if settings.safe_port_range is not None:
+        low, _ = settings.safe_port_range
+        taken = [str(port) for port in range(low, low + 2 * settings.instance_count) if not port_is_free(port)]
+        if taken:
+            raise PortTaken(f"SAGEMAKER_SAFE_PORT_RANGE: port {' and '.join(taken)} is taken by another process")
 
 
 def check_port(settings: Settings) -> None:
@@ -105,11 +111,10 @@ def _may_bind_low_ports() -> bool:
     return start.exists() and int(start.read_text()) == 0
 
 
-def unloadable_versions(plan: ServingPlan) -> list[str]:
-    """Return a sentence for each version directory that holds no SavedModel."""
-    problems = []
-    for model in plan.models.values():
-        for entry in sorted(model.base_path.iterdir()):
-            if is_version(entry.name) and entry.is_dir() and not any(entry.glob("saved_model.pb*")):
-                problems.append(f"LIGHTBOX_MODEL_DIR: {entry} holds no saved_model.pb")
-    return problems
+def unloadable_versions(model: ModelOnDisk) -> list[str]:
+    """Return a sentence for each version directory of a model that holds no SavedModel."""
+    if model.unversioned:
+        return []
+    versions = [entry for entry in sorted(model.base_path.iterdir()) if is_version(entry.name) and entry.is_dir()]
+    hollow = [version for version in versions if not any(version.glob("saved_model.pb*"))]
+    return [f"LIGHTBOX_MODEL_DIR: {version} holds no saved_model.pb" for version in hollow]

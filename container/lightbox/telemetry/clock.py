@@ -11,11 +11,15 @@ STAGES = ("decode", "preprocess", "encode", "predict", "decode_response", "postp
 
 
 class RequestClock:
-    """Counts from a request's arrival. Times are in seconds, except in ``server_timing``."""
+    """Counts from where a request is begun. Times are in seconds, except in ``server_timing``.
 
-    def __init__(self, allowed_seconds: float) -> None:
+    ``waited`` is how long the request had waited before, for a thread to begin it.
+    """
+
+    def __init__(self, allowed_seconds: float, waited: float = 0.0) -> None:
         self.started = time.perf_counter()
         self.allowed_seconds = allowed_seconds
+        self.waited = waited
         self.stages: dict[str, float] = {}
 
     @contextmanager
@@ -28,12 +32,12 @@ class RequestClock:
             self.stages[name] = self.stages.get(name, 0.0) + time.perf_counter() - entered
 
     def elapsed(self) -> float:
-        """Seconds since arrival."""
+        """Seconds since it was begun."""
         return time.perf_counter() - self.started
 
     def remaining(self) -> float:
         """Seconds until the request must be answered; not above zero when that has passed."""
-        return self.allowed_seconds - self.elapsed()
+        return self.allowed_seconds - self.waited - self.elapsed()
 
     def server_timing(self) -> str:
         """Return the value of a ``Server-Timing`` header (https://www.w3.org/TR/server-timing/), milliseconds."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -15,7 +16,7 @@ REQUIREMENTS = "requirements.txt"
 
 def find_inference(code_dirs: Sequence[Path]) -> Path | None:
     """Return the first ``inference.py`` in ``code_dirs``, or None."""
-    return next((folder / FILE_NAME for folder in code_dirs if (folder / FILE_NAME).is_file()), None)
+    return next((folder / FILE_NAME for folder in code_dirs if _is_there(folder / FILE_NAME)), None)
 
 
 def find_code(code_dirs: Sequence[Path]) -> Path | None:
@@ -29,7 +30,7 @@ def find_code(code_dirs: Sequence[Path]) -> Path | None:
 def find_requirements(code_dirs: Sequence[Path]) -> list[Path]:
     """Return every ``requirements.txt`` in ``code_dirs``, each once."""
     files = (folder / REQUIREMENTS for folder in code_dirs)
-    return [file for file in dict.fromkeys(files) if file.is_file()]
+    return [file for file in dict.fromkeys(files) if _is_there(file)]
 
 
 def refuse_misplaced(code_dirs: Sequence[Path]) -> None:
@@ -47,6 +48,11 @@ def refuse_misplaced(code_dirs: Sequence[Path]) -> None:
         misnamed = _misnamed(code)
         if misnamed:
             raise UserCodeError(f"{misnamed} is not called {FILE_NAME}: rename it to {code / FILE_NAME}")
+
+
+def _is_there(path: Path) -> bool:
+    """A folder or a broken link of the name is meant too: reading it tells what is wrong, ignoring it does not."""
+    return os.path.lexists(path)
 
 
 def _wrong_places(code: Path) -> Iterator[Path]:

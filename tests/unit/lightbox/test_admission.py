@@ -69,7 +69,7 @@ def test_a_request_whose_time_passed_is_not_started() -> None:
     gate = Gate()
     gate.opened.set()
     app = Admission(gate, 1, 1, deadline_seconds=1)
-    assert call(app, **{RECEIVED_HEADER: str(time.time() - 5)})[0].startswith("503")
+    assert call(app, **{RECEIVED_HEADER: str(time.time() - 5)})[0] == "504 Gateway Timeout"
     assert gate.most == 0
     assert call(app, **{RECEIVED_HEADER: str(time.time())})[0] == "200 OK"
     assert call(app, **{RECEIVED_HEADER: "yesterday"})[0] == "200 OK"
@@ -81,7 +81,7 @@ def test_a_wait_ends_with_the_deadline() -> None:
     with ThreadPoolExecutor(1) as pool:
         (first,) = start(pool, app, 1)
         wait_for(lambda: gate.inside == 1)
-        assert call(app)[0].startswith("503")
+        assert call(app)[0].startswith("504")
         gate.opened.set()
         assert first.result()[0] == "200 OK"
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 import pytest
 from flask.testing import FlaskClient
@@ -109,6 +111,24 @@ def test_failures_of_the_model_server(transport: FakeTransport, raised: Exceptio
     assert answer.status_code == status
     assert "secret" not in answer.get_data(as_text=True)
     assert answer.headers.get("Retry-After") == ("3" if status == 503 else None)
+
+
+@pytest.mark.parametrize(("path", "status"), [("/invocations", 504), ("/endpoints/any/invocations", 424)])
+def test_a_request_that_has_waited_past_its_time_is_not_begun(
+    client: FlaskClient, transport: FakeTransport, path: str, status: int
+) -> None:
+    def fail(_: object) -> dict[str, object]:
+        raise AssertionError("it was begun")
+
+    transport.serve(mean_model(), fail)  # type: ignore[arg-type]
+    late = client.post(path, data=IMAGE, headers={"X-Lightbox-Received": f"{time.time() - 40:.3f}"})
+    assert late.status_code == status
+    assert "waited 40." in late.get_data(as_text=True)
+
+
+@pytest.mark.parametrize("arrived", ["", "soon", "nan", f"{time.time() + 3600:.3f}"])
+def test_an_odd_time_of_arrival_does_not_count(client: FlaskClient, arrived: str) -> None:
+    assert client.post("/invocations", data=IMAGE, headers={"X-Lightbox-Received": arrived}).status_code == 200
 
 
 def test_routes_and_methods_that_are_not_there(client: FlaskClient) -> None:

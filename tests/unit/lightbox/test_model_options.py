@@ -52,6 +52,12 @@ def test_a_wrong_file_names_itself_and_the_key(tmp_path: Path, text: str, said: 
     assert said in str(caught.value)
 
 
+def test_a_file_that_cannot_be_read_is_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "lightbox.json").symlink_to(tmp_path / "nowhere.json")
+    with pytest.raises(ModelOptionsError, match=r"lightbox\.json cannot be read: No such file"):
+        load_options([tmp_path], load_settings({}))
+
+
 def test_labels_are_read_from_the_file_that_is_named(tmp_path: Path) -> None:
     own = write(tmp_path / "net" / "code", '{"labels": "names.txt", "top_k": 3}')
     root = tmp_path / "code"
@@ -72,6 +78,8 @@ def test_a_missing_file_of_labels_is_named(tmp_path: Path) -> None:
     own = write(tmp_path, '{"labels": "nowhere.txt"}')
     with pytest.raises(ModelOptionsError, match=r"labels: there is no file .*nowhere\.txt"):
         load_options([own], load_settings({}))
+    with pytest.raises(ModelOptionsError, match=r"^LIGHTBOX_LABELS: there is no file"):
+        load_options([own], load_settings({"LIGHTBOX_LABELS": "other.txt"}))
     (tmp_path / "nowhere.txt").write_bytes(b"\xff")
     with pytest.raises(ModelOptionsError, match="UTF-8"):
         load_options([own], load_settings({}))

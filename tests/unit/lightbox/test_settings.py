@@ -52,6 +52,19 @@ def test_port_range_refused(text: str) -> None:
     assert line.startswith("SAGEMAKER_SAFE_PORT_RANGE: ")
 
 
+def test_too_few_ports_are_named_beside_other_problems() -> None:
+    found = problems(SAGEMAKER_SAFE_PORT_RANGE="9000-9002", SAGEMAKER_TFS_INSTANCE_COUNT="2", LIGHTBOX_TRANSPORT="soap")
+    assert [line.split(":")[0] for line in found] == ["LIGHTBOX_TRANSPORT", "SAGEMAKER_TFS_INSTANCE_COUNT"]
+    assert "SAGEMAKER_SAFE_PORT_RANGE=9000-9002" in found[1]
+
+
+def test_what_is_right_among_wrong_settings_can_be_used() -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings({"LIGHTBOX_TRANSPORT": "soap", "SAGEMAKER_BIND_TO_PORT": "8181"})
+    assert caught.value.wrong == {"LIGHTBOX_TRANSPORT"}
+    assert (caught.value.usable.port, caught.value.usable.transport) == (8181, TransportName.GRPC)
+
+
 def test_the_request_timeout_is_gunicorns_unless_set() -> None:
     assert load_settings({"SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "12"}).request_timeout == 12
     both = {"SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "12", "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "7"}

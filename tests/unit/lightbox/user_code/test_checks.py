@@ -128,3 +128,12 @@ def test_a_models_own_code_comes_first(tmp_path: Path) -> None:
         (folder / "requirements.txt").write_text("")
     assert find_inference([own, root]) == own / "inference.py"
     assert find_requirements([own, root, root]) == [own / "requirements.txt", root / "requirements.txt"]
+
+
+def test_what_has_the_name_but_is_no_file_is_not_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "inference.py").mkdir()
+    (tmp_path / "requirements.txt").symlink_to(tmp_path / "nowhere.txt")
+    assert find_inference([tmp_path]) == tmp_path / "inference.py"
+    assert find_requirements([tmp_path]) == [tmp_path / "requirements.txt"]
+    with pytest.raises(UserCodeError, match=r"inference\.py cannot be read as Python: IsADirectoryError"):
+        load_functions(tmp_path / "inference.py")
