@@ -11,10 +11,13 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import orjson
+
+from lightbox.telemetry.clock import RequestClock
+from lightbox.telemetry.request_log import UNMATCHED, FinishedRequest, Observer
 
 RECEIVED_HEADER = "HTTP_X_LIGHTBOX_RECEIVED"
 """When nginx had the whole request, seconds since the epoch; nginx sets it, a caller's own never gets through."""
@@ -26,13 +29,19 @@ WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class Admission:
-    """WSGI middleware that lets ``in_progress`` requests through at once and ``waiting`` more wait for their turn."""
+    """WSGI middleware that lets ``in_progress`` requests through at once and ``waiting`` more wait for their turn.
 
-    def __init__(self, app: WsgiApp, in_progress: int, waiting: int, deadline_seconds: float) -> None:
+    ``observers`` hear of those that are turned away.
+    """
+
+    def __init__(
+        self, app: WsgiApp, in_progress: int, waiting: int, deadline_seconds: float, observers: Sequence[Observer] = ()
+    ) -> None:
         self._app = app
         self._places = threading.Semaphore(in_progress)
         self._most = in_progress + waiting
         self._deadline_seconds = deadline_seconds
+        self._observers = observers
         self._lock = threading.Lock()
         self._here = 0
 
@@ -42,7 +51,8 @@ class Admission:
             full = self._here >= self._most
             self._here += not full
         if full:
-            return _refuse(environ, start_response, "as many requests as are allowed are in progress and waiting")
+            reason = "as many requests as are allowed are in progress and waiting"
+            return self._refuse(environ, start_response, "queue_full", reason)
         try:
             return self._in_turn(environ, start_response)
         finally:
@@ -52,13 +62,22 @@ class Admission:
     def _in_turn(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         left = self._deadline_seconds - seconds_since_received(environ)
         if left <= 0 or not self._places.acquire(timeout=left):
-            return _refuse(environ, start_response, "the request's time passed while it waited for its turn")
+            reason = "the request's time passed while it waited for its turn"
+            return self._refuse(environ, start_response, "waited_too_long", reason)
         try:
             if _hung_up(environ):
-                return _refuse(environ, start_response, "the caller has hung up")
+                return self._refuse(environ, start_response, "hung_up", "the caller has hung up")
             return self._app(environ, start_response)
         finally:
             self._places.release()
+
+    def _refuse(
+        self, environ: dict[str, Any], start_response: Callable[..., Any], code: str, reason: str
+    ) -> Iterable[bytes]:
+        refused, body = _answer_refusal(environ, start_response, code, reason)
+        for observer in self._observers:
+            observer.finished(refused)
+        return [body]
 
 
 def seconds_since_received(environ: dict[str, Any]) -> float:
@@ -82,12 +101,15 @@ def _hung_up(environ: dict[str, Any]) -> bool:
         return True
 
 
-def _refuse(environ: dict[str, Any], start_response: Callable[..., Any], reason: str) -> Iterable[bytes]:
+def _answer_refusal(
+    environ: dict[str, Any], start_response: Callable[..., Any], code: str, reason: str
+) -> tuple[FinishedRequest, bytes]:
     request_id = uuid.uuid4().hex
     status = "503 Service Unavailable"
     body = orjson.dumps({"error": f"try again: {reason}", "code": "unavailable", "request_id": request_id})
     headers = []
-    if environ.get("PATH_INFO", "").startswith("/endpoints/"):  # there an error is SageMaker's ModelError
+    path = environ.get("PATH_INFO", "")
+    if path.startswith("/endpoints/"):  # there an error is SageMaker's ModelError
         status = "424 Failed Dependency"
         original = {"OriginalStatusCode": 503, "OriginalMessage": body.decode(), "LogStreamArn": ""}
         body = orjson.dumps({"Message": "Received status 503 from the model container"} | original)
@@ -100,4 +122,18 @@ def _refuse(environ: dict[str, Any], start_response: Callable[..., Any], reason:
         ("Server-Timing", "total;dur=0"),
     ]
     start_response(status, headers)
-    return [body]
+    length = environ.get("CONTENT_LENGTH") or ""
+    return (
+        FinishedRequest(
+            request_id=request_id,
+            method=environ.get("REQUEST_METHOD", ""),
+            path=path,
+            route=UNMATCHED,  # Flask has not seen it
+            status=int(status[:3]),
+            bytes_in=int(length) if length.isascii() and length.isdigit() else 0,
+            bytes_out=len(body),
+            error_code=code,
+            clock=RequestClock(0),
+        ),
+        body,
+    )

@@ -12,9 +12,10 @@ from lightbox.processes.commands import ModelServerMissing, model_server_program
 from lightbox.processes.nginx import NginxMissing, find_nginx
 from lightbox.processes.run_dir import RunDir, RunDirError
 from lightbox.processes.startup import PortTaken, check_port, code_dirs, make_plan, plan_models, unloadable_versions
-from lightbox.processes.supervisor import Supervisor, say
+from lightbox.processes.supervisor import Supervisor
 from lightbox.settings import Settings
 from lightbox.settings_loading import SettingsError, load_settings, variable_names
+from lightbox.telemetry.log_lines import say, use_json
 from lightbox.user_code.errors import UserCodeError
 from lightbox.user_code.places import find_code
 
@@ -52,6 +53,7 @@ def main(arguments: list[str]) -> int:
 
 def serve(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT."""
+    use_json(settings.log_format == "json")
     check_port(settings)
     run_dir = RunDir()
     try:

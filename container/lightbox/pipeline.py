@@ -53,7 +53,8 @@ class Pipeline:
     def invoke(self, invocation: Invocation, clock: RequestClock) -> Answer:
         """Return the model's answer, or raise a LightboxError."""
         model = self._catalogue.find(invocation.model)
-        transport = self._transport(invocation.transport)
+        clock.model = model.name
+        transport = self._transport(invocation.transport, clock)
         handlers = self._user_code.of(model)
         if isinstance(handlers, AwsHandlers):
             predict = partial(self._answer, NONE, model, transport, clock)
@@ -133,8 +134,9 @@ class Pipeline:
         self._signatures.forget(model)
         self._user_code.forget(model)
 
-    def _transport(self, name: str | None) -> Transport:
+    def _transport(self, name: str | None, clock: RequestClock) -> Transport:
         name = name or self._settings.transport.value
         if name not in self._transports:
             raise BadRequest(f"tfs-transport: expected {' or '.join(sorted(self._transports))}, got {name!r}")
+        clock.transport = name
         return self._transports[name]

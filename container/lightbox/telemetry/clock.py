@@ -1,4 +1,4 @@
-"""One request's clock: when it must be answered, and where its time went."""
+"""One request's clock: when it must be answered, where its time went, and what is to be told of it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,20 @@ STAGES = ("decode", "preprocess", "encode", "predict", "decode_response", "postp
 
 
 class RequestClock:
-    """Counts from a request's arrival. Times are in seconds, except in ``server_timing``."""
+    """Counts from a request's arrival. Times are in seconds, except in ``server_timing``.
+
+    ``model`` and ``transport`` are noted as soon as they are known to exist, ``images`` as (format, pixels) of each.
+    ``outgoing`` are headers for the call of the model server.
+    """
 
     def __init__(self, allowed_seconds: float) -> None:
         self.started = time.perf_counter()
         self.allowed_seconds = allowed_seconds
         self.stages: dict[str, float] = {}
+        self.model: str | None = None
+        self.transport: str | None = None
+        self.images: list[tuple[str, int]] = []
+        self.outgoing: dict[str, str] = {}
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
