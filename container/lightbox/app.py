@@ -33,6 +33,7 @@ from lightbox.telemetry.clock import RequestClock
 from lightbox.telemetry.log_lines import log_like_others, worker_descriptor
 from lightbox.telemetry.metric_names import METRICS_FOLDER
 from lightbox.telemetry.request_log import Observer, RequestLog
+from lightbox.telemetry.tracing import Tracing
 from lightbox.telemetry.worker_metrics import WorkerMetrics
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.base import Transport
@@ -55,6 +56,8 @@ def wsgi_app(plan_path: str) -> Flask:
     observers: list[Observer] = [RequestLog(descriptor, as_json)]
     if settings.metrics:  # before user code, which may have metrics of its own
         observers.append(WorkerMetrics(run_dir / METRICS_FOLDER, plan.models))
+    if settings.otlp_endpoint is not None:
+        observers.append(Tracing())
     user_code = UserCode()
     user_code.load(plan.models.values())
     # Not the transports' own: a handler may close them.
@@ -128,8 +131,11 @@ def create_app(
     app.register_blueprint(response_stream_blueprint(pipeline, settings.max_body_mb, targets))
     app.register_blueprint(batch_transform_blueprint(settings))
 
+    tracing = next((observer for observer in observers if isinstance(observer, Tracing)), None)
+
     def make_clock() -> RequestClock:
-        return RequestClock(settings.deadline_seconds - seconds_since_received(request.environ))
+        left = settings.deadline_seconds - seconds_since_received(request.environ)
+        return tracing.clock(left, request.headers.get) if tracing else RequestClock(left)
 
     observe(app, make_clock, observers)
 

@@ -16,6 +16,7 @@ from lightbox.processes.supervisor import Supervisor
 from lightbox.settings import Settings
 from lightbox.settings_loading import SettingsError, load_settings, variable_names
 from lightbox.telemetry.log_lines import say, use_json
+from lightbox.telemetry.tracing import TracingMissing, check_tracing
 from lightbox.user_code.errors import UserCodeError
 from lightbox.user_code.places import find_code
 
@@ -31,6 +32,7 @@ REFUSALS = (
     NginxMissing,
     PortTaken,
     RunDirError,
+    TracingMissing,
     UserCodeError,
 )
 """What stops a start with sentences for the operator instead of a traceback."""
@@ -54,6 +56,7 @@ def main(arguments: list[str]) -> int:
 def serve(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT."""
     use_json(settings.log_format == "json")
+    check_tracing(settings)
     check_port(settings)
     run_dir = RunDir()
     try:

@@ -127,7 +127,7 @@ class Pipeline:
 
     def probe(self, clock: RequestClock) -> None:
         """Have the default model predict once; raise LightboxError when nobody answers for it."""
-        probe(self._catalogue.find(None).name, self._transport(None), self._signatures, clock)
+        probe(self._catalogue.find(None).name, self._transport(None, clock), self._signatures, clock)
 
     def forget(self, model: str) -> None:
         """Drop what is remembered of a model: another one may come under its name."""

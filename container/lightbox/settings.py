@@ -164,6 +164,10 @@ class Settings(BaseModel):
     metrics: bool = Field(True, validation_alias="LIGHTBOX_METRICS")
     """Answer `/metrics` for Prometheus: `on` or `off`; when it is off, nothing is counted and the route is 404."""
 
+    otlp_endpoint: str | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT")
+    """Send OpenTelemetry traces there, as OTLP over HTTP; needs the packages of `requirements/tracing.lock`. Its other
+    variables (`OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`, `OTEL_EXPORTER_OTLP_HEADERS`, ...) count as well."""
+
     nginx_loglevel: Literal["debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"] = Field(
         "error", validation_alias="SAGEMAKER_TFS_NGINX_LOGLEVEL"
     )

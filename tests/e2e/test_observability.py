@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from support.fakes import png
 from support.models import export_constant
+from support.otlp import receiving
 from support.stack import Stack, poll, running
 
 IMAGE = png(np.zeros((8, 8, 3), np.uint8))
@@ -118,8 +120,10 @@ def test_counts_survive_workers_and_files_do_not_grow(stack: Stack) -> None:
 
 def test_restarted_processes_are_counted(stack: Stack) -> None:
     before = value(stack, "lightbox_child_restarts_total", process="nginx")
-    next(p for p in stack.processes("nginx: master")).send_signal(signal.SIGKILL)
-    assert any(stack.ping() == 200 for _ in poll(20))
+    master = stack.processes("nginx: master")[0].pid
+    os.kill(master, signal.SIGKILL)
+    assert any(master not in [p.pid for p in stack.processes("nginx: master")] for _ in poll(20))
+    assert any(stack.processes("nginx: master") and stack.ping() == 200 for _ in poll(20))
     assert any(value(stack, "lightbox_child_restarts_total", process="nginx") == before + 1 for _ in poll(20))
 
 
@@ -170,3 +174,19 @@ def test_text_lines_cannot_be_forged(models: Path, tmp_path: Path) -> None:
     finally:
         (code / "inference.py").unlink()
         code.rmdir()
+
+
+def test_a_callers_trace_goes_through_to_the_model_call(models: Path, tmp_path: Path) -> None:
+    trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+    with (
+        receiving() as receiver,
+        running(models, tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url, OTEL_BSP_SCHEDULE_DELAY="100") as stack,
+    ):
+        assert stack.invoke(IMAGE, Content_Type="image/png", traceparent=f"00-{trace}-{parent}-01").status_code == 200
+        assert any("POST /invocations" in receiver.of_trace(trace) for _ in poll(20))
+        spans = receiver.of_trace(trace)
+        assert spans["POST /invocations"].parent_span_id.hex() == parent
+        assert {"decode", "preprocess", "predict", "postprocess"} <= spans.keys()
+        assert spans["predict"].parent_span_id == spans["POST /invocations"].span_id
+        assert receiver.services == {"lightbox"}
+        assert max(map(rss_mb, workers(stack))) < MOST_MB
