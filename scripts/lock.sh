@@ -16,3 +16,4 @@ compile serve model_server.overrides --constraints dev.lock
 compile model_server model_server.overrides --constraints dev.lock
 compile sidecar sidecar.overrides --constraints dev.lock
 compile bench sidecar.overrides --constraints dev.lock
+compile tracing sidecar.overrides --constraints dev.lock

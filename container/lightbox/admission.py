@@ -11,13 +11,15 @@ import socket
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from http import HTTPStatus
 from typing import Any
 
 import orjson
 
 from lightbox.errors import STATUS_OF_CODE
+from lightbox.telemetry.clock import RequestClock
+from lightbox.telemetry.request_log import UNMATCHED, FinishedRequest, Observer
 
 RECEIVED_HEADER = "HTTP_X_LIGHTBOX_RECEIVED"
 """When nginx had the whole request, seconds since the epoch; nginx sets it, a caller's own never gets through."""
@@ -29,13 +31,19 @@ WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class Admission:
-    """WSGI middleware that lets ``in_progress`` requests through at once and ``waiting`` more wait for their turn."""
+    """WSGI middleware that lets ``in_progress`` requests through at once and ``waiting`` more wait for their turn.
 
-    def __init__(self, app: WsgiApp, in_progress: int, waiting: int, deadline_seconds: float) -> None:
+    ``observers`` hear of those that are turned away.
+    """
+
+    def __init__(
+        self, app: WsgiApp, in_progress: int, waiting: int, deadline_seconds: float, observers: Sequence[Observer] = ()
+    ) -> None:
         self._app = app
         self._places = threading.Semaphore(in_progress)
         self._most = in_progress + waiting
         self._deadline_seconds = deadline_seconds
+        self._observers = observers
         self._lock = threading.Lock()
         self._here = 0
 
@@ -45,7 +53,8 @@ class Admission:
             full = self._here >= self._most
             self._here += not full
         if full:
-            return _refuse(environ, start_response, "as many requests as are allowed are in progress and waiting")
+            reason = "as many requests as are allowed are in progress and waiting"
+            return self._refuse(environ, start_response, "queue_full", reason)
         try:
             return self._in_turn(environ, start_response)
         finally:
@@ -57,13 +66,21 @@ class Admission:
         if left <= 0 or not self._places.acquire(timeout=left):
             late = max(self._deadline_seconds, self._deadline_seconds - left)
             reason = f"the request waited {late:.1f} s for its turn and was not begun"
-            return _refuse(environ, start_response, reason, "deadline_exceeded")
+            return self._refuse(environ, start_response, "waited_too_long", reason)
         try:
             if _hung_up(environ):
-                return _refuse(environ, start_response, "the caller has hung up")
+                return self._refuse(environ, start_response, "hung_up", "the caller has hung up")
             return self._app(environ, start_response)
         finally:
             self._places.release()
+
+    def _refuse(
+        self, environ: dict[str, Any], start_response: Callable[..., Any], why: str, reason: str
+    ) -> Iterable[bytes]:
+        refused, body = _answer_refusal(environ, start_response, why, reason)
+        for observer in self._observers:
+            observer.finished(refused)
+        return [body]
 
 
 def seconds_since_received(environ: dict[str, Any]) -> float:
@@ -87,15 +104,17 @@ def _hung_up(environ: dict[str, Any]) -> bool:
         return True
 
 
-def _refuse(
-    environ: dict[str, Any], start_response: Callable[..., Any], reason: str, code: str = "unavailable"
-) -> Iterable[bytes]:
+def _answer_refusal(
+    environ: dict[str, Any], start_response: Callable[..., Any], why: str, reason: str
+) -> tuple[FinishedRequest, bytes]:
     request_id = uuid.uuid4().hex
+    code = "deadline_exceeded" if why == "waited_too_long" else "unavailable"
     original_status = STATUS_OF_CODE[code].http
     status = f"{original_status} {HTTPStatus(original_status).phrase}"
     body = orjson.dumps({"error": f"try again: {reason}", "code": code, "request_id": request_id})
     headers = []
-    if environ.get("PATH_INFO", "").startswith("/endpoints/"):  # there an error is SageMaker's ModelError
+    path = environ.get("PATH_INFO", "")
+    if path.startswith("/endpoints/"):  # there an error is SageMaker's ModelError
         status = "424 Failed Dependency"
         original = {"OriginalStatusCode": original_status, "OriginalMessage": body.decode(), "LogStreamArn": ""}
         body = orjson.dumps({"Message": f"Received status {original_status} from the model container"} | original)
@@ -108,4 +127,18 @@ def _refuse(
         ("Server-Timing", "total;dur=0"),
     ]
     start_response(status, headers)
-    return [body]
+    length = environ.get("CONTENT_LENGTH") or ""
+    return (
+        FinishedRequest(
+            request_id=request_id,
+            method=environ.get("REQUEST_METHOD", ""),
+            path=path,
+            route=UNMATCHED,  # Flask has not seen it
+            status=int(status[:3]),
+            bytes_in=int(length) if length.isascii() and length.isdigit() else 0,
+            bytes_out=len(body),
+            error_code=why,
+            clock=RequestClock(0),
+        ),
+        body,
+    )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
-import re
-import uuid
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,11 +24,17 @@ from lightbox.protocols.answers import error_response
 from lightbox.protocols.batch_transform import batch_transform_blueprint
 from lightbox.protocols.internal import internal_blueprint
 from lightbox.protocols.multi_model import multi_model_blueprint
+from lightbox.protocols.observed import observe
 from lightbox.protocols.response_stream import response_stream_blueprint
 from lightbox.protocols.sagemaker import invoke, sagemaker_blueprint
 from lightbox.settings import Settings
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.clock import RequestClock
+from lightbox.telemetry.log_lines import log_like_others, worker_descriptor
+from lightbox.telemetry.metric_names import METRICS_FOLDER
+from lightbox.telemetry.request_log import Observer, RequestLog
+from lightbox.telemetry.tracing import Tracing
+from lightbox.telemetry.worker_metrics import WorkerMetrics
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.base import Transport
 from lightbox.transports.grpc import GrpcTransport, open_channel
@@ -40,26 +45,28 @@ from lightbox.user_code.registry import UserCode
 
 log = logging.getLogger("lightbox")
 
-# The last is boto3's InferenceId: so it is in the log, in errors, and in ResponseMetadata of what boto3 returns.
-_REQUEST_ID_HEADERS = ("X-Amzn-RequestId", "X-Request-Id", "X-Amzn-SageMaker-Inference-Id")
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
-
 
 def wsgi_app(plan_path: str) -> Flask:
     """Return the app for a plan that the supervisor wrote; settings come from the environment."""
     settings = load_settings()
+    descriptor, as_json = worker_descriptor(), settings.log_format == "json"
     # As in AWS's container, what a handler logs with the logging module is seen.
-    logging.basicConfig(level=settings.gunicorn_loglevel.upper())
-    plan = ServingPlan.read(Path(plan_path))
+    log_like_others(settings.gunicorn_loglevel, as_json, descriptor)
+    plan, run_dir = ServingPlan.read(Path(plan_path)), Path(plan_path).parent
+    observers: list[Observer] = [RequestLog(descriptor, as_json)]
+    if settings.metrics:  # before user code, which may have metrics of its own
+        observers.append(WorkerMetrics(run_dir / METRICS_FOLDER, plan.models))
+    if settings.otlp_endpoint is not None:
+        observers.append(Tracing())
     user_code = UserCode()
     user_code.load(plan.models.values())
     # Not the transports' own: a handler may close them.
     channels = [open_channel(server.grpc_target) for server in plan.model_servers]
     transports = connect(plan, settings)
     if settings.multi_model:
-        app = multi_model_app(settings, plan, transports, user_code, channels, Path(plan_path).parent)
+        app = multi_model_app(settings, plan, transports, user_code, channels, run_dir, observers)
     else:
-        app = create_app(settings, Pipeline(settings, plan, transports, user_code, channels))
+        app = create_app(settings, Pipeline(settings, plan, transports, user_code, channels), observers=observers)
     gc.collect()
     gc.freeze()  # what lives as long as the worker is not looked through again at every collection
     return app
@@ -89,6 +96,7 @@ def multi_model_app(
     user_code: UserCode,
     channels: list[Any],
     run_dir: Path,
+    observers: Sequence[Observer] = (),
 ) -> Flask:
     """Return the app of multi-model mode: models come and go by requests to /models."""
 
@@ -103,34 +111,35 @@ def multi_model_app(
     state.on_change = pipeline.forget
     management = ModelManagement([open_channel(server.grpc_target) for server in plan.model_servers])
     loader = ModelLoader(settings, run_dir, state, management, check_code, plan.shared_code_dirs)
-    app = create_app(settings, pipeline, Targets(settings.model_dir, run_dir, loader, state))
+    app = create_app(settings, pipeline, Targets(settings.model_dir, run_dir, loader, state), observers)
     invoke_model = partial(invoke, pipeline, settings.max_body_mb)
     app.register_blueprint(multi_model_blueprint(loader, state, invoke_model))
     return app
 
 
-def create_app(settings: Settings, pipeline: Pipeline, targets: Targets | None = None) -> Flask:
-    """Return the Flask app around a pipeline."""
+def create_app(
+    settings: Settings, pipeline: Pipeline, targets: Targets | None = None, observers: Sequence[Observer] = ()
+) -> Flask:
+    """Return the Flask app around a pipeline; ``observers`` hear of every request."""
     app = Flask("lightbox", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_mb << 20
     app.wsgi_app = Admission(  # type: ignore[method-assign]
-        app.wsgi_app, settings.threads, settings.max_waiting, settings.deadline_seconds
+        app.wsgi_app, settings.threads, settings.max_waiting, settings.deadline_seconds, observers
     )
     app.register_blueprint(internal_blueprint(pipeline))
     app.register_blueprint(sagemaker_blueprint(pipeline, settings.max_body_mb, targets))
     app.register_blueprint(response_stream_blueprint(pipeline, settings.max_body_mb, targets))
     app.register_blueprint(batch_transform_blueprint(settings))
 
-    @app.before_request
-    def start_clock() -> None:
-        g.clock = RequestClock(settings.deadline_seconds, seconds_since_received(request.environ))
-        g.request_id = _request_id()
+    tracing = next((observer for observer in observers if isinstance(observer, Tracing)), None)
 
-    @app.after_request
-    def finish(response: Response) -> Response:
-        response.headers["Server-Timing"] = g.clock.server_timing()
-        response.headers["X-Amzn-RequestId"] = g.request_id
-        return response
+    def make_clock() -> RequestClock:
+        allowed, waited = settings.deadline_seconds, seconds_since_received(request.environ)
+        if tracing:
+            return tracing.clock(allowed, request.headers.get, waited)
+        return RequestClock(allowed, waited)
+
+    observe(app, make_clock, observers)
 
     @app.errorhandler(Exception)
     def fail(error: Exception) -> Response:
@@ -162,12 +171,3 @@ def _from_http(error: HTTPException, settings: Settings) -> LightboxError:
 
 def _client_status(error: HTTPException) -> int:
     return error.code if error.code and 400 <= error.code <= 499 else 400
-
-
-def _request_id() -> str:
-    """Return the caller's id for this request when it is a plain one, else a new one."""
-    for header in _REQUEST_ID_HEADERS:
-        given = request.headers.get(header, "")
-        if _REQUEST_ID.fullmatch(given):
-            return given
-    return uuid.uuid4().hex

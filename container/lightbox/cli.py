@@ -11,9 +11,11 @@ from lightbox.processes.nginx import find_nginx
 from lightbox.processes.refusals import REFUSALS, StartRefused, find_problems
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.startup import code_dirs, make_plan, plan_models
-from lightbox.processes.supervisor import Supervisor, say
+from lightbox.processes.supervisor import Supervisor
 from lightbox.settings import Settings
 from lightbox.settings_loading import SettingsError, load_settings, variable_names
+from lightbox.telemetry.log_lines import say, use_json
+from lightbox.telemetry.tracing import check_tracing
 from lightbox.user_code.places import find_code
 
 USAGE = """usage: serve.sh serve|check
@@ -44,6 +46,8 @@ def serve() -> int:
         problems = error.problems + find_problems(error.usable, error.wrong)
     if problems:
         raise StartRefused("\n".join(problems))
+    use_json(settings.log_format == "json")
+    check_tracing(settings)
     run_dir = RunDir()
     try:
         plan = make_plan(settings, run_dir)

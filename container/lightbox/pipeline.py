@@ -57,7 +57,8 @@ class Pipeline:
                 f"the request waited {clock.waited:.1f} s for a free thread; it is allowed {clock.allowed_seconds:g} s"
             )
         model = self._catalogue.find(invocation.model)
-        transport = self._transport(invocation.transport)
+        clock.model = model.name
+        transport = self._transport(invocation.transport, clock)
         handlers = self._user_code.of(model)
         if isinstance(handlers, AwsHandlers):
             predict = partial(self._answer, NONE, model, transport, clock)
@@ -130,15 +131,16 @@ class Pipeline:
 
     def probe(self, clock: RequestClock) -> None:
         """Have the default model predict once; raise LightboxError when nobody answers for it."""
-        probe(self._catalogue.find(None).name, self._transport(None), self._signatures, clock)
+        probe(self._catalogue.find(None).name, self._transport(None, clock), self._signatures, clock)
 
     def forget(self, model: str) -> None:
         """Drop what is remembered of a model: another one may come under its name."""
         self._signatures.forget(model)
         self._user_code.forget(model)
 
-    def _transport(self, name: str | None) -> Transport:
+    def _transport(self, name: str | None, clock: RequestClock) -> Transport:
         name = name or self._settings.transport.value
         if name not in self._transports:
             raise BadRequest(f"tfs-transport: expected {' or '.join(sorted(self._transports))}, got {name!r}")
+        clock.transport = name
         return self._transports[name]

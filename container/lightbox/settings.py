@@ -159,6 +159,16 @@ class Settings(BaseModel):
     )
     """Log level of the sidecar."""
 
+    log_format: Literal["text", "json"] = Field("text", validation_alias="LIGHTBOX_LOG_FORMAT")
+    """Form of the log lines: `text`, or `json` for one object a line."""
+
+    metrics: bool = Field(True, validation_alias="LIGHTBOX_METRICS")
+    """Answer `/metrics` for Prometheus: `on` or `off`; when it is off, nothing is counted and the route is 404."""
+
+    otlp_endpoint: str | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT")
+    """Send OpenTelemetry traces there, as OTLP over HTTP; needs the packages of `requirements/tracing.lock`. Its other
+    variables (`OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`, `OTEL_EXPORTER_OTLP_HEADERS`, ...) count as well."""
+
     nginx_loglevel: Literal["debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"] = Field(
         "error", validation_alias="SAGEMAKER_TFS_NGINX_LOGLEVEL"
     )
@@ -248,7 +258,7 @@ class Settings(BaseModel):
         names = tuple(name.strip() for name in value.split(",") if name.strip())
         return names or None
 
-    @field_validator("model_server", "scaling", "gunicorn_loglevel", "nginx_loglevel", mode="before")
+    @field_validator("model_server", "scaling", "log_format", "gunicorn_loglevel", "nginx_loglevel", mode="before")
     @classmethod
     def _lower(cls, value: Any) -> Any:
         return value.strip().lower() if isinstance(value, str) else value

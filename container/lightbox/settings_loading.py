@@ -72,8 +72,8 @@ def _misspelled(environ: Mapping[str, str], known: set[str]) -> list[str]:
 MULTI_MODEL_DIR = "/opt/ml/models"
 """Where SageMaker puts the models of a multi-model endpoint."""
 
-NOT_SETTINGS = frozenset({"LIGHTBOX_TENSORFLOW_MESSAGES"})
-"""Variables of the installation, read where there are no settings."""
+NOT_SETTINGS = frozenset({"LIGHTBOX_TENSORFLOW_MESSAGES", "LIGHTBOX_LOG_DESCRIPTOR"})
+"""Variables of the installation and of our own processes, read where there are no settings."""
 
 
 def _variable(detail: Any) -> str:

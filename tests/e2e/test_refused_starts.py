@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from support.models import copy_golden
-from support.stack import SERVE, clean_environ, free_port
+from support.stack import SERVE, clean_environ, free_port, free_ports
 
 
 def refuse(tmp_path: Path, seconds: float = 30.0, **environ: str) -> str:
@@ -130,10 +130,10 @@ def test_an_unknown_default_model(tmp_path: Path, models: Path) -> None:
 
 @pytest.mark.parametrize("variable", ["SAGEMAKER_BIND_TO_PORT", "SAGEMAKER_SAFE_PORT_RANGE"])
 def test_a_taken_port(tmp_path: Path, models: Path, variable: str) -> None:
+    port = free_ports(10)
     with socket.socket() as other:
-        other.bind(("0.0.0.0", 0))
+        other.bind(("0.0.0.0", port))
         other.listen()
-        port = other.getsockname()[1]
         value = str(port) if variable.endswith("PORT") else f"{port}-{port + 5}"
         said = refuse(tmp_path, 30, **{"LIGHTBOX_MODEL_DIR": str(models), variable: value})
     assert f"{variable}: port {port} is taken" in said

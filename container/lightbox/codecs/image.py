@@ -19,6 +19,7 @@ from lightbox.errors import (
     UnsupportedMediaType,
 )
 from lightbox.images.decode import ImageLimits, decode_rgb, open_image
+from lightbox.images.formats import sniff_format
 from lightbox.images.limits import MAX_PIXELS_SETTING
 from lightbox.images.originals import OriginalImages
 from lightbox.images.transform import Scaling, resize, to_tensor
@@ -73,7 +74,8 @@ class ImageCodec:
         with clock.stage("decode"):
             for index, body in enumerate(bodies):
                 with _image_of_batch(index, len(bodies), clock):
-                    open_image(body, self._limits)
+                    header = open_image(body, self._limits)
+                    clock.images.append((str(header.format), header.width * header.height))
         with clock.stage("preprocess"):
             batch = string_tensor(bodies)
             return batch if wanted.batched or len(bodies) != 1 else batch.reshape(())
@@ -97,6 +99,7 @@ class ImageCodec:
                     mode="RGB" if wanted.channels == 3 else "L",
                     fast_size=fixed if self._fast else None,
                 )
+            clock.images.append((sniff_format(body) or "", image.width * image.height))
             with clock.stage("preprocess"):
                 size = fixed or (wanted.width or image.width, wanted.height or image.height)
                 if batch is None:

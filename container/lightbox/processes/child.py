@@ -7,11 +7,12 @@ import ctypes
 import os
 import signal
 import subprocess
-import sys
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
+
+from lightbox.telemetry.log_lines import say
 
 LAST_LINES = 20
 LINE_LIMIT = 1 << 16
@@ -35,12 +36,14 @@ class Child:
         environ: Mapping[str, str],
         stop_signal: signal.Signals = signal.SIGTERM,
         cwd: Path | None = None,
+        keep_descriptors: Sequence[int] = (),
     ) -> None:
         self.name = name
         self.argv = list(argv)
         self.environ = dict(environ)
         self.stop_signal = stop_signal
         self.cwd = cwd
+        self.keep_descriptors = tuple(keep_descriptors)
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._process: subprocess.Popen[bytes] | None = None
         self._groups: set[int] = set()
@@ -64,6 +67,7 @@ class Child:
             stdout=send,
             stderr=subprocess.STDOUT,
             process_group=0,
+            pass_fds=self.keep_descriptors,
             preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, which takes no lock
         )
         os.close(send)
@@ -83,7 +87,7 @@ class Child:
             try:
                 await asyncio.to_thread(self._process.wait, max(patience, 0.0))
             except subprocess.TimeoutExpired:
-                print(f"[lightbox] {self.name} did not stop in time and is killed", file=sys.stderr, flush=True)
+                say(f"{self.name} did not stop in time and is killed")
         self.kill()
 
     def kill(self) -> None:
@@ -100,7 +104,7 @@ class Child:
             while line := await _read_line(stream):
                 text = line.decode(errors="replace").rstrip()
                 self.last_lines.append(text)
-                print(f"[{self.name}] {text}", file=sys.stderr, flush=True)
+                say(text, self.name)
 
 
 async def _read_line(stream: asyncio.StreamReader) -> bytes:

@@ -17,6 +17,7 @@ from pathlib import Path
 from lightbox.plan import ServingPlan
 from lightbox.processes.child import Child
 from lightbox.processes.run_dir import RunDir
+from lightbox.telemetry.log_lines import say
 from lightbox.user_code.errors import UserCodeError
 from lightbox.user_code.places import FILE_NAME, find_inference, find_requirements
 
@@ -54,17 +55,17 @@ class CodeSetup:
         if any(find_inference(places) for places in self._plan.all_code_dirs):
             await self._try_import(import_seconds)
         else:
-            _say(f"no {FILE_NAME} in {' or '.join(map(str, self._searched))}: the built-in handling answers")
+            say(f"no {FILE_NAME} in {' or '.join(map(str, self._searched))}: the built-in handling answers")
 
     async def _install(self) -> None:
         names = ", ".join(map(str, self._requirements))
-        _say(f"installing {names}")
+        say(f"installing {names}")
         _make_environment(self._packages)
         code = await self._pip.run()
         if code != 0:
             words = next((line for line in reversed(self._pip.last_lines) if line.startswith("ERROR")), "")
             raise UserCodeError(f"{names} cannot be installed, pip ended with exit code {code}. {words}".rstrip())
-        _say(f"installed {names}")
+        say(f"installed {names}")
 
     async def _try_import(self, seconds: float) -> None:
         run = asyncio.create_task(self._check.run())
@@ -129,7 +130,3 @@ def _make_environment(folder: Path) -> None:
 def _pip_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """Return pip's environment: the user's, where it gives up on an unreachable index within a minute."""
     return {"PIP_RETRIES": "1", **environ}
-
-
-def _say(text: str) -> None:
-    print(f"[lightbox] {text}", file=sys.stderr, flush=True)

@@ -14,12 +14,16 @@ from collections.abc import Sequence
 from contextlib import suppress
 
 from lightbox.plan import ModelServerAddress
+from lightbox.processes.metrics_page import MetricsPage
+from lightbox.processes.model_states import get, model_states
+from lightbox.telemetry.exposition import CONTENT_TYPE
 
 POLL_SECONDS = 0.25
 STALE_SECONDS = 10.0
 """A busy model server may answer its status late; for so long its last word counts."""
 
 _READY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+_METRICS_REQUESTS = (b"GET /metrics ", b"GET /metrics?")
 
 
 class ServerWatch:
@@ -53,7 +57,7 @@ class ServerWatch:
     async def _ask(self) -> None:
         try:
             async with asyncio.timeout(STALE_SECONDS):
-                states = await _model_states(self._address.rest_port, self._model or "none")
+                states = await model_states(self._address.rest_port, self._model or "none")
         except TimeoutError:
             return
         except (OSError, ValueError):
@@ -66,9 +70,10 @@ class ServerWatch:
 
 
 class Health:
-    """Knows whether requests can be served and answers GET /ping with 200 or 503."""
+    """Knows whether requests can be served; answers /ping with 200 or 503, and /metrics if there is such a page."""
 
     def __init__(self, model: str | None, addresses: Sequence[ModelServerAddress], sidecar: str) -> None:
+        self.metrics: MetricsPage | None = None
         self.servers = [ServerWatch(model, address) for address in addresses]
         self._model = model
         self._sidecar = sidecar
@@ -104,7 +109,7 @@ class Health:
         """Return why the sidecar cannot get an answer of the default model, None when it can."""
         path = "/internal/probe" if self._model is not None else "/internal/none"
         try:
-            status, body = await _get(self._sidecar, path)
+            status, body = await get(self._sidecar, path)
         except (OSError, ValueError):
             return "the sidecar is starting"
         if self._model is None or status == 200:
@@ -112,7 +117,7 @@ class Health:
         return f"the model {self._model!r} does not answer: {body.decode(errors='replace')[:200]}"
 
     async def serve(self, address: str) -> asyncio.Server:
-        """Listen at ``unix:/path`` or ``host:port`` and answer every request as /ping."""
+        """Listen at ``unix:/path`` or ``host:port`` and answer /metrics, and every other request as /ping."""
         if address.startswith("unix:"):
             return await asyncio.start_unix_server(self._answer, address.removeprefix("unix:"))
         host, _, port = address.rpartition(":")
@@ -120,11 +125,19 @@ class Health:
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
-            await reader.readuntil(b"\r\n\r\n")
+            head = await reader.readuntil(b"\r\n\r\n")
             problem = self.problem()
-            writer.write(_READY if problem is None else _not_ready(problem))
+            if self.metrics and head.startswith(_METRICS_REQUESTS):
+                writer.write(_page(await self.metrics.render(problem is None)))
+            else:
+                writer.write(_READY if problem is None else _not_ready(problem))
             await writer.drain()
         writer.close()
+
+
+def _page(body: bytes) -> bytes:
+    head = f"HTTP/1.1 200 OK\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {len(body)}\r\nConnection: close"
+    return f"{head}\r\n\r\n".encode() + body
 
 
 def _not_ready(problem: str) -> bytes:
@@ -135,25 +148,3 @@ def _not_ready(problem: str) -> bytes:
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
     return head.encode() + body
-
-
-async def _model_states(port: int, model: str) -> list[str]:
-    """Return the states of a model's versions; raise OSError or ValueError when there is no such answer."""
-    _, body = await _get(f"127.0.0.1:{port}", f"/v1/models/{model}")
-    answer = json.loads(body)
-    return [str(status["state"]) for status in answer.get("model_version_status", [])]
-
-
-async def _get(address: str, path: str) -> tuple[int, bytes]:
-    """Return status and body of a GET at ``unix:/path`` or ``host:port``; raise OSError or ValueError."""
-    if address.startswith("unix:"):
-        reader, writer = await asyncio.open_unix_connection(address.removeprefix("unix:"))
-    else:
-        host, _, port = address.rpartition(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
-    try:
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
-        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
-    finally:
-        writer.close()
-    return int(head.split(b" ", 2)[1]) if b" " in head else 0, body

@@ -40,6 +40,8 @@ def render(settings: Settings, run_dir: Path, sidecar: str, health: str) -> str:
         "MAX_BODY_MB": str(settings.max_body_mb),
         "SIDECAR": sidecar,
         "HEALTH": health,
+        # Without metrics the sidecar answers that there is no such route.
+        "METRICS": "health" if settings.metrics else "sidecar",
         "PORT": str(settings.port),
         "READ_TIMEOUT": str(settings.nginx_read_timeout),
     } | _error_bodies(settings)

@@ -20,6 +20,7 @@ from lightbox.processes.startup import (
 )
 from lightbox.settings import Settings
 from lightbox.settings_loading import SettingsError
+from lightbox.telemetry.tracing import TracingMissing
 from lightbox.user_code.errors import UserCodeError
 from lightbox.user_code.places import find_code
 
@@ -37,6 +38,7 @@ REFUSALS = (
     PortTaken,
     RunDirError,
     StartRefused,
+    TracingMissing,
     UserCodeError,
 )
 """What stops a start with sentences for the operator instead of a traceback."""

@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import re
 import signal
-import sys
 import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from lightbox.model_server_config import model_config
+from lightbox.multi_model.state import LoadedModels
 from lightbox.plan import ServingPlan
 from lightbox.processes import commands
 from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child
 from lightbox.processes.code_setup import CodeSetup
 from lightbox.processes.health import Health, ServerWatch
+from lightbox.processes.metrics_page import MetricsPage
 from lightbox.processes.nginx import find_nginx, render
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings import Settings
+from lightbox.telemetry import log_lines
+from lightbox.telemetry.log_lines import say
 from lightbox.user_code.errors import UserCodeError
 
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.1, 5.0
@@ -27,11 +32,6 @@ MOST_ENDS = 8
 """After so many ends in a row without a steady life between them, all stops, and the platform starts anew."""
 
 _UNLOADABLE = re.compile(r"\{name: (?P<name>\S+) version: (?P<version>-?\d+)\} due to error: (?P<reason>[^\n]*)")
-
-
-def say(text: str) -> None:
-    """Log a line of the supervisor's own."""
-    print(f"[lightbox] {text}", file=sys.stderr, flush=True)
 
 
 class GaveUp(Exception):
@@ -46,6 +46,8 @@ class Supervisor:
         self._plan = plan
         sidecar, self._health_address = run_dir.address("sidecar"), run_dir.address("health")
         self._health = Health(plan.default_model, plan.model_servers, sidecar)
+        if settings.metrics:
+            self._health.metrics = MetricsPage(plan, run_dir.path, self._model_names(run_dir))
         self._stopping = asyncio.Event()
         self._server_was_up = False
         environ = commands.child_environ()
@@ -59,7 +61,7 @@ class Supervisor:
         gunicorn = commands.gunicorn_command(settings, plan_file, sidecar, run_dir)
         self._children = [
             Child("nginx", [find_nginx(), "-e", "stderr", "-c", str(nginx_conf)], environ, signal.SIGQUIT),
-            Child("gunicorn", gunicorn, self._code.environ),
+            self._gunicorn_child(gunicorn),
         ]
         self._watches: dict[str, ServerWatch] = {}
         for address, watch in zip(plan.model_servers, self._health.servers, strict=True):
@@ -67,6 +69,19 @@ class Supervisor:
             flags = commands.model_server_flags(settings, address, run_dir.path)
             self._children.append(Child(name, program + flags, environ))
             self._watches[name] = watch
+
+    def _model_names(self, run_dir: RunDir) -> Callable[[], Iterable[str]]:
+        """Return what tells the models that there are now."""
+        return LoadedModels(run_dir.path).all if self._settings.multi_model else lambda: self._plan.models
+
+    def _gunicorn_child(self, command: list[str]) -> Child:
+        log = os.dup(2)  # the workers' request lines are complete: they need no detour through this process
+        return Child(
+            "gunicorn",
+            command,
+            self._code.environ | {log_lines.DESCRIPTOR_VARIABLE: str(log)},
+            keep_descriptors=(log,),
+        )
 
     def _nginx_conf(self, run_dir: RunDir, sidecar: str) -> Path:
         path = run_dir.path / "nginx.conf"
@@ -141,6 +156,8 @@ class Supervisor:
             if self._stopping.is_set():
                 return
             self._note_end(child)
+            if self._health.metrics:
+                self._health.metrics.restarts[child.name] += 1
             if time.monotonic() - started > STEADY_SECONDS:
                 pause, ends = FIRST_BACKOFF, 0
             ends += 1

@@ -17,6 +17,7 @@ def json_body(value: Any) -> bytes:
 
 def error_response(error: LightboxError) -> Response:
     """Return ``{"error", "code", "request_id"}`` with the error's status, and Retry-After where it may pass."""
+    g.error_code = error.code
     body = {"error": error.message, "code": error.code, "request_id": g.request_id}
     response = Response(json_body(body), status=error.status, mimetype="application/json")
     if isinstance(error, Unavailable):

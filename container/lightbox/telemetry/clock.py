@@ -1,4 +1,4 @@
-"""One request's clock: when it must be answered, and where its time went."""
+"""One request's clock: when it must be answered, where its time went, and what is to be told of it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ STAGES = ("decode", "preprocess", "encode", "predict", "decode_response", "postp
 class RequestClock:
     """Counts from where a request is begun. Times are in seconds, except in ``server_timing``.
 
+    ``model`` and ``transport`` are noted as soon as they are known to exist, ``images`` as (format, pixels) of each.
+    ``outgoing`` are headers for the call of the model server.
+
     ``waited`` is how long the request had waited before, for a thread to begin it.
     """
 
@@ -21,6 +24,10 @@ class RequestClock:
         self.allowed_seconds = allowed_seconds
         self.waited = waited
         self.stages: dict[str, float] = {}
+        self.model: str | None = None
+        self.transport: str | None = None
+        self.images: list[tuple[str, int]] = []
+        self.outgoing: dict[str, str] = {}
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:

@@ -83,14 +83,14 @@ class GrpcTransport:
 
     def _call(self, method: Any, request: Any, model: str, version: int | None, clock: RequestClock) -> Any:
         try:
-            return method(request, timeout=_time_left(clock))
+            return method(request, timeout=_time_left(clock), metadata=_metadata(clock))
         except grpc.RpcError as error:
             if not _was_never_sent(error):
                 raise _translate(error, model, version) from error
             if not self._reconnected(clock):
                 raise ModelServerAway(f"no model server can be reached for the model {model!r}") from error
         try:
-            return method(request, timeout=_time_left(clock))
+            return method(request, timeout=_time_left(clock), metadata=_metadata(clock))
         except grpc.RpcError as error:
             raise _translate(error, model, version) from error
 
@@ -105,6 +105,10 @@ class GrpcTransport:
     def close(self) -> None:
         """Close the channel."""
         self.channel.close()
+
+
+def _metadata(clock: RequestClock) -> tuple[tuple[str, str], ...] | None:
+    return tuple(clock.outgoing.items()) or None
 
 
 def _time_left(clock: RequestClock) -> float:

@@ -91,7 +91,9 @@ class RestTransport:
         if remaining <= 0:
             raise DeadlineExceeded(f"the request's {clock.allowed_seconds:g} s had passed before it was sent")
         try:
-            reply = self._session.request(verb, self._base_url + path, data=body, timeout=remaining)
+            reply = self._session.request(
+                verb, self._base_url + path, data=body, timeout=remaining, headers=clock.outgoing
+            )
         except requests.RequestException as error:
             raise _unanswered(error, model, version) from error
         if reply.status_code != 200:

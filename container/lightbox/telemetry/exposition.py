@@ -1,0 +1,57 @@
+"""The text that /metrics answers: what the workers counted, and what the supervisor knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lightbox.telemetry.metric_names import MODEL_VERSIONS, READY, RESTARTS
+
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+@dataclass
+class ProcessFacts:
+    """What the supervisor knows. ``versions`` counts by (model, server, state)."""
+
+    ready: bool
+    restarts: Mapping[str, int]
+    versions: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+
+
+def exposition(folder: Path, facts: ProcessFacts) -> bytes:
+    """Return the page in Prometheus's text format."""
+    # Late: a supervisor that nobody asks for metrics stays as small as it is.
+    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client.multiprocess import MultiProcessCollector
+
+    registry = CollectorRegistry(auto_describe=False)
+    folder.mkdir(exist_ok=True)
+    MultiProcessCollector(registry, path=str(folder))  # type: ignore[no-untyped-call]
+    registry.register(_Facts(facts))
+    return generate_latest(registry)
+
+
+class _Facts:
+    """A collector, as prometheus-client calls it."""
+
+    def __init__(self, facts: ProcessFacts) -> None:
+        self._facts = facts
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        yield GaugeMetricFamily(READY.name, READY.help, value=float(self._facts.ready))
+        restarts: Any = CounterMetricFamily(RESTARTS.name, RESTARTS.help, labels=RESTARTS.labels)
+        for process, count in self._facts.restarts.items():
+            restarts.add_metric([process], count)
+        yield restarts
+        versions: Any = GaugeMetricFamily(MODEL_VERSIONS.name, MODEL_VERSIONS.help, labels=MODEL_VERSIONS.labels)
+        for labels, count in self._facts.versions.items():
+            versions.add_metric(labels, count)
+        yield versions

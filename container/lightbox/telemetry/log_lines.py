@@ -1,0 +1,112 @@
+"""Log lines of every process in one form, text or JSON, which nothing inside of a line can break out of."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import Any
+
+import orjson
+
+DESCRIPTOR_VARIABLE = "LIGHTBOX_LOG_DESCRIPTOR"
+"""In a worker's environment: the descriptor of the supervisor's own stderr, for lines that need no prefix."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+
+
+class _Form:
+    as_json = False
+
+
+def use_json(as_json: bool) -> None:
+    """Choose the form of all lines that this process logs from now on."""
+    _Form.as_json = as_json
+
+
+def escape(text: str) -> str:
+    """Write control characters, line ends among them, as ``\\x0a``: a text stays on its line."""
+    return _CONTROL.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def line(process: str, message: str) -> str:
+    """Return a line without its end: ``[process] message``, or a JSON object of time, process and message."""
+    if _Form.as_json:
+        return json_line({"process": process, "message": message})
+    return f"[{process}] {escape(message)}"
+
+
+def json_line(fields: Mapping[str, Any]) -> str:
+    """Return one JSON object that begins with the time in UTC."""
+    time = datetime.now(UTC).isoformat(timespec="milliseconds")
+    try:
+        return orjson.dumps({"time": time, **fields}).decode()
+    except TypeError:  # half of a surrogate pair is no text
+        clean = {key: escape(value) if isinstance(value, str) else value for key, value in fields.items()}
+        return orjson.dumps({"time": time, **clean}).decode()
+
+
+def say(text: str, process: str = "lightbox") -> None:
+    """Log what a process says, a line for each of its lines."""
+    for part in text.split("\n"):
+        print(line(process, part), file=sys.stderr, flush=True)
+
+
+def write_line(text: str, descriptor: int) -> None:
+    """Write a line with one system call, so that lines of several processes do not mix; a reader that has gone is
+    no reason to fail."""
+    with suppress(OSError):
+        os.write(descriptor, f"{text}\n".encode("utf-8", "replace"))
+
+
+def worker_descriptor() -> int:
+    """Return where a worker writes lines that are complete: what the supervisor handed down, else stderr."""
+    descriptor = int(os.environ.get(DESCRIPTOR_VARIABLE, "2"))
+    with suppress(OSError):
+        os.set_inheritable(descriptor, False)  # what a handler starts is not to hold it open
+        return descriptor
+    return 2
+
+
+def log_like_others(level: str, as_json: bool, descriptor: int) -> None:
+    """Let the logging module of a worker write lines in our form: as text to stderr, as JSON to ``descriptor``."""
+    use_json(as_json)
+    handler = _JsonHandler(descriptor) if as_json else logging.StreamHandler()
+    handler.setFormatter(_TextFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+
+
+class _TextFormatter(logging.Formatter):
+    """``LEVEL:logger:message``; further lines, a traceback, begin with a bar, as no record does."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = f"{record.levelname}:{record.name}:{escape(record.getMessage())}"
+        if record.exc_info and record.exc_info[0]:
+            lines = "".join(traceback.format_exception(*record.exc_info)).rstrip().split("\n")
+            text += "".join(f"\n  | {escape(part)}" for part in lines)
+        return text
+
+
+class _JsonHandler(logging.Handler):
+    """One JSON object a record, its traceback inside."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields = {"process": "worker", "level": record.levelname.lower(), "logger": record.name}
+        fields["message"] = record.getMessage()
+        if record.exc_info and record.exc_info[0]:
+            fields["traceback"] = "".join(traceback.format_exception(*record.exc_info))
+        write_line(json_line(fields), self._descriptor)

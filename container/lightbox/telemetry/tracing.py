@@ -1,0 +1,134 @@
+"""OpenTelemetry traces: a span for each request, one for each of its stages, and the caller's trace carried on.
+
+Nothing of OpenTelemetry is imported unless an endpoint is set: its packages are an extra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from lightbox.settings import Settings
+from lightbox.telemetry.clock import RequestClock
+from lightbox.telemetry.request_log import FinishedRequest
+
+if TYPE_CHECKING:
+    from opentelemetry.context import Context
+    from opentelemetry.sdk.trace.export import SpanExporter
+    from opentelemetry.trace import Span, Tracer
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+PACKAGES = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
+
+
+class TracingMissing(Exception):
+    """An endpoint is set and the packages are not installed; the message says what to do."""
+
+
+def check_tracing(settings: Settings) -> None:
+    """Raise TracingMissing when the settings ask for traces that cannot be made."""
+    if settings.otlp_endpoint is not None and not all(map(_installed, PACKAGES)):
+        raise TracingMissing(
+            f"{ENDPOINT} is set, but the OpenTelemetry packages are not installed: "
+            "install requirements/tracing.lock, or unset it"
+        )
+
+
+def _installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # a package above it
+        return False
+
+
+class Tracing:
+    """Makes the clocks of traced requests, and ends their spans; one for each worker process.
+
+    Without an ``exporter`` spans go to the endpoint of the environment, as OTLP over HTTP.
+    """
+
+    def __init__(self, exporter: SpanExporter | None = None) -> None:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import SERVICE_NAME, Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+        resource = Resource.create()
+        if str(resource.attributes.get(SERVICE_NAME, "")).startswith("unknown_service"):
+            resource = resource.merge(Resource({SERVICE_NAME: "lightbox"}))
+        self.provider = TracerProvider(resource=resource)
+        self.provider.add_span_processor(BatchSpanProcessor(exporter or OTLPSpanExporter()))
+        self._tracer = self.provider.get_tracer("lightbox")
+
+    def clock(self, allowed_seconds: float, header: Callable[[str], str | None], waited: float = 0.0) -> RequestClock:
+        """Begin a request's span, below that of its ``traceparent``; ``header`` returns a header's value."""
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        carrier = {name: value for name in ("traceparent", "tracestate") if (value := header(name)) is not None}
+        return TracedClock(allowed_seconds, waited, self._tracer, TraceContextTextMapPropagator().extract(carrier))
+
+    def started(self) -> None:
+        """See Observer."""
+
+    def ended(self) -> None:
+        """See Observer."""
+
+    def finished(self, request: FinishedRequest) -> None:
+        """See Observer."""
+        if isinstance(request.clock, TracedClock):
+            request.clock.end(request)
+
+
+class TracedClock(RequestClock):
+    """A clock whose stages are spans. The model call carries its own span on to the model server."""
+
+    def __init__(self, allowed_seconds: float, waited: float, tracer: Tracer, parent: Context) -> None:
+        from opentelemetry.trace import SpanKind, set_span_in_context
+
+        super().__init__(allowed_seconds, waited)
+        self._tracer = tracer
+        self._span = tracer.start_span("request", context=parent, kind=SpanKind.SERVER)
+        self._context = set_span_in_context(self._span)
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """See RequestClock.stage."""
+        from opentelemetry.trace import SpanKind
+
+        kind = SpanKind.CLIENT if name == "predict" else SpanKind.INTERNAL
+        # It notes an exception that leaves the stage, and hands it on.
+        with self._tracer.start_as_current_span(name, context=self._context, kind=kind) as span:
+            if name == "predict":
+                self._carry_on(span)
+            with super().stage(name):
+                yield
+
+    def _carry_on(self, span: Span) -> None:
+        from opentelemetry.trace import set_span_in_context
+        from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+        self.outgoing = {}
+        TraceContextTextMapPropagator().inject(self.outgoing, set_span_in_context(span))
+
+    def end(self, request: FinishedRequest) -> None:
+        """End the request's span with what came of it."""
+        from opentelemetry.trace import StatusCode
+
+        self._span.update_name(f"{request.method} {request.route}")
+        self._span.set_attributes(
+            {
+                "http.request.method": request.method,
+                "http.route": request.route,
+                "http.response.status_code": request.status,
+                "lightbox.request_id": request.request_id,
+                "lightbox.model": self.model or "",
+                "lightbox.transport": self.transport or "",
+            }
+        )
+        if request.error_code is not None:
+            self._span.set_attribute("error.type", request.error_code)
+        if request.status >= 500:
+            self._span.set_status(StatusCode.ERROR)
+        self._span.end()

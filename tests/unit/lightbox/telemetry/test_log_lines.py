@@ -1,0 +1,132 @@
+"""Log lines stay lines, whatever is in them."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lightbox.telemetry import log_lines
+from lightbox.telemetry.clock import RequestClock
+from lightbox.telemetry.log_lines import escape, line, say
+from lightbox.telemetry.request_log import UNMATCHED, FinishedRequest, RequestLog
+
+HOSTILE = "a\nb\r\x1b[31m\x00\x85\u2028\ud800"
+
+
+@pytest.fixture(autouse=True)
+def text_form() -> Iterator[None]:
+    yield
+    log_lines.use_json(False)
+
+
+def finished(route: str = UNMATCHED, path: str = "/x", clock: RequestClock | None = None) -> FinishedRequest:
+    return FinishedRequest("id-1", "POST", path, route, 404, 12, 34, "route_not_found", clock or RequestClock(30))
+
+
+def logged(tmp_path: Path, request: FinishedRequest, as_json: bool) -> str:
+    path = tmp_path / "log"
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
+    try:
+        RequestLog(descriptor, as_json).finished(request)
+    finally:
+        os.close(descriptor)
+    return path.read_text()
+
+
+def test_control_characters_are_escaped() -> None:
+    assert escape(HOSTILE) == "a\\x0ab\\x0d\\x1b[31m\\x00\\x85\\u2028\\ud800"
+    assert escape("Grüße, 猫 and a space") == "Grüße, 猫 and a space"
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_a_line_is_one_line(as_json: bool) -> None:
+    log_lines.use_json(as_json)
+    assert "\n" not in line("nginx", HOSTILE)
+    assert "\x1b" not in line("nginx", HOSTILE)
+
+
+def test_what_a_child_says_is_wrapped_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    log_lines.use_json(True)
+    say('{"message": "request", "status": 200}', "gunicorn")
+    entry = json.loads(capsys.readouterr().err)
+    assert (entry["process"], entry["message"]) == ("gunicorn", '{"message": "request", "status": 200}')
+    assert entry["time"].endswith("+00:00")
+
+
+def test_several_lines_become_several_entries(capsys: pytest.CaptureFixture[str]) -> None:
+    say("one\ntwo")
+    assert capsys.readouterr().err == "[lightbox] one\n[lightbox] two\n"
+
+
+def test_a_request_names_its_parts_and_times(tmp_path: Path) -> None:
+    clock = RequestClock(30)
+    clock.model, clock.transport = "cats", "grpc"
+    with clock.stage("decode"), clock.stage("predict"):
+        pass
+    entry = json.loads(logged(tmp_path, finished("/invocations", clock=clock), as_json=True))
+    assert list(entry)[:9] == [
+        "time", "process", "message", "request_id", "method", "route", "model", "transport", "status"
+    ]  # fmt: skip
+    assert (entry["bytes_in"], entry["bytes_out"], entry["error"]) == (12, 34, "route_not_found")
+    assert {"decode_ms", "predict_ms", "total_ms"} <= entry.keys()
+    assert "path" not in entry
+
+
+def test_a_path_without_a_route_is_shown_short_and_harmless(tmp_path: Path) -> None:
+    text = logged(tmp_path, finished(path="/a b\n[request] status=200" + "x" * 1000), as_json=False)
+    assert text.count("\n") == 1
+    assert "path=/a%20b\\x0a[request]%20status=200xxx" in text
+    assert len(text) < 500
+
+
+def test_a_reader_that_has_gone_is_no_error() -> None:
+    receive, send = os.pipe()
+    os.close(receive)
+    RequestLog(send, as_json=True).finished(finished())
+    os.close(send)
+
+
+def in_process(code: str) -> tuple[str, str]:
+    """Run statements in a fresh interpreter; return stdout and stderr."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ())
+    return done.stdout, done.stderr
+
+
+def environ() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(Path(log_lines.__file__).parents[2])}
+
+
+RAISE = """
+import logging
+from lightbox.telemetry.log_lines import log_like_others
+log_like_others("info", {as_json}, 1)
+try:
+    raise ValueError("no\\nERROR:root:forged")
+except ValueError:
+    logging.getLogger("mine").exception("bad\\nERROR:root:forged")
+"""
+
+
+def test_records_of_the_logging_module_cannot_be_forged_as_text() -> None:
+    _, text = in_process(RAISE.format(as_json=False))
+    lines = text.splitlines()
+    assert lines[0] == "ERROR:mine:bad\\x0aERROR:root:forged"
+    assert all(entry.startswith("  | ") for entry in lines[1:])
+
+
+def test_records_of_the_logging_module_are_one_json_object() -> None:
+    text, _ = in_process(RAISE.format(as_json=True))
+    entry = json.loads(text)
+    assert (entry["level"], entry["logger"], entry["message"]) == ("error", "mine", "bad\nERROR:root:forged")
+    assert entry["traceback"].startswith("Traceback")
+
+
+def test_a_worker_without_a_supervisor_logs_to_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(log_lines.DESCRIPTOR_VARIABLE, raising=False)
+    assert log_lines.worker_descriptor() == 2

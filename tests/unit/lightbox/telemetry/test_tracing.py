@@ -1,0 +1,150 @@
+"""Traces: spans of requests and stages, the caller's trace above, the model server's below."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from lightbox.errors import LightboxError
+from lightbox.settings_loading import load_settings
+from lightbox.telemetry import tracing
+from lightbox.telemetry.clock import RequestClock
+from lightbox.telemetry.request_log import FinishedRequest
+from lightbox.telemetry.tracing import ENDPOINT, TracingMissing, check_tracing
+from lightbox.transports.base import PredictCall
+from lightbox.transports.grpc import GrpcTransport
+from lightbox.transports.rest import RestTransport
+from support.fakes import signature
+
+TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
+HEADERS = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "a=b"}
+CALL = PredictCall(
+    signature("net", {"x": ("float32", (None,))}, {"y": ("float32", (None,))}), {"x": np.ones(1, "f4")}, ()
+)
+CONTAINER = Path(tracing.__file__).parents[2]
+
+
+@pytest.fixture
+def exporter() -> InMemorySpanExporter:
+    return InMemorySpanExporter()
+
+
+@pytest.fixture
+def traces(exporter: InMemorySpanExporter) -> tracing.Tracing:
+    return tracing.Tracing(exporter)
+
+
+def spans(traces: tracing.Tracing, exporter: InMemorySpanExporter) -> dict[str, Any]:
+    traces.provider.force_flush()
+    return {span.name: span for span in exporter.get_finished_spans()}
+
+
+def finish(traces: tracing.Tracing, clock: RequestClock, status: int = 200, code: str | None = None) -> None:
+    traces.finished(FinishedRequest("id-1", "POST", "/x", "/invocations", status, 1, 2, code, clock))
+
+
+def test_stages_are_below_the_request_and_that_below_the_caller(
+    traces: tracing.Tracing, exporter: InMemorySpanExporter
+) -> None:
+    clock = traces.clock(30, HEADERS.get)
+    clock.model, clock.transport = "net", "grpc"
+    with clock.stage("decode"):
+        pass
+    with clock.stage("predict"):
+        pass
+    finish(traces, clock)
+    found = spans(traces, exporter)
+    request = found["POST /invocations"]
+    assert f"{request.context.trace_id:032x}" == TRACE
+    assert f"{request.parent.span_id:016x}" == PARENT
+    assert (request.attributes["lightbox.model"], request.attributes["http.response.status_code"]) == ("net", 200)
+    assert {found[name].parent.span_id for name in ("decode", "predict")} == {request.context.span_id}
+    assert clock.outgoing["traceparent"] == f"00-{TRACE}-{found['predict'].context.span_id:016x}-01"
+    assert clock.outgoing["tracestate"] == "a=b"
+    assert clock.stages.keys() == {"decode", "predict"}
+
+
+def test_a_request_without_a_trace_begins_one(traces: tracing.Tracing, exporter: InMemorySpanExporter) -> None:
+    finish(traces, traces.clock(30, {"traceparent": "nonsense"}.get), 503, "unavailable")
+    request = spans(traces, exporter)["POST /invocations"]
+    assert request.parent is None
+    assert (request.attributes["error.type"], request.status.is_ok) == ("unavailable", False)
+
+
+def test_grpc_carries_the_trace_on(traces: tracing.Tracing) -> None:
+    seen: list[dict[str, str]] = []
+
+    class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
+        def service(self, details: Any) -> Any:
+            seen.append(dict(details.invocation_metadata))
+
+    server = grpc.server(ThreadPoolExecutor(1), handlers=[Handler()])
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    transport = GrpcTransport(f"127.0.0.1:{port}")
+    try:
+        check_carried(transport.predict, traces, seen)
+        assert "traceparent" not in seen[-1]
+    finally:
+        transport.close()
+        server.stop(None).wait()
+
+
+def test_rest_carries_the_trace_on(traces: tracing.Tracing) -> None:
+    seen: list[dict[str, str]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            seen.append({name.lower(): value for name, value in self.headers.items()})
+            self.send_error(500)
+
+        def log_message(self, *_: Any) -> None:
+            """Stay silent."""
+
+    with HTTPServer(("127.0.0.1", 0), Handler) as server, ThreadPoolExecutor(1) as pool:
+        pool.submit(server.serve_forever)
+        transport = RestTransport(f"http://127.0.0.1:{server.server_address[1]}")
+        try:
+            check_carried(transport.predict, traces, seen)
+            assert "traceparent" not in seen[-1]
+        finally:
+            transport.close()
+            server.shutdown()
+
+
+def check_carried(predict: Callable[..., Any], traces: tracing.Tracing, seen: list[dict[str, str]]) -> None:
+    """Predict with a traced clock, then with a plain one; the servers here answer with errors."""
+    clock = traces.clock(30, HEADERS.get)
+    with pytest.raises(LightboxError):
+        predict(CALL, clock)
+    assert seen[-1]["traceparent"] == clock.outgoing["traceparent"]
+    assert seen[-1]["traceparent"].startswith(f"00-{TRACE}-")
+    with pytest.raises(LightboxError):
+        predict(CALL, RequestClock(30))
+
+
+def test_missing_packages_are_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    wanted = load_settings({ENDPOINT: "http://localhost:4318"})
+    check_tracing(wanted)
+    monkeypatch.setattr(tracing, "PACKAGES", ("opentelemetry_that_is_not.there",))
+    with pytest.raises(TracingMissing, match=r"^OTEL_EXPORTER_OTLP_ENDPOINT is set, but .* requirements/tracing.lock"):
+        check_tracing(wanted)
+    check_tracing(load_settings({}))
+
+
+def test_nothing_is_imported_without_an_endpoint() -> None:
+    code = "import sys, lightbox.cli, lightbox.app; assert not [m for m in sys.modules if 'opentelemetry' in m]"
+    subprocess.run(
+        [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(CONTAINER)}, check=True
+    )  # fmt: skip

@@ -1,0 +1,121 @@
+"""What workers count, each in a process of its own as gunicorn has them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from prometheus_client.parser import text_string_to_metric_families
+
+from lightbox.telemetry import worker_metrics
+from lightbox.telemetry.exposition import ProcessFacts, exposition
+from lightbox.telemetry.metric_names import COUNTERS, GAUGES, HISTOGRAMS, series_names
+from lightbox.telemetry.worker_metrics import MOST_MODELS, claim_slot
+
+CONTAINER = Path(worker_metrics.__file__).parents[2]
+ENVIRON = os.environ | {"PYTHONPATH": str(CONTAINER)}
+START = """
+import os, sys
+from pathlib import Path
+from lightbox.telemetry.clock import STAGES, RequestClock
+from lightbox.telemetry.request_log import FinishedRequest
+from lightbox.telemetry.worker_metrics import WorkerMetrics
+metrics = WorkerMetrics(Path(sys.argv[1]), ["cats"])
+def answer(model="cats", code=None):
+    clock = RequestClock(30)
+    clock.model, clock.transport, clock.images = model, "grpc", [("PNG", 64)]
+    clock.stages = dict.fromkeys(STAGES, 0.003)
+    metrics.started()
+    metrics.finished(FinishedRequest("i", "POST", "/p", "/invocations", 400 if code else 200, 10, 20, code, clock))
+    metrics.ended()
+"""
+
+
+def worker(folder: Path, code: str) -> None:
+    """Run a worker that dies without any clean-up."""
+    ended = subprocess.run(
+        [sys.executable, "-c", f"{START}{code}\nos.kill(os.getpid(), 9)", folder], env=ENVIRON, check=False
+    )
+    assert ended.returncode == -9
+
+
+def samples(folder: Path, facts: ProcessFacts | None = None) -> dict[str, float]:
+    """Return the sum of each series name."""
+    text = exposition(folder, facts or ProcessFacts(True, {})).decode()
+    sums: dict[str, float] = {}
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            sums[sample.name] = sums.get(sample.name, 0) + sample.value
+    return sums
+
+
+def test_what_a_dead_worker_counted_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "metrics"
+    worker(folder, "answer(); answer(); answer(code='too_large')")
+    files = {path.name for path in folder.iterdir()}
+    for _ in range(3):
+        worker(folder, "answer()")
+    found = samples(folder)
+    assert found["lightbox_requests_total"] == found["lightbox_request_seconds_count"] == 6
+    assert (found["lightbox_rejected_total"], found["lightbox_worker_starts_total"]) == (1, 4)
+    assert (found["lightbox_request_bytes_total"], found["lightbox_response_bytes_total"]) == (60, 120)
+    assert found["lightbox_image_pixels_sum"] == 6 * 64
+    assert {path.name for path in folder.iterdir()} == files, "no file is added by a restart"
+
+
+def test_requests_of_a_dead_worker_are_no_longer_in_progress(tmp_path: Path) -> None:
+    worker(tmp_path, "metrics.started(); metrics.started()")
+    assert samples(tmp_path)["lightbox_requests_in_progress"] == 2
+    worker(tmp_path, "metrics.started()")
+    assert samples(tmp_path)["lightbox_requests_in_progress"] == 1
+
+
+def test_living_workers_have_numbers_of_their_own(tmp_path: Path) -> None:
+    first, held = claim_slot(tmp_path)
+    second, other = claim_slot(tmp_path)
+    assert (first, second) == (0, 1)
+    os.close(held)
+    third, again = claim_slot(tmp_path)
+    assert third == 0
+    os.close(other)
+    os.close(again)
+
+
+def test_models_that_come_and_go_do_not_make_series_for_ever(tmp_path: Path) -> None:
+    worker(tmp_path, f"for n in range({3 * MOST_MODELS}): answer(f'model-{{n}}')")
+    worker(tmp_path, f"for n in range({3 * MOST_MODELS}): answer(f'later-{{n}}')")
+    text = exposition(tmp_path, ProcessFacts(True, {})).decode()
+    counts = [row for row in text.splitlines() if row.startswith("lightbox_requests_total{")]
+    assert len(counts) == MOST_MODELS  # "cats" has none; the others share one
+    assert sum(float(row.rpartition(" ")[2]) for row in counts) == 6 * MOST_MODELS
+
+
+def test_the_supervisor_adds_what_it_knows(tmp_path: Path) -> None:
+    facts = ProcessFacts(False, {"nginx": 2}, {("cats", "0", "AVAILABLE"): 1})
+    text = exposition(tmp_path / "metrics", facts).decode()
+    assert "lightbox_ready 0.0" in text
+    assert 'lightbox_child_restarts_total{process="nginx"} 2.0' in text
+    assert 'lightbox_model_versions{model="cats",server="0",state="AVAILABLE"} 1.0' in text
+
+
+def test_every_name_is_shown_and_explained(tmp_path: Path) -> None:
+    worker(tmp_path, "answer(code='too_large')")
+    facts = ProcessFacts(True, {"nginx": 1}, {("cats", "0", "AVAILABLE"): 1})
+    text = exposition(tmp_path, facts).decode()
+    assert set(samples(tmp_path, facts)) == series_names()
+    for metric in (*COUNTERS, *HISTOGRAMS, *GAUGES):
+        assert metric.help in text
+
+
+def test_a_handlers_own_metrics_are_shown(tmp_path: Path) -> None:
+    own = "from prometheus_client import Counter; Counter('cats_seen', 'Cats.').inc(3)"
+    worker(tmp_path, own)
+    worker(tmp_path, own)
+    assert samples(tmp_path)["cats_seen_total"] == 6
+
+
+def test_without_a_request_for_metrics_nothing_is_imported() -> None:
+    code = "import sys, lightbox.processes.supervisor, lightbox.app; assert 'prometheus_client' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], env=ENVIRON, check=True)
