@@ -92,10 +92,13 @@ def _tail_at_half_of_peak(document: Document) -> float | None:
 
 
 def _worker_memory(document: Document) -> float | None:
-    """Megabytes of the largest gunicorn worker of the default stack that has answered most."""
-    servers = [server for scenario in document["scenarios"] for server in scenario["servers"]]
-    ours = [server for server in servers if server["name"] == "Lightbox" and server.get("answers", 0) >= 1000]
-    return max(max(server["rss"]["gunicorn"]) for server in ours) / 1e6 if ours else None
+    """Megabytes of the largest worker of a stack that has answered a thousand photographs and nothing else.
+
+    The default stack answers detections over REST and images of 4000 pixels too, which leave their mark.
+    """
+    found = results.scenario(document, "load") or {"servers": []}
+    stacks = [s for s in found["servers"] if s["name"] == load.ONE_THREAD and s.get("answers", 0) >= 1000]
+    return max(stacks[0]["rss"]["gunicorn"]) / 1e6 if stacks else None
 
 
 def _sidecar_start(document: Document) -> float | None:

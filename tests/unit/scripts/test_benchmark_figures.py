@@ -66,7 +66,7 @@ def experiment(key: str, variants: list[dict[str, Any]], x: float | None = None)
 def document() -> results.Document:
     """A run in which everything is as fast as it must be, made of round numbers."""
     stack = {
-        "name": "Lightbox",
+        "name": load.ONE_THREAD,
         "command": "./serve.sh serve",
         "settings": {"LIGHTBOX_TRANSPORT": "grpc", "SAGEMAKER_BIND_TO_PORT": "1"},
         "started": {"sidecar": 1.0, "ready": 3.0},
