@@ -47,6 +47,7 @@ class Supervisor:
         sidecar, self._health_address = run_dir.address("sidecar"), run_dir.address("health")
         self._health = Health(plan.default_model, plan.model_servers, sidecar)
         self._stopping = asyncio.Event()
+        self._code_ready = asyncio.Event()
         self._server_was_up = False
         environ = commands.child_environ()
         (run_dir.path / commands.MODEL_CONFIG).write_text(model_config(plan.models.values()))
@@ -61,6 +62,9 @@ class Supervisor:
             Child("nginx", [find_nginx(), "-e", "stderr", "-c", str(nginx_conf)], environ, signal.SIGQUIT),
             Child("gunicorn", gunicorn, self._code.environ),
         ]
+        if settings.kserve_grpc_port is not None:
+            front = commands.grpc_front_command(plan_file, self._health_address)
+            self._children.insert(2, Child("grpc_front", front, self._code.environ))
         self._watches: dict[str, ServerWatch] = {}
         for address, watch in zip(plan.model_servers, self._health.servers, strict=True):
             name = "model_server" if settings.instance_count == 1 else f"model_server_{len(self._watches)}"
@@ -116,6 +120,8 @@ class Supervisor:
             say(f"models: {', '.join(self._plan.models)}; default: {self._plan.default_model}")
         say(f"model server: {self._server_kind}; wire: {self._settings.transport.value}")
         say(f"workers: {self._settings.workers} x {self._settings.threads} threads; port: {self._settings.port}")
+        if self._settings.kserve_grpc_port is not None:
+            say(f"Open Inference Protocol over gRPC: port {self._settings.kserve_grpc_port}")
 
     async def _report_ready(self) -> None:
         started = time.monotonic()
@@ -134,6 +140,9 @@ class Supervisor:
         """Run a child, again and again with growing pauses, until all stops; raise GaveUp when it is no use."""
         if child.name == "gunicorn":
             await self._prepare_code()
+            self._code_ready.set()
+        elif child.name == "grpc_front":
+            await self._code_ready.wait()
         pause, ends = FIRST_BACKOFF, 0
         while True:
             started = time.monotonic()
