@@ -64,11 +64,16 @@ image: $(READY_DEV)  ## Build the image, check it, print its sizes, list what is
 settings-page: $(READY_DEV)  ## Write docs/settings.md anew
 	$(PY) scripts/write_settings_page.py
 
+protos:  ## Write the descriptors of protos/*.proto anew
+	scripts/make_venv.sh $(PYTHON) $(VENV)-protos && $(VENV)-protos/bin/pip install --quiet grpcio-tools==1.81.1
+	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos \
+	  --descriptor_set_out=container/lightbox/protocols/kserve/descriptors.binpb protos/*.proto
+
 lock:  ## Write requirements/*.lock anew from requirements/*.in
 	scripts/make_venv.sh $(PYTHON) $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv
 	scripts/lock.sh $(VENV)-lock/bin/uv
 
 clean:  ## Remove the virtual environment, caches and sample models
-	rm -rf $(VENV) $(VENV)-lock $(VENV)-bench $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup nginx models serve test lint bench image settings-page lock clean
+.PHONY: help setup nginx models serve test lint bench image settings-page protos lock clean

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ from lightbox.plan import PlannedModel, ServingPlan
 from lightbox.protocols.answers import error_response
 from lightbox.protocols.batch_transform import batch_transform_blueprint
 from lightbox.protocols.internal import internal_blueprint
+from lightbox.protocols.kserve.repository import Repository
+from lightbox.protocols.kserve_rest import kserve_blueprint
 from lightbox.protocols.multi_model import multi_model_blueprint
 from lightbox.protocols.observed import observe
 from lightbox.protocols.response_stream import response_stream_blueprint
@@ -46,30 +49,64 @@ from lightbox.user_code.registry import UserCode
 log = logging.getLogger("lightbox")
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What serves requests in one process, whatever its protocol; the last three in multi-model mode only."""
+
+    settings: Settings
+    pipeline: Pipeline
+    targets: Targets | None = None
+    loader: ModelLoader | None = None
+    state: LoadedModels | None = None
+
+    @property
+    def repository(self) -> Repository:
+        """The models as the Open Inference Protocol tells of them."""
+        return Repository(self.pipeline, self.targets, self.loader)
+
+
 def wsgi_app(plan_path: str) -> Flask:
     """Return the app for a plan that the supervisor wrote; settings come from the environment."""
     settings = load_settings()
-    descriptor, as_json = worker_descriptor(), settings.log_format == "json"
-    # As in AWS's container, what a handler logs with the logging module is seen.
-    log_like_others(settings.gunicorn_loglevel, as_json, descriptor)
     plan, run_dir = ServingPlan.read(Path(plan_path)), Path(plan_path).parent
+    observers = make_observers(settings, plan, run_dir)  # before user code, which may have metrics of its own
+    parts = assemble(Path(plan_path))
+    app = create_app(settings, parts.pipeline, parts.targets, parts.repository, observers)
+    if parts.loader is not None and parts.state is not None:
+        invoke_model = partial(invoke, parts.pipeline, parts.settings.max_body_mb)
+        app.register_blueprint(multi_model_blueprint(parts.loader, parts.state, invoke_model))
+    gc.collect()
+    gc.freeze()  # what lives as long as the worker is not looked through again at every collection
+    return app
+
+
+def make_observers(settings: Settings, plan: ServingPlan, run_dir: Path) -> list[Observer]:
+    """Return who hears of every request in a worker, and let its logging look like the others'."""
+    descriptor, as_json = worker_descriptor(), settings.log_format == "json"
+    log_like_others(settings.gunicorn_loglevel, as_json, descriptor)
     observers: list[Observer] = [RequestLog(descriptor, as_json)]
-    if settings.metrics:  # before user code, which may have metrics of its own
+    if settings.metrics:
         observers.append(WorkerMetrics(run_dir / METRICS_FOLDER, plan.models))
     if settings.otlp_endpoint is not None:
         observers.append(Tracing())
+    return observers
+
+
+def assemble(plan_path: Path) -> Parts:
+    """Return the parts for a plan that the supervisor wrote; settings come from the environment."""
+    settings = load_settings()
+    # As in AWS's container, what a handler logs with the logging module is seen.
+    # A no-op in gunicorn's workers, whose logging stands by now.
+    logging.basicConfig(level=settings.gunicorn_loglevel.upper())
+    plan = ServingPlan.read(plan_path)
     user_code = UserCode()
     user_code.load(plan.models.values())
     # Not the transports' own: a handler may close them.
     channels = [open_channel(server.grpc_target) for server in plan.model_servers]
     transports = connect(plan, settings)
     if settings.multi_model:
-        app = multi_model_app(settings, plan, transports, user_code, channels, run_dir, observers)
-    else:
-        app = create_app(settings, Pipeline(settings, plan, transports, user_code, channels), observers=observers)
-    gc.collect()
-    gc.freeze()  # what lives as long as the worker is not looked through again at every collection
-    return app
+        return multi_model_parts(settings, plan, transports, user_code, channels, plan_path.parent)
+    return Parts(settings, Pipeline(settings, plan, transports, user_code, channels))
 
 
 def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
@@ -89,16 +126,15 @@ def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
     }
 
 
-def multi_model_app(
+def multi_model_parts(
     settings: Settings,
     plan: ServingPlan,
     transports: dict[str, Transport],
     user_code: UserCode,
     channels: list[Any],
     run_dir: Path,
-    observers: Sequence[Observer] = (),
-) -> Flask:
-    """Return the app of multi-model mode: models come and go by requests to /models."""
+) -> Parts:
+    """Return the parts of multi-model mode: models come and go by requests."""
 
     def check_code(model: PlannedModel) -> None:
         try:
@@ -111,14 +147,15 @@ def multi_model_app(
     state.on_change = pipeline.forget
     management = ModelManagement([open_channel(server.grpc_target) for server in plan.model_servers])
     loader = ModelLoader(settings, run_dir, state, management, check_code, plan.shared_code_dirs)
-    app = create_app(settings, pipeline, Targets(settings.model_dir, run_dir, loader, state), observers)
-    invoke_model = partial(invoke, pipeline, settings.max_body_mb)
-    app.register_blueprint(multi_model_blueprint(loader, state, invoke_model))
-    return app
+    return Parts(settings, pipeline, Targets(settings.model_dir, run_dir, loader, state), loader, state)
 
 
 def create_app(
-    settings: Settings, pipeline: Pipeline, targets: Targets | None = None, observers: Sequence[Observer] = ()
+    settings: Settings,
+    pipeline: Pipeline,
+    targets: Targets | None = None,
+    repository: Repository | None = None,
+    observers: Sequence[Observer] = (),
 ) -> Flask:
     """Return the Flask app around a pipeline; ``observers`` hear of every request."""
     app = Flask("lightbox", static_folder=None)
@@ -130,6 +167,7 @@ def create_app(
     app.register_blueprint(sagemaker_blueprint(pipeline, settings.max_body_mb, targets))
     app.register_blueprint(response_stream_blueprint(pipeline, settings.max_body_mb, targets))
     app.register_blueprint(batch_transform_blueprint(settings))
+    app.register_blueprint(kserve_blueprint(pipeline, repository or Repository(pipeline), settings.max_body_mb))
 
     tracing = next((observer for observer in observers if isinstance(observer, Tracing)), None)
 

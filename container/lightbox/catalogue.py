@@ -18,6 +18,10 @@ class Catalogue(Protocol):
         """
         ...
 
+    def names(self) -> list[str]:
+        """Return the names of all models."""
+        ...
+
 
 class PlannedModels:
     """The models of the plan, the same from start to stop."""
@@ -34,3 +38,7 @@ class PlannedModels:
             known = ", ".join(sorted(self._plan.models))
             raise ModelNotFound(f"there is no model named {name!r}; this endpoint serves {known}")
         return self._plan.models[name]
+
+    def names(self) -> list[str]:
+        """See Catalogue.names."""
+        return sorted(self._plan.models)

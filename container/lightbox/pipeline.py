@@ -10,6 +10,7 @@ from lightbox.aws_requests import AwsRequests
 from lightbox.catalogue import Catalogue, PlannedModels
 from lightbox.codecs.answers import check_single, negotiate
 from lightbox.codecs.base import Answer, DecodedRequest, Target
+from lightbox.codecs.decoded import encoded_images
 from lightbox.codecs.requests import RequestCodecs
 from lightbox.errors import BadRequest, DeadlineExceeded
 from lightbox.invocation import Invocation
@@ -19,6 +20,7 @@ from lightbox.probe import probe
 from lightbox.settings import Settings
 from lightbox.signatures import Signatures
 from lightbox.telemetry.clock import RequestClock
+from lightbox.tensor_request import TensorAnswer, TensorRequest
 from lightbox.transports.base import DEFAULT_SIGNATURE, PredictCall, Transport
 from lightbox.user_code import own
 from lightbox.user_code.aws import AwsHandlers
@@ -132,6 +134,63 @@ class Pipeline:
     def probe(self, clock: RequestClock) -> None:
         """Have the default model predict once; raise LightboxError when nobody answers for it."""
         probe(self._catalogue.find(None).name, self._transport(None, clock), self._signatures, clock)
+
+    def infer(self, request: TensorRequest, clock: RequestClock) -> TensorAnswer:
+        """Return the model's outputs for tensors that are decoded already, or raise a LightboxError.
+
+        Of the user's code only Lightbox's ``preprocess`` is asked, for encoded images: answers here are tensors.
+        """
+        model = self._catalogue.find(request.model)
+        clock.model = model.name
+        attempt = partial(self._infer, model, self._transport(request.transport, clock), clock, request)
+        return self._signatures.on_newest(model.name, request.version, attempt)
+
+    def _infer(
+        self, model: PlannedModel, transport: Transport, clock: RequestClock, request: TensorRequest
+    ) -> TensorAnswer:
+        wanted = request.signature or DEFAULT_SIGNATURE
+        signature = self._signatures.get(transport, model.name, request.version, wanted, clock)
+        outputs = request.outputs or model.options.outputs or ()
+        signature.check_outputs(outputs)
+        images = encoded_images(request.inputs, signature)
+        inputs = self._from_images(images, signature, model, clock, request) if images else request.inputs
+        signature.check_inputs(inputs)
+        found = transport.predict(PredictCall(signature, inputs, outputs), clock)
+        order = request.outputs or tuple(signature.outputs)
+        return TensorAnswer(signature, {name: found[name] for name in order if name in found})
+
+    def _from_images(
+        self,
+        images: tuple[bytes, ...],
+        signature: SignatureSpec,
+        model: PlannedModel,
+        clock: RequestClock,
+        request: TensorRequest,
+    ) -> Mapping[str, Array]:
+        handlers = self._user_code.of(model)
+        if not isinstance(handlers, LightboxHandlers) or handlers.preprocess is None:
+            return self._requests.images.decode(images, signature, model.options, clock)
+        shown = Request(
+            body=images[0] if len(images) == 1 else b"",
+            content_type="application/x-image",
+            accept="",
+            custom_attributes={name: str(value) for name, value in request.parameters.items()},
+            signature=signature,
+            options=model.options,
+            original_images=self._requests.images.originals(lambda: images),
+        )
+        with clock.stage("preprocess"):
+            return own.prepare(handlers.preprocess, shown)
+
+    def describe(self, model: str | None, version: int | None, clock: RequestClock) -> SignatureSpec:
+        """Return the signature that answers when a request names none. Raises as ``infer`` does."""
+        name, transport = self._catalogue.find(model).name, self._transport(None, clock)
+        get = partial(self._signatures.get, transport, name, version, DEFAULT_SIGNATURE, clock)
+        return self._signatures.on_newest(name, version, get)
+
+    def models(self) -> list[str]:
+        """Return the names of the models that can be asked for."""
+        return self._catalogue.names()
 
     def forget(self, model: str) -> None:
         """Drop what is remembered of a model: another one may come under its name."""

@@ -40,6 +40,10 @@ class Settings(BaseModel):
     port: int = Field(8080, ge=1, le=65535, validation_alias="SAGEMAKER_BIND_TO_PORT")
     """Port on which nginx listens."""
 
+    kserve_grpc_port: int | None = Field(None, ge=1, le=65535, validation_alias="LIGHTBOX_KSERVE_GRPC_PORT")
+    """Port of the Open Inference Protocol's gRPC service; without it that is off. Its REST form is always there, on the
+    port of nginx."""
+
     safe_port_range: tuple[int, int] | None = Field(None, validation_alias="SAGEMAKER_SAFE_PORT_RANGE")
     """Ports for the model servers, as `low-high`: server i takes gRPC at low+2i and REST at low+2i+1.
     Without it gRPC is 9000 and REST 8501."""
@@ -262,6 +266,13 @@ class Settings(BaseModel):
     @classmethod
     def _lower(cls, value: Any) -> Any:
         return value.strip().lower() if isinstance(value, str) else value
+
+    @field_validator("kserve_grpc_port")
+    @classmethod
+    def _not_nginx_port(cls, value: int | None, info: ValidationInfo) -> int | None:
+        if value is not None and value == info.data.get("port"):
+            raise ValueError("expected another port than nginx's, SAGEMAKER_BIND_TO_PORT")
+        return value
 
     @field_validator("model_dir")
     @classmethod

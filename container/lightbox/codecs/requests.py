@@ -31,7 +31,7 @@ class RequestCodecs:
     """Finds the codec for a Content-Type; one for each worker process, safe to use from several threads."""
 
     def __init__(self, settings: Settings) -> None:
-        self._images = images = ImageCodec(settings)
+        self.images = images = ImageCodec(settings)
         self._image = ImageBodyCodec(images)
         self._json = JsonCodec(images)
         self._codecs: dict[str, RequestCodec] = {
@@ -65,7 +65,7 @@ class RequestCodecs:
 
         They are ``images`` where decoding has given some, else a form's parts, else the body.
         """
-        return self._images.originals(lambda: images or _image_bodies(body, content_type))
+        return self.images.originals(lambda: images or _image_bodies(body, content_type))
 
     def _find(self, name: str, body: bytes) -> RequestCodec:
         if not name:

@@ -57,6 +57,10 @@ class LoadedModels:
             )
         return self.get(name).model
 
+    def names(self) -> list[str]:
+        """See Catalogue.names."""
+        return sorted(self.all())
+
     def get(self, name: str) -> LoadedModel:
         """Return a loaded model, or raise ModelNotFound."""
         found = self.all().get(name)

@@ -1,4 +1,4 @@
-"""The command lines of the three children."""
+"""The command lines of the children."""
 
 from __future__ import annotations
 
@@ -43,7 +43,8 @@ def _real_binary() -> str | None:
 
 def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir: Path) -> list[str]:
     """Return the flags of tensorflow_model_server; the embedded one takes the same."""
-    in_progress = settings.workers * settings.threads
+    fronts = 1 if settings.kserve_grpc_port is None else 2
+    in_progress = settings.workers * settings.threads * fronts
     flags = [
         f"--port={address.grpc_port}",
         f"--rest_api_port={address.rest_port}",
@@ -104,6 +105,11 @@ def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: Ru
         "--no-control-socket",
         f"lightbox.app:wsgi_app({str(plan_file)!r})",
     ]
+
+
+def grpc_front_command(plan_file: Path, health: str) -> list[str]:
+    """Return the command of the process that speaks gRPC to callers; ``health`` is where /ping is answered."""
+    return [sys.executable, "-m", "lightbox.grpc_front", str(plan_file), health]
 
 
 def child_environ() -> dict[str, str]:

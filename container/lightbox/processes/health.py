@@ -12,6 +12,7 @@ import time
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
+from typing import Any
 
 from lightbox.plan import ModelServerAddress
 from lightbox.processes.metrics_page import MetricsPage
@@ -22,6 +23,7 @@ POLL_SECONDS = 0.25
 STALE_SECONDS = 10.0
 """A busy model server may answer its status late; for so long its last word counts."""
 
+LIVE_PATH, READY_PATH = "/v2/health/live", "/v2/health/ready"
 _READY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _METRICS_REQUESTS = (b"GET /metrics ", b"GET /metrics?")
 
@@ -117,7 +119,7 @@ class Health:
         return f"the model {self._model!r} does not answer: {body.decode(errors='replace')[:200]}"
 
     async def serve(self, address: str) -> asyncio.Server:
-        """Listen at ``unix:/path`` or ``host:port`` and answer /metrics, and every other request as /ping."""
+        """Listen at ``unix:/path`` or ``host:port``; answer /metrics, LIVE_PATH, READY_PATH, and all else as /ping."""
         if address.startswith("unix:"):
             return await asyncio.start_unix_server(self._answer, address.removeprefix("unix:"))
         host, _, port = address.rpartition(":")
@@ -126,13 +128,26 @@ class Health:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             head = await reader.readuntil(b"\r\n\r\n")
-            problem = self.problem()
             if self.metrics and head.startswith(_METRICS_REQUESTS):
-                writer.write(_page(await self.metrics.render(problem is None)))
+                writer.write(_page(await self.metrics.render(self.problem() is None)))
             else:
-                writer.write(_READY if problem is None else _not_ready(problem))
+                writer.write(self._reply(*head.decode("latin-1").split(" ", 2)[:2]))
             await writer.drain()
         writer.close()
+
+    def _reply(self, method: str, target: str) -> bytes:
+        path = target.partition("?")[0]
+        if path in (LIVE_PATH, READY_PATH) and method not in ("GET", "HEAD"):
+            message = f"{path} takes GET, got {method}"
+            return _answer("405 Method Not Allowed", _error(message, "method_not_allowed"), "Allow: GET\r\n")
+        if path == LIVE_PATH:
+            return _answer("200 OK", {"live": True})
+        problem = self.problem()
+        states = {"live": True, "ready": problem is None} if path == READY_PATH else {}
+        if problem is None:
+            return _answer("200 OK", states) if states else _READY
+        body = {**_error(f"not ready: {problem}", "unavailable"), **states}
+        return _answer("503 Service Unavailable", body, "Retry-After: 1\r\n")
 
 
 def _page(body: bytes) -> bytes:
@@ -140,11 +155,14 @@ def _page(body: bytes) -> bytes:
     return f"{head}\r\n\r\n".encode() + body
 
 
-def _not_ready(problem: str) -> bytes:
-    answer = {"error": f"not ready: {problem}", "code": "unavailable", "request_id": uuid.uuid4().hex}
-    body = json.dumps(answer).encode()
+def _error(message: str, code: str) -> dict[str, Any]:
+    return {"error": message, "code": code, "request_id": uuid.uuid4().hex}
+
+
+def _answer(status: str, value: dict[str, Any], headers: str = "") -> bytes:
+    body = json.dumps(value, separators=(",", ":")).encode()
     head = (
-        "HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 1\r\n"
+        f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n{headers}"
         f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
     )
     return head.encode() + body

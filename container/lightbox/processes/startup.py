@@ -99,11 +99,13 @@ def check_port_range(settings: Settings) -> None:
 
 
 def check_port(settings: Settings) -> None:
-    """Raise PortTaken when nginx could not listen."""
+    """Raise PortTaken when nginx or the gRPC front could not listen."""
     if settings.port < 1024 and os.geteuid() != 0 and not _may_bind_low_ports():
         raise PortTaken(f"SAGEMAKER_BIND_TO_PORT: port {settings.port} needs root; use one from 1024 up")
     if not port_is_free(settings.port):
         raise PortTaken(f"SAGEMAKER_BIND_TO_PORT: port {settings.port} is taken by another process")
+    if settings.kserve_grpc_port is not None and not port_is_free(settings.kserve_grpc_port):
+        raise PortTaken(f"LIGHTBOX_KSERVE_GRPC_PORT: port {settings.kserve_grpc_port} is taken by another process")
 
 
 def _may_bind_low_ports() -> bool:

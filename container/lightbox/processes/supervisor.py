@@ -49,6 +49,7 @@ class Supervisor:
         if settings.metrics:
             self._health.metrics = MetricsPage(plan, run_dir.path, self._model_names(run_dir))
         self._stopping = asyncio.Event()
+        self._code_ready = asyncio.Event()
         self._server_was_up = False
         environ = commands.child_environ()
         (run_dir.path / commands.MODEL_CONFIG).write_text(model_config(plan.models.values()))
@@ -63,6 +64,9 @@ class Supervisor:
             Child("nginx", [find_nginx(), "-e", "stderr", "-c", str(nginx_conf)], environ, signal.SIGQUIT),
             self._gunicorn_child(gunicorn),
         ]
+        if settings.kserve_grpc_port is not None:
+            front = commands.grpc_front_command(plan_file, self._health_address)
+            self._children.insert(2, Child("grpc_front", front, self._code.environ))
         self._watches: dict[str, ServerWatch] = {}
         for address, watch in zip(plan.model_servers, self._health.servers, strict=True):
             name = "model_server" if settings.instance_count == 1 else f"model_server_{len(self._watches)}"
@@ -131,6 +135,8 @@ class Supervisor:
             say(f"models: {', '.join(self._plan.models)}; default: {self._plan.default_model}")
         say(f"model server: {self._server_kind}; wire: {self._settings.transport.value}")
         say(f"workers: {self._settings.workers} x {self._settings.threads} threads; port: {self._settings.port}")
+        if self._settings.kserve_grpc_port is not None:
+            say(f"Open Inference Protocol over gRPC: port {self._settings.kserve_grpc_port}")
 
     async def _report_ready(self) -> None:
         started = time.monotonic()
@@ -149,6 +155,9 @@ class Supervisor:
         """Run a child, again and again with growing pauses, until all stops; raise GaveUp when it is no use."""
         if child.name == "gunicorn":
             await self._prepare_code()
+            self._code_ready.set()
+        elif child.name == "grpc_front":
+            await self._code_ready.wait()
         pause, ends = FIRST_BACKOFF, 0
         while True:
             started = time.monotonic()

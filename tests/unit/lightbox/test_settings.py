@@ -107,3 +107,9 @@ def test_every_setting_is_described() -> None:
 def test_no_variable_sets_two_things() -> None:
     names = [name for field in Settings.model_fields for name in variable_names(field)]
     assert len(names) == len(set(names))
+
+
+def test_the_grpc_port_is_not_nginxs() -> None:
+    with pytest.raises(SettingsError, match="LIGHTBOX_KSERVE_GRPC_PORT: expected another port"):
+        load_settings({"LIGHTBOX_KSERVE_GRPC_PORT": "8080"})
+    assert load_settings({}).kserve_grpc_port is None

@@ -1,0 +1,71 @@
+"""What the protocol tells of the server and its models, and its calls that load and unload them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightbox import errors
+from lightbox.errors import LightboxError
+from lightbox.multi_model.loader import ModelLoader
+from lightbox.multi_model.targets import Targets
+from lightbox.pipeline import Pipeline
+from lightbox.protocols.kserve.datatypes import described
+from lightbox.protocols.kserve.requests import EXTENSIONS, PLATFORM, SERVER_NAME, version_number
+from lightbox.telemetry.clock import RequestClock
+
+PROTOCOL_VERSION = "2"
+
+
+class Repository:
+    """The models behind a pipeline; in multi-model mode ``targets`` loads and ``loader`` unloads them."""
+
+    def __init__(self, pipeline: Pipeline, targets: Targets | None = None, loader: ModelLoader | None = None) -> None:
+        self._pipeline = pipeline
+        self._targets = targets
+        self._loader = loader
+
+    def server_metadata(self) -> dict[str, Any]:
+        """Return name, version and extensions of the server."""
+        return {"name": SERVER_NAME, "version": PROTOCOL_VERSION, "extensions": list(EXTENSIONS)}
+
+    def model_metadata(self, model: str, version: str, clock: RequestClock) -> dict[str, Any]:
+        """Return a model's inputs and outputs, -1 for an open dimension. Raises ModelNotFound and Unavailable."""
+        spec = self._pipeline.describe(model, version_number(version), clock)
+        return {
+            "name": spec.model,
+            "versions": [str(spec.version)],
+            "platform": PLATFORM,
+            "inputs": [described(tensor) for tensor in spec.inputs.values()],
+            "outputs": [described(tensor) for tensor in spec.outputs.values()],
+        }
+
+    def check_ready(self, model: str, version: str, clock: RequestClock) -> None:
+        """Raise ModelNotFound or Unavailable unless the model can answer."""
+        self._pipeline.describe(model, version_number(version), clock)
+
+    def index(self, ready_only: bool, clock: RequestClock) -> list[dict[str, str]]:
+        """Return every model with its newest version and state."""
+        found = [self._entry(name, clock) for name in self._pipeline.models()]
+        return [entry for entry in found if entry["state"] == "READY" or not ready_only]
+
+    def load(self, model: str, clock: RequestClock) -> None:
+        """Load a folder of the models directory, if it is not loaded. Raises MethodNotAllowed with fixed models."""
+        if self._targets is None:
+            raise self._fixed()
+        self._targets.load(model, clock)
+
+    def unload(self, model: str, clock: RequestClock) -> None:
+        """Stop serving a model. Raises ModelNotFound, and MethodNotAllowed with fixed models."""
+        if self._loader is None:
+            raise self._fixed()
+        self._loader.unload(model, clock)
+
+    def _entry(self, name: str, clock: RequestClock) -> dict[str, str]:
+        try:
+            spec = self._pipeline.describe(name, None, clock)
+        except LightboxError as error:
+            return {"name": name, "version": "", "state": "UNAVAILABLE", "reason": error.message}
+        return {"name": name, "version": str(spec.version), "state": "READY", "reason": ""}
+
+    def _fixed(self) -> LightboxError:
+        return errors.MethodNotAllowed("models are loaded and unloaded in multi-model mode only: SAGEMAKER_MULTI_MODEL")

@@ -1,0 +1,58 @@
+"""One inference request of the protocol, whether it came by REST or gRPC."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lightbox.errors import MalformedBody, ModelNotFound
+from lightbox.model_spec import Array
+from lightbox.tensor_request import TensorRequest
+
+EXTENSIONS = ("binary_tensor_data", "model_repository")
+PLATFORM = "tensorflow_savedmodel"
+SERVER_NAME = "lightbox"
+
+
+@dataclass(frozen=True)
+class InferRequest:
+    """Tensors in, names of the outputs that are wanted, and what the caller attached.
+
+    ``binary`` tells for each named output whether it is wanted as a blob; ``binary_default`` for the others.
+    """
+
+    inputs: Mapping[str, Array]
+    outputs: tuple[str, ...] = ()
+    id: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    binary: Mapping[str, bool] = field(default_factory=dict)
+    binary_default: bool = False
+
+    def tensors(self, model: str | None, version: str, attributes: Mapping[str, str]) -> TensorRequest:
+        """Return what the pipeline answers; ``attributes`` are the pairs of SageMaker's custom attributes."""
+        return TensorRequest(
+            inputs=self.inputs,
+            outputs=self.outputs,
+            parameters={**attributes, **self.parameters},
+            model=model or None,
+            version=version_number(version),
+            signature=attributes.get("tfs-signature-name") or None,
+            transport=attributes.get("tfs-transport") or None,
+        )
+
+
+def version_number(text: str) -> int | None:
+    """Return the version that a path or message names, None for the newest; raise ModelNotFound for no number."""
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise ModelNotFound(f"version: expected a whole number, got {text[:40]!r}")
+    return int(text)
+
+
+def once(names: list[str], what: str) -> None:
+    """Raise MalformedBody when a name comes twice."""
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise MalformedBody(f"{what}: {', '.join(twice)[:200]} is there more than once")

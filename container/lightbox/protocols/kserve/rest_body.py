@@ -1,0 +1,183 @@
+"""Bodies of REST inference requests: JSON, and behind it the blobs of the binary tensor extension."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightbox.codecs.json_values import parse_values
+from lightbox.codecs.tensors import string_tensor
+from lightbox.errors import InputMismatch, MalformedBody
+from lightbox.images.decode import is_image
+from lightbox.model_spec import Array, SignatureSpec, TensorSpec, image_input
+from lightbox.protocols.kserve import bytes_elements
+from lightbox.protocols.kserve.datatypes import BYTES, checked_shape, described, from_buffer, numeric_dtype
+from lightbox.protocols.kserve.json_data import read_data
+from lightbox.protocols.kserve.requests import InferRequest, once
+
+_OBJECTS = 'a JSON object with "inputs"'
+
+
+def parse_body(body: bytes, header_length: int | None) -> InferRequest:
+    """Return the request in ``body``; ``header_length`` is the length of its JSON, None when all of it is JSON.
+
+    Raises MalformedBody and InputMismatch.
+    """
+    if header_length is not None and header_length > len(body):
+        raise MalformedBody(
+            f"Inference-Header-Content-Length: the JSON is said to be {header_length} bytes, the body has {len(body)}"
+        )
+    view = memoryview(body)
+    end = len(body) if header_length is None else header_length
+    document = _document(bytes(view[:end]))
+    reader = _Blobs(view[end:])
+    inputs = _objects(document, "inputs", required=True)
+    once([entry["name"] for entry in inputs], "inputs")
+    arrays = {entry["name"]: _input(entry, reader, last=entry is inputs[-1]) for entry in inputs}
+    reader.check_end()
+    outputs = _objects(document, "outputs")
+    once([entry["name"] for entry in outputs], "outputs")
+    parameters = _parameters(document)
+    return InferRequest(
+        inputs=arrays,
+        outputs=tuple(entry["name"] for entry in outputs),
+        id=_text(document, "id"),
+        parameters=parameters,
+        binary={
+            entry["name"]: wanted
+            for entry in outputs
+            if (wanted := _flag(_parameters(entry), "binary_data")) is not None
+        },
+        binary_default=bool(_flag(parameters, "binary_data_output")),
+    )
+
+
+def raw_request(body: bytes, signature: SignatureSpec) -> InferRequest:
+    """Return the request whose body is one input's data and nothing else, as a JSON length of 0 says."""
+    if len(signature.inputs) != 1:
+        raise InputMismatch(
+            f"a body without JSON is one input; the model {signature.model!r} takes "
+            f"{', '.join(map(str, signature.inputs.values()))}"
+        )
+    ((name, spec),) = signature.inputs.items()
+    if spec.is_string or (image_input(signature) and is_image(body)):
+        shape = spec.shape if spec.is_string and spec.shape is not None else (None,)
+        return InferRequest({name: string_tensor([body]).reshape([1] * len(shape))}, binary_default=True)
+    return InferRequest({name: _raw_numbers(spec, body)}, binary_default=True)
+
+
+def _raw_numbers(spec: TensorSpec, body: bytes) -> Array:
+    """Return the numbers of a body; its size settles the one dimension that the signature leaves open."""
+    datatype = described(spec)["datatype"]
+    size = numeric_dtype(spec.name, datatype).itemsize
+    shape = spec.shape
+    if shape is None or shape.count(None) > 1:
+        raise InputMismatch(f"input {spec.name}: the shape of a body without JSON is open in {spec}")
+    for known in shape:
+        size *= 1 if known is None else known
+    count = len(body) // size if size else 0
+    return from_buffer(spec.name, datatype, tuple(count if n is None else n for n in shape), body)
+
+
+class _Blobs:
+    """The bytes behind the JSON, taken from the front in the order of the inputs."""
+
+    def __init__(self, data: memoryview) -> None:
+        self._data = data
+
+    def take(self, name: str, size: int) -> memoryview:
+        if size > len(self._data):
+            raise MalformedBody(
+                f"input {name}: binary_data_size is {size} bytes, the body has {len(self._data)} bytes left"
+            )
+        taken, self._data = self._data[:size], self._data[size:]
+        return taken
+
+    def rest(self) -> memoryview:
+        return self.take("", len(self._data))
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def check_end(self) -> None:
+        if len(self._data):
+            raise MalformedBody(f"{len(self._data)} bytes are left over behind the last input's data")
+
+
+def _input(entry: dict[str, Any], blobs: _Blobs, last: bool) -> Array:
+    name, datatype = entry["name"], _text(entry, "datatype")
+    shape = checked_shape(name, entry.get("shape"))
+    parameters = _parameters(entry)
+    has_size = "binary_data_size" in parameters
+    if has_size and "data" in entry:
+        raise MalformedBody(f"input {name}: expected either data or binary_data_size, got both")
+    if "data" in entry:
+        return read_data(name, datatype, shape, entry["data"])
+    if not has_size and not (datatype == BYTES and last and len(blobs)):
+        raise MalformedBody(f"input {name}: expected either data or binary_data_size, got neither")
+    if datatype == BYTES:
+        elements = _elements(name, _count(shape), parameters.get("binary_data_size"), blobs)
+        return string_tensor(elements).reshape(shape)
+    return from_buffer(name, datatype, shape, blobs.take(name, _size(name, parameters["binary_data_size"])))
+
+
+def _elements(name: str, count: int, size: Any, blobs: _Blobs) -> list[bytes]:
+    if isinstance(size, str):
+        sizes = bytes_elements.parse_sizes(name, size)
+        return bytes_elements.split_bare(name, blobs.take(name, sum(sizes)), sizes, count)
+    data = blobs.rest() if size is None else blobs.take(name, _size(name, size))
+    return bytes_elements.split(name, data, count)
+
+
+def _size(name: str, size: Any) -> int:
+    if isinstance(size, str):
+        sizes = bytes_elements.parse_sizes(name, size)
+        return sum(sizes)
+    if type(size) is not int or size < 0:
+        raise MalformedBody(f"input {name}: binary_data_size: expected a number of bytes, got {str(size)[:40]!r}")
+    return size
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def _document(text: bytes) -> dict[str, Any]:
+    values = parse_values(text)
+    if len(values) != 1 or not isinstance(values[0], dict):
+        raise MalformedBody(f"the body: expected {_OBJECTS}")
+    return values[0]
+
+
+def _objects(document: dict[str, Any], key: str, required: bool = False) -> list[dict[str, Any]]:
+    found = document.get(key, [])
+    if not isinstance(found, list) or not all(isinstance(e, dict) and isinstance(e.get("name"), str) for e in found):
+        raise MalformedBody(f"{key}: expected a list of objects, each with a name")
+    if required and not found:
+        raise MalformedBody(f"{key}: expected at least one; the body is {_OBJECTS}")
+    return found
+
+
+def _parameters(entry: dict[str, Any]) -> dict[str, Any]:
+    found = entry.get("parameters")
+    if found is None:
+        return {}
+    if not isinstance(found, dict):
+        raise MalformedBody("parameters: expected an object")
+    return found
+
+
+def _flag(parameters: dict[str, Any], key: str) -> bool | None:
+    found = parameters.get(key)
+    if found is not None and not isinstance(found, bool):
+        raise MalformedBody(f"{key}: expected true or false, got {str(found)[:40]!r}")
+    return found
+
+
+def _text(entry: dict[str, Any], key: str) -> str:
+    found = entry.get(key, "")
+    if not isinstance(found, str):
+        raise MalformedBody(f"{key}: expected a string, got {str(found)[:40]!r}")
+    return found

@@ -1,0 +1,102 @@
+"""The Open Inference Protocol's REST form: the routes below /v2.
+
+``/v2/health/live`` and ``/v2/health/ready`` are answered beside the workers, as /ping is (processes/health.py).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, Response, g, request
+
+from lightbox.codecs.content_coding import decoded_body
+from lightbox.codecs.json_values import parse_values
+from lightbox.errors import MalformedBody
+from lightbox.pipeline import Pipeline
+from lightbox.protocols.answers import json_body
+from lightbox.protocols.kserve.repository import Repository
+from lightbox.protocols.kserve.requests import InferRequest, version_number
+from lightbox.protocols.kserve.rest_answers import JSON_LENGTH, encode_answer
+from lightbox.protocols.kserve.rest_body import parse_body, raw_request
+from lightbox.protocols.sagemaker import CUSTOM_ATTRIBUTES, parse_custom_attributes
+
+
+def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: int) -> Blueprint:
+    """Return the routes; ``max_body_mb`` bounds in MiB what a compressed body unfolds to."""
+    blueprint = Blueprint("kserve", __name__, url_prefix="/v2")
+
+    @blueprint.get("/", strict_slashes=False)
+    def server() -> Response:
+        return _json(repository.server_metadata())
+
+    @blueprint.get("/models/<model>")
+    @blueprint.get("/models/<model>/versions/<version>")
+    def metadata(model: str, version: str = "") -> Response:
+        return _json(repository.model_metadata(model, version, g.clock))
+
+    @blueprint.get("/models/<model>/ready")
+    @blueprint.get("/models/<model>/versions/<version>/ready")
+    def ready(model: str, version: str = "") -> Response:
+        repository.check_ready(model, version, g.clock)
+        return _json({"name": model, "ready": True})
+
+    @blueprint.post("/models/<model>/infer")
+    @blueprint.post("/models/<model>/versions/<version>/infer")
+    def infer(model: str, version: str = "") -> Response:
+        attributes = parse_custom_attributes(request.headers.get(CUSTOM_ATTRIBUTES, ""))
+        version = version or attributes.get("tfs-model-version", "")
+        asked = _read(pipeline, _body(max_body_mb), model, version)
+        found = pipeline.infer(asked.tensors(model, version, attributes), g.clock)
+        with g.clock.stage("postprocess"):
+            answer = encode_answer(found, asked)
+        return Response(answer.body, content_type=answer.content_type, headers=dict(answer.headers))
+
+    @blueprint.post("/repository/index")
+    def index() -> Response:
+        return _json(repository.index(_ready_only(_body(max_body_mb)), g.clock))
+
+    @blueprint.post("/repository/models/<model>/load")
+    def load(model: str) -> Response:
+        repository.load(model, g.clock)
+        return _json({})
+
+    @blueprint.post("/repository/models/<model>/unload")
+    def unload(model: str) -> Response:
+        repository.unload(model, g.clock)
+        return _json({})
+
+    return blueprint
+
+
+def _body(max_body_mb: int) -> bytes:
+    return decoded_body(request.get_data(cache=False), request.headers.get("Content-Encoding", ""), max_body_mb)
+
+
+def _read(pipeline: Pipeline, body: bytes, model: str, version: str) -> InferRequest:
+    """Return what the body asks for; the Content-Type says nothing, for clients send none, or any."""
+    length = _json_length(request.headers.get(JSON_LENGTH))
+    if length == 0:
+        return raw_request(body, pipeline.describe(model, version_number(version), g.clock))
+    with g.clock.stage("decode"):
+        return parse_body(body, length)
+
+
+def _json_length(header: str | None) -> int | None:
+    if header is None:
+        return None
+    if not (header.isascii() and header.isdigit() and len(header) <= 12):
+        raise MalformedBody(f"{JSON_LENGTH}: expected the length of the JSON in bytes, got {header[:40]!r}")
+    return int(header)
+
+
+def _ready_only(body: bytes) -> bool:
+    if not body.strip():
+        return False
+    (wanted, *_) = parse_values(body)
+    if not isinstance(wanted, dict):
+        raise MalformedBody('the body: expected a JSON object such as {"ready": true}')
+    return wanted.get("ready") is True
+
+
+def _json(value: Any) -> Response:
+    return Response(json_body(value), mimetype="application/json")

@@ -1,0 +1,33 @@
+"""Asks with kserve's own client: ``python kserve_client.py rest|grpc ADDRESS IMAGE``; prints the means."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from kserve import InferenceGRPCClient, InferenceRESTClient, InferInput, InferRequest, RESTConfig
+
+
+async def ask(protocol: str, address: str, image: bytes) -> Any:
+    tensor = InferInput("image", [1], "BYTES")
+    tensor.set_data_from_numpy(np.array([image], object), binary_data=True)
+    request = InferRequest(model_name="image_mean", infer_inputs=[tensor], request_id="7")
+    if protocol == "rest":
+        rest = InferenceRESTClient(RESTConfig(protocol="v2"))
+        assert await rest.is_server_ready(address)
+        assert await rest.is_server_live(address)
+        answer = await rest.infer(address, request, model_name="image_mean")
+    else:
+        grpc = InferenceGRPCClient(url=address)
+        answer = await grpc.infer(request)
+        assert await grpc.is_server_ready()
+        await grpc.close()
+    assert answer.id == "7"
+    return answer.outputs[0].as_numpy()
+
+
+if __name__ == "__main__":
+    print(asyncio.run(ask(sys.argv[1], sys.argv[2], Path(sys.argv[3]).read_bytes())))

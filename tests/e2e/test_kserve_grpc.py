@@ -1,0 +1,154 @@
+"""The Open Inference Protocol over gRPC through the running stack, with tritonclient."""
+
+from __future__ import annotations
+
+import queue
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import psutil
+import pytest
+import tritonclient.grpc as triton
+from tritonclient.utils import InferenceServerException
+
+from e2e.test_kserve_rest import photo, predictions
+from support.fakes import png
+from support.models import copy_golden, export_slow_image
+from support.stack import Stack, free_port, poll, running
+
+PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
+START_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def stack(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    settings = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "mobilenet_v2", PORT: str(free_port())}
+    with running(sample_models, tmp_path_factory.mktemp("stack"), **settings) as found:
+        yield found
+
+
+def connect(stack: Stack) -> Any:
+    address = f"127.0.0.1:{stack.environ[PORT]}"
+    with grpc.insecure_channel(address) as channel:
+        grpc.channel_ready_future(channel).result(START_SECONDS)
+    return triton.InferenceServerClient(address)
+
+
+@pytest.fixture
+def client(stack: Stack) -> Iterator[Any]:
+    with connect(stack) as found:
+        yield found
+
+
+def images(name: str, *bodies: bytes) -> Any:
+    tensor = triton.InferInput(name, [len(bodies)], "BYTES")
+    tensor.set_data_from_numpy(np.array(bodies, object))
+    return tensor
+
+
+@pytest.fixture
+def input_name(client: Any) -> str:
+    return str(client.get_model_metadata("mobilenet_v2").inputs[0].name)
+
+
+def only_output(answer: Any) -> Any:
+    return answer.as_numpy(answer.get_response().outputs[0].name)
+
+
+def test_health_and_metadata(client: Any) -> None:
+    assert client.is_server_live()
+    assert client.is_server_ready()
+    assert client.is_model_ready("mobilenet_v2")
+    assert client.get_server_metadata().name == "lightbox"
+    assert {model.name for model in client.get_model_repository_index().models} == {"mobilenet_v2", "digits"}
+
+
+@pytest.mark.parametrize("compression", [None, "gzip", "deflate"])
+def test_a_jpeg_gives_what_invocations_gives(
+    stack: Stack, client: Any, input_name: str, compression: str | None
+) -> None:
+    tensor = images(input_name, photo())
+    answer = client.infer("mobilenet_v2", [tensor], request_id="17", priority=3, compression_algorithm=compression)
+    np.testing.assert_allclose(only_output(answer), predictions(stack, photo()), rtol=1e-5)
+    assert answer.get_response().id == "17"
+
+
+def test_five_images_of_different_sizes_and_modes(stack: Stack, client: Any, input_name: str) -> None:
+    kinds = [("RGB", None), ("L", (640, 300)), ("P", (300, 200)), ("RGBA", (31, 77)), ("CMYK", (500, 100))]
+    bodies = [photo("flower.jpg", mode, size) for mode, size in kinds]
+    found = only_output(client.infer("mobilenet_v2", [images(input_name, *bodies)]))
+    np.testing.assert_allclose(
+        found, np.concatenate([predictions(stack, body) for body in bodies]), rtol=1e-4, atol=1e-7
+    )
+
+
+def test_ten_megabytes_of_raw_floats_pass(client: Any, input_name: str) -> None:
+    pixels = np.zeros((17, 224, 224, 3), np.float32)
+    tensor = triton.InferInput(input_name, list(pixels.shape), "FP32")
+    tensor.set_data_from_numpy(pixels)
+    assert only_output(client.infer("mobilenet_v2", [tensor])).shape == (17, 1000)
+
+
+def test_errors_have_their_status(client: Any, input_name: str) -> None:
+    with pytest.raises(InferenceServerException, match=r"INVALID_ARGUMENT.*no image"):
+        client.infer("mobilenet_v2", [images(input_name, b"no image")])
+    with pytest.raises(InferenceServerException, match=r"NOT_FOUND.*'none'"):
+        client.infer("none", [images(input_name, photo())])
+    with pytest.raises(InferenceServerException, match=r"NOT_FOUND.*'none'"):
+        client.get_model_metadata("none")
+
+
+def test_a_stream(client: Any, input_name: str) -> None:
+    answers: queue.Queue[Any] = queue.Queue()
+    client.start_stream(lambda result, error: answers.put((result, error)))
+    client.async_stream_infer("mobilenet_v2", [images(input_name, photo())])
+    result, error = answers.get(timeout=60)
+    assert error is None
+    assert only_output(result).shape == (1, 1000)
+    client.stop_stream()
+
+
+def test_a_killed_front_comes_back(client: Any, stack: Stack) -> None:
+    (front,) = stack.processes("lightbox.grpc_front")
+    front.send_signal(signal.SIGKILL)
+    assert any(
+        [process.pid for process in stack.processes("lightbox.grpc_front")] not in ([], [front.pid]) for _ in poll(20)
+    )
+    with connect(stack) as again:
+        assert again.is_model_ready("digits")
+
+
+def test_a_request_before_sigterm_gets_its_full_answer(tmp_path: Path) -> None:
+    export_slow_image(tmp_path / "models" / "slow")
+    with running(tmp_path / "models", tmp_path / "run", **{PORT: str(free_port())}) as stack, connect(stack) as client:
+        children = psutil.Process(stack.process.pid).children(recursive=True)
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(client.infer, "slow", [images("image", png(np.full((8, 8, 3), 120)))])
+            assert any(_is_busy(children) or asked.done() for _ in poll(20))
+            assert stack.stop() == 0
+            assert only_output(asked.result()).shape == (1,)
+        assert not any(child.is_running() for child in children)
+
+
+def _is_busy(children: list[psutil.Process]) -> bool:
+    """Whether the model server works: it uses most of a core."""
+    server = [child for child in children if "--rest_api_port" in " ".join(child.cmdline())]
+    return any(process.cpu_percent(0.2) > 50 for process in server)
+
+
+def test_models_come_and_go_in_multi_model_mode(tmp_path: Path) -> None:
+    copy_golden("image_mean", tmp_path / "models" / "image_mean")
+    settings = {"SAGEMAKER_MULTI_MODEL": "true", PORT: str(free_port())}
+    with running(tmp_path / "models", tmp_path / "run", **settings) as stack, connect(stack) as client:
+        client.load_model("image_mean")
+        assert stack.invoke(b"", "/v2/repository/index").json()[0]["state"] == "READY"
+        name = client.get_model_metadata("image_mean").inputs[0].name
+        assert client.infer("image_mean", [images(name, png(np.full((9, 5, 3), 7)))])
+        client.unload_model("image_mean")
+        with pytest.raises(InferenceServerException, match="NOT_FOUND"):
+            client.is_model_ready("image_mean")

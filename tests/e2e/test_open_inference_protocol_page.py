@@ -1,0 +1,68 @@
+"""docs/open-inference-protocol.md: its lines are run."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from support.fakes import png
+from support.models import copy_golden
+from support.stack import REPOSITORY, Stack, free_port, running
+
+PAGE = (REPOSITORY / "docs" / "open-inference-protocol.md").read_text()
+SETUP, *BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
+FUNCTIONS = "".join(re.findall(r"^\w+\(\) \{.*\}\n", "".join(BLOCKS), re.MULTILINE))
+EXAMPLES = [pair for block in BLOCKS for pair in re.findall(r"^([^#\n].*)\n# (.*)$", block, re.MULTILINE)]
+((PYTHON, PRINTED),) = re.findall(r"```python\n(.*?)# (\[.*?)\n```", PAGE, re.DOTALL)
+CLIENT = Path(__file__).with_name("kserve_client.py")
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    folder = tmp_path_factory.mktemp("page")
+    for name in ("half_plus_two", "image_mean"):
+        copy_golden(name, folder / "models" / name)
+    with running(folder / "models", folder / "run", LIGHTBOX_KSERVE_GRPC_PORT=str(free_port())) as running_stack:
+        yield running_stack
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "red.png").write_bytes(png(np.full((20, 30, 3), (200, 0, 0))))
+    (folder / "blue.png").write_bytes(png(np.full((9, 5, 3), (0, 0, 100))))
+    return folder
+
+
+def run(command: list[str], folder: Path) -> str:
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(("line", "comment"), EXAMPLES)
+def test_a_line_answers_what_its_comment_says(stack: Stack, files: Path, line: str, comment: str) -> None:
+    script = SETUP.replace("http://localhost:8080", stack.url) + FUNCTIONS + line
+    assert run(["bash", "-c", script], files).startswith(comment.strip())
+
+
+def test_every_line_says_what_comes_back() -> None:
+    assert len(EXAMPLES) == sum(block.count("curl ") for block in BLOCKS) > 0
+
+
+def test_the_lines_for_tritonclient_print_what_they_say(stack: Stack, files: Path) -> None:
+    script = PYTHON.replace("localhost:8080", f"127.0.0.1:{stack.port}")
+    assert run([sys.executable, "-c", script], files) == PRINTED
+
+
+@pytest.mark.parametrize("protocol", ["rest", "grpc"])
+def test_kserves_clients(stack: Stack, files: Path, protocol: str) -> None:
+    # In a process of its own: its messages and tritonclient's have the same names.
+    address = stack.url if protocol == "rest" else f"127.0.0.1:{stack.environ['LIGHTBOX_KSERVE_GRPC_PORT']}"
+    assert run([sys.executable, str(CLIENT), protocol, address, "red.png"], files).splitlines()[-1] == PRINTED
