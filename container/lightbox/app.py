@@ -198,10 +198,10 @@ def _as_ours(error: Exception, settings: Settings) -> LightboxError:
 
 def _from_http(error: HTTPException, settings: Settings) -> LightboxError:
     if isinstance(error, NotFound):
-        return errors.RouteNotFound(f"there is no route {request.method} {request.path}")
+        return errors.RouteNotFound(f"there is no route {request.method} {request.path!r}")
     if isinstance(error, MethodNotAllowed):
         allowed = ", ".join(sorted(set(error.valid_methods or ()) - {"HEAD", "OPTIONS"}))
-        return errors.MethodNotAllowed(f"{request.path} takes {allowed}, got {request.method}")
+        return errors.MethodNotAllowed(f"{request.path!r} takes {allowed}, got {request.method}")
     if isinstance(error, RequestEntityTooLarge):
         return errors.TooLarge(f"the request body is larger than LIGHTBOX_MAX_BODY_MB={settings.max_body_mb} MiB")
     return errors.BadRequest(f"the request cannot be read: {error.description}", status=_client_status(error))

@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import Callable
 
+from lightbox.model_options import load_options
 from lightbox.processes.commands import model_server_program
 from lightbox.processes.nginx import find_nginx
 from lightbox.processes.refusals import REFUSALS, StartRefused, find_problems
@@ -67,7 +68,9 @@ def check() -> int:
     models, default = plan_models(settings)
     for model in models.values():
         print(f"model: {model.name} in {model.base_path}{' (default)' if model.name == default else ''}")
-        print(f"  its code: {find_code(code_dirs(model, settings.model_dir)) or 'built-in handling'}")
+        folders = code_dirs(model, settings.model_dir)
+        print(f"  its code: {find_code(folders) or 'built-in handling'}")
+        print(f"  its options: {load_options(folders, settings).model_dump_json(exclude_none=True)}")
     return 0
 
 

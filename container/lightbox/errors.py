@@ -24,10 +24,16 @@ Messages are whole sentences: which field, what was expected, what came.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 MESSAGE_LIMIT = 1000
 """Characters of an error message that reach the caller."""
+ECHO_LIMIT = 95
+"""Bytes of one quoted text or one word of a message: the caller's own words do not come back at length, and not
+more than 200 bytes of them where a message has two of them."""
+_SEARCHED = 20_000
+_ECHO = re.compile(r"""(?<!\w)'[^'\\]*(?:\\.[^'\\]*)*(?:'|$)|(?<!\w)"[^"\\]*(?:\\.[^"\\]*)*(?:"|$)|\S+""", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -66,7 +72,7 @@ class LightboxError(Exception):
 
     def __init__(self, message: str) -> None:
         # Half of a surrogate pair may come from a caller's text; it could not be answered.
-        super().__init__(shorten(message).encode("utf-8", "replace").decode())
+        super().__init__(shorten(shorten_echoes(message.encode("utf-8", "replace").decode())))
 
     @property
     def message(self) -> str:
@@ -205,3 +211,18 @@ def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:
         return text
     head = limit * 2 // 3
     return f"{text[:head]} … {text[-(limit - head - 3) :]}"
+
+
+def shorten_echoes(message: str) -> str:
+    """Cut every quoted text and every word that is longer than ECHO_LIMIT in its middle."""
+    if len(message) > _SEARCHED:  # without a space, which would make two words of one
+        message = f"{message[: _SEARCHED // 2]}…{message[-_SEARCHED // 2 :]}"
+    return _ECHO.sub(_shortened, message)
+
+
+def _shortened(match: re.Match[str]) -> str:
+    data = match[0].encode()
+    if len(data) <= ECHO_LIMIT:
+        return match[0]
+    head, tail = data[: ECHO_LIMIT * 2 // 3], data[-(ECHO_LIMIT // 3 - 5) :]
+    return f"{head.decode(errors='ignore')} … {tail.decode(errors='ignore')}"

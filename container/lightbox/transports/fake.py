@@ -36,7 +36,7 @@ class FakeTransport:
         if wanted not in versions or wanted is None:
             raise ModelNotFound(f"no version {version} of {model}")
         if (model, wanted, name) not in self._served:
-            raise BadRequest(f"signature: {model} has no {name}")
+            raise BadRequest(f"signature: {model} has no {name!r}")
         return self._served[model, wanted, name][0]
 
     def predict(self, call: PredictCall, clock: RequestClock) -> dict[str, Array]:

@@ -1,0 +1,82 @@
+"""No error body gives a caller's words back at length, wherever they stood in the request."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from flask.testing import FlaskClient
+
+from lightbox.errors import BadRequest
+from lightbox.model_options import ModelOptions
+from lightbox.transports.fake import FakeTransport
+from support.fakes import channel_means, fake_app, mean_model
+
+MOST = 200
+ATTRIBUTES, TARGET = "X-Amzn-SageMaker-Custom-Attributes", "X-Amzn-SageMaker-Target-Model"
+LONG = ["A" * 3000, "A " * 1500, "A'" * 1500, 'A"' * 1500, "A\\" * 1500]
+UNICODE = "猫" * 2000
+
+
+@pytest.fixture
+def client() -> FlaskClient:
+    transport = FakeTransport()
+    transport.serve(mean_model(), channel_means)
+    return fake_app(transport, {"mean": ModelOptions()}).test_client()
+
+
+def echoed(body: str, text: str) -> int:
+    """Return how many bytes of the caller's character the answer's message holds."""
+    parsed = json.loads(body)
+    message = parsed.get("error") or parsed["OriginalMessage"]
+    return sum(len(letter.encode()) for letter in message if letter == text[0])
+
+
+@pytest.mark.parametrize("text", LONG, ids=["word", "words", "quotes", "double quotes", "backslashes"])
+@pytest.mark.parametrize("header", ["Content-Type", "Accept", "Content-Encoding", TARGET])
+def test_headers(client: FlaskClient, header: str, text: str) -> None:
+    answer = client.post("/invocations", data=b"{}", headers={"Content-Type": "application/json", header: text})
+    assert answer.status_code >= 400
+    assert echoed(answer.text, text) <= MOST
+
+
+@pytest.mark.parametrize("text", LONG, ids=["word", "words", "quotes", "double quotes", "backslashes"])
+@pytest.mark.parametrize("name", ["model-name", "model-version", "method", "signature-name", "transport"])
+def test_custom_attributes(client: FlaskClient, name: str, text: str) -> None:
+    headers = {"Content-Type": "application/json", ATTRIBUTES: f"tfs-{name}={text}"}
+    for path in ("/invocations", "/endpoints/e/invocations"):
+        answer = client.post(path, data=b'{"instances": [1]}', headers=headers)
+        assert answer.status_code >= 400
+        assert echoed(answer.text, text) <= MOST
+
+
+@pytest.mark.parametrize("text", [*LONG, UNICODE])
+def test_paths(client: FlaskClient, text: str) -> None:
+    assert echoed(client.get("/" + text).text, text) <= MOST
+
+
+@pytest.mark.parametrize("text", [*LONG, UNICODE])
+@pytest.mark.parametrize(
+    "shape", [lambda t: {"inputs": {t: 1}}, lambda t: {"instances": [t]}, lambda t: {"signature_name": t, "inputs": 1},
+              lambda t: {"instances": [{t: 1, t + "b": 2}]}, lambda t: {t: 1}]
+)  # fmt: skip
+def test_json(client: FlaskClient, shape: object, text: str) -> None:
+    assert callable(shape)
+    answer = client.post("/invocations", json=shape(text))
+    assert answer.status_code >= 400
+    assert echoed(answer.text, text) <= MOST
+
+
+@pytest.mark.parametrize("text", LONG[:2])
+def test_csv(client: FlaskClient, text: str) -> None:
+    answer = client.post("/invocations", data=text.encode(), headers={"Content-Type": "text/csv"})
+    assert echoed(answer.text, text) <= MOST
+
+
+def test_sentences_of_ours_stay_whole() -> None:
+    words = "expected what the model's signature says and what isn't in 'short' quotes " * 5
+    assert BadRequest(words).message == words
+
+
+def test_a_word_is_cut_in_its_middle() -> None:
+    assert BadRequest("got " + "x" * 500 + "y").message == "got " + "x" * 63 + " … " + "x" * 25 + "y"
