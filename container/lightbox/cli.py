@@ -67,7 +67,8 @@ def check() -> int:
     models, default = plan_models(settings)
     for model in models.values():
         print(f"model: {model.name} in {model.base_path}{' (default)' if model.name == default else ''}")
-        print(f"  its code: {find_code(code_dirs(model, settings.model_dir)) or 'built-in handling'}")
+        code = find_code(code_dirs(model, settings.model_dir / "code"))
+        print(f"  its code: {code or 'built-in handling'}")
     return 0
 
 
