@@ -68,7 +68,7 @@ def check() -> int:
     models, default = plan_models(settings)
     for model in models.values():
         print(f"model: {model.name} in {model.base_path}{' (default)' if model.name == default else ''}")
-        folders = code_dirs(model, settings.model_dir)
+        folders = code_dirs(model, settings.model_dir / "code")
         print(f"  its code: {find_code(folders) or 'built-in handling'}")
         print(f"  its options: {load_options(folders, settings).model_dump_json(exclude_none=True)}")
     return 0

@@ -69,7 +69,7 @@ def find_problems(settings: Settings, wrong: Collection[str] = ()) -> list[str]:
 def _problems_of(models: Iterable[ModelOnDisk], settings: Settings) -> list[str]:
     problems: list[str] = []
     for model in models:
-        folders = code_dirs(model, settings.model_dir)
+        folders = code_dirs(model, settings.model_dir / "code")
         with _noted_in(problems):
             find_code(folders)
         with _noted_in(problems):
