@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from support.fakes import png
-from support.models import export_constant, export_failing_image, export_slow_image
+from support.models import copy_golden, export_constant, export_failing_image, export_slow_image
 from support.stack import Stack, poll, running
 
 WIRES = ["grpc", "rest"]
@@ -146,6 +146,18 @@ def test_two_run_side_by_side(odd_models: Path, tmp_path: Path) -> None:
     with running(odd_models, tmp_path / "a") as one, running(odd_models, tmp_path / "b") as other:
         assert one.port != other.port
         assert one.invoke(red(0)).status_code == other.invoke(red(0)).status_code == 200
+
+
+def test_it_runs_from_any_folder(tmp_path: Path) -> None:
+    folder = tmp_path / 'a "$folder" für alles'
+    (folder / "tmp").mkdir(parents=True)
+    for name in ("json.py", "numpy.py", "lightbox.py"):
+        (folder / name).write_text("raise SystemExit('the wrong module')")
+    copy_golden("half_plus_two", folder / "models" / "half_plus_two")
+    with running(Path("models"), folder, TMPDIR="tmp") as stack:
+        assert stack.invoke(b"[2.0]").json() == {"predictions": [4.0]}
+        assert stack.stop() == 0
+    assert not list((folder / "tmp").iterdir())
 
 
 def test_only_loopback_and_the_one_port_listen(impatient: Stack) -> None:

@@ -156,12 +156,15 @@ def test_no_folder_to_write_to(tmp_path: Path, models: Path) -> None:
 
 
 def test_check_prints_settings_and_models(tmp_path: Path, models: Path) -> None:
+    (models / "code").mkdir()
+    (models / "code" / "inference.py").write_text("def handler(data, context): ...")
     environ = clean_environ() | {"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_TRANSPORT": "rest"}
     done = subprocess.run(
         [SERVE, "check"], cwd=tmp_path, env=environ, capture_output=True, text=True, timeout=30, check=True
     )
     assert "LIGHTBOX_TRANSPORT=rest" in done.stdout
     assert f"model: image_mean in {models}/image_mean (default)" in done.stdout
+    assert f"its code: {models}/code/inference.py" in done.stdout
 
 
 def test_unknown_commands_show_the_usage(tmp_path: Path) -> None:

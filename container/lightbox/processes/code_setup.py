@@ -16,6 +16,7 @@ from pathlib import Path
 
 from lightbox.plan import ServingPlan
 from lightbox.processes.child import Child
+from lightbox.processes.commands import PYTHON
 from lightbox.processes.run_dir import RunDir
 from lightbox.telemetry.log_lines import say
 from lightbox.user_code.errors import UserCodeError
@@ -43,8 +44,9 @@ class CodeSetup:
         self._pip = Child("requirements", self._pip_command(), _pip_environ(environ), cwd=start)
         self._check = Child(
             "inference",
-            [sys.executable, "-m", "lightbox.processes.code_check", str(plan_file), str(self._result)],
+            [*PYTHON, "lightbox.processes.code_check", str(plan_file), str(self._result)],
             self.environ,
+            cwd=run_dir.path,
         )
         self.children = [self._pip, self._check]
 
@@ -100,7 +102,7 @@ class CodeSetup:
     def _pip_command(self) -> list[str]:
         files = [part for file in self._requirements for part in ("-r", str(file))]
         python = str(self._packages / "bin" / "python")
-        pip = [python, "-m", "pip", "install", "--no-user", "--no-input", "--disable-pip-version-check"]
+        pip = [python, "-P", "-m", "pip", "install", "--no-user", "--no-input", "--disable-pip-version-check"]
         return [*pip, "--no-warn-script-location", "--progress-bar=off", *files]
 
 

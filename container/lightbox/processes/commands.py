@@ -14,6 +14,8 @@ from lightbox.settings import Settings
 
 BINARY = "tensorflow_model_server"
 MODEL_CONFIG, BATCHING_PARAMETERS = "models.config", "batching.config"
+PYTHON = (sys.executable, "-P", "-m")
+"""Runs a module; without -P, files in the folder that serve.sh was started from would shadow others."""
 CONTAINER_DIR = Path(__file__).resolve().parents[2]
 
 
@@ -28,7 +30,7 @@ def model_server_program(settings: Settings) -> tuple[str, list[str]]:
         return BINARY, [binary]
     if settings.model_server == BINARY:
         raise ModelServerMissing(f"LIGHTBOX_MODEL_SERVER: {BINARY} is not on PATH; install it, or use auto or embedded")
-    return "embedded", [sys.executable, "-m", "model_server"]
+    return "embedded", [*PYTHON, "model_server"]
 
 
 def _real_binary() -> str | None:
@@ -83,8 +85,7 @@ def batching_parameters(settings: Settings) -> str:
 def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: RunDir) -> list[str]:
     """Return gunicorn's command: threads, no preload (gRPC does not survive a fork), timeouts within nginx's."""
     return [
-        sys.executable,
-        "-m",
+        *PYTHON,
         "gunicorn",
         "--config=python:lightbox.processes.worker_hooks",
         "--bind",

@@ -35,17 +35,22 @@ def render(settings: Settings, run_dir: Path, sidecar: str, health: str) -> str:
         "USER": _user_directive(),
         "WORKER_PROCESSES": str(available_cores()),
         "DRAIN_SECONDS": str(max(1, int(settings.drain_seconds))),
-        "RUN_DIR": str(run_dir),
+        "RUN_DIR": _quotable(str(run_dir)),
         "LOG_LEVEL": settings.nginx_loglevel,
         "MAX_BODY_MB": str(settings.max_body_mb),
-        "SIDECAR": sidecar,
-        "HEALTH": health,
+        "SIDECAR": _quotable(sidecar),
+        "HEALTH": _quotable(health),
         # Without metrics the sidecar answers that there is no such route.
         "METRICS": "health" if settings.metrics else "sidecar",
         "PORT": str(settings.port),
         "READ_TIMEOUT": str(settings.nginx_read_timeout),
     } | _error_bodies(settings)
     return _PLACEHOLDER.sub(lambda match: values[match[1]], TEMPLATE.read_text())
+
+
+def _quotable(text: str) -> str:
+    """Escape what would end a quoted string of nginx's configuration."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
 
 
 def _user_directive() -> str:

@@ -69,12 +69,14 @@ def find_problems(settings: Settings, wrong: Collection[str] = ()) -> list[str]:
 def _problems_of(models: Iterable[ModelOnDisk], settings: Settings) -> list[str]:
     problems: list[str] = []
     for model in models:
+        problems += unloadable_versions(model)
+        if settings.universal_bucket:  # what is downloaded later may complete a model's own code
+            continue
         folders = code_dirs(model, settings.model_dir / "code")
         with _noted_in(problems):
             find_code(folders)
         with _noted_in(problems):
             load_options(folders, settings)
-        problems += unloadable_versions(model)
     return problems
 
 

@@ -23,7 +23,7 @@ class RunDir:
         self._claims: list[socket.socket] = []
         parent = os.environ.get("TMPDIR") or tempfile.gettempdir()
         try:
-            self.path = Path(tempfile.mkdtemp(prefix="lightbox-", dir=parent))
+            self.path = Path(tempfile.mkdtemp(prefix="lightbox-", dir=parent)).absolute()
         except OSError as error:
             raise RunDirError(
                 f"TMPDIR: Lightbox needs a folder that it can write to, and {parent} is none: {error.strerror}"

@@ -62,7 +62,7 @@ class Supervisor:
         gunicorn = commands.gunicorn_command(settings, plan_file, sidecar, run_dir)
         self._children = [
             Child("nginx", [find_nginx(), "-e", "stderr", "-c", str(nginx_conf)], environ, signal.SIGQUIT),
-            self._gunicorn_child(gunicorn),
+            self._gunicorn_child(gunicorn, run_dir),
         ]
         if settings.kserve_grpc_port is not None:
             front = commands.grpc_front_command(plan_file, self._health_address)
@@ -78,12 +78,14 @@ class Supervisor:
         """Return what tells the models that there are now."""
         return LoadedModels(run_dir.path).all if self._settings.multi_model else lambda: self._plan.models
 
-    def _gunicorn_child(self, command: list[str]) -> Child:
+    def _gunicorn_child(self, command: list[str], run_dir: RunDir) -> Child:
         log = os.dup(2)  # the workers' request lines are complete: they need no detour through this process
         return Child(
             "gunicorn",
             command,
             self._code.environ | {log_lines.DESCRIPTOR_VARIABLE: str(log)},
+            # gunicorn puts the folder that it runs in on sys.path; it is to be one with no modules in it.
+            cwd=run_dir.path,
             keep_descriptors=(log,),
         )
 
