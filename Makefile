@@ -58,6 +58,10 @@ bench: $(READY_DEV) $(VENV)-bench/.ready nginx  ## Measure all and write docs/be
 	PYTHONPATH=scripts:container $(PY) -m benchmark $(BENCH) \
 	 --out $(if $(findstring --full,$(BENCH)),docs/benchmarks,build/benchmarks)
 
+SOAK_SECONDS ?= 1800
+soak: $(READY_DEV) nginx models  ## 30 minutes (SOAK_SECONDS) of good and hostile traffic while processes are killed
+	PYTHONPATH=scripts:container $(PY) -m soak --seconds $(SOAK_SECONDS) --models "$(abspath $(MODELS))"
+
 image: $(READY_DEV)  ## Build the image, check it, print its sizes, list what is in it (build/image/)
 	@PYTHONPATH=container:scripts $(PY) -m docker_image
 
@@ -76,4 +80,4 @@ lock:  ## Write requirements/*.lock anew from requirements/*.in
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup nginx models serve test lint bench image settings-page protos lock clean
+.PHONY: help setup nginx models serve test lint bench soak image settings-page protos lock clean

@@ -103,6 +103,19 @@ def test_nginx_or_gunicorn_killed_comes_back(odd_models: Path, tmp_path: Path, p
         assert not [p for p in psutil.process_iter(["environ"]) if str(tmp_path) in str(p.info["environ"])]
 
 
+def test_while_nginx_is_started_again_connections_wait(odd_models: Path, tmp_path: Path) -> None:
+    with running(odd_models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="failing") as stack:
+        for _ in range(3):
+            (master,) = stack.processes("nginx: master")
+            master.kill()
+            assert [stack.invoke(red(0)).status_code for _ in range(5)] == [200] * 5
+            for _ in poll(20):
+                if [process.pid for process in stack.processes("nginx: master")] not in ([], [master.pid]):
+                    break
+        assert stack.stop() == 0
+        assert stack.ping() is None
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stop_lets_accepted_requests_finish(odd_models: Path, tmp_path: Path, number: signal.Signals) -> None:
     with running(odd_models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="slow") as stack, ThreadPoolExecutor(1) as pool:

@@ -17,6 +17,7 @@ from lightbox.processes import commands
 from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child
 from lightbox.processes.code_setup import CodeSetup
 from lightbox.processes.health import Health, ServerWatch
+from lightbox.processes.listening import inherited, listen
 from lightbox.processes.metrics_page import MetricsPage
 from lightbox.processes.nginx import find_nginx, render
 from lightbox.processes.run_dir import RunDir
@@ -60,10 +61,8 @@ class Supervisor:
         nginx_conf = self._nginx_conf(run_dir, sidecar)
         self._code = CodeSetup(plan, plan_file, run_dir, environ)
         gunicorn = commands.gunicorn_command(settings, plan_file, sidecar, run_dir)
-        self._children = [
-            Child("nginx", [find_nginx(), "-e", "stderr", "-c", str(nginx_conf)], environ, signal.SIGQUIT),
-            self._gunicorn_child(gunicorn, run_dir),
-        ]
+        self._listener = listen(settings)
+        self._children = [self._nginx_child(nginx_conf, environ), self._gunicorn_child(gunicorn, run_dir)]
         if settings.kserve_grpc_port is not None:
             front = commands.grpc_front_command(plan_file, self._health_address)
             self._children.insert(2, Child("grpc_front", front, self._code.environ))
@@ -77,6 +76,15 @@ class Supervisor:
     def _model_names(self, run_dir: RunDir) -> Callable[[], Iterable[str]]:
         """Return what tells the models that there are now."""
         return LoadedModels(run_dir.path).all if self._settings.multi_model else lambda: self._plan.models
+
+    def _nginx_child(self, nginx_conf: Path, environ: dict[str, str]) -> Child:
+        return Child(
+            "nginx",
+            [find_nginx(), "-e", "stderr", "-c", str(nginx_conf)],
+            environ | inherited(self._listener),
+            signal.SIGQUIT,
+            keep_descriptors=(self._listener.fileno(),),
+        )
 
     def _gunicorn_child(self, command: list[str], run_dir: RunDir) -> Child:
         log = os.dup(2)  # the workers' request lines are complete: they need no detour through this process
@@ -209,6 +217,7 @@ class Supervisor:
     async def _stop_children(self) -> None:
         """Stop who lets requests in, then who works on them, then who they wait for."""
         self._health.draining = True
+        self._listener.close()  # with nginx's own gone too, new callers are refused at once
         say("stopping: accepted requests finish first")
         deadline = time.monotonic() + self._settings.drain_seconds
         for child in (*self._code.children, *self._children):

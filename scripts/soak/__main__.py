@@ -1,0 +1,47 @@
+"""Serves, loads, harms and counts: python -m soak [--seconds N] [--kill-pause N] [--models FOLDER] [--out FILE]"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import signal
+import sys
+from pathlib import Path
+
+from soak import models
+from soak.report import text
+from soak.run import Soak
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run the soak, print its report, and return 0 when nothing was lost and all came back."""
+    options = parse(arguments)
+    # Ended from outside, the stack is stopped all the same.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    # TensorFlow stays out of this process, whose clients should be quick.
+    making = multiprocessing.get_context("spawn").Process(target=models.make, args=(options.models,))
+    making.start()
+    making.join()
+    if making.exitcode:
+        return 1
+    folder = models.REPOSITORY / "build" / "soak"
+    result = Soak(models.make(options.models), folder, options.seconds, options.kill_pause).run()
+    report = text(result)
+    print(report)
+    if options.out:
+        options.out.write_text(report + "\n")
+    return 1 if result.ledger.lost or result.failures else 0
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
+    parser.add_argument("--seconds", type=float, default=1800, help="how long (1800)")
+    parser.add_argument("--kill-pause", type=float, default=8, help="average seconds between recovery and kill (8)")
+    parser.add_argument("--models", type=Path, default=models.REPOSITORY / "models", help="the sample models' folder")
+    parser.add_argument("--out", type=Path, help="write the report there too")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,102 @@
+"""What became of every request, and which process was killed when: the two together tell what was lost."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from dataclasses import dataclass
+
+from soak.exchange import Fate, Outcome
+
+NGINX = ("nginx master", "nginx worker")
+CLOSING_SECONDS = 1.0
+"""An nginx whose master was killed closes its idle connections within that: a request may meet a closing one."""
+
+
+@dataclass
+class Kill:
+    """One process killed; ``back_after`` is None until all was well again, in seconds."""
+
+    kind: str
+    signal: str
+    at: float
+    back_after: float | None = None
+
+
+class Ledger:
+    """Takes notes from many threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self.counts: Counter[str] = Counter()
+        self.fates: Counter[tuple[str, str]] = Counter()
+        self.kills: list[Kill] = []
+        self.lost: list[str] = []
+        self._good: list[tuple[float, bool]] = []
+
+    def killed(self, kind: str, signal: str) -> Kill:
+        """Note a kill; call it before the signal is sent."""
+        kill = Kill(kind, signal, time.monotonic())
+        with self._lock:
+            self.kills.append(kill)
+        return kill
+
+    def good(self, outcome: Outcome, wrong: str) -> bool:
+        """Note a request that must be answered; ``wrong`` says what is wrong with a 200. Tell whether it was."""
+        right = outcome.status == 200 and not wrong
+        problem = "" if right or outcome.refused else wrong or f"status {outcome.status}"
+        with self._lock:
+            self._good.append((outcome.started, right))
+            self._note(outcome, "200" if right else "503" if outcome.refused else "", problem)
+        return right
+
+    def hostile(self, outcome: Outcome, expected: tuple[int, ...]) -> None:
+        """Note a request that must be answered with one of some statuses, or refused."""
+        fits = outcome.refused or outcome.status in expected
+        label = "503" if outcome.refused else f"{outcome.status // 100}xx"
+        with self._lock:
+            self._note(outcome, label, "" if fits else f"status {outcome.status}: {outcome.body[:200]!r}")
+
+    def left(self, name: str) -> None:
+        """Note a hostile client that waits for no answer."""
+        with self._lock:
+            self.counts["requests"] += 1
+            self.counts["left by their own client"] += 1
+            self.fates[name, "left"] += 1
+
+    def again(self, right: bool) -> None:
+        """Note what became of a request without an answer, sent once more over a new connection."""
+        with self._lock:
+            self.counts["sent again"] += 1
+            self.counts["answered then"] += right
+
+    def failing_since(self, moment: float) -> tuple[float, int]:
+        """Return when the last good request after ``moment`` began that failed, and how many were right since."""
+        with self._lock:
+            later = [(started, right) for started, right in self._good[-5000:] if started >= moment]
+        last = max((started for started, right in later if not right), default=moment)
+        return last, sum(right for started, right in later if started > last)
+
+    def _note(self, outcome: Outcome, label: str, problem: str) -> None:
+        self.counts["requests"] += 1
+        self.counts["accepted"] += outcome.accepted
+        if outcome.fate is Fate.ANSWERED and not problem:
+            self.counts[label] += 1
+            self.fates[outcome.name, label] += 1
+            return
+        if outcome.fate is Fate.CUT and self._nginx_died_during(outcome):
+            kind = "cut by nginx's death"
+        elif outcome.fate is Fate.NOT_CONNECTED or self._nginx_died_during(outcome):
+            kind = str(outcome.fate)
+        else:
+            kind = "lost"
+            self.lost.append(f"{outcome.name}: {outcome.fate}, {problem} {outcome.detail}")
+        self.counts[kind] += 1
+        self.fates[outcome.name, kind] += 1
+
+    def _nginx_died_during(self, outcome: Outcome) -> bool:
+        return any(
+            kill.kind in NGINX and outcome.started - CLOSING_SECONDS <= kill.at <= outcome.ended
+            for kill in self.kills[-20:]
+        )

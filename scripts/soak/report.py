@@ -1,0 +1,59 @@
+"""What a run is told as: a few tables of text that are Markdown too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from soak.processes import KINDS
+from soak.run import Result
+
+COUNTS = (
+    ("requests", "sent, good and hostile"),
+    ("left by their own client", "hostile clients that hung up, dripped or were cut short; no answer is due"),
+    ("not connected", "nobody took the connection; not accepted"),
+    ("not sent", "the connection ended before the request was sent over it; not accepted"),
+    ("accepted", "the whole request was sent over a connection that nginx had taken"),
+    ("200", "answered in full; good ones compared with the answer of a server at rest"),
+    ("4xx", "hostile ones refused in full, as they should be"),
+    ("503", "answered 'try again', with Retry-After"),
+    ("cut by nginx's death", "no answer: the connection was in an nginx process that was killed at that moment"),
+    ("sent again", "good ones without an answer, sent once more at once"),
+    ("answered then", "of these, answered with 200"),
+    ("lost", "accepted, and neither answered nor cut by nginx's death; or answered wrongly"),
+)
+
+
+def text(result: Result) -> str:
+    """Return the report."""
+    ledger = result.ledger
+    lines = [f"{result.seconds:g} s, {len(ledger.kills)} kills", ""]
+    lines += _table(("", "number", ""), [(name, f"{ledger.counts[name]:,}", what) for name, what in COUNTS])
+    recoveries = [(kind, [kill.back_after for kill in ledger.kills if kill.kind == kind]) for kind in KINDS]
+    lines += ["", *_table(("killed", "times", "median recovery", "worst"), map(_recovery, recoveries))]
+    lines += ["", *_table(("memory, MB", "start", "highest", "end"), _memory(result))]
+    lines += ["", *(f"LOST: {line}" for line in ledger.lost[:50]), *(f"FAILED: {line}" for line in result.failures)]
+    return "\n".join(lines).rstrip()
+
+
+def _recovery(entry: tuple[str, Sequence[float | None]]) -> tuple[str, ...]:
+    kind, found = entry
+    known = [seconds for seconds in found if seconds is not None]
+    if not known:
+        return kind, str(len(found)), "", ""
+    return kind, str(len(found)), f"{median(known):.1f} s", f"{max(known):.1f} s"
+
+
+def _memory(result: Result) -> Iterable[tuple[str, ...]]:
+    for kind, size in result.before.items():
+        sizes = (size, result.highest.get(kind, size), result.after.get(kind, 0))
+        yield kind, *(f"{value / 1e6:.0f}" for value in sizes)
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    body = [head, *rows]
+    widths = [max(len(row[column]) for row in body) for column in range(len(head))]
+    lines = [
+        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in body
+    ]
+    return [lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]
