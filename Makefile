@@ -62,6 +62,15 @@ SOAK_SECONDS ?= 1800
 soak: $(READY_DEV) nginx models  ## 30 minutes (SOAK_SECONDS) of good and hostile traffic while processes are killed
 	PYTHONPATH=scripts:container $(PY) -m soak --seconds $(SOAK_SECONDS) --models "$(abspath $(MODELS))"
 
+$(VENV)/.ready-fuzz: $(READY_DEV) requirements/fuzz.lock
+	@echo "== adding what fuzzing needs"
+	$(PY) -m pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/fuzz.lock
+	@touch $@
+
+FUZZ_SECONDS ?= 300
+fuzz: $(VENV)/.ready-fuzz  ## Fuzz the codecs with atheris, guided by coverage, for 5 minutes (FUZZ_SECONDS)
+	PYTHONPATH=scripts:container $(PY) -m fuzz --seconds $(FUZZ_SECONDS)
+
 image: $(READY_DEV)  ## Build the image, check it, print its sizes, list what is in it (build/image/)
 	@PYTHONPATH=container:scripts $(PY) -m docker_image
 
@@ -80,4 +89,4 @@ lock:  ## Write requirements/*.lock anew from requirements/*.in
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup nginx models serve test lint bench soak image settings-page protos lock clean
+.PHONY: help setup nginx models serve test lint bench soak fuzz image settings-page protos lock clean

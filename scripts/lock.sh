@@ -17,3 +17,4 @@ compile model_server model_server.overrides --constraints dev.lock
 compile sidecar sidecar.overrides --constraints dev.lock
 compile bench sidecar.overrides --constraints dev.lock
 compile tracing sidecar.overrides --constraints dev.lock
+compile fuzz sidecar.overrides --constraints dev.lock

@@ -1,0 +1,1 @@
+"""Coverage-guided fuzzing of everything that reads a caller's bytes."""

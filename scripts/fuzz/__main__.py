@@ -1,0 +1,76 @@
+"""Fuzzes each target for an equal share of the time: python -m fuzz [--seconds N] [TARGET ...]"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from fuzz import seeds
+from fuzz.targets import TARGETS
+
+SLOWEST_SECONDS = 5
+MOST_MEMORY_MB = 1000
+"""Of one process, atheris's own part included."""
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Fuzz, say what came out, and return 0 when no input broke anything."""
+    options = parse(arguments)
+    chosen = options.targets or list(TARGETS)
+    broken = [name for name in chosen if not fuzz(name, max(1, options.seconds // len(chosen)))]
+    if broken:
+        print(f"== broken: {', '.join(broken)}; put the inputs into {seeds.FOUND}/TARGET/ with the fix")
+    return 1 if broken else 0
+
+
+def fuzz(target: str, seconds: int) -> bool:
+    """Run one target; tell whether it held. What gave new coverage stays in build/fuzz for the next run."""
+    folder = seeds.REPOSITORY / "build" / "fuzz" / target
+    begin, grown = folder / "begin", folder / "grown"
+    shutil.rmtree(begin, ignore_errors=True)
+    for path in (begin, grown):
+        path.mkdir(parents=True, exist_ok=True)
+    for number, data in enumerate(seeds.seeds(target)):
+        (begin / f"{number:04}").write_bytes(data)
+    flags = [
+        f"-max_total_time={seconds}",
+        f"-timeout={SLOWEST_SECONDS}",
+        f"-rss_limit_mb={MOST_MEMORY_MB}",
+        f"-max_len={seeds.LARGEST}",
+        f"-artifact_prefix={folder}/",
+    ]
+    command = [sys.executable, "-m", "fuzz.one", target, *flags, str(grown), str(begin)]
+    with (folder / "log.txt").open("wb") as log:
+        code = subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, check=False).returncode  # noqa: S603
+    print(f"== {target:18} {summary(folder / 'log.txt')}{'' if code == 0 else f': BROKEN, see {folder}'}", flush=True)
+    return code == 0
+
+
+def summary(log: Path) -> str:
+    """Return what libFuzzer's last line of progress says: runs and coverage."""
+    text = log.read_text(errors="replace")
+    found = re.findall(r"^#(\d+)\s+\w+\s+cov: (\d+) ft: (\d+) corp: (\S+)", text, re.MULTILINE)
+    if not found:
+        return "did not run"
+    runs, branches, _, inputs = found[-1]
+    return f"{int(runs):9,} inputs, {branches:>5} branches reached by {inputs.partition('/')[0]} of them"
+
+
+def parse(arguments: list[str] | None) -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
+    parser.add_argument("--seconds", type=int, default=300, help="for all targets together (300)")
+    parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
+    options = parser.parse_args(arguments)
+    for name in options.targets:
+        if name not in TARGETS:
+            parser.error(f"there is no target {name!r}; choose from {', '.join(TARGETS)}")
+    return options
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""Where fuzzing begins: a few good inputs for each target, and what earlier runs have found."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from lightbox.protocols.kserve import messages
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+IMAGES = (REPOSITORY / "tests" / "corpus" / "valid", REPOSITORY / "tests" / "corpus" / "invalid")
+FOUND = REPOSITORY / "tests" / "corpus" / "found"
+LARGEST = 16 << 10
+
+
+def seeds(target: str) -> Iterator[bytes]:
+    """Yield the first inputs for a target, found ones included."""
+    yield from _MAKERS[target]()
+    for path in sorted((FOUND / target).glob("*")):
+        yield path.read_bytes()
+
+
+def _images() -> Iterator[bytes]:
+    for folder in IMAGES:
+        for path in sorted(folder.iterdir()):
+            if path.suffix != ".json" and path.stat().st_size <= LARGEST:
+                yield path.read_bytes()
+
+
+def _json() -> Iterator[bytes]:
+    for value in (
+        {"instances": [[1, 2], [3.5, -4e3]]},
+        {"inputs": {"x": [[1, 2]]}, "signature_name": "serving_default"},
+        {"instances": [{"x": {"b64": "iVBORw0KGgo="}}]},
+        {"examples": [{"x": [1, 2]}], "context": {"y": ["a"]}},
+        [[True, None], ["NaN", 1e400]],
+    ):
+        yield json.dumps(value).encode()
+    yield b"[1, 2]\n[3, 4]\n{}\n"
+    yield b"\xef\xbb\xbf[1,2]"
+
+
+def _csv() -> Iterator[bytes]:
+    yield b'1,2\n+3,.5e1\r\n"7",inf\n'
+    yield b"true,false\n0,1\n"
+    yield "ä,b\n".encode()
+
+
+def _npy() -> Iterator[bytes]:
+    for array in (np.eye(2, dtype="f4"), np.arange(3, dtype=">i2"), np.array([b"a", b"bc"]), np.array("text")):
+        buffer = io.BytesIO()
+        np.save(buffer, array)
+        yield buffer.getvalue()
+    for save in (np.savez, np.savez_compressed):
+        buffer = io.BytesIO()
+        save(buffer, x=np.zeros(2, "f4"))
+        yield buffer.getvalue()
+
+
+def _multipart() -> Iterator[bytes]:
+    image = next(_images())
+    head = b'--edge\r\nContent-Disposition: form-data; name="a"; filename="a.png"\r\nContent-Type: image/png\r\n\r\n'
+    yield head + image + b"\r\n--edge--\r\n"
+    yield b'--edge\r\nContent-Disposition: form-data; name="a"\r\n\r\nx\r\n' + head + image + b"\r\n--edge--"
+
+
+def _gzip() -> Iterator[bytes]:
+    yield gzip.compress(b"[1, 2]")
+    yield gzip.compress(b"[1,") + gzip.compress(b"2]") + bytes(8)
+    yield gzip.compress(bytes(1 << 16))
+
+
+def _kserve() -> Iterator[bytes]:
+    for tensor, blob in (
+        ({"datatype": "FP32", "shape": [1, 2], "data": [[1, 2.5]]}, b""),
+        ({"datatype": "FP16", "shape": [2], "parameters": {"binary_data_size": 4}}, bytes(4)),
+        ({"datatype": "BYTES", "shape": [1], "parameters": {"binary_data_size": 6}}, b"\2\0\0\0ab"),
+        ({"datatype": "BYTES", "shape": [2], "parameters": {"binary_data_size": "1,2"}}, b"abc"),
+        ({"datatype": "BYTES", "shape": [1]}, b"abc"),
+    ):
+        document = {"id": "7", "inputs": [{"name": "x", **tensor}], "outputs": [{"name": "y"}]}
+        head = json.dumps(document).encode()
+        yield len(head).to_bytes(2, "big") + head + blob
+
+
+def _kserve_grpc() -> Iterator[bytes]:
+    for datatype, field, value in (("FP32", "fp32_contents", 1.5), ("INT8", "int_contents", -3), ("BYTES", "", b"")):
+        message = messages.message_class("inference.ModelInferRequest")(model_name="m", id="7")
+        tensor = message.inputs.add(name="x", datatype=datatype, shape=[1, 1])
+        if field:
+            getattr(tensor.contents, field).append(value)
+        else:
+            message.raw_input_contents.append(b"\2\0\0\0ab")
+        yield message.SerializeToString()
+
+
+_MAKERS: dict[str, Callable[[], Iterator[bytes]]] = {
+    "image": _images,
+    "image_of_any_size": _images,
+    "json_numbers": _json,
+    "json_images": _json,
+    "csv": _csv,
+    "npy": _npy,
+    "multipart": _multipart,
+    "gzip": _gzip,
+    "kserve": _kserve,
+    "kserve_grpc": _kserve_grpc,
+}

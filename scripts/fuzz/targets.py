@@ -1,0 +1,143 @@
+"""What is fuzzed: functions of bytes that must return or raise one of our own errors below 500, and soon.
+
+Nothing here knows atheris, so that the tests can run found inputs through the same functions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache, partial
+
+from lightbox.codecs.base import Target
+from lightbox.codecs.content_coding import decoded_body
+from lightbox.codecs.requests import RequestCodecs
+from lightbox.errors import LightboxError
+from lightbox.model_options import ModelOptions
+from lightbox.model_spec import SignatureSpec, TensorSpec
+from lightbox.protocols.kserve import grpc_tensors, messages
+from lightbox.protocols.kserve.rest_body import parse_body, raw_request
+from lightbox.settings_loading import load_settings
+from lightbox.telemetry.clock import RequestClock
+
+LIMITS = {"LIGHTBOX_MAX_BODY_MB": "4", "LIGHTBOX_MAX_IMAGE_PIXELS": "1000000", "LIGHTBOX_MAX_IMAGE_MEMORY_MB": "32"}
+"""Small, so that an input at the limit does not take the time of a thousand others."""
+
+
+class Fault(Exception):
+    """A caller's bytes led to an error that is said to be ours."""
+
+
+def image(data: bytes) -> None:
+    """An image for a model of pixels."""
+    _decode(data, "application/x-image", "uint8", (None, 16, 16, 3))
+
+
+def image_of_any_size(data: bytes) -> None:
+    """An image for a model of pixels that fixes no size."""
+    _decode(data, "image/png", "float32", (None, None, None, 3))
+
+
+def json_numbers(data: bytes) -> None:
+    """JSON in all its forms, for numbers."""
+    _decode(data, "application/json", "float32", (None, 2))
+
+
+def json_images(data: bytes) -> None:
+    """JSON with base64, for an image model and for one of strings."""
+    _decode(data, "application/json", "uint8", (None, 4, 4, 3))
+    _decode(data, "application/jsonlines", "string", (None,))
+
+
+def csv(data: bytes) -> None:
+    """CSV for the kinds of number, and for text."""
+    for dtype in ("float32", "int64", "bool", "string"):
+        _decode(data, "text/csv", dtype, (None, 2))
+
+
+def npy(data: bytes) -> None:
+    """A numpy file or an archive of them."""
+    for dtype in ("float32", "string"):
+        _decode(data, "application/x-npy", dtype, None)
+
+
+def multipart(data: bytes) -> None:
+    """A form; its boundary is ``edge``."""
+    _decode(data, "multipart/form-data; boundary=edge", "uint8", (None, 4, 4, 3))
+
+
+def gzip(data: bytes) -> None:
+    """A compressed body of JSON."""
+    _only_our_errors(lambda: _decode(decoded_body(data, "gzip", 4), "application/json", "float32", (None,)))
+    _only_our_errors(lambda: decoded_body(data, "deflate", 4))
+
+
+def kserve(data: bytes) -> None:
+    """A body of the Open Inference Protocol: the first two bytes tell how much of the rest is JSON."""
+    body = data[2:]
+    for length in (int.from_bytes(data[:2], "big"), None):
+        _only_our_errors(partial(_kserve_rest, body, length))
+    for dtype in ("float32", "string"):
+        _only_our_errors(partial(raw_request, body, _signature(dtype, (None, 2))))
+
+
+def _kserve_rest(body: bytes, json_length: int | None) -> object:
+    return parse_body(body, json_length).tensors("m", "", {})
+
+
+def kserve_grpc(data: bytes) -> None:
+    """A ModelInferRequest as gRPC carries it; what is no such message never gets to us."""
+    from google.protobuf.message import DecodeError
+
+    try:
+        message = messages.message_class("inference.ModelInferRequest").FromString(data)
+    except DecodeError:
+        return
+    _only_our_errors(lambda: grpc_tensors.read_request(message))
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    function.__name__: function
+    for function in (
+        image,
+        image_of_any_size,
+        json_numbers,
+        json_images,
+        csv,
+        npy,
+        multipart,
+        gzip,
+        kserve,
+        kserve_grpc,
+    )
+}
+
+
+@cache
+def _codecs() -> RequestCodecs:
+    return RequestCodecs(load_settings(LIMITS))
+
+
+@cache
+def _signature(dtype: str, shape: tuple[int | None, ...] | None) -> SignatureSpec:
+    outputs = {"y": TensorSpec("y", "float32", (None,))}
+    return SignatureSpec("m", 1, "serving_default", {"x": TensorSpec("x", dtype, shape)}, outputs)
+
+
+def _decode(data: bytes, content_type: str, dtype: str, shape: tuple[int | None, ...] | None) -> None:
+    """Decode as the pipeline does, up to the check that precedes every predict."""
+    signature = _signature(dtype, shape)
+
+    def run() -> None:
+        target = Target(lambda name: signature, ModelOptions(), RequestClock(30))
+        request = _codecs().decode(data, content_type, target)
+        signature.check_inputs(request.inputs)
+
+    _only_our_errors(run)
+
+
+def _only_our_errors(run: Callable[[], object]) -> None:
+    try:
+        run()
+    except LightboxError as error:
+        if error.status >= 500:
+            raise Fault(f"{error.status}: {error.message}") from error
