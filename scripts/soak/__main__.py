@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import signal
 import sys
 from pathlib import Path
@@ -18,14 +17,8 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     # Ended from outside, the stack is stopped all the same.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    # TensorFlow stays out of this process, whose clients should be quick.
-    making = multiprocessing.get_context("spawn").Process(target=models.make, args=(options.models,))
-    making.start()
-    making.join()
-    if making.exitcode:
-        return 1
     folder = models.REPOSITORY / "build" / "soak"
-    result = Soak(models.make(options.models), folder, options.seconds, options.kill_pause).run()
+    result = Soak(models.make_apart(options.models), folder, options.seconds, options.kill_pause).run()
     report = text(result)
     print(report)
     if options.out:

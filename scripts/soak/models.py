@@ -1,43 +1,59 @@
-"""The models that are served: the samples, and one that takes rows of numbers, for CSV."""
+"""The models that are served: the samples, and two that take rows of numbers."""
 
 from __future__ import annotations
 
+import multiprocessing
 import shutil
-import sys
 from pathlib import Path
+from typing import Any
 
+from benchmark.models import link
 from model_zoo import layout
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SAMPLES = ("mobilenet_v2", "digits")
+LARGE_ANSWER = 1 << 18
+"""Numbers in a row of the model ``large``: an answer of about 3 MB."""
+
+
+def make_apart(samples: Path) -> Path:
+    """Make the models in a process that ends: this one has clients, and stays small and quick without TensorFlow."""
+    making = multiprocessing.get_context("spawn").Process(target=make, args=(samples,))
+    making.start()
+    making.join()
+    if making.exitcode:
+        raise RuntimeError("the models could not be made")
+    return make(samples)
 
 
 def make(samples: Path) -> Path:
-    """Return a folder that links to the sample models and holds the model ``rows``; TensorFlow is imported once."""
+    """Return a folder that links to the sample models and holds two that take rows of four numbers.
+
+    ``rows`` answers their sum, ``large`` many numbers.
+    """
     root = REPOSITORY / "build" / "soak_models"
-    root.mkdir(parents=True, exist_ok=True)
     for name in SAMPLES:
-        (root / name).unlink(missing_ok=True)
-        (root / name).symlink_to((samples / name).absolute(), target_is_directory=True)
+        link(root / name, (samples / name).absolute())
     if not layout.versions(root / "rows"):
-        _save_rows(root / "rows")
+        _save(root / "rows", 1)
+    if not layout.versions(root / "large"):
+        _save(root / "large", LARGE_ANSWER)
     return root
 
 
-def _save_rows(folder: Path) -> None:
+def _save(folder: Path, numbers: int) -> None:
     from model_zoo.saved_model import quiet_tensorflow
 
     quiet_tensorflow()
     import tensorflow as tf
 
-    spec = tf.TensorSpec([None, 4], tf.float32, name="x")
-    function = tf.function(lambda x: {"sum": tf.reduce_sum(x, axis=1)}, input_signature=[spec])
-    partial = folder.with_name(".rows")
+    def answer(x: Any) -> dict[str, Any]:
+        total = tf.reduce_sum(x, axis=1)
+        return {"sum": total if numbers == 1 else tf.tile(total[:, None], [1, numbers])}
+
+    function = tf.function(answer, input_signature=[tf.TensorSpec([None, 4], tf.float32, name="x")])
+    partial = folder.with_name(f".{folder.name}")
     shutil.rmtree(partial, ignore_errors=True)
     tf.saved_model.save(tf.Module(), str(partial), signatures={"serving_default": function.get_concrete_function()})
     folder.mkdir(exist_ok=True)
     partial.rename(folder / "1")
-
-
-if __name__ == "__main__":
-    make(Path(sys.argv[1]))

@@ -28,10 +28,10 @@ def text(result: Result) -> str:
     """Return the report."""
     ledger = result.ledger
     lines = [f"{result.seconds:g} s, {len(ledger.kills)} kills", ""]
-    lines += _table(("", "number", ""), [(name, f"{ledger.counts[name]:,}", what) for name, what in COUNTS])
+    lines += table(("", "number", ""), [(name, f"{ledger.counts[name]:,}", what) for name, what in COUNTS])
     recoveries = [(kind, [kill.back_after for kill in ledger.kills if kill.kind == kind]) for kind in KINDS]
-    lines += ["", *_table(("killed", "times", "median recovery", "worst"), map(_recovery, recoveries))]
-    lines += ["", *_table(("memory, MB", "start", "highest", "end"), _memory(result))]
+    lines += ["", *table(("killed", "times", "median recovery", "worst"), map(_recovery, recoveries))]
+    lines += ["", *table(("memory, MB", "start", "highest", "end"), _memory(result))]
     lines += ["", *(f"LOST: {line}" for line in ledger.lost[:50]), *(f"FAILED: {line}" for line in result.failures)]
     return "\n".join(lines).rstrip()
 
@@ -50,7 +50,8 @@ def _memory(result: Result) -> Iterable[tuple[str, ...]]:
         yield kind, *(f"{value / 1e6:.0f}" for value in sizes)
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
+    """Return the lines of a table in Markdown, its columns aligned for a terminal too."""
     body = [head, *rows]
     widths = [max(len(row[column]) for row in body) for column in range(len(head))]
     lines = [

@@ -30,9 +30,13 @@ class Load:
 
 @dataclass
 class Sample:
-    """What one run of a load gave. Times are in seconds, stages in milliseconds as Server-Timing has them."""
+    """What one run of a load gave. Times are in seconds, stages in milliseconds as Server-Timing has them.
+
+    ``refused`` holds how long each answer 503 took; such a request counts among the errors too.
+    """
 
     latencies: list[float] = field(default_factory=list)
+    refused: list[float] = field(default_factory=list)
     seconds: float = 0.0
     answers: int = 0
     errors: int = 0

@@ -155,6 +155,8 @@ class _Run:
             self._sample.answers += 1
             self._sample.add_stages(read_server_timing(connection.headers.get("server-timing", "")))
         else:
+            if connection.status == 503:
+                self._sample.refused.append(time.perf_counter() - connection.started)
             self._sample.fail(f"HTTP {connection.status}: {connection.error_body.decode(errors='replace')}")
         if connection.headers.get("connection", "").lower() == "close":
             self._drop(connection)
