@@ -62,6 +62,10 @@ SOAK_SECONDS ?= 1800
 soak: $(READY_DEV) nginx models  ## 30 minutes (SOAK_SECONDS) of good and hostile traffic while processes are killed
 	PYTHONPATH=scripts:container $(PY) -m soak --seconds $(SOAK_SECONDS) --models "$(abspath $(MODELS))"
 
+OVERLOAD_SECONDS ?= 60
+overload: $(READY_DEV) nginx models  ## Twice the load that can be served, for a minute (OVERLOAD_SECONDS)
+	PYTHONPATH=scripts:container $(PY) -m overload --seconds $(OVERLOAD_SECONDS) --models "$(abspath $(MODELS))"
+
 $(VENV)/.ready-fuzz: $(READY_DEV) requirements/fuzz.lock
 	@echo "== adding what fuzzing needs"
 	$(PY) -m pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/fuzz.lock
@@ -89,4 +93,4 @@ lock:  ## Write requirements/*.lock anew from requirements/*.in
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup nginx models serve test lint bench soak fuzz image settings-page protos lock clean
+.PHONY: help setup nginx models serve test lint bench soak overload fuzz image settings-page protos lock clean
