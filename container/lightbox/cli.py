@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
+from lightbox.model_layout import ModelOnDisk
 from lightbox.model_options import load_options
 from lightbox.processes.commands import model_server_program
+from lightbox.processes.model_checks import newest_signatures
 from lightbox.processes.nginx import find_nginx
-from lightbox.processes.refusals import REFUSALS, StartRefused, find_problems
+from lightbox.processes.refusals import (
+    REFUSALS,
+    StartRefused,
+    find_lasting_problems,
+    find_problems,
+    find_warnings,
+)
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.startup import code_dirs, make_plan, plan_models
 from lightbox.processes.supervisor import Supervisor
@@ -40,15 +48,13 @@ def main(arguments: list[str]) -> int:
 
 def serve() -> int:
     """Serve until SIGTERM or SIGINT."""
-    try:
-        settings = load_settings()
-        problems = find_problems(settings)
-    except SettingsError as error:
-        problems = error.problems + find_problems(error.usable, error.wrong)
+    settings, problems = _judged(find_problems)
     if problems:
         raise StartRefused("\n".join(problems))
     use_json(settings.log_format == "json")
     check_tracing(settings)
+    for warning in find_warnings(settings):
+        say(f"warning: {warning}")
     run_dir = RunDir()
     try:
         plan = make_plan(settings, run_dir)
@@ -58,20 +64,44 @@ def serve() -> int:
 
 
 def check() -> int:
-    """Print every setting with its variable, then the models."""
-    settings = load_settings()
+    """Print every setting with its variable, then the models; then, as ``serve`` would, what stands in the way."""
+    settings, problems = _judged(find_lasting_problems)
     for field in Settings.model_fields:
         value = getattr(settings, field)
         print(f"{variable_names(field)[0]}={'' if value is None else _text(value)}")
+    if problems:
+        raise StartRefused("\n".join(problems))
+    check_tracing(settings)
     kind, program = model_server_program(settings)
     print(f"\nmodel server: {kind} ({program[0]})\nnginx: {find_nginx()}")
+    if settings.multi_model:
+        print(f"models: loaded by POST /models from {settings.model_dir}")
+        return 0
     models, default = plan_models(settings)
     for model in models.values():
-        print(f"model: {model.name} in {model.base_path}{' (default)' if model.name == default else ''}")
-        folders = code_dirs(model, settings.model_dir / "code")
-        print(f"  its code: {find_code(folders) or 'built-in handling'}")
-        print(f"  its options: {load_options(folders, settings).model_dump_json(exclude_none=True)}")
+        _print_model(model, model.name == default, settings)
+    for warning in find_warnings(settings):
+        print(f"warning: {warning}")
     return 0
+
+
+def _judged(find: Callable[[Settings, Collection[str]], list[str]]) -> tuple[Settings, list[str]]:
+    """Return the settings, as far as they can be used, and every problem with them and with what they name."""
+    try:
+        settings = load_settings()
+    except SettingsError as error:
+        return error.usable, error.problems + find(error.usable, error.wrong)
+    return settings, find(settings, ())
+
+
+def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> None:
+    print(f"model: {model.name} in {model.base_path}{' (default)' if is_default else ''}")
+    for name, signature in sorted(newest_signatures(model).items()):
+        takes, gives = (", ".join(map(str, tensors.values())) for tensors in (signature.inputs, signature.outputs))
+        print(f"  its signature {name}: {takes or 'nothing'} -> {gives}")
+    folders = code_dirs(model, settings.model_dir / "code")
+    print(f"  its code: {find_code(folders) or 'built-in handling'}")
+    print(f"  its options: {load_options(folders, settings).model_dump_json(exclude_none=True)}")
 
 
 def _text(value: object) -> str:

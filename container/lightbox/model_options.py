@@ -51,12 +51,8 @@ def load_options(code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
     Labels given by the name of a file are read from it, relative to ``code_dirs``. Raises ModelOptionsError when the
     file is not valid JSON or holds an unknown key or a wrong value, or when there is no such file of labels.
     """
-    options = ModelOptions()
-    for folder in code_dirs:
-        path = folder / OPTIONS_FILE
-        if os.path.lexists(path):
-            options = _read(path)
-            break
+    path = options_file(code_dirs)
+    options = ModelOptions() if path is None else _read(path)
     overrides = {
         "scaling": settings.scaling,
         "image_size": settings.image_size,
@@ -69,6 +65,11 @@ def load_options(code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
         setting = "labels" if settings.labels is None else "LIGHTBOX_LABELS"
         return options.model_copy(update={"labels": _read_labels(setting, options.labels, code_dirs)})
     return options
+
+
+def options_file(code_dirs: Sequence[Path]) -> Path | None:
+    """Return the first ``lightbox.json`` in ``code_dirs``, broken links among them; None where there is none."""
+    return next((folder / OPTIONS_FILE for folder in code_dirs if os.path.lexists(folder / OPTIONS_FILE)), None)
 
 
 def _read(path: Path) -> ModelOptions:

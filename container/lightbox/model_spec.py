@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-
-import numpy as np
-import numpy.typing as npt
+from typing import TYPE_CHECKING
 
 from lightbox.errors import BadRequest, InputMismatch
 
-Array = npt.NDArray[np.generic]
-"""Any ndarray; strings are object arrays of bytes."""
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Array = npt.NDArray[np.generic]
+    """Any ndarray; strings are object arrays of bytes."""
+else:
+    Array = "ndarray"  # for annotations alone: the supervisor reads specifications too, and does without numpy
 
 
 @dataclass(frozen=True)
@@ -135,3 +139,14 @@ def image_input(signature: SignatureSpec) -> ImageInput | None:
     if channels not in (1, 3):
         return None
     return ImageInput(spec.name, False, rank == 4, spec.dtype, height, width, channels)
+
+
+def scaling_problem(scaling: str, wanted: ImageInput) -> str | None:
+    """Return why pixels scaled like this cannot reach a model, or None when they can. ``scaling`` as in the options."""
+    if wanted.encoded or scaling == "none":
+        return None
+    if "float" not in wanted.dtype:
+        return f"{scaling!r} makes fractions, but the model's input {wanted.name} is {wanted.dtype}"
+    if scaling in ("torch", "caffe") and wanted.channels != 3:
+        return f"{scaling!r} is for 3 channels, but the model's input {wanted.name} has {wanted.channels}"
+    return None

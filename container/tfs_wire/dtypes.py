@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
 
 class DTypeInfo(NamedTuple):
@@ -75,6 +76,8 @@ def name_of(number: int) -> str:
 @cache
 def numpy_dtype(number: int) -> np.dtype[Any]:
     """Return the numpy dtype; raise KeyError for a type that cannot travel (strings are ``object``)."""
+    import numpy as np  # late: who only wants names stays without it
+
     row = _BY_NUMBER[number]
     if row.numpy == "ml_dtypes":
         import ml_dtypes

@@ -93,6 +93,13 @@ def hollow(models: Path) -> Path:
     return models
 
 
+def silent(models: Path) -> Path:
+    """A SavedModel that has a graph and no signature."""
+    (models / "silent" / "1").mkdir(parents=True)
+    (models / "silent" / "1" / "saved_model.pb").write_bytes(b"\x12\x09\x0a\x07\x22\x05serve")
+    return models
+
+
 def truncated(models: Path) -> Path:
     copy_golden("half_plus_two", models / "broken")
     for data in (models / "broken").glob("*/variables/variables.data*"):
@@ -113,6 +120,7 @@ def bad_options(models: Path) -> Path:
         (empty, "empty"),
         (corrupt, "broken/1"),
         (hollow, "broken/1"),
+        (silent, "silent/1/saved_model.pb has no usable signature"),
         (truncated, "broken/"),
         (bad_options, "image_mean/code/lightbox.json"),
     ],
@@ -126,6 +134,11 @@ def test_an_unknown_default_model(tmp_path: Path, models: Path) -> None:
     said = refuse(tmp_path, LIGHTBOX_MODEL_DIR=str(models), SAGEMAKER_TFS_DEFAULT_MODEL_NAME="nobody")
     assert "SAGEMAKER_TFS_DEFAULT_MODEL_NAME" in said
     assert "image_mean" in said
+
+
+def test_an_output_that_the_default_model_does_not_give(tmp_path: Path, models: Path) -> None:
+    said = refuse(tmp_path, LIGHTBOX_MODEL_DIR=str(models), LIGHTBOX_OUTPUTS="median")
+    assert "LIGHTBOX_OUTPUTS: the model 'image_mean' gives mean; got median" in said
 
 
 @pytest.mark.parametrize("variable", ["SAGEMAKER_BIND_TO_PORT", "SAGEMAKER_SAFE_PORT_RANGE"])
@@ -165,6 +178,29 @@ def test_check_prints_settings_and_models(tmp_path: Path, models: Path) -> None:
     assert "LIGHTBOX_TRANSPORT=rest" in done.stdout
     assert f"model: image_mean in {models}/image_mean (default)" in done.stdout
     assert f"its code: {models}/code/inference.py" in done.stdout
+    assert "its signature serving_default: image (uint8 [-1,8,8,3]) -> mean (float32 [-1,3])" in done.stdout
+
+
+def test_check_says_what_a_start_would_stumble_over(tmp_path: Path, models: Path) -> None:
+    with socket.socket() as other:  # a Lightbox that runs, say
+        other.bind(("0.0.0.0", 0))
+        other.listen()
+        port = {"SAGEMAKER_BIND_TO_PORT": str(other.getsockname()[1])}
+        environ = clean_environ() | port | {"LIGHTBOX_MODEL_DIR": str(models)}
+        misfits = {"LIGHTBOX_OUTPUTS": "median", "LIGHTBOX_SCALING": "tf"}
+        for more, code in ((dict[str, str](), 0), (misfits, 1)):
+            done = subprocess.run(
+                [SERVE, "check"],
+                cwd=tmp_path,
+                env=environ | more,
+                capture_output=True,
+                text=True,
+                timeout=30,
+                check=False,
+            )
+            assert done.returncode == code
+            assert f"LIGHTBOX_MODEL_DIR={models}" in done.stdout
+    assert [line.split(":")[0] for line in done.stderr.splitlines()[1:]] == ["LIGHTBOX_OUTPUTS", "LIGHTBOX_SCALING"]
 
 
 def test_unknown_commands_show_the_usage(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from lightbox.images.limits import MAX_PIXELS_SETTING
 from lightbox.images.originals import OriginalImages
 from lightbox.images.transform import Scaling, resize, to_tensor
 from lightbox.model_options import ModelOptions
-from lightbox.model_spec import Array, ImageInput, SignatureSpec, image_input
+from lightbox.model_spec import Array, ImageInput, SignatureSpec, image_input, scaling_problem
 from lightbox.settings import Settings
 from lightbox.telemetry.clock import RequestClock
 
@@ -83,10 +83,9 @@ class ImageCodec:
     def _pixels(self, bodies: Sequence[bytes], wanted: ImageInput, options: ModelOptions, clock: RequestClock) -> Array:
         scaling = Scaling(options.scaling)
         dtype = np.dtype(wanted.dtype)
-        if scaling is not Scaling.NONE and dtype.kind != "f":
+        if problem := scaling_problem(scaling, wanted):
             raise ScalingMismatch(
-                f"scaling: {scaling.value!r} makes fractions, but the model's input {wanted.name} is {wanted.dtype}: "
-                "set it to none in the model's code/lightbox.json or LIGHTBOX_SCALING"
+                f"scaling: {problem}; set it to none in the model's code/lightbox.json or LIGHTBOX_SCALING"
             )
         fixed = _fixed_size(wanted, options)
         batch: Array | None = None

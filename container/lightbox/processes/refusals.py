@@ -6,8 +6,9 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from lightbox.model_layout import ModelLayoutError, ModelOnDisk
-from lightbox.model_options import ModelOptionsError, load_options
+from lightbox.model_options import ModelOptionsError, load_options, options_file
 from lightbox.processes.commands import ModelServerMissing, model_server_program
+from lightbox.processes.model_checks import misfit_of_outputs, misfit_of_scaling, unusable_versions
 from lightbox.processes.nginx import NginxMissing, find_nginx
 from lightbox.processes.run_dir import RunDirError
 from lightbox.processes.startup import (
@@ -16,7 +17,6 @@ from lightbox.processes.startup import (
     check_port_range,
     code_dirs,
     plan_models,
-    unloadable_versions,
 )
 from lightbox.settings import Settings
 from lightbox.settings_loading import SettingsError
@@ -55,29 +55,56 @@ def find_problems(settings: Settings, wrong: Collection[str] = ()) -> list[str]:
             check_port(settings)
     with _noted_in(problems):
         check_port_range(settings)
+    return problems + find_lasting_problems(settings, wrong)
+
+
+def find_lasting_problems(settings: Settings, wrong: Collection[str] = ()) -> list[str]:
+    """Return what ``find_problems`` does, without ports: who looks at a running Lightbox finds these taken."""
+    problems: list[str] = []
     with _noted_in(problems):
         model_server_program(settings)
     with _noted_in(problems):
         find_nginx()
     if not settings.multi_model and not {"LIGHTBOX_MODEL_DIR", "SAGEMAKER_MULTI_MODEL"} & set(wrong):
         with _noted_in(problems):
-            models, _ = plan_models(settings)
-            problems += _problems_of(models.values(), settings)
+            models, default = plan_models(settings)
+            problems += _problems_of(models.values(), default, settings)
     return list(dict.fromkeys(problems))
 
 
-def _problems_of(models: Iterable[ModelOnDisk], settings: Settings) -> list[str]:
+def find_warnings(settings: Settings) -> list[str]:
+    """Return a sentence for each setting that a model other than the default one cannot follow.
+
+    A variable is for all models and may be meant for some: requests to the others say so themselves.
+    """
+    if settings.multi_model:
+        return []
+    models, default = plan_models(settings)
+    others = (model for model in models.values() if model.name != default)
+    return [problem for model in others for own, problem in _misfits(model, settings) if not own]
+
+
+def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings) -> list[str]:
     problems: list[str] = []
     for model in models:
-        problems += unloadable_versions(model)
+        problems += unusable_versions(model)
         if settings.universal_bucket:  # what is downloaded later may complete a model's own code
             continue
-        folders = code_dirs(model, settings.model_dir / "code")
         with _noted_in(problems):
-            find_code(folders)
-        with _noted_in(problems):
-            load_options(folders, settings)
+            problems += [misfit for own, misfit in _misfits(model, settings) if own or model.name == default]
     return problems
+
+
+def _misfits(model: ModelOnDisk, settings: Settings) -> Iterator[tuple[bool, str]]:
+    """Yield what a model cannot follow, and whether it is its own lightbox.json that asks for it."""
+    folders = code_dirs(model, settings.model_dir / "code")
+    code, options, file = find_code(folders), load_options(folders, settings), options_file(folders)
+    if problem := misfit_of_outputs(model, options):
+        own = settings.outputs is None
+        yield own, f"{f'{file}: outputs' if own else 'LIGHTBOX_OUTPUTS'}: {problem}"
+    if code is None and (problem := misfit_of_scaling(model, options)):  # code of a user's may scale by itself
+        own = settings.scaling is None
+        yield own, f"{f'{file}: scaling' if own else 'LIGHTBOX_SCALING'}: {problem}"
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from lightbox.model_layout import ModelOnDisk, choose_default, find_models, is_version
+from lightbox.model_layout import ModelOnDisk, choose_default, find_models
 from lightbox.model_options import load_options
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
 from lightbox.processes.run_dir import RunDir, free_port, port_is_free
@@ -111,12 +111,3 @@ def check_port(settings: Settings) -> None:
 def _may_bind_low_ports() -> bool:
     start = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
     return start.exists() and int(start.read_text()) == 0
-
-
-def unloadable_versions(model: ModelOnDisk) -> list[str]:
-    """Return a sentence for each version directory of a model that holds no SavedModel."""
-    if model.unversioned:
-        return []
-    versions = [entry for entry in sorted(model.base_path.iterdir()) if is_version(entry.name) and entry.is_dir()]
-    hollow = [version for version in versions if not any(version.glob("saved_model.pb*"))]
-    return [f"LIGHTBOX_MODEL_DIR: {version} holds no saved_model.pb" for version in hollow]

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
 
-from lightbox.processes.refusals import find_problems
+from lightbox.processes.refusals import find_lasting_problems, find_problems, find_warnings
 from lightbox.processes.run_dir import free_port
 from lightbox.settings import Settings
 from lightbox.settings_loading import load_settings
@@ -54,3 +55,48 @@ def test_code_that_universal_code_may_complete_is_not_judged_yet(root: Path) -> 
         "SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX": "p",
     }
     assert find_problems(settings(root, **universal)) == []
+
+
+def test_outputs_that_the_default_model_does_not_give(root: Path) -> None:
+    wrong = settings(root, LIGHTBOX_OUTPUTS="mean,median", SAGEMAKER_TFS_DEFAULT_MODEL_NAME="image_mean")
+    assert find_problems(wrong) == ["LIGHTBOX_OUTPUTS: the model 'image_mean' gives mean; got median"]
+    right = settings(root, LIGHTBOX_OUTPUTS="mean", SAGEMAKER_TFS_DEFAULT_MODEL_NAME="image_mean")
+    assert find_problems(right) == []
+    assert find_warnings(right) == ["LIGHTBOX_OUTPUTS: the model 'half_plus_two' gives y; got mean"]
+
+
+def test_outputs_of_a_models_own_file(root: Path) -> None:
+    (root / "image_mean" / "code").mkdir()
+    file = root / "image_mean" / "code" / "lightbox.json"
+    file.write_text('{"outputs": ["median"]}')
+    assert find_problems(settings(root)) == [f"{file}: outputs: the model 'image_mean' gives mean; got median"]
+
+
+def test_a_scaling_that_the_pixels_cannot_have(root: Path) -> None:
+    environ = {"LIGHTBOX_SCALING": "tf", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "image_mean"}
+    (problem,) = find_problems(settings(root, **environ))
+    assert problem.startswith("LIGHTBOX_SCALING: 'tf' makes fractions, but the model's input image is uint8")
+    (warning,) = find_warnings(settings(root, LIGHTBOX_SCALING="tf"))  # the default model takes no image
+    assert "image_mean" in warning
+    (root / "code").mkdir()
+    (root / "code" / "inference.py").write_text("def handler(data, context): ...")
+    assert find_problems(settings(root, **environ)) == []  # the handler may scale by itself
+
+
+@pytest.mark.parametrize("spoil", ["no_signature", "unreadable", "damaged"])
+def test_every_version_is_judged(root: Path, spoil: str) -> None:
+    version = root / "half_plus_two" / "00000003"
+    version.mkdir()
+    file = version / "saved_model.pb"
+    file.write_bytes({"no_signature": b"\x12\x09\x0a\x07\x22\x05serve", "unreadable": b"", "damaged": b"\x12"}[spoil])
+    (problem,) = find_problems(settings(root))
+    assert str(file) in problem
+
+
+def test_ports_are_no_matter_of_what_lasts(root: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", 0))
+        other.listen()
+        taken = settings(root, SAGEMAKER_BIND_TO_PORT=str(other.getsockname()[1]))
+        assert len(find_problems(taken)) == 1
+        assert find_lasting_problems(taken) == []

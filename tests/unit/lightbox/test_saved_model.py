@@ -1,0 +1,108 @@
+"""Signatures as they stand in a SavedModel's file."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lightbox.model_spec import SignatureSpec, TensorSpec
+from lightbox.saved_model import SavedModelError, read_signatures
+from support.models import GOLDEN
+from tfs_wire.messages import meta_graph_pb2
+
+IMAGE_MEAN = (GOLDEN / "image_mean" / "1" / "saved_model.pb").read_bytes()
+
+
+def graph(tags: list[str], **outputs: str) -> bytes:
+    """Return a SavedModel with one graph; ``outputs`` names for each signature its one output."""
+    made = meta_graph_pb2.MetaGraphDef()
+    made.meta_info_def.tags.extend(tags)
+    for name, output in outputs.items():
+        made.signature_def[name].method_name = "tensorflow/serving/predict"
+        if output:
+            made.signature_def[name].outputs[output].dtype = 1
+    data: bytes = made.SerializeToString()
+    assert len(data) < 128
+    return bytes([2 << 3 | 2, len(data)]) + data
+
+
+def read(folder: Path, data: bytes) -> dict[str, SignatureSpec]:
+    (folder / "saved_model.pb").write_bytes(data)
+    return read_signatures(folder, "net", 3)
+
+
+def test_a_recorded_model() -> None:
+    found = read_signatures(GOLDEN / "image_mean" / "1", "image_mean", 1)
+    image = TensorSpec("image", "uint8", (None, 8, 8, 3))
+    mean = TensorSpec("mean", "float32", (None, 3))
+    assert found == {
+        "serving_default": SignatureSpec("image_mean", 1, "serving_default", {"image": image}, {"mean": mean})
+    }
+
+
+@pytest.mark.parametrize("folder", sorted(GOLDEN.glob("*/[0-9]*")), ids=lambda path: path.parent.name)
+def test_every_recorded_model_as_tensorflow_reads_it(folder: Path) -> None:
+    import tensorflow as tf
+
+    loaded = tf.saved_model.load(str(folder)).signatures
+    found = read_signatures(folder, "net", 1)
+    assert found.keys() == loaded.keys()
+    for name, function in loaded.items():
+        outputs = {key: spec.shape.as_list() for key, spec in function.structured_outputs.items()}
+        read = {key: None if spec.shape is None else list(spec.shape) for key, spec in found[name].outputs.items()}
+        assert read == outputs
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        (graph(["serve"]), "no usable signature"),
+        (graph(["serve"], serving_default=""), "no usable signature"),
+        (graph(["serve"], __saved_model_init_op="op"), "no usable signature"),
+        (graph(["train"], serving_default="y"), "no graph with the one tag 'serve'"),
+        (graph(["serve", "tpu"], serving_default="y"), "no graph with the one tag 'serve'"),
+        (b"", "no graph"),
+        (b"garbage" * 10, "no SavedModel, or damaged"),
+        (IMAGE_MEAN[:-1000], "no SavedModel, or damaged"),
+    ],
+)
+def test_what_cannot_be_served(tmp_path: Path, data: bytes, said: str) -> None:
+    with pytest.raises(SavedModelError, match=said) as caught:
+        read(tmp_path, data)
+    assert str(tmp_path / "saved_model.pb") in str(caught.value)
+
+
+def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+    with pytest.raises(SavedModelError, match="cannot be read: No such file"):
+        read_signatures(tmp_path, "net", 1)
+
+
+def test_the_graph_to_serve_is_found_among_others(tmp_path: Path) -> None:
+    data = graph(["train"], other="x") + graph(["serve"], serving_default="y")
+    assert [spec.outputs.keys() for spec in read(tmp_path, data).values()] == [{"y"}]
+
+
+@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(st.integers(0, len(IMAGE_MEAN) - 1), st.binary(max_size=8))
+def test_damaged_files_raise_nothing_else(tmp_path: Path, at: int, piece: bytes) -> None:
+    try:
+        read(tmp_path, IMAGE_MEAN[:at] + piece + IMAGE_MEAN[at + len(piece) :])
+    except SavedModelError as error:
+        assert str(tmp_path) in str(error)
+
+
+def test_reading_takes_neither_numpy_nor_protobuf() -> None:
+    code = (
+        "import sys, pathlib; from lightbox.processes.model_checks import newest_signatures; "
+        "from lightbox.model_layout import ModelOnDisk; "
+        "assert newest_signatures(ModelOnDisk('m', pathlib.Path(sys.argv[1]))); "
+        "sys.exit(bool({'numpy', 'google.protobuf', 'grpc'} & sys.modules.keys()))"
+    )
+    container = Path(__file__).parents[3] / "container"
+    command = [sys.executable, "-P", "-c", code, str(GOLDEN / "image_mean")]
+    subprocess.run(command, env={"PYTHONPATH": str(container)}, check=True, timeout=60)
