@@ -1,8 +1,17 @@
 #!/usr/bin/env bash
 # serve.sh serve|check: Lightbox in the foreground, from any folder, with settings from the environment.
+trap 'exit 0' TERM INT
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 python=$here/.venv/bin/python
-[ -x "$python" ] || python=$(command -v python3.11 || command -v python3)
+if [ ! -x "$python" ]; then
+  if [ -d "$here/.venv" ]; then
+    echo "serve.sh: $python cannot be run by the user $(id -un): give that user access to it and to all folders above it" >&2
+    exit 1
+  fi
+  python=$(command -v python3.11 || command -v python3)
+fi
 # A user's folder named code, or anything else in the working directory, must not shadow a module.
-PYTHONPATH=$here/container${PYTHONPATH:+:$PYTHONPATH} exec "$python" -P -m lightbox "$@"
+# The signals wait until Python has its handlers: then a stop at any moment ends with exit code 0.
+PYTHONPATH=$here/container${PYTHONPATH:+:$PYTHONPATH} exec env --block-signal=TERM --block-signal=INT \
+  "$python" -P -m lightbox "$@"

@@ -10,10 +10,16 @@ def stop_early(number: int, frame: FrameType | None) -> None:
     sys.exit(0)
 
 
-# Before the imports below: they take a moment, in which a platform may already say stop.
-signal.signal(signal.SIGTERM, stop_early)
+# Before the imports below: they take a moment, in which a platform may already say stop. serve.sh blocks the signals
+# until here, so that none finds this process without its handler.
+for stop in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(stop, stop_early)
+signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
 
-from lightbox.cli import main  # noqa: E402
+try:
+    from lightbox.cli import main
+except ModuleNotFoundError as error:
+    sys.exit(f"serve.sh: {sys.executable} has no module {error.name!r}: run 'make setup' to install what is needed")
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -121,7 +121,7 @@ def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
     return {
         "grpc": BalancedTransport([GrpcTransport(server.grpc_target, reconnect_seconds=0) for server in servers]),
         "rest": BalancedTransport(
-            [RestTransport(server.rest_url, connections=settings.threads, reconnects=0) for server in servers]
+            [RestTransport(server.rest_url, connections=settings.threads, reconnect_seconds=0) for server in servers]
         ),
     }
 
@@ -160,6 +160,7 @@ def create_app(
     """Return the Flask app around a pipeline; ``observers`` hear of every request."""
     app = Flask("lightbox", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_mb << 20
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # it is an empty page of HTML; 405 tells as much, in our form
     app.wsgi_app = Admission(  # type: ignore[method-assign]
         app.wsgi_app, settings.threads, settings.max_waiting, settings.deadline_seconds, observers
     )
@@ -200,8 +201,9 @@ def _from_http(error: HTTPException, settings: Settings) -> LightboxError:
     if isinstance(error, NotFound):
         return errors.RouteNotFound(f"there is no route {request.method} {request.path!r}")
     if isinstance(error, MethodNotAllowed):
-        allowed = ", ".join(sorted(set(error.valid_methods or ()) - {"HEAD", "OPTIONS"}))
-        return errors.MethodNotAllowed(f"{request.path!r} takes {allowed}, got {request.method}")
+        allowed = sorted(set(error.valid_methods or ()))
+        names = ", ".join(method for method in allowed if method != "HEAD")
+        return errors.MethodNotAllowed(f"{request.path!r} takes {names}, got {request.method}", allowed)
     if isinstance(error, RequestEntityTooLarge):
         return errors.TooLarge(f"the request body is larger than LIGHTBOX_MAX_BODY_MB={settings.max_body_mb} MiB")
     return errors.BadRequest(f"the request cannot be read: {error.description}", status=_client_status(error))

@@ -55,12 +55,9 @@ def serve() -> int:
     check_tracing(settings)
     for warning in find_warnings(settings):
         say(f"warning: {warning}")
-    run_dir = RunDir()
-    try:
+    with RunDir() as run_dir:
         plan = make_plan(settings, run_dir)
         return asyncio.run(Supervisor(settings, plan, run_dir).run())
-    finally:
-        run_dir.remove()
 
 
 def check() -> int:

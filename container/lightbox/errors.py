@@ -25,6 +25,7 @@ Messages are whole sentences: which field, what was expected, what came.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 MESSAGE_LIMIT = 1000
@@ -144,9 +145,13 @@ class RouteNotFound(LightboxError):
 
 
 class MethodNotAllowed(LightboxError):
-    """The route exists, the method does not."""
+    """The route exists, the method does not; ``allowed`` names those that do, for the Allow header."""
 
     code = "method_not_allowed"
+
+    def __init__(self, message: str, allowed: Iterable[str] = ()) -> None:
+        super().__init__(message)
+        self.allowed = tuple(allowed)
 
 
 class AlreadyLoaded(LightboxError):

@@ -9,7 +9,8 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from lightbox.settings import ScalingName, Settings, parse_image_size
+from lightbox.settings import Settings
+from lightbox.settings_values import ScalingName, parse_image_size
 
 OPTIONS_FILE = "lightbox.json"
 

@@ -6,30 +6,28 @@ ours is called ``LIGHTBOX_*``. ``docs/settings.md`` is generated from this file.
 
 from __future__ import annotations
 
-import re
-from enum import StrEnum
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
 
 from lightbox.cores import available_cores
-
-ScalingName = Literal["none", "unit", "tf", "torch", "caffe"]
-
+from lightbox.settings_values import (
+    ScalingName,
+    TransportName,
+    in_lower_case,
+    only_gthread,
+    parse_image_size,
+    parse_names,
+    parse_port_range,
+    parse_transport,
+)
 
 BATCH_TIMEOUT = 600.0
 """Seconds that SageMaker's batch transform waits for an answer, unless the job says otherwise."""
 
 NO_LIMIT = 100_000_000
 """Batches in the queue; AWS's container takes the same number in batch transform."""
-
-
-class TransportName(StrEnum):
-    """The wire between the sidecar and the model server."""
-
-    GRPC = "grpc"
-    REST = "rest"
 
 
 class Settings(BaseModel):
@@ -44,7 +42,9 @@ class Settings(BaseModel):
     """Port of the Open Inference Protocol's gRPC service; without it that is off. Its REST form is always there, on the
     port of nginx."""
 
-    safe_port_range: tuple[int, int] | None = Field(None, validation_alias="SAGEMAKER_SAFE_PORT_RANGE")
+    safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = Field(
+        None, validation_alias="SAGEMAKER_SAFE_PORT_RANGE"
+    )
     """Ports for the model servers, as `low-high`: server i takes gRPC at low+2i and REST at low+2i+1.
     Without it gRPC is 9000 and REST 8501."""
 
@@ -68,14 +68,14 @@ class Settings(BaseModel):
     default_model: str | None = Field(None, validation_alias="SAGEMAKER_TFS_DEFAULT_MODEL_NAME")
     """The model that answers when a request names none; without it the first by name."""
 
-    transport: TransportName = Field(
+    transport: Annotated[TransportName, BeforeValidator(parse_transport)] = Field(
         TransportName.GRPC, validation_alias=AliasChoices("LIGHTBOX_TRANSPORT", "PREDICT_USING_GRPC")
     )
     """The wire to the model server, `grpc` or `rest`; a request may choose with
     `X-Amzn-SageMaker-Custom-Attributes: tfs-transport=rest`. `PREDICT_USING_GRPC` says the same with true or false."""
 
-    model_server: Literal["auto", "tensorflow_model_server", "embedded"] = Field(
-        "auto", validation_alias="LIGHTBOX_MODEL_SERVER"
+    model_server: Annotated[Literal["auto", "tensorflow_model_server", "embedded"], BeforeValidator(in_lower_case)] = (
+        Field("auto", validation_alias="LIGHTBOX_MODEL_SERVER")
     )
     """`tensorflow_model_server`: the real binary. `embedded`: the one in this repository. `auto`: the real
     binary when it is on PATH, else the embedded one."""
@@ -90,15 +90,21 @@ class Settings(BaseModel):
     """Set by SageMaker for batch transform: nobody waits at the other end, so requests get more time and the model
     server's queue has no limit, unless the settings for these say otherwise."""
 
-    scaling: ScalingName | None = Field(None, validation_alias="LIGHTBOX_SCALING")
+    scaling: Annotated[ScalingName | None, BeforeValidator(in_lower_case)] = Field(
+        None, validation_alias="LIGHTBOX_SCALING"
+    )
     """What happens to pixel values, by Keras's names: `none` (0..255), `unit` (0..1), `tf` (-1..1), `torch`,
     `caffe`. Overrides `scaling` in a model's `code/lightbox.json`; without either, `none`."""
 
-    image_size: tuple[int, int] | None = Field(None, validation_alias="LIGHTBOX_IMAGE_SIZE")
+    image_size: Annotated[tuple[int, int] | None, BeforeValidator(parse_image_size)] = Field(
+        None, validation_alias="LIGHTBOX_IMAGE_SIZE"
+    )
     """Size to which images are resized for a model that fixes none: `640` or `640x480` (width x height).
     Without it such a model gets images in their own size."""
 
-    outputs: tuple[str, ...] | None = Field(None, validation_alias="LIGHTBOX_OUTPUTS")
+    outputs: Annotated[tuple[str, ...] | None, BeforeValidator(parse_names)] = Field(
+        None, validation_alias="LIGHTBOX_OUTPUTS"
+    )
     """Comma-separated names of the outputs that are asked for and returned; without it all of them."""
 
     labels: str | None = Field(None, validation_alias="LIGHTBOX_LABELS")
@@ -154,16 +160,20 @@ class Settings(BaseModel):
     max_waiting: int = Field(32, ge=0, le=1024, validation_alias="LIGHTBOX_MAX_WAITING")
     """Requests that may wait for a thread in each worker; beyond it 503 at once, with Retry-After."""
 
-    worker_class: Literal["gthread"] = Field("gthread", validation_alias="SAGEMAKER_GUNICORN_WORKER_CLASS")
+    worker_class: Annotated[Literal["gthread"], BeforeValidator(only_gthread)] = Field(
+        "gthread", validation_alias="SAGEMAKER_GUNICORN_WORKER_CLASS"
+    )
     """gunicorn's worker class. Only `gthread`: under gevent and eventlet gRPC calls run one after another, and a
     sync worker cannot keep connections alive."""
 
-    gunicorn_loglevel: Literal["debug", "info", "warning", "error", "critical"] = Field(
-        "info", validation_alias="SAGEMAKER_GUNICORN_LOGLEVEL"
-    )
+    gunicorn_loglevel: Annotated[
+        Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(in_lower_case)
+    ] = Field("info", validation_alias="SAGEMAKER_GUNICORN_LOGLEVEL")
     """Log level of the sidecar."""
 
-    log_format: Literal["text", "json"] = Field("text", validation_alias="LIGHTBOX_LOG_FORMAT")
+    log_format: Annotated[Literal["text", "json"], BeforeValidator(in_lower_case)] = Field(
+        "text", validation_alias="LIGHTBOX_LOG_FORMAT"
+    )
     """Form of the log lines: `text`, or `json` for one object a line."""
 
     metrics: bool = Field(True, validation_alias="LIGHTBOX_METRICS")
@@ -173,9 +183,9 @@ class Settings(BaseModel):
     """Send OpenTelemetry traces there, as OTLP over HTTP; needs the packages of `requirements/tracing.lock`. Its other
     variables (`OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`, `OTEL_EXPORTER_OTLP_HEADERS`, ...) count as well."""
 
-    nginx_loglevel: Literal["debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"] = Field(
-        "error", validation_alias="SAGEMAKER_TFS_NGINX_LOGLEVEL"
-    )
+    nginx_loglevel: Annotated[
+        Literal["debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"], BeforeValidator(in_lower_case)
+    ] = Field("error", validation_alias="SAGEMAKER_TFS_NGINX_LOGLEVEL")
     """Log level of nginx."""
 
     inter_op_parallelism: int = Field(0, ge=0, validation_alias="SAGEMAKER_TFS_INTER_OP_PARALLELISM")
@@ -209,28 +219,6 @@ class Settings(BaseModel):
     """Batches that may wait for a thread before requests are refused: one for each core, and 100000000 in batch
     transform, unless set."""
 
-    @field_validator("transport", mode="before")
-    @classmethod
-    def _parse_transport(cls, value: Any) -> Any:
-        """Read PREDICT_USING_GRPC's true and false too."""
-        if not isinstance(value, str):
-            return value
-        word = value.strip().lower()
-        return {"true": "grpc", "1": "grpc", "false": "rest", "0": "rest"}.get(word, word)
-
-    @field_validator("safe_port_range", mode="before")
-    @classmethod
-    def _parse_port_range(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        match = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", value)
-        if not match:
-            raise ValueError("expected two port numbers as low-high, such as 9000-9999")
-        low, high = int(match[1]), int(match[2])
-        if not 1 <= low < high <= 65535:
-            raise ValueError("expected two ports from 1 to 65535 with low below high")
-        return low, high
-
     @field_validator("instance_count")
     @classmethod
     def _range_has_room(cls, value: int, info: ValidationInfo) -> int:
@@ -238,34 +226,6 @@ class Settings(BaseModel):
         if high - low + 1 < 2 * value:
             raise ValueError(f"model servers need two ports each, and SAGEMAKER_SAFE_PORT_RANGE={low}-{high} has fewer")
         return value
-
-    @field_validator("worker_class", mode="before")
-    @classmethod
-    def _only_gthread(cls, value: Any) -> Any:
-        if value != "gthread":
-            raise ValueError(
-                "only gthread works: gevent and eventlet run gRPC calls one after another, and sync workers "
-                "cannot keep connections alive"
-            )
-        return value
-
-    @field_validator("image_size", mode="before")
-    @classmethod
-    def _parse_image_size(cls, value: Any) -> Any:
-        return parse_image_size(value) if isinstance(value, str) else value
-
-    @field_validator("outputs", mode="before")
-    @classmethod
-    def _parse_names(cls, value: Any) -> Any:
-        if not isinstance(value, str):
-            return value
-        names = tuple(name.strip() for name in value.split(",") if name.strip())
-        return names or None
-
-    @field_validator("model_server", "scaling", "log_format", "gunicorn_loglevel", "nginx_loglevel", mode="before")
-    @classmethod
-    def _lower(cls, value: Any) -> Any:
-        return value.strip().lower() if isinstance(value, str) else value
 
     @field_validator("kserve_grpc_port")
     @classmethod
@@ -288,6 +248,11 @@ class Settings(BaseModel):
         return min(self.request_timeout, max(self.proxy_read_timeout - 1, self.proxy_read_timeout / 2))
 
     @property
+    def last_seconds(self) -> float:
+        """Seconds at the end of ``drain_seconds`` in which who has not finished is stopped all the same."""
+        return min(1.5, 0.3 * self.drain_seconds)
+
+    @property
     def gunicorn_timeout(self) -> int:
         """Seconds after which gunicorn replaces a worker that gives no sign of life."""
         return int(self.deadline_seconds) + 5
@@ -297,12 +262,3 @@ class Settings(BaseModel):
         """Seconds after which nginx gives up on gunicorn."""
         given = int(self.proxy_read_timeout or 0)
         return given if given > self.deadline_seconds else int(self.deadline_seconds + 10)
-
-
-def parse_image_size(text: str) -> tuple[int, int]:
-    """Return (width, height) for ``"640"`` or ``"640x480"``; raise ValueError for anything else."""
-    match = re.fullmatch(r"\s*(\d{1,5})(?:\s*[xX]\s*(\d{1,5}))?\s*", text)
-    width, height = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
-    if not (width and height):
-        raise ValueError("expected one side or width x height in pixels, such as 640 or 640x480")
-    return width, height

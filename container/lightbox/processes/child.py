@@ -47,6 +47,7 @@ class Child:
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._process: subprocess.Popen[bytes] | None = None
         self._groups: set[int] = set()
+        self._stopped = False
 
     @property
     def running(self) -> bool:
@@ -54,7 +55,9 @@ class Child:
         return self._process is not None and self._process.poll() is None
 
     async def run(self) -> int:
-        """Start the process, pass its output on until it ends, and return its exit code."""
+        """Start the process, pass its output on until it ends, return its exit code. Once stopped, start nothing."""
+        if self._stopped:
+            return -self.stop_signal
         self.last_lines.clear()
         self._groups = {group for group in self._groups if _signal_group(group, 0)}
         receive, send = os.pipe()
@@ -82,6 +85,7 @@ class Child:
 
     async def stop(self, patience: float) -> None:
         """Ask the process to stop, wait ``patience`` seconds for it, then kill what is left of its group."""
+        self._stopped = True
         if self.running and self._process is not None:
             self._process.send_signal(self.stop_signal)
             try:

@@ -34,7 +34,7 @@ def render(settings: Settings, run_dir: Path, sidecar: str, health: str) -> str:
     values = {
         "USER": _user_directive(),
         "WORKER_PROCESSES": str(available_cores()),
-        "DRAIN_SECONDS": str(max(1, int(settings.drain_seconds))),
+        "DRAIN_MILLISECONDS": str(max(1, int((settings.drain_seconds - settings.last_seconds) * 1000))),
         "RUN_DIR": _quotable(str(run_dir)),
         "LOG_LEVEL": settings.nginx_loglevel,
         "MAX_BODY_MB": str(settings.max_body_mb),

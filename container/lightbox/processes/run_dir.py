@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
@@ -12,22 +13,27 @@ SOCKET_PATH_LIMIT = 100
 """A unix socket's path has 108 bytes on Linux; some are left for what programs append."""
 
 
+PREFIX, LOCK = "lightbox-", "lock"
+
+
 class RunDirError(Exception):
     """The run directory cannot be made; the message is one sentence that names it."""
 
 
 class RunDir:
-    """A fresh folder under TMPDIR, removed by ``remove``."""
+    """A fresh folder under TMPDIR, removed by ``remove``; one whose process was killed is removed by the next."""
 
     def __init__(self) -> None:
         self._claims: list[socket.socket] = []
         parent = os.environ.get("TMPDIR") or tempfile.gettempdir()
         try:
-            self.path = Path(tempfile.mkdtemp(prefix="lightbox-", dir=parent)).absolute()
+            self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)).absolute()
+            self._lock = _locked(self.path)
         except OSError as error:
             raise RunDirError(
                 f"TMPDIR: Lightbox needs a folder that it can write to, and {parent} is none: {error.strerror}"
             ) from None
+        _remove_abandoned(self.path.parent)
 
     def socket_path(self, name: str) -> Path | None:
         """Return where to put a unix socket, or None where the folder's path is too long for one."""
@@ -53,11 +59,42 @@ class RunDir:
         self._claims.append(claim)
         return True
 
+    def __enter__(self) -> RunDir:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.remove()
+
     def remove(self) -> None:
         """Remove the folder and all in it, and give up what was claimed."""
         while self._claims:
             self._claims.pop().close()
         shutil.rmtree(self.path, ignore_errors=True)
+        os.close(self._lock)
+
+
+def _locked(folder: Path) -> int:
+    """Put a lock into a folder that the kernel holds as long as this process lives; return its descriptor."""
+    descriptor = os.open(folder / "new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    (folder / "new").rename(folder / LOCK)  # nobody ever sees it before it is held
+    return descriptor
+
+
+def _remove_abandoned(parent: Path) -> None:
+    """Remove the run directories whose process was killed: the lock in them is nobody's."""
+    for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
+        try:
+            descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        except OSError:  # another user's, or gone by now
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            shutil.rmtree(lock.parent, ignore_errors=True)
+        except OSError:  # it is held
+            pass
+        finally:
+            os.close(descriptor)
 
 
 def free_port() -> int:

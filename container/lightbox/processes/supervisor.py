@@ -26,6 +26,7 @@ from lightbox.telemetry import log_lines
 from lightbox.telemetry.log_lines import say
 from lightbox.user_code.errors import UserCodeError
 
+STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.1, 5.0
 STEADY_SECONDS = 30.0
 """A child that has lived so long is taken to be well: its earlier ends no longer count."""
@@ -105,7 +106,7 @@ class Supervisor:
     async def run(self) -> int:
         """Serve until a signal or a child that cannot stay up; return the exit code."""
         loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
+        for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self._on_signal)
         self._announce()
         async with await self._health.serve(self._health_address):
@@ -122,6 +123,8 @@ class Supervisor:
             for task in children + others:
                 task.cancel()
             await asyncio.gather(*children, *others, return_exceptions=True)
+        # The loop gives the signals' defaults back; what is left to do takes no time, and is not to be cut short.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         if failure is None:
             say("stopped")
             return 0
@@ -215,13 +218,14 @@ class Supervisor:
         return f"{child.name} cannot stay up, it ended with {_describe(code)}; its last lines:\n{text}"
 
     async def _stop_children(self) -> None:
-        """Stop who lets requests in, then who works on them, then who they wait for."""
+        """Stop who lets requests in, then who works on them, then who they wait for, each a moment before the next."""
         self._health.draining = True
         self._listener.close()  # with nginx's own gone too, new callers are refused at once
         say("stopping: accepted requests finish first")
-        deadline = time.monotonic() + self._settings.drain_seconds
-        for child in (*self._code.children, *self._children):
-            await child.stop(deadline - time.monotonic())
+        children = [*self._code.children, *self._children]
+        deadline, last = time.monotonic() + self._settings.drain_seconds, self._settings.last_seconds
+        for number, child in enumerate(children, start=1):
+            await child.stop(deadline - last * (1 - number / len(children)) - time.monotonic())
 
 
 def _describe(code: int) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 from flask import Response, g
 
-from lightbox.errors import LightboxError, Unavailable
+from lightbox.errors import LightboxError, MethodNotAllowed, Unavailable
 
 
 def json_body(value: Any) -> bytes:
@@ -16,10 +16,12 @@ def json_body(value: Any) -> bytes:
 
 
 def error_response(error: LightboxError) -> Response:
-    """Return ``{"error", "code", "request_id"}`` with the error's status, and Retry-After where it may pass."""
+    """Return ``{"error", "code", "request_id"}`` with the error's status, and the headers that belong to it."""
     g.error_code = error.code
     body = {"error": error.message, "code": error.code, "request_id": g.request_id}
     response = Response(json_body(body), status=error.status, mimetype="application/json")
     if isinstance(error, Unavailable):
         response.headers["Retry-After"] = str(error.retry_after)
+    if isinstance(error, MethodNotAllowed):
+        response.headers["Allow"] = ", ".join(error.allowed)
     return response

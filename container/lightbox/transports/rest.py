@@ -8,6 +8,7 @@ outputs agree with gRPC's within 1e-5 relative.
 from __future__ import annotations
 
 import base64
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +17,6 @@ import numpy.typing as npt
 import requests
 from requests.adapters import HTTPAdapter
 from urllib3.exceptions import NewConnectionError
-from urllib3.util import Retry
 
 from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, ModelFailed, ModelServerAway, Unavailable
 from lightbox.model_spec import Array, SignatureSpec, TensorSpec
@@ -26,6 +26,9 @@ from lightbox.transports.server_errors import from_server
 from tfs_wire import json_arrays
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.messages import types_pb2
+
+RECONNECT_SECONDS, RECONNECT_PAUSE = 1.0, 0.05
+"""How long a request waits for a model server that is away, as over gRPC, and how often it looks for it."""
 
 NOT_OVER_REST = frozenset({"float16", "bfloat16", "uint16", "complex64", "complex128"})
 """Dtypes for which TensorFlow Serving's REST API has no JSON form."""
@@ -44,15 +47,12 @@ class RestTransport:
 
     name = "rest"
 
-    def __init__(self, base_url: str, connections: int = 32, reconnects: int = 4) -> None:
+    def __init__(self, base_url: str, connections: int = 32, reconnect_seconds: float = RECONNECT_SECONDS) -> None:
         self._base_url = base_url
+        self._reconnect_seconds = reconnect_seconds
         self._session = requests.Session()
         self._session.trust_env = False  # a proxy for the outside world is not for loopback
-        # Only what was never sent is sent again: for a moment, in which a restarted model server comes back.
-        retry = Retry(
-            total=None, connect=reconnects, read=False, redirect=False, status=False, other=False, backoff_factor=0.1
-        )
-        self._session.mount("http://", HTTPAdapter(pool_maxsize=connections, max_retries=retry))
+        self._session.mount("http://", HTTPAdapter(pool_maxsize=connections))
 
     def signature(self, model: str, version: int | None, name: str, clock: RequestClock) -> SignatureSpec:
         """See Transport.signature."""
@@ -87,19 +87,28 @@ class RestTransport:
     def _call(
         self, verb: str, path: str, body: bytes | None, model: str, version: int | None, clock: RequestClock
     ) -> bytes:
-        remaining = clock.remaining()
-        if remaining <= 0:
-            raise DeadlineExceeded(f"the request's {clock.allowed_seconds:g} s had passed before it was sent")
-        try:
-            reply = self._session.request(
-                verb, self._base_url + path, data=body, timeout=remaining, headers=clock.outgoing
-            )
-        except requests.RequestException as error:
-            raise _unanswered(error, model, version) from error
+        reply = self._send(verb, path, body, model, version, clock)
         if reply.status_code != 200:
             code = _CODE_OF_STATUS.get(reply.status_code, "INTERNAL")
             raise from_server(code, _error_text(reply), model, version)
         return reply.content
+
+    def _send(
+        self, verb: str, path: str, body: bytes | None, model: str, version: int | None, clock: RequestClock
+    ) -> requests.Response:
+        """Send a request once; where nobody listens, wait a moment for a model server that is coming back."""
+        url, until = self._base_url + path, time.monotonic() + self._reconnect_seconds
+        while True:
+            remaining = clock.remaining()
+            if remaining <= 0:
+                raise DeadlineExceeded(f"the request's {clock.allowed_seconds:g} s had passed before it was sent")
+            try:
+                return self._session.request(verb, url, data=body, timeout=remaining, headers=clock.outgoing)
+            except requests.RequestException as error:
+                failure = _unanswered(error, model, version)
+                if not isinstance(failure, ModelServerAway) or time.monotonic() > until:
+                    raise failure from error
+            time.sleep(RECONNECT_PAUSE)
 
 
 def _path(model: str, version: int | None) -> str:

@@ -1,0 +1,67 @@
+"""How the values of settings are written: words, port ranges, image sizes, lists of names."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Any, Literal
+
+ScalingName = Literal["none", "unit", "tf", "torch", "caffe"]
+
+
+class TransportName(StrEnum):
+    """The wire between the sidecar and the model server."""
+
+    GRPC = "grpc"
+    REST = "rest"
+
+
+def in_lower_case(value: Any) -> Any:
+    """Return a text without the case and the blanks that do not matter; all else as it is."""
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+def parse_transport(value: Any) -> Any:
+    """Read a wire's name; true and false too, as PREDICT_USING_GRPC has it."""
+    return {"true": "grpc", "1": "grpc", "false": "rest", "0": "rest"}.get(word := in_lower_case(value), word)
+
+
+def parse_port_range(value: Any) -> Any:
+    """Return (low, high) for ``"9000-9999"``; raise ValueError for any other text."""
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", value)
+    if not match:
+        raise ValueError("expected two port numbers as low-high, such as 9000-9999")
+    low, high = int(match[1]), int(match[2])
+    if not 1 <= low < high <= 65535:
+        raise ValueError("expected two ports from 1 to 65535 with low below high")
+    return low, high
+
+
+def parse_image_size(value: Any) -> Any:
+    """Return (width, height) for ``"640"`` or ``"640x480"``; raise ValueError for any other text."""
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"\s*(\d{1,5})(?:\s*[xX]\s*(\d{1,5}))?\s*", value)
+    width, height = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not (width and height):
+        raise ValueError("expected one side or width x height in pixels, such as 640 or 640x480")
+    return width, height
+
+
+def parse_names(value: Any) -> Any:
+    """Return the names of a comma-separated list, None where there is none."""
+    if not isinstance(value, str):
+        return value
+    return tuple(name.strip() for name in value.split(",") if name.strip()) or None
+
+
+def only_gthread(value: Any) -> Any:
+    """Raise ValueError for gunicorn's other worker classes."""
+    if value != "gthread":
+        raise ValueError(
+            "only gthread works: gevent and eventlet run gRPC calls one after another, and sync workers "
+            "cannot keep connections alive"
+        )
+    return value

@@ -1,0 +1,211 @@
+"""However and whenever it ends: exit code 0 in time, nothing left behind, and the last words of what failed."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import requests
+
+from support.fakes import png
+from support.models import export_constant, export_slow_image
+from support.stack import SERVE, Stack, clean_environ, poll, running
+
+
+def red(value: int) -> bytes:
+    return png(np.full((8, 8, 3), (value, 0, 0)))
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder: Path = tmp_path_factory.mktemp("models")
+    export_constant(folder / "constant", 1, 0.5)
+    export_slow_image(folder / "slow")
+    return folder
+
+
+def of_stack(stack: Stack) -> list[psutil.Process]:
+    """Return every process that was started with the stack's environment, orphans among them."""
+    mark = str(stack.tmp)
+    found = psutil.process_iter(["environ", "status"])
+    return [
+        p for p in found if p.info["status"] != psutil.STATUS_ZOMBIE and (p.info["environ"] or {}).get("TMPDIR") == mark
+    ]
+
+
+def until_working(stack: Stack, part: str = "-m model_server") -> None:
+    """Wait until a process computes."""
+    assert any(any(p.cpu_percent(0.05) > 50 for p in stack.processes(part)) for _ in poll(20))
+
+
+def minds_signals(stack: Stack) -> bool:
+    """Tell whether SIGTERM no longer finds a program that has only just been loaded: the first few milliseconds."""
+    status = Path(f"/proc/{stack.process.pid}/status").read_text()
+    masks = dict(line.split(":\t") for line in status.splitlines() if line.startswith("Sig"))
+    return bool((int(masks["SigBlk"], 16) | int(masks["SigCgt"], 16)) >> (signal.SIGTERM - 1) & 1)
+
+
+def has_process(part: str) -> Callable[[Stack], bool]:
+    return lambda stack: bool(stack.processes(part))
+
+
+MOMENTS: dict[str, Callable[[Stack], bool]] = {
+    "at once": minds_signals,
+    "with a run directory": lambda stack: any(stack.tmp.glob("lightbox-*")),
+    "with a plan": lambda stack: any(stack.tmp.glob("lightbox-*/plan.json")),
+    "with nginx": has_process("nginx"),
+    "with gunicorn": has_process("gunicorn"),
+    "with a model server": has_process("model_server"),
+    "with workers": lambda stack: "Booting worker" in stack.log,
+    "ready": lambda stack: "ready after" in stack.log,
+}
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("moment", MOMENTS)
+def test_a_stop_at_any_moment_of_the_start(models: Path, tmp_path: Path, moment: str, number: signal.Signals) -> None:
+    with Stack(models, tmp_path, {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "constant"}) as stack:
+        assert any(MOMENTS[moment](stack) for _ in poll(60, pause=0.001))
+        assert stack.stop(number) == 0, stack.log
+        assert any(not of_stack(stack) for _ in poll(2))
+        assert [path.name for path in tmp_path.iterdir()] == ["serve.log"]
+        assert "Traceback" not in stack.log
+
+
+def test_signals_without_end_change_nothing(models: Path, tmp_path: Path) -> None:
+    with running(models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="constant") as stack:
+        for _ in poll(60, pause=0.001):
+            if stack.process.poll() is not None:
+                break
+            stack.process.send_signal(signal.SIGTERM)
+        assert stack.process.returncode == 0, stack.log
+        assert any(not of_stack(stack) for _ in poll(2))
+        assert [path.name for path in tmp_path.iterdir()] == ["serve.log"]
+
+
+def test_a_stop_ends_in_time_however_long_a_request_takes(models: Path, tmp_path: Path) -> None:
+    settings = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "slow", "LIGHTBOX_DRAIN_SECONDS": "2"}
+    with running(models, tmp_path, **settings) as stack, ThreadPoolExecutor(1) as pool:
+        cut = pool.submit(stack.invoke, red(255))
+        until_working(stack)
+        started = time.monotonic()
+        assert stack.stop() == 0, stack.log
+        assert time.monotonic() - started < 2 + 1  # a second for a busy machine
+        assert not of_stack(stack)
+        with pytest.raises(requests.RequestException):
+            cut.result()
+
+
+def test_half_a_body_does_not_hold_a_stop_for_long(models: Path, tmp_path: Path) -> None:
+    with (
+        running(models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="constant") as stack,
+        socket.create_connection(("127.0.0.1", stack.port), timeout=30) as connection,
+    ):
+        connection.sendall(b"POST /invocations HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n12345")
+        assert stack.ping() == 200  # nginx has read what came before
+        started = time.monotonic()
+        assert stack.stop() == 0
+        assert time.monotonic() - started < 14
+
+
+def test_a_killed_supervisor_takes_all_along_and_the_next_start_cleans_up(models: Path, tmp_path: Path) -> None:
+    with running(models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="constant") as stack:
+        stack.process.kill()
+        stack.process.wait()
+        assert any(not of_stack(stack) for _ in poll(30)), of_stack(stack)
+        (left,) = tmp_path.glob("lightbox-*")
+        with socket.socket() as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(("0.0.0.0", stack.port))
+    with running(models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="constant") as again:
+        assert again.invoke(red(0)).status_code == 200
+        assert not left.exists()
+        assert again.stop() == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["serve.log"]
+
+
+def test_a_child_that_cannot_stay_up_ends_all_with_its_last_words(models: Path, tmp_path: Path) -> None:
+    with running(models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="constant") as stack:
+        (conf,) = tmp_path.glob("lightbox-*/nginx.conf")
+        conf.write_text("no_such_directive;")
+        stack.processes("nginx: master")[0].kill()
+        assert stack.wait() == 1
+        *_, first, last = [line for line in stack.log.splitlines() if line.startswith("[lightbox]")][-3:]
+        assert "nginx cannot stay up" in stack.log
+        assert 'unknown directive "no_such_directive"' in first + last
+        assert not of_stack(stack)
+
+
+@pytest.fixture(scope="module")
+def slow(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    settings = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "slow", "SAGEMAKER_GUNICORN_WORKERS": "2"}
+    with running(models, tmp_path_factory.mktemp("slow"), **settings) as stack:
+        yield stack
+
+
+def test_a_worker_that_dies_takes_only_its_own_requests_along(slow: Stack) -> None:
+    gunicorns = {process.pid: process for process in slow.processes("gunicorn")}
+    victim = next(process for process in gunicorns.values() if process.ppid() in gunicorns)
+    with ThreadPoolExecutor(12) as pool:
+        answers = [pool.submit(slow.invoke, red(40)) for _ in range(12)]
+        until_working(slow)
+        victim.kill()
+        found = [answer.result() for answer in answers]
+    statuses = [answer.status_code for answer in found]
+    assert set(statuses) == {200, 503}, statuses
+    for answer in found:
+        if answer.status_code == 503:
+            assert answer.headers["Retry-After"] == "1"
+            assert answer.json()["code"] == "unavailable"
+    assert slow.ping() == 200
+    assert slow.invoke(red(0)).status_code == 200
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT])
+@pytest.mark.parametrize("wire", ["grpc", "rest"])
+def test_requests_in_flight_when_the_model_server_dies(slow: Stack, wire: str, number: signal.Signals) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        header = {"X_Amzn_SageMaker_Custom_Attributes": f"tfs-transport={wire}"}
+        answers = [pool.submit(slow.invoke, red(100), **header) for _ in range(4)]
+        until_working(slow)
+        slow.processes("-m model_server")[0].send_signal(number)
+        slow.wait_for_ping(503, 5)
+        for answer in answers:
+            assert (answer.result().status_code, answer.result().headers["Retry-After"]) == (503, "1")
+            assert answer.result().json()["code"] == "unavailable"
+        slow.wait_for_ping(200, 30)
+        assert slow.invoke(red(0), **header).status_code == 200
+
+
+def test_a_user_who_may_not_run_python_is_told_so(tmp_path: Path) -> None:
+    shutil.copy(SERVE, tmp_path / "serve.sh")
+    (tmp_path / ".venv" / "bin").mkdir(parents=True)
+    (tmp_path / ".venv" / "bin" / "python").symlink_to("/nowhere/python")
+    done = subprocess.run([tmp_path / "serve.sh", "serve"], capture_output=True, text=True, timeout=30, check=False)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert f"{tmp_path}/.venv/bin/python cannot be run by the user" in line
+
+
+def test_a_python_without_the_packages_says_what_to_do(tmp_path: Path) -> None:
+    shutil.copy(SERVE, tmp_path / "serve.sh")
+    (tmp_path / "container").symlink_to(SERVE.parent / "container")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], timeout=60, check=True)
+    environ = clean_environ() | {"PATH": f"{tmp_path}/bare/bin:/usr/bin:/bin"}
+    done = subprocess.run(
+        [tmp_path / "serve.sh", "check"], env=environ, capture_output=True, text=True, timeout=30, check=False
+    )
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "has no module" in line
+    assert "make setup" in line

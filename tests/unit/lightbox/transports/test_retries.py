@@ -1,0 +1,144 @@
+"""A call that provably did not run is sent again within its deadline; one that may have run is not."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from concurrent import futures
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from lightbox.errors import DeadlineExceeded, ModelServerAway, Unavailable
+from lightbox.model_spec import SignatureSpec, TensorSpec
+from lightbox.telemetry.clock import RequestClock
+from lightbox.transports.base import PredictCall, Transport
+from lightbox.transports.grpc import GrpcTransport
+from lightbox.transports.rest import RestTransport
+from support.stack import free_port
+from tfs_wire import predict_response
+
+SIGNATURE = SignatureSpec(
+    "net", 1, "serving_default", {"x": TensorSpec("x", "float32", (1,))}, {"y": TensorSpec("y", "float32", (1,))}
+)
+CALL = PredictCall(SIGNATURE, {"x": np.ones(1, np.float32)})
+ANSWER = np.array([2.0], np.float32)
+WIRES = ["grpc", "rest"]
+
+
+def transport(wire: str, port: int) -> Transport:
+    return GrpcTransport(f"127.0.0.1:{port}") if wire == "grpc" else RestTransport(f"http://127.0.0.1:{port}")
+
+
+@contextmanager
+def answering(wire: str, port: int, calls: list[str], die: bool = False) -> Iterator[None]:
+    """Serve predict at a port; note each call, and go away in the middle of it if it is to ``die``."""
+    with (grpc_server if wire == "grpc" else rest_server)(port, calls, die):
+        yield
+
+
+@contextmanager
+def grpc_server(port: int, calls: list[str], die: bool) -> Iterator[None]:
+    server = grpc.server(futures.ThreadPoolExecutor(2))
+
+    def predict(_: bytes, __: grpc.ServicerContext) -> bytes:
+        calls.append("predict")
+        if die:
+            server.stop(0)
+            threading.Event().wait(0.5)  # longer than the connection lives
+        return predict_response.serialize({"y": ANSWER}, b"")
+
+    methods = {"Predict": grpc.unary_unary_rpc_method_handler(predict)}
+    service = "tensorflow.serving.PredictionService"
+    server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, methods),))
+    server.add_insecure_port(f"127.0.0.1:{port}")
+    server.start()
+    try:
+        yield
+    finally:
+        server.stop(0).wait()
+
+
+@contextmanager
+def rest_server(port: int, calls: list[str], die: bool) -> Iterator[None]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            calls.append("predict")
+            if die:
+                return  # the connection ends without an answer
+            body = json.dumps({"outputs": ANSWER.tolist()}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@contextmanager
+def soon(serve: Callable[[], Any]) -> Iterator[None]:
+    """Begin to serve while the test's call is under way already."""
+    over, refused = threading.Event(), threading.Event()
+
+    def run() -> None:
+        refused.wait(0.3)
+        with serve():
+            over.wait()
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_server_that_comes_back_gets_the_call_once(wire: str) -> None:
+    port, calls = free_port(), list[str]()
+    with soon(lambda: answering(wire, port, calls)):
+        assert transport(wire, port).predict(CALL, RequestClock(10.0)) == {"y": ANSWER}
+    assert calls == ["predict"]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_server_that_stays_away_is_waited_for_a_moment_only(wire: str) -> None:
+    clock = RequestClock(10.0)
+    with pytest.raises(ModelServerAway):
+        transport(wire, free_port()).predict(CALL, clock)
+    assert clock.elapsed() < 5
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_no_wait_goes_beyond_the_deadline(wire: str) -> None:
+    clock = RequestClock(0.2)
+    with pytest.raises((ModelServerAway, DeadlineExceeded)):
+        transport(wire, free_port()).predict(CALL, clock)
+    assert clock.elapsed() < 0.9
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_call_that_may_have_run_is_not_sent_again(wire: str) -> None:
+    port, calls = free_port(), list[str]()
+    with answering(wire, port, calls, die=True), pytest.raises(Unavailable) as caught:
+        transport(wire, port).predict(CALL, RequestClock(10.0))
+    assert calls == ["predict"]
+    assert not isinstance(caught.value, ModelServerAway)
+    assert caught.value.retry_after >= 1
