@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sys
 from collections.abc import Callable, Collection
 
@@ -20,7 +21,7 @@ from lightbox.processes.refusals import (
 )
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.startup import code_dirs, make_plan, plan_models
-from lightbox.processes.supervisor import Supervisor
+from lightbox.processes.supervisor import STOP_SIGNALS, Supervisor
 from lightbox.settings import Settings
 from lightbox.settings_loading import SettingsError, load_settings, variable_names
 from lightbox.telemetry.log_lines import say, use_json
@@ -55,7 +56,11 @@ def serve() -> int:
     check_tracing(settings)
     for warning in find_warnings(settings):
         say(f"warning: {warning}")
+    signal.pthread_sigmask(
+        signal.SIG_BLOCK, STOP_SIGNALS
+    )  # a stop between its making and the next line leaves it behind
     with RunDir() as run_dir:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         plan = make_plan(settings, run_dir)
         return asyncio.run(Supervisor(settings, plan, run_dir).run())
 
