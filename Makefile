@@ -40,11 +40,12 @@ serve: $(READY) nginx models  ## Serve the sample models on port 8080
 test: lint nginx  ## Run the lint checks and the whole test suite
 	$(PY) -m pytest
 
-lint: $(READY_DEV)  ## ruff, mypy --strict, import-linter
+lint: $(READY_DEV)  ## ruff, mypy --strict, import-linter, an audit of the dependencies
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy
 	$(VENV)/bin/lint-imports
+	$(PY) scripts/audit.py
 
 # The servers that Lightbox is measured against have a virtual environment of their own.
 $(VENV)-bench/.ready: requirements/bench.lock

@@ -72,6 +72,8 @@ def test_a_body_beyond_the_limit(stack: Stack, path: str) -> None:
         ("GET", "/models", 404),
         ("GET", "/invocations", 405),
         ("TRACE", "/invocations", 405),
+        ("OPTIONS", "/invocations", 405),
+        ("PROPFIND", "/invocations", 405),
         ("GET", "/%2e%2e/%2e%2e/etc/passwd", 404),
     ],
 )
@@ -82,6 +84,7 @@ def test_refusals_come_as_json(stack: Stack, verb: str, path: str, status: int) 
         return
     assert (got, headers["content-type"]) == (status, "application/json"), body
     assert json.loads(body).keys() == {"error", "code", "request_id"}
+    assert (status == 405) == ("POST" in headers.get("allow", ""))
 
 
 MALFORMED = {

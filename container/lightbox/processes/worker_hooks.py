@@ -9,6 +9,11 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+secure_scheme_headers: dict[str, str] = {}
+"""A caller's X-Forwarded-Proto is nothing to us; gunicorn would refuse several that disagree, with a page of HTML."""
+forwarder_headers = ""
+"""None of the caller's headers stands for a variable of WSGI."""
+
 LOAD_SECONDS = 120
 """How long a worker may load before gunicorn's timeout begins to count."""
 BEAT_SECONDS = 1.0

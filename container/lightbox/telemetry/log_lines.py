@@ -50,10 +50,12 @@ def json_line(fields: Mapping[str, Any]) -> str:
     """Return one JSON object that begins with the time in UTC."""
     time = datetime.now(UTC).isoformat(timespec="milliseconds")
     try:
-        return orjson.dumps({"time": time, **fields}).decode()
+        text = orjson.dumps({"time": time, **fields}).decode()
     except TypeError:  # half of a surrogate pair is no text
         clean = {key: escape(value) if isinstance(value, str) else value for key, value in fields.items()}
-        return orjson.dumps({"time": time, **clean}).decode()
+        text = orjson.dumps({"time": time, **clean}).decode()
+    # JSON lets some characters through that end a line elsewhere, or that terminals obey.
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def say(text: str, process: str = "lightbox") -> None:

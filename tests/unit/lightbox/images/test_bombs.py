@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from time import thread_time
 
 import pytest
@@ -12,19 +11,9 @@ from corpus import bombs
 from lightbox.errors import LightboxError
 from lightbox.images.decode import ImageLimits, decode_rgb
 from lightbox.images.transform import resize
+from support.memory import forget_peak, resident_mb
 
-STATUS = Path("/proc/self/status")
 IMPATIENT = ImageLimits(header_cpu_seconds=0.1, cpu_seconds=0.2)
-
-
-def resident_mb(field: str) -> float:
-    """VmRSS, the memory that is resident now, or VmHWM, its peak."""
-    line = next(line for line in STATUS.read_text().splitlines() if line.startswith(field))
-    return int(line.split()[1]) / 1024
-
-
-def forget_peak() -> None:
-    Path("/proc/self/clear_refs").write_text("5")
 
 
 def outcome(body: bytes, limits: ImageLimits) -> str | None:

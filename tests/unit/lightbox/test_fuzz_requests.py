@@ -1,0 +1,218 @@
+"""Whatever a request's body and headers are: an answer or a refusal in our form, never a 5xx."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+import numpy as np
+from flask import Flask
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from werkzeug.test import EnvironBuilder, run_wsgi_app
+
+from lightbox.model_options import ModelOptions
+from lightbox.model_spec import Array
+from lightbox.telemetry.clock import RequestClock
+from lightbox.telemetry.request_log import FinishedRequest, _json, _text
+from lightbox.transports.fake import FakeTransport
+from support.fakes import channel_means, fake_app, mean_model, signature
+
+bounded = settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+MODELS = ["numbers", "mean", "texts", "pair"]
+
+
+def sums(inputs: Mapping[str, Array]) -> dict[str, Array]:
+    return {"y": inputs["x"].astype("f4").sum(axis=1)}
+
+
+def lengths(inputs: Mapping[str, Array]) -> dict[str, Array]:
+    return {"n": np.array([len(text) for text in inputs["s"].ravel().tolist()], np.int64)}
+
+
+def both(inputs: Mapping[str, Array]) -> dict[str, Array]:
+    return {"a": inputs["a"], "flag": np.logical_not(inputs["flag"])}
+
+
+@cache
+def app() -> Flask:
+    transport = FakeTransport()
+    transport.serve(signature("numbers", {"x": ("float32", (None, 3))}, {"y": ("float32", (None,))}), sums)
+    transport.serve(mean_model(), channel_means)
+    transport.serve(signature("texts", {"s": ("string", (None,))}, {"n": ("int64", (None,))}), lengths)
+    inputs = {"a": ("int8", (None,)), "flag": ("bool", (None,))}
+    transport.serve(signature("pair", inputs, inputs), both)
+    return fake_app(transport, {name: ModelOptions() for name in MODELS})
+
+
+def answer(body: bytes, headers: Mapping[str, str]) -> None:
+    """Ask the app, past the checks that a client makes; judge what it says."""
+    builder = EnvironBuilder(method="POST", path="/invocations", input_stream=io.BytesIO(body))
+    environ = builder.get_environ() | {"CONTENT_LENGTH": str(len(body))}
+    for name, value in headers.items():
+        key = name.upper().replace("-", "_")
+        environ[key if key == "CONTENT_TYPE" else f"HTTP_{key}"] = value
+    chunks, status, answered = run_wsgi_app(app(), environ)
+    text = b"".join(chunks)
+    assert status.split()[0] == "200" or status[0] == "4", (status, text)
+    assert all("\r" not in value and "\n" not in value for _, value in answered)
+    if status[0] == "4":
+        assert json.loads(text).keys() == {"error", "code", "request_id"}
+        assert len(text) < 3000
+
+
+def for_model(name: str, content_type: str) -> dict[str, str]:
+    return {"X-Amzn-SageMaker-Custom-Attributes": f"tfs-model-name={name}", "Content-Type": content_type}
+
+
+KEYS = st.sampled_from(["instances", "inputs", "examples", "b64", "x", "s", "a", "flag", ""])
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=25,
+)
+
+
+@bounded
+@given(st.sampled_from(MODELS), JSON_VALUES, st.sampled_from(["instances", "inputs", "examples", None]))
+def test_json_values(model: str, value: Any, key: str | None) -> None:
+    body = json.dumps(value if key is None else {key: value}).encode()
+    answer(body, for_model(model, "application/json"))
+
+
+PIECES = st.binary(max_size=8) | st.sampled_from([b"[" * 50, b'"', b"\\u", b"1e999", b"\xef\xbb\xbf", b"NaN"])
+
+
+@st.composite
+def damaged(draw: st.DrawFn, whole: bytes) -> bytes:
+    """Some bytes replaced, inserted, removed or repeated."""
+    body = bytearray(whole)
+    for _ in range(draw(st.integers(1, 5))):
+        at, length, piece = draw(st.integers(0, len(body))), draw(st.integers(0, 8)), draw(PIECES)
+        body[at : at + length] = piece if draw(st.booleans()) else body[at : at + length] * 2
+    return bytes(body)
+
+
+TEXTS = [
+    b'{"instances": [[1, 2.5, -3e2], [4, 5, 6]], "signature_name": "serving_default"}',
+    b'{"inputs": {"a": [1, 2], "flag": [true, false]}}',
+    b'{"instances": [{"b64": "aGVsbG8="}, "\\u00e9\\ud83d\\ude00"]}',
+    b'{"instances": [1]}\n{"instances": [2]}\n',
+    b"1,2,3\n4,5,6\n",
+    b'"a ""quoted"" cell",+4,.5\r\n\xef\xbb\xbf,1e5,-\r\n',
+]
+
+
+@bounded
+@given(
+    st.sampled_from(MODELS),
+    st.sampled_from(["application/json", "application/jsonlines", "text/csv", ""]),
+    st.sampled_from(TEXTS).flatmap(damaged) | st.binary(max_size=200),
+)
+def test_damaged_texts(model: str, content_type: str, body: bytes) -> None:
+    answer(body, for_model(model, content_type))
+
+
+CELLS = st.text(st.sampled_from("0123456789+-.eE\"' ,;\tnaif\r\n\0\u2028é"), max_size=60)
+
+
+@bounded
+@given(st.sampled_from(MODELS), CELLS)
+def test_csv(model: str, text: str) -> None:
+    answer(text.encode(), for_model(model, "text/csv"))
+
+
+def npy(array: Array) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def npz(**arrays: Array) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, array in arrays.items():
+            archive.writestr(f"{name}.npy", npy(array))
+    return buffer.getvalue()
+
+
+NPY = [npy(np.ones((2, 3), "<f4")), npy(np.ones((1, 4, 4, 3), "u1")), npy(np.asfortranarray(np.ones((2, 3), ">i8")))]
+NPZ = [npz(a=np.ones(2, "i1"), flag=np.zeros(2, bool)), npz(x=np.ones((1, 3), "f4"))]
+
+
+@bounded
+@given(st.sampled_from(MODELS), st.sampled_from(NPY).flatmap(damaged))
+def test_damaged_npy(model: str, body: bytes) -> None:
+    answer(body, for_model(model, "application/x-npy"))
+
+
+@bounded
+@given(st.sampled_from(MODELS), st.sampled_from(NPZ).flatmap(damaged))
+def test_damaged_npz(model: str, body: bytes) -> None:
+    answer(body, for_model(model, "application/x-npz"))
+
+
+SIZES = st.sampled_from([0, 1, 3, -1, 2**31, 2**63, 2**70, 0.5, "3"]) | st.integers()
+DIMENSIONS = st.lists(SIZES, max_size=5).map(tuple)
+DESCRIPTIONS = ["<f4", ">f8", "|u1", "|O", "|S5", "<U9", "<M8[s]", "|V3", "<f99", "", [("a", "<f4")], None]
+HEADERS = st.fixed_dictionaries(
+    {
+        "descr": st.sampled_from(DESCRIPTIONS),
+        "fortran_order": st.sampled_from([True, False, 0, "no"]),
+        "shape": DIMENSIONS | st.just(3),
+    }
+)
+
+
+@bounded
+@given(st.sampled_from(MODELS), HEADERS, st.sampled_from([1, 2, 3, 9]), st.binary(max_size=64))
+def test_npy_headers(model: str, header: dict[str, Any], version: int, data: bytes) -> None:
+    text = repr(header).encode() + b"\n"
+    size = len(text).to_bytes(2 if version == 1 else 4, "little")
+    body = b"\x93NUMPY" + bytes([version, 0]) + size + text + data
+    answer(body, for_model(model, "application/x-npy"))
+
+
+HEADER_NAMES = [
+    *("Content-Type", "Accept", "Content-Encoding", "X-Amzn-SageMaker-Custom-Attributes", "X-Amzn-RequestId"),
+    *("X-Request-Id", "X-Amzn-SageMaker-Target-Model", "X-Lightbox-Received", "traceparent", "Accept-Encoding"),
+    *("Content-MD5", "Range", "Expect", "Host", "X-Forwarded-For"),
+]
+HEADER_PARTS = st.sampled_from(
+    [
+        *("application/json", "text/csv", "image/*", "*/*", "multipart/form-data; boundary="),
+        *("tfs-model-name=", "tfs-method=", "tfs-model-version=", "tfs-signature-name=", "tfs-transport="),
+        *(";q=", "q=0", "charset=", "gzip", "numbers", "verbose", "0", "-1", "9" * 30, "nan", "A" * 300),
+        *(",", ";", "=", '"', "\\", " ", "\t", "\r\n", "\0", "\x7f", "é", "ÿ"),
+    ]
+)
+HEADER_VALUES = st.lists(HEADER_PARTS | st.text(st.characters(max_codepoint=255), max_size=5), max_size=8).map("".join)
+
+
+@bounded
+@given(st.dictionaries(st.sampled_from(HEADER_NAMES), HEADER_VALUES, max_size=5), st.sampled_from(TEXTS))
+def test_headers(headers: dict[str, str], body: bytes) -> None:
+    answer(body, headers)
+
+
+ANY_TEXT = st.text(st.characters(exclude_categories=[]), max_size=60)
+
+
+@bounded
+@given(ANY_TEXT, ANY_TEXT, ANY_TEXT, ANY_TEXT)
+def test_log_lines_stay_on_their_line(request_id: str, method: str, path: str, model: str) -> None:
+    clock = RequestClock(1.0)
+    clock.model = model
+    request = FinishedRequest(request_id, method, path, "unmatched", 404, 0, 0, None, clock)
+    text = _text(request)
+    assert len(text.splitlines()) == 1
+    names = [pair.partition("=")[0] for pair in text.split(" ")]
+    assert names[:2] == ["[request]", "request_id"]
+    assert sum(name == "status" for name in names) == 1
+    as_json = _json(request)
+    assert len(as_json.splitlines()) == 1
+    assert json.loads(as_json).keys() >= {"request_id", "path", "status"}

@@ -1,0 +1,29 @@
+"""Every file of Pillow's own test collection is answered with 200 or 4xx, soon, and within bounds of memory."""
+
+from __future__ import annotations
+
+from collections import Counter
+from time import process_time
+
+from lightbox.model_options import ModelOptions
+from lightbox.transports.fake import FakeTransport
+from support.fakes import channel_means, fake_app, mean_model
+from support.memory import forget_peak, resident_mb
+from support.pillow_images import pillow_images
+
+
+def test_pillows_own_images() -> None:
+    transport = FakeTransport()
+    transport.serve(mean_model(side=224), channel_means)
+    client = fake_app(transport, {"mean": ModelOptions()}).test_client()
+    statuses: Counter[int] = Counter()
+    for name, body in pillow_images():
+        forget_peak()
+        before, started = resident_mb("VmRSS"), process_time()
+        status = client.post("/invocations", data=body, headers={"Content-Type": "application/x-image"}).status_code
+        assert status == 200 or 400 <= status < 500, name
+        assert process_time() - started < 5, name
+        assert resident_mb("VmHWM") - before < 500, name
+        statuses[status] += 1
+    assert statuses.total() > 1000
+    assert statuses[200] > 600, "far fewer are read than were"

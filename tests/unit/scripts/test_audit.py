@@ -1,0 +1,83 @@
+"""The audit of the dependencies: what is found, and what is said where nobody can be asked."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import audit
+from support.stack import free_port
+
+
+@pytest.fixture
+def lock(tmp_path: Path) -> Path:
+    file = tmp_path / "some.lock"
+    file.write_text(f"idna==3.6 \\\n    --hash=sha256:{'0' * 64}\nflask==3.1.3 \\\n    --hash=sha256:{'1' * 64}\n")
+    return file
+
+
+@contextmanager
+def service(vulnerable: str | None) -> Iterator[str]:
+    """Answer as OSV does: one vulnerability in one package."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            name = asked["package"]["name"]
+            fixed = {"package": {"name": name, "ecosystem": "PyPI"}}
+            fixed["ranges"] = [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "3.7"}]}]  # type: ignore[assignment]
+            found = {"id": "PYSEC-2024-60", "details": "slow", "affected": [fixed], "published": "2024-01-01T00:00:00Z"}
+            body = json.dumps({"vulns": [found]} if name == vulnerable else {}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_a_known_vulnerability_is_an_error(lock: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with service("idna") as url:
+        assert audit.main(["--osv-url", url, str(lock)]) == 1
+    assert "idna 3.6: PYSEC-2024-60, mended in 3.7" in capsys.readouterr().err
+
+
+def test_clean_dependencies(lock: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with service(None) as url:
+        assert audit.main(["--osv-url", url, str(lock)]) == 0
+    assert "2 locked packages, 0 known vulnerabilities" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("strict", "code"), [([], 0), (["--strict"], 1)])
+def test_nobody_to_ask_is_said_loudly(
+    lock: Path, capsys: pytest.CaptureFixture[str], strict: list[str], code: int
+) -> None:
+    nobody = f"http://127.0.0.1:{free_port()}"
+    assert audit.main([*strict, "--osv-url", nobody, str(lock)]) == code
+    said = capsys.readouterr().out
+    assert "THE DEPENDENCIES WERE NOT AUDITED" in said
+    assert "127.0.0.1" in said
+
+
+def test_packages_that_a_service_does_not_know_are_not_taken_for_clean() -> None:
+    found = audit._read(
+        [{"name": "a", "skip_reason": "Dependency not found"}, {"name": "b", "version": "1", "vulns": []}]
+    )
+    assert (found.audited, found.unknown) == (1, 1)
