@@ -6,18 +6,19 @@ Each step says what it made and makes nothing twice. --dry-run prints the reques
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from pathlib import Path
 
 from botocore.exceptions import BotoCoreError, ClientError
 
-from deployment import steps
+from deployment import batch, steps
 from deployment.aws import Aws, Refused
 from deployment.deletion import delete
 from deployment.package import package, upload
 from deployment.plan import Kind, Plan
 from deployment.push import push
-from deployment.requests import Scaling
+from deployment.scaling import Scaling
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -29,6 +30,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"deploy.py: {problem}", file=sys.stderr)
     except (ClientError, BotoCoreError, OSError) as problem:
         print(f"deploy.py: {type(problem).__name__}: {problem}", file=sys.stderr)
+    except KeyboardInterrupt:
+        print("deploy.py: what was begun goes on without it; the same command waits for it again", file=sys.stderr)
+        return 128 + signal.SIGINT
     else:
         return 0
     return 1
@@ -87,7 +91,8 @@ def run_update(aws: Aws, options: argparse.Namespace) -> None:
 
 def run_transform(aws: Aws, options: argparse.Namespace) -> None:
     """Run every object of an S3 folder through the model (batch transform)."""
-    steps.transform(aws, plan_of(options), options.source, options.content_type)
+    records = batch.Records(options.source, options.content_type, options.payload_mb)
+    batch.transform(aws, plan_of(options), records)
 
 
 def describe_plan(command: argparse.ArgumentParser) -> None:
@@ -143,6 +148,7 @@ def describe_transform(command: argparse.ArgumentParser) -> None:
     describe_plan(command)
     command.add_argument("--source", required=True, metavar="S3_FOLDER", help="s3://bucket/folder of the images")
     command.add_argument("--content-type", default="application/x-image")
+    command.add_argument("--payload-mb", type=int, default=6, help="most MB that a record may have")
 
 
 def run_invoke(aws: Aws, options: argparse.Namespace) -> None:
@@ -163,7 +169,7 @@ def describe_invoke(command: argparse.ArgumentParser) -> None:
 
 
 def run_delete(aws: Aws, options: argparse.Namespace) -> None:
-    """Delete an endpoint with its configuration, model, scaling and alarm; asks first."""
+    """Delete an endpoint with its configuration, model, scaling and alarms; asks first."""
     if not options.yes and not aws.dry_run:
         said = input(f"Delete the endpoint {options.name} in {aws.region} and all that belongs to it? Type its name: ")
         if said != options.name:

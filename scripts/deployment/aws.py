@@ -10,6 +10,7 @@ import boto3
 from botocore.exceptions import ClientError
 from botocore.validate import ParamValidator
 
+from deployment import limits
 from model_zoo import say
 
 NOT_THERE = ("could not find", "does not exist", "not found", "no scalable target", "nosuchkey", "404")
@@ -37,22 +38,29 @@ class Aws:
         return self._clients[service]
 
     def call(self, service: str, operation: str, **request: Any) -> dict[str, Any]:
-        """Make a call and return its answer; a dry run prints the request, which botocore has checked, and returns {}.
+        """Make a call and return its answer; a dry run checks the request, prints it, and returns {}.
 
         Raises botocore's ClientError, and Refused for a request that botocore's own model forbids.
         """
-        client = self.client(service)
+        self.check(service, operation, **request)
         if not self.dry_run:
-            answer: dict[str, Any] = getattr(client, operation)(**request)
+            answer: dict[str, Any] = getattr(self.client(service), operation)(**request)
             return answer
-        name = client.meta.method_to_api_mapping[operation]
-        shape = client.meta.service_model.operation_model(name).input_shape
-        report = ParamValidator().validate(request, shape)
-        if report.has_errors():
-            raise Refused(f"{service} {name}: {report.generate_report()}")
         shown = {key: f"<{len(value)} bytes>" if isinstance(value, bytes) else value for key, value in request.items()}
-        print(f"-- {service} {name}\n{json.dumps(shown, indent=2)}", flush=True)
+        print(f"-- {service} {self._named(service, operation)}\n{json.dumps(shown, indent=2)}", flush=True)
         return {}
+
+    def check(self, service: str, operation: str, **request: Any) -> None:
+        """Raise Refused with every sentence that botocore's model of the API has against a request."""
+        name = self._named(service, operation)
+        shape = self.client(service).meta.service_model.operation_model(name).input_shape
+        report = ParamValidator().validate(request, shape)
+        objections = [report.generate_report()] if report.has_errors() else list(limits.beyond(request, shape))
+        if objections:
+            raise Refused(f"{service} {name}: {'; '.join(objections)}")
+
+    def _named(self, service: str, operation: str) -> str:
+        return str(self.client(service).meta.method_to_api_mapping[operation])
 
     def find(self, service: str, operation: str, **request: Any) -> dict[str, Any] | None:
         """Return the answer of a describing call, None when the thing is not there; a dry run finds nothing."""

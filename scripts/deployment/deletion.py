@@ -6,18 +6,21 @@ import re
 
 from deployment import requests
 from deployment.aws import Aws, Refused
+from deployment.scaling import backlog_alarm_name, stop_scaling
 from model_zoo import say
 
 
 def delete(aws: Aws, endpoint: str) -> None:
-    """Delete an endpoint with its scaling, alarm, configurations and models. The image and the archives stay.
+    """Delete an endpoint with its scaling, alarms, configurations and models. The image and the archives stay.
 
     Raises Refused when there is no such endpoint.
     """
     if aws.find("sagemaker", "describe_endpoint", EndpointName=endpoint) is None and not aws.dry_run:
         raise Refused(f"endpoint {endpoint} is not there")
-    _stop_scaling(aws, endpoint)
-    aws.call("cloudwatch", "delete_alarms", AlarmNames=[requests.alarm_name(endpoint)])
+    stop_scaling(aws, endpoint)
+    # One that is not there is no error.
+    alarms = [requests.alarm_name(endpoint), backlog_alarm_name(endpoint)]
+    aws.call("cloudwatch", "delete_alarms", AlarmNames=alarms)
     aws.call("sagemaker", "delete_endpoint", EndpointName=endpoint)
     say.progress(f"endpoint {endpoint}: deleted")
     for config in _ours(aws, "list_endpoint_configs", "EndpointConfigName", endpoint):
@@ -26,19 +29,6 @@ def delete(aws: Aws, endpoint: str) -> None:
     for model in _ours(aws, "list_models", "ModelName", endpoint):
         aws.call("sagemaker", "delete_model", ModelName=model)
         say.progress(f"model {model}: deleted")
-
-
-def _stop_scaling(aws: Aws, endpoint: str) -> None:
-    target = requests.scalable_target(endpoint)
-    found = aws.find(
-        "application-autoscaling",
-        "describe_scalable_targets",
-        ServiceNamespace=target["ServiceNamespace"],
-        ResourceIds=[target["ResourceId"]],
-    )
-    if found and found["ScalableTargets"]:
-        aws.call("application-autoscaling", "deregister_scalable_target", **target)
-        say.progress("scaling: deleted")
 
 
 def _ours(aws: Aws, operation: str, field: str, endpoint: str) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from deployment.plan import VARIANT, Kind, Plan
@@ -48,51 +47,6 @@ def endpoint(plan: Plan) -> Request:
     return {"EndpointName": plan.endpoint, "EndpointConfigName": plan.config_name, "Tags": TAGS}
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """Between how many instances, and towards which load on each.
-
-    The load is invocations a minute (real-time) or requests that wait (asynchronous).
-    """
-
-    least: int
-    most: int
-    target: float
-
-
-def scalable_target(name: str) -> Request:
-    """Return how Application Auto Scaling calls an endpoint's number of instances."""
-    return {
-        "ServiceNamespace": "sagemaker",
-        "ResourceId": f"endpoint/{name}/variant/{VARIANT}",
-        "ScalableDimension": "sagemaker:variant:DesiredInstanceCount",
-    }
-
-
-def registration(name: str, scaling: Scaling) -> Request:
-    """Return RegisterScalableTarget."""
-    return scalable_target(name) | {"MinCapacity": scaling.least, "MaxCapacity": scaling.most}
-
-
-def scaling_policy(name: str, kind: Kind, scaling: Scaling) -> Request:
-    """Return PutScalingPolicy: quickly out, slowly in."""
-    tracking: Request = {"TargetValue": scaling.target, "ScaleInCooldown": 300, "ScaleOutCooldown": 60}
-    if kind is Kind.ASYNCHRONOUS:
-        tracking["CustomizedMetricSpecification"] = {
-            "MetricName": "ApproximateBacklogSizePerInstance",
-            "Namespace": "AWS/SageMaker",
-            "Dimensions": [{"Name": "EndpointName", "Value": name}],
-            "Statistic": "Average",
-        }
-    else:
-        tracking["PredefinedMetricSpecification"] = {"PredefinedMetricType": "SageMakerVariantInvocationsPerInstance"}
-    return scalable_target(name) | {
-        "PolicyName": f"{name}-load",
-        "PolicyType": "TargetTrackingScaling",
-        "TargetTrackingScalingPolicyConfiguration": tracking,
-    }
-
-
 def rollback_alarm(name: str, most: int) -> Request:
     """Return PutMetricAlarm: more than ``most`` answers of 5xx in a minute, twice in a row."""
     return {
@@ -115,8 +69,11 @@ def alarm_name(endpoint_name: str) -> str:
     return f"{endpoint_name}-rollback"
 
 
-def update(plan: Plan, way: Literal["blue-green", "rolling"], step: int, wait: int) -> Request:
-    """Return UpdateEndpoint: ``step`` percent at a time, ``wait`` seconds between, rolled back by the alarm."""
+def update(plan: Plan, way: Literal["blue-green", "rolling"], step: int, wait: int, keep: bool) -> Request:
+    """Return UpdateEndpoint: ``step`` percent at a time, ``wait`` seconds between, rolled back by the alarm.
+
+    With ``keep`` there are as many instances afterwards as now, whatever the plan says: autoscaling chose that number.
+    """
     request: Request = {"EndpointName": plan.endpoint, "EndpointConfigName": plan.config_name}
     if plan.kind is Kind.SERVERLESS:  # there are no machines to replace step by step
         return request
@@ -129,17 +86,17 @@ def update(plan: Plan, way: Literal["blue-green", "rolling"], step: int, wait: i
             "TrafficRoutingConfiguration": {"Type": "CANARY", "CanarySize": size, "WaitIntervalInSeconds": wait},
             "TerminationWaitInSeconds": wait,
         }
-    # Autoscaling has its own idea of how many instances there are by now: it is kept.
-    return request | {"RetainAllVariantProperties": True, "DeploymentConfig": deployment}
+    return request | {"RetainAllVariantProperties": keep, "DeploymentConfig": deployment}
 
 
-def transform(plan: Plan, name: str, source: str, content_type: str) -> Request:
+def transform(plan: Plan, name: str, source: str, content_type: str, payload_mb: int) -> Request:
     """Return CreateTransformJob: every object under ``source`` is one request, its answer an object in the output."""
     return {
         "TransformJobName": name,
         "ModelName": plan.model_name,
         "BatchStrategy": "SingleRecord",
         "MaxConcurrentTransforms": plan.concurrency,
+        "MaxPayloadInMB": payload_mb,
         "TransformInput": {
             "DataSource": {"S3DataSource": {"S3DataType": "S3Prefix", "S3Uri": source}},
             "ContentType": content_type,

@@ -1,8 +1,7 @@
-"""Deploy, update, invoke and transform."""
+"""Deploy, update and invoke."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,17 +10,20 @@ from deployment import requests
 from deployment.aws import Aws, Refused
 from deployment.package import split_s3
 from deployment.plan import Kind, Plan
-from deployment.waiting import endpoint_ready, log_url, wait_for
+from deployment.scaling import Scaling, is_scaled, scale
+from deployment.scaling import check as check_scaling
+from deployment.waiting import endpoint_ready, log_url
 from model_zoo import say
 
 
-def deploy(aws: Aws, plan: Plan, scaling: requests.Scaling | None, pause: float = 10.0) -> None:
+def deploy(aws: Aws, plan: Plan, scaling: Scaling | None, pause: float = 10.0) -> None:
     """Make model, configuration and endpoint, those that are missing; wait; then scaling.
 
     Raises Refused when the endpoint exists with another content (that is an update), or fails.
     """
     if scaling is not None:
-        _check_scaling(plan, scaling)
+        check_scaling(plan, scaling)
+    _check_model_and_config(aws, plan)
     there = _endpoint(aws, plan.endpoint)
     if there is not None and there["EndpointConfigName"] != plan.config_name:
         raise Refused(f"endpoint {plan.endpoint} serves something else already: use update")
@@ -30,7 +32,7 @@ def deploy(aws: Aws, plan: Plan, scaling: requests.Scaling | None, pause: float 
     aws.ensure(f"endpoint {plan.endpoint}", lambda: there, lambda: aws.call("sagemaker", "create_endpoint", **create))
     endpoint_ready(aws, plan.endpoint, pause)
     if scaling is not None:
-        _scale(aws, plan, scaling)
+        scale(aws, plan, scaling)
 
 
 def _endpoint(aws: Aws, name: str) -> dict[str, Any] | None:
@@ -47,6 +49,12 @@ def make_model(aws: Aws, plan: Plan) -> None:
     )
 
 
+def _check_model_and_config(aws: Aws, plan: Plan) -> None:
+    """Raise Refused before anything is made that could then not be used."""
+    aws.check("sagemaker", "create_model", **requests.model(plan))
+    aws.check("sagemaker", "create_endpoint_config", **requests.endpoint_config(plan))
+
+
 def _make_model_and_config(aws: Aws, plan: Plan) -> None:
     make_model(aws, plan)
     name = plan.config_name
@@ -57,18 +65,7 @@ def _make_model_and_config(aws: Aws, plan: Plan) -> None:
     )
 
 
-def _check_scaling(plan: Plan, scaling: requests.Scaling) -> None:
-    if plan.kind is Kind.SERVERLESS:
-        raise Refused("a serverless endpoint scales by itself: leave the --scale options out")
-    if plan.kind is Kind.REAL_TIME and scaling.least < 1:
-        raise Refused("a real-time endpoint keeps at least one instance: only an asynchronous one scales to 0")
-
-
-def _scale(aws: Aws, plan: Plan, scaling: requests.Scaling) -> None:
-    autoscaling = "application-autoscaling"
-    aws.call(autoscaling, "register_scalable_target", **requests.registration(plan.endpoint, scaling))
-    aws.call(autoscaling, "put_scaling_policy", **requests.scaling_policy(plan.endpoint, plan.kind, scaling))
-    say.progress(f"scaling: {scaling.least} to {scaling.most} instances, {scaling.target:g} on each")
+MOST_STEP, MOST_WAIT = 50, 3600
 
 
 @dataclass(frozen=True)
@@ -80,9 +77,22 @@ class Rollout:
     wait: int = 300
     errors: int = 5
 
+    def __post_init__(self) -> None:
+        # SageMaker's limits, of which botocore's model knows the second alone.
+        least = 5 if self.way == "rolling" else 1
+        if not least <= self.step <= MOST_STEP:
+            raise Refused(f"--step {self.step}: {self.way} takes {least} to {MOST_STEP} percent of the machines")
+        if not 0 <= self.wait <= MOST_WAIT:
+            raise Refused(f"--wait {self.wait}: SageMaker waits 0 to {MOST_WAIT} seconds")
+        if self.errors < 0:
+            raise Refused(f"--errors {self.errors}: expected a number of answers, 0 or more")
+
 
 def update(aws: Aws, plan: Plan, rollout: Rollout, pause: float = 10.0) -> None:
     """Put a new content behind an endpoint, a part of the machines at a time; raise Refused when it was rolled back."""
+    if plan.kind is Kind.SERVERLESS and rollout.way == "rolling":
+        raise Refused("a serverless endpoint has no machines to replace one after the other: leave --way out")
+    _check_model_and_config(aws, plan)
     there = _endpoint(aws, plan.endpoint)
     if there is None and not aws.dry_run:
         raise Refused(f"endpoint {plan.endpoint} is not there: use deploy")
@@ -93,7 +103,8 @@ def update(aws: Aws, plan: Plan, rollout: Rollout, pause: float = 10.0) -> None:
     if plan.kind is not Kind.SERVERLESS:
         aws.call("cloudwatch", "put_metric_alarm", **requests.rollback_alarm(plan.endpoint, rollout.errors))
         say.progress(f"alarm {requests.alarm_name(plan.endpoint)}: more than {rollout.errors} errors (5xx) a minute")
-    aws.call("sagemaker", "update_endpoint", **requests.update(plan, rollout.way, rollout.step, rollout.wait))
+    keep = is_scaled(aws, plan.endpoint)
+    aws.call("sagemaker", "update_endpoint", **requests.update(plan, rollout.way, rollout.step, rollout.wait, keep))
     endpoint_ready(aws, plan.endpoint, pause)
     now = _endpoint(aws, plan.endpoint)
     if now is not None and now["EndpointConfigName"] != plan.config_name:
@@ -123,25 +134,3 @@ def invoke_asynchronously(aws: Aws, endpoint: str, source: str, content_type: st
     split_s3(source)
     request = {"EndpointName": endpoint, "InputLocation": source, "ContentType": content_type}
     return str(aws.call("sagemaker-runtime", "invoke_endpoint_async", **request).get("OutputLocation", ""))
-
-
-def transform(aws: Aws, plan: Plan, source: str, content_type: str, pause: float = 10.0) -> None:
-    """Run every object under an s3:// folder through the model, on machines that live as long as the job."""
-    split_s3(source)
-    if not plan.output:
-        raise Refused("a transform job needs --output s3://…, the folder for its answers")
-    make_model(aws, plan)
-    name = f"{plan.endpoint}-{time.strftime('%y%m%d-%H%M%S', time.gmtime())}"
-    aws.call("sagemaker", "create_transform_job", **requests.transform(plan, name, source, content_type))
-
-    def describe() -> dict[str, Any]:
-        return aws.call("sagemaker", "describe_transform_job", TransformJobName=name)
-
-    def state() -> str:
-        return str(describe()["TransformJobStatus"])
-
-    end = wait_for(aws, f"transform job {name}", state, {"Completed", "Failed", "Stopped"}, pause)
-    if end in {"Failed", "Stopped"}:
-        group = log_url(aws.region, "/aws/sagemaker/TransformJobs")
-        raise Refused(f"transform job {name} is {end}: {describe().get('FailureReason', '')}\nits log: {group}")
-    say.progress(f"answers: {plan.output}")

@@ -3,25 +3,14 @@
 from __future__ import annotations
 
 import tarfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import boto3
 import pytest
-from moto import mock_aws
 
 from deployment.aws import Aws, Refused
 from deployment.package import package, upload
-
-REGION = "eu-central-1"
-
-
-@pytest.fixture
-def aws(monkeypatch: pytest.MonkeyPatch) -> Iterator[Aws]:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "testing")
-    with mock_aws():
-        yield Aws(REGION)
+from support.deployment import REGION
 
 
 @pytest.fixture

@@ -60,7 +60,7 @@ def called() -> set[str]:
     """Every call in the sources, by its action's name."""
     text = "\n".join(path.read_text() for path in SOURCES)
     calls = set(re.findall(r'(?:call|find)\(\s*"([a-z0-9-]+)",\s*"([a-z_]+)"', text))
-    calls |= {("application-autoscaling", name) for name in re.findall(r'call\(autoscaling, "([a-z_]+)"', text)}
+    calls |= {("application-autoscaling", name) for name in re.findall(r'SERVICE,\s*"([a-z_]+)"', text)}
     calls |= {("sagemaker", name) for name in re.findall(r'"(list_[a-z_]+)"', text)}
     camel = {(service, "".join(word.title() for word in name.split("_"))) for service, name in calls}
     return {f"{PREFIX.get(service, service)}:{name}" for service, name in camel} - {"s3:HeadObject"}
