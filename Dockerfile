@@ -2,7 +2,7 @@
 #   docker build -t lightbox .
 #   docker run -p 8080:8080 -v "$PWD/models:/opt/ml/model:ro" lightbox serve
 # Without tensorflow_model_server, as on arm64:  docker build --target embedded -t lightbox .
-# With a GPU:  docker build --build-arg TFS_IMAGE=tensorflow/serving:2.20.0-gpu -t lightbox:gpu .
+# With a GPU:  docker build --build-arg TFS_IMAGE=tensorflow/serving:2.19.1-gpu -t lightbox:gpu .
 ARG TFS_IMAGE=tensorflow/serving:2.20.0
 ARG PYTHON_IMAGE=python:3.11-slim-bookworm
 # Every file's date, so that the same sources give the same layers.
@@ -74,8 +74,6 @@ RUN python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /applicat
 # What both images below share: Debian's packages, the user, and how the container is run.
 FROM ${PYTHON_IMAGE} AS runtime
 ARG SOURCE_DATE_EPOCH
-ARG VERSION=0.1.0
-ARG REVISION=unknown
 # hadolint ignore=DL3008  # Debian's archive keeps only the newest version of a package: a pinned one stops building
 RUN --mount=type=tmpfs,target=/tmp --mount=type=tmpfs,target=/var/log \
     --mount=type=tmpfs,target=/var/lib/apt/lists --mount=type=tmpfs,target=/var/cache/apt \
@@ -91,13 +89,19 @@ RUN --mount=type=tmpfs,target=/tmp --mount=type=tmpfs,target=/var/log \
     && find / -xdev -newer /tmp/before -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
+# Below the packages: another revision does not install them anew.
+ARG PYTHON_IMAGE
+ARG VERSION=0.1.0
+ARG REVISION=unknown
 LABEL org.opencontainers.image.title="lightbox" \
       org.opencontainers.image.description="Inference container for TensorFlow vision models: post an image, get a prediction" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
+      org.opencontainers.image.base.name="${PYTHON_IMAGE}" \
       com.amazonaws.sagemaker.capabilities.accept-bind-to-port="true" \
       com.amazonaws.sagemaker.capabilities.multi-models="true"
-EXPOSE 8080
+# 8080: HTTP. 8081: the Open Inference Protocol over gRPC, where LIGHTBOX_KSERVE_GRPC_PORT names it.
+EXPOSE 8080 8081
 # SageMaker's documentation asks for root: --build-arg RUN_AS=0:0 there.
 ARG RUN_AS=1000:1000
 USER ${RUN_AS}

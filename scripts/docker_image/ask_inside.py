@@ -16,8 +16,16 @@ def of_python() -> list[dict[str, object]]:
         classifiers = [line.rpartition(" :: ")[2] for line in about.get_all("Classifier", []) if "License" in line]
         field = (about["License"] or "").strip().splitlines()
         licences = [about["License-Expression"]] if about["License-Expression"] else classifiers or field[:1]
+        licences = licences or named_in_texts(distribution)
         found.append(entry("pypi", about["Name"], distribution.version, licences))
     return [*found, entry("other", "CPython", platform.python_version(), ["PSF-2.0"])]
+
+
+def named_in_texts(distribution: metadata.Distribution) -> list[str]:
+    """Return which of the usual licences the texts name that a distribution brings along."""
+    paths = [Path(str(distribution.locate_file(file))) for file in distribution.files or [] if "LICENSE" in file.name]
+    texts = " ".join(" ".join(path.read_text(errors="replace").split()) for path in paths)
+    return [name for name in ("Apache License, Version 2.0", "MIT License", "BSD 3-Clause License") if name in texts]
 
 
 def of_debian() -> list[dict[str, object]]:
@@ -38,8 +46,10 @@ def copyright_of(package: str) -> list[str]:
 
 
 def named_in_prose(text: str) -> list[str]:
-    """Return Debian's common licences that prose points at, by their files' names."""
-    return sorted(set(re.findall(r"/usr/share/common-licenses/([A-Z][\w.-]*\w)", text)))
+    """Return Debian's common licences that prose points at, by their files' names, else the GNU ones that it spells."""
+    pointed_at = set(re.findall(r"/usr/share/common-licenses/([A-Z][\w.-]*\w)", text))
+    spelt = re.findall(r"GNU\s+(Lesser\s+|Library\s+)?General\s+Public\s+License,\s+version\s+([\d.]*\d)", text)
+    return sorted(pointed_at or {f"{'L' if lesser else ''}GPL-{version}" for lesser, version in spelt})
 
 
 def entry(kind: str, name: str, version: str, licences: list[str]) -> dict[str, object]:

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import io
 import re
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
-from PIL import Image
 
 from docker_image.container import Container, wait_for
+from docker_image.digits import ask, digits
 from docker_image.docker import Docker
 from docker_image.sizes import all_but_the_model_server
 
@@ -47,47 +44,49 @@ Check = Callable[[Subject], str]
 def runs_without_privilege(subject: Subject) -> str:
     """The user is numeric and not root, no capability is left, and no program would raise either."""
     user = subject.docker.inspect("{{.Config.User}}", subject.image)
-    _expect(re.fullmatch(r"[1-9]\d*:[1-9]\d*", user), f"USER is {user!r}, not two numbers above 0")
+    expect(re.fullmatch(r"[1-9]\d*:[1-9]\d*", user), f"USER is {user!r}, not two numbers above 0")
     status = subject.container.execute("cat", "/proc/1/status")
-    _expect(re.search(r"^CapEff:\s+0+$", status, re.MULTILINE), "the first process has capabilities")
+    expect(re.search(r"^CapEff:\s+0+$", status, re.MULTILINE), "the first process has capabilities")
     everything = ("run", "--rm", "--user=0", "--entrypoint=find", subject.image, "/", "-xdev", "-type", "f")
     raising = subject.docker.run(*everything, "-perm", "/6000")
-    _expect(not raising, f"programs that change the user: {raising}")
+    expect(not raising, f"programs that change the user: {raising}")
     return f"user {user}"
 
 
 def first_process_is_tini(subject: Subject) -> str:
     """Orphans are reaped and signals passed on by tini."""
     name = subject.container.execute("cat", "/proc/1/comm")
-    _expect(name == "tini", f"process 1 is {name}")
+    expect(name == "tini", f"process 1 is {name}")
     return name
 
 
 def is_labelled(subject: Subject) -> str:
     """The OCI labels and those that SageMaker asks for are there."""
     labels = subject.docker.inspect("{{range $k, $v := .Config.Labels}}{{$k}} {{end}}", subject.image).split()
-    wanted = [f"org.opencontainers.image.{name}" for name in ("title", "description", "version", "revision")]
+    wanted = [
+        f"org.opencontainers.image.{name}" for name in ("title", "description", "version", "revision", "base.name")
+    ]
     wanted += [f"com.amazonaws.sagemaker.capabilities.{name}" for name in ("accept-bind-to-port", "multi-models")]
     missing = set(wanted) - set(labels)
-    _expect(not missing, f"labels are missing: {missing}")
+    expect(not missing, f"labels are missing: {missing}")
     return f"{len(wanted)} labels"
 
 
 def answers_ping(subject: Subject) -> str:
     """/ping is 200."""
-    _expect(subject.container.ping() == 200, "/ping does not answer 200")
+    expect(subject.container.ping() == 200, "/ping does not answer 200")
     return "200"
 
 
 def reads_digits_over_both_wires(subject: Subject) -> str:
     """Handwritten digits get their labels over gRPC and over REST, and the two answers agree."""
-    images, labels = _digits()
-    answers = {wire: [_digit(subject.container, wire, image) for image in images] for wire in ("grpc", "rest")}
+    images, labels = digits()
+    answers = {wire: [ask(subject.container, wire, image) for image in images] for wire in ("grpc", "rest")}
     for wire, probabilities in answers.items():
         found = np.argmax(probabilities, axis=-1)
-        _expect((found == labels).all(), f"over {wire} the digits {labels} are read as {found}")
+        expect((found == labels).all(), f"over {wire} the digits {labels} are read as {found}")
     agree = np.allclose(answers["grpc"], answers["rest"], rtol=1e-4, atol=1e-6)
-    _expect(agree, "the answers over gRPC and REST differ")
+    expect(agree, "the answers over gRPC and REST differ")
     return f"{len(labels)} images each"
 
 
@@ -98,43 +97,38 @@ def is_healthy(subject: Subject) -> str:
         return subject.container.inspect("{{.State.Health.Status}}")
 
     wait_for(lambda: state() != "starting", HEALTH_SECONDS)
-    _expect(state() == "healthy", f"HEALTHCHECK says {state()}")
+    expect(state() == "healthy", f"HEALTHCHECK says {state()}")
     return state()
 
 
 def listens_as_documented(subject: Subject) -> str:
     """Nothing but 8080 is open to other machines; the model server's two ports are the only others."""
-    listening = _listening(subject.container)
-    ports = {port for _, port in listening}
-    _expect(ports <= {PUBLIC_PORT, *LOOPBACK_PORTS}, f"undocumented ports are open: {ports}")
-    outward = {port for loopback, port in listening if not loopback}
+    found = listening(subject.container)
+    ports = {port for _, port in found}
+    expect(ports <= {PUBLIC_PORT, *LOOPBACK_PORTS}, f"undocumented ports are open: {ports}")
+    outward = {port for loopback, port in found if not loopback}
     allowed = {PUBLIC_PORT} | (LOOPBACK_PORTS if subject.real_model_server else set())
-    _expect(outward <= allowed, f"open to other machines: {outward}")
+    expect(outward <= allowed, f"open to other machines: {outward}")
     return f"{sorted(outward)} open, {sorted(ports - outward)} on loopback"
 
 
 def brings_no_tensorflow(subject: Subject) -> str:
     """The default image has TensorFlow's messages, not TensorFlow."""
     found = subject.container.execute("find", "/usr/local/lib", "-name", "libtensorflow*")
-    _expect(not found, f"TensorFlow is in the image: {found}")
+    expect(not found, f"TensorFlow is in the image: {found}")
     return "none"
 
 
 def is_small(subject: Subject) -> str:
     """Everything but the model server's binary stays under the limit."""
     size = all_but_the_model_server(subject.docker, subject.image)
-    _expect(size < LARGEST, f"{size / 1e6:.0f} MB without the model server, more than {LARGEST / 1e6:.0f}")
+    expect(size < LARGEST, f"{size / 1e6:.0f} MB without the model server, more than {LARGEST / 1e6:.0f}")
     return f"{size / 1e6:.0f} MB without the model server"
 
 
 def stops_when_asked(subject: Subject) -> str:
     """SIGTERM ends the container with exit code 0. Nothing can be checked on it afterwards."""
-    started = time.monotonic()
-    code = subject.container.stop()
-    seconds = time.monotonic() - started
-    _expect(code == 0, f"exit code {code} after SIGTERM:\n{subject.container.log}")
-    _expect(seconds < STOP_SECONDS, f"the stop took {seconds:.1f} s")
-    return f"exit code 0 after {seconds:.1f} s"
+    return stops_cleanly(subject.container)
 
 
 COMMON: tuple[Check, ...] = (
@@ -153,47 +147,35 @@ CHECKS: dict[str, tuple[Check, ...]] = {
 """By the Dockerfile's stage, in the order in which they are made: the last one stops the container."""
 
 
+def stops_cleanly(container: Container) -> str:
+    """Raise CheckFailed if SIGTERM does not end a container, in time and with exit code 0."""
+    started = time.monotonic()
+    code = container.stop()
+    seconds = time.monotonic() - started
+    expect(code == 0, f"exit code {code} after SIGTERM:\n{container.log}")
+    expect(seconds < STOP_SECONDS, f"the stop took {seconds:.1f} s")
+    return f"exit code 0 after {seconds:.1f} s"
+
+
 def writes_nothing(container: Container) -> None:
     """Raise CheckFailed if a container that may write everywhere has written outside /tmp."""
     container.ping()
-    images, _ = _digits()
-    _digit(container, "grpc", images[0])
+    images, _ = digits()
+    ask(container, "grpc", images[0])
     mounts = ["/tmp", *container.inspect("{{range .Mounts}}{{.Destination}} {{end}}").split()]  # noqa: S108
     written = [path for path in container.changed_files() if not any(f"{m}/".startswith(f"{path}/") for m in mounts)]
-    _expect(not written, f"written outside the writable folder: {written}")
+    expect(not written, f"written outside the writable folder: {written}")
     shared = container.execute("ls", "-A", "/dev/shm")  # noqa: S108
-    _expect(not shared, f"written to /dev/shm: {shared}")
+    expect(not shared, f"written to /dev/shm: {shared}")
 
 
-def _expect(truth: object, otherwise: str) -> None:
+def expect(truth: object, otherwise: str) -> None:
+    """Raise CheckFailed with a sentence unless something is true."""
     if not truth:
         raise CheckFailed(otherwise)
 
 
-@cache
-def _digits() -> tuple[list[bytes], NDArray[np.int64]]:
-    """Return ten handwritten digits as PNG, and their labels."""
-    from sklearn.datasets import load_digits
-
-    from model_zoo.digits import as_pixels
-
-    data = load_digits()
-    return [_png(pixels) for pixels in as_pixels(data.images[:10])], data.target[:10]
-
-
-def _png(pixels: NDArray[np.uint8]) -> bytes:
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "png")
-    return buffer.getvalue()
-
-
-def _digit(container: Container, wire: str, image: bytes) -> list[float]:
-    answer = container.invoke(image, f"tfs-model-name=digits, tfs-transport={wire}")
-    probabilities: list[float] = answer["predictions"][0]
-    return probabilities
-
-
-def _listening(container: Container) -> set[tuple[bool, int]]:
+def listening(container: Container) -> set[tuple[bool, int]]:
     """Return (is it on loopback, port) of each TCP socket that listens, from the kernel's tables."""
     found = set()
     for line in container.execute("cat", "/proc/net/tcp", "/proc/net/tcp6").splitlines():

@@ -6,7 +6,7 @@ import json
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,17 @@ class ContainerFailed(Exception):
 
 
 class Container:
-    """A container that runs; port 8080 is published on a free port of the loopback interface."""
+    """A container that runs; its HTTP port is published on a free port of the loopback interface."""
 
-    def __init__(self, docker: Docker, identity: str) -> None:
+    def __init__(self, docker: Docker, identity: str, port: int) -> None:
         self._docker = docker
         self.identity = identity
-        published = docker.run("port", identity, "8080/tcp").splitlines()[0]
-        self.url = f"http://127.0.0.1:{published.rpartition(':')[2]}"
+        self.url = f"http://{self.address(port)}"
+
+    def address(self, port: int) -> str:
+        """Return where a published port of the container is found on this machine."""
+        published = self._docker.run("port", self.identity, f"{port}/tcp").splitlines()[0]
+        return f"127.0.0.1:{published.rpartition(':')[2]}"
 
     @property
     def log(self) -> str:
@@ -72,9 +76,16 @@ class Container:
     def invoke(self, body: bytes, attributes: str) -> Any:
         """POST an image and return the JSON of the answer; raise urllib.error.HTTPError."""
         headers = {"Content-Type": "application/x-image", "X-Amzn-SageMaker-Custom-Attributes": attributes}
-        request = urllib.request.Request(f"{self.url}/invocations", body, headers)  # noqa: S310 - loopback
+        return json.loads(self.send("POST", "/invocations", body, headers))
+
+    def send(
+        self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> bytes:
+        """Send a request and return the body of its answer; raise urllib.error.HTTPError."""
+        request = urllib.request.Request(f"{self.url}{path}", body, dict(headers or {}), method=method)  # noqa: S310
         with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - loopback
-            return json.load(answer)
+            content: bytes = answer.read()
+        return content
 
     def stop(self) -> int:
         """Send SIGTERM and return the exit code; after 30 s it would be killed and the code 137."""
@@ -93,12 +104,24 @@ class Container:
 
 
 @contextmanager
-def running(docker: Docker, image: str, models: Path, *words: str, options: tuple[str, ...]) -> Iterator[Container]:
-    """Run an image with a folder of models until it is ready; ``words`` follow the image's name on the command line."""
-    volume = f"{models.resolve()}:{MODELS_DIR}:ro"
-    identity = docker.run("run", "--detach", "--publish=127.0.0.1::8080", "--volume", volume, *options, image, *words)
+def running(
+    docker: Docker,
+    image: str,
+    models: Path,
+    *words: str,
+    options: tuple[str, ...],
+    port: int = 8080,
+    at: str = f"{MODELS_DIR}:ro",
+) -> Iterator[Container]:
+    """Run an image until it answers HTTP on a port of its own; ``words`` follow its name on the command line.
+
+    The folder of models is mounted as ``at`` says: a path in the container, and ``:ro`` for one that cannot be written.
+    """
+    volume = f"{models.resolve()}:{at}"
+    publish = f"--publish=127.0.0.1::{port}"
+    identity = docker.run("run", "--detach", publish, "--volume", volume, *options, image, *words)
     try:
-        container = Container(docker, identity)
+        container = Container(docker, identity, port)
         container.wait_ready()
         yield container
     except ProgramFailed as error:

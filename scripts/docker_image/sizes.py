@@ -50,5 +50,7 @@ def table(docker: Docker, image: str) -> str:
     """Return the layers and their sizes as a table in Markdown."""
     found = layers(docker, image)
     rows = [*found, Layer("all", sum(layer.size for layer in found))]
+    if any(layer.name == NAMES["COPY /model-server"] for layer in found):
+        rows.append(Layer("all but the model server", all_but_the_model_server(docker, image)))
     lines = [f"| {row.name} | {row.size / 1e6:.1f} |" for row in rows]
     return "\n".join(["| layer | MB |", "|---|---:|", *lines])

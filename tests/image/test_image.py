@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,11 +18,16 @@ import pytest
 from docker_image import checks
 from docker_image.bill_of_materials import bill_of_materials
 from docker_image.container import HARDENED, running
-from docker_image.dockerfile import DOCKERFILE
+from docker_image.dockerfile import DOCKERFILE, REPOSITORY
 from docker_image.engine import Engine, NoEngine, find_engine
 from docker_image.inventory import inventory
+from docker_image.sizes import layers
+from docker_image.ways import WAYS, Way, as_sagemaker_runs_it
 
 TAG = "lightbox:test"
+PAGE = REPOSITORY / "docs" / "image.md"
+NOT_OURS = {"base image", "tensorflow_model_server"}
+"""Layers whose sizes depend on whether the base images are the published ones."""
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -51,15 +57,26 @@ def test_the_default_image(subject: checks.Subject, check: checks.Check) -> None
     check(subject)
 
 
-def test_nothing_is_written_outside_tmp(engine: Engine, image: str, sample_models: Path) -> None:
-    with running(engine.docker, image, sample_models, options=("--tmpfs=/tmp", *engine.run_options)) as container:
-        checks.writes_nothing(container)
+@pytest.mark.parametrize("way", WAYS["lightbox"], ids=lambda way: way.__name__)
+def test_the_default_image_in_other_ways(engine: Engine, image: str, sample_models: Path, way: Way) -> None:
+    way(engine, image, sample_models)
 
 
 def test_a_second_build_gives_the_same_layers(engine: Engine, image: str) -> None:
     engine.build(f"{TAG}-again", "--no-cache")
     first, second = [engine.docker.inspect("{{json .RootFS.Layers}}", tag) for tag in (image, f"{TAG}-again")]
     assert json.loads(second) == json.loads(first)
+
+
+def test_the_page_tells_the_sizes(engine: Engine, image: str) -> None:
+    rows = dict(
+        re.findall(r"^\| ([^|]+) \| ([\d.]+) \|", PAGE.read_text().partition("embedded model server instead")[0], re.M)
+    )
+    ours = [layer for layer in layers(engine.docker, image) if layer.name not in NOT_OURS]
+    assert {layer.name for layer in ours} <= rows.keys()
+    for layer in ours:
+        told = float(rows[layer.name])
+        assert told == pytest.approx(layer.size / 1e6, rel=0.05, abs=0.3), f"make image prints {layer}, the page {told}"
 
 
 def test_every_part_has_a_licence_and_is_in_the_bill_of_materials(engine: Engine, image: str) -> None:
@@ -84,11 +101,8 @@ def test_the_image_with_the_embedded_model_server(engine: Engine, sample_models:
 def test_the_image_for_sagemaker_runs_as_root(engine: Engine, sample_models: Path) -> None:
     tag = f"{TAG}-root"
     engine.build(tag, "--build-arg=RUN_AS=0:0")
-    with running(engine.docker, tag, sample_models, "serve", options=engine.run_options) as container:
-        assert container.execute("id", "-u") == "0"
-        subject = checks.Subject(engine.docker, tag, container, engine.real_model_server)
-        checks.reads_digits_over_both_wires(subject)
-        checks.stops_when_asked(subject)
+    assert engine.docker.inspect("{{.Config.User}}", tag) == "0:0"
+    as_sagemaker_runs_it(engine, tag, sample_models)
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="hadolint comes as a binary for x86-64 only")

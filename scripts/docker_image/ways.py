@@ -1,0 +1,121 @@
+"""The other ways in which the image is run, each in a container of its own; each raises CheckFailed."""
+
+from __future__ import annotations
+
+import json
+import tarfile
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+import grpc
+import numpy as np
+
+from deployment.package import package
+from docker_image.checks import PUBLIC_PORT, expect, listening, stops_cleanly, writes_nothing
+from docker_image.container import HARDENED, Container, running
+from docker_image.digits import digits
+from docker_image.engine import Engine
+from lightbox.protocols.kserve.messages import INFERENCE_SERVICE, message_class
+
+GRPC_PORT = 8081
+SAGEMAKERS_PORT, SAGEMAKERS_RANGE = 8085, (21000, 21999)
+HANDLER = Path(__file__).with_name("archive")
+AS_SAGEMAKER = {
+    "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "digits",
+    "SAGEMAKER_BIND_TO_PORT": str(SAGEMAKERS_PORT),
+    "SAGEMAKER_SAFE_PORT_RANGE": "{}-{}".format(*SAGEMAKERS_RANGE),
+    "SAGEMAKER_GUNICORN_WORKERS": "1",
+    # What the SageMaker Python SDK adds, and nothing here reads.
+    "SAGEMAKER_CONTAINER_LOG_LEVEL": "20",
+    "SAGEMAKER_PROGRAM": "inference.py",
+    "SAGEMAKER_REGION": "eu-central-1",
+    "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code",
+}
+
+Way = Callable[[Engine, str, Path], str]
+"""Runs an image with a folder of models in one way and returns what was seen."""
+
+
+def with_a_writable_root(engine: Engine, image: str, models: Path) -> str:
+    """Where everything could be written to, nothing outside /tmp is; no word is needed after the image's name."""
+    with running(engine.docker, image, models, options=("--tmpfs=/tmp", *engine.run_options)) as container:
+        writes_nothing(container)
+    return "nothing is written outside /tmp"
+
+
+def with_the_open_inference_protocol(engine: Engine, image: str, models: Path) -> str:
+    """With LIGHTBOX_KSERVE_GRPC_PORT the image answers gRPC on that port, hardened all the same."""
+    more = (f"--env=LIGHTBOX_KSERVE_GRPC_PORT={GRPC_PORT}", f"--publish=127.0.0.1::{GRPC_PORT}")
+    images, labels = digits()
+    with running(engine.docker, image, models, options=(*HARDENED, *more, *engine.run_options)) as container:
+        found = [int(np.argmax(_infer(container, body))) for body in images]
+        expect(found == labels.tolist(), f"over the Open Inference Protocol the digits {labels} are read as {found}")
+        outward = {port for loopback, port in listening(container) if not loopback}
+        expect({PUBLIC_PORT, GRPC_PORT} <= outward, f"open to other machines: {outward}")
+        stops_cleanly(container)
+    return f"{len(labels)} images over gRPC on {GRPC_PORT}"
+
+
+def as_sagemaker_runs_it(engine: Engine, image: str, models: Path) -> str:
+    """A model.tar.gz with code/inference.py, unpacked to /opt/ml/model; AWS's variables; ``serve``."""
+    options = tuple(f"--env={name}={value}" for name, value in AS_SAGEMAKER.items())
+    images, labels = digits()
+    with tempfile.TemporaryDirectory(dir=models.parent) as folder:
+        unpacked = _unpack(package(models, HANDLER, Path(folder, "model.tar.gz")), Path(folder, "model"))
+        run = running(
+            engine.docker, image, unpacked, "serve", options=(*options, *engine.run_options), port=SAGEMAKERS_PORT
+        )
+        with run as container:
+            answers = [container.invoke(body, "") for body in images]
+            for wire in ("rest", "grpc"):
+                found = [int(np.argmax(answer[wire])) for answer in answers]
+                expect(found == labels.tolist(), f"the handler reads the digits {labels} over {wire} as {found}")
+            expect(answers[0]["model"] == "digits", f"the handler's model is {answers[0]['model']}")
+            ports = {port for _, port in listening(container)}
+            expect(ports == {SAGEMAKERS_PORT, SAGEMAKERS_RANGE[0], SAGEMAKERS_RANGE[0] + 1}, f"open ports: {ports}")
+            stops_cleanly(container)
+    return f"{len(labels)} images through a handler of AWS's API, both wires"
+
+
+def with_many_models(engine: Engine, image: str, models: Path) -> str:
+    """SAGEMAKER_MULTI_MODEL: models are loaded, listed, asked and unloaded by requests."""
+    options = ("--env=SAGEMAKER_MULTI_MODEL=true", *HARDENED, *engine.run_options)
+    images, labels = digits()
+    with running(engine.docker, image, models, "serve", options=options, at="/opt/ml/models:ro") as container:
+        body = json.dumps({"model_name": "tens", "url": "/opt/ml/models/digits"}).encode()
+        container.send("POST", "/models", body, {"Content-Type": "application/json"})
+        listed = json.loads(container.send("GET", "/models"))["models"]
+        expect([model["modelName"] for model in listed] == ["tens"], f"GET /models: {listed}")
+        answer = json.loads(container.send("POST", "/models/tens/invoke", images[3], {"Content-Type": "image/png"}))
+        found = int(np.argmax(answer["predictions"][0]))
+        expect(found == labels[3], f"the digit {labels[3]} is read as {found}")
+        container.send("DELETE", "/models/tens")
+        expect(json.loads(container.send("GET", "/models"))["models"] == [], "a model is left after its unload")
+    return "a model loaded, asked and unloaded"
+
+
+WAYS: dict[str, tuple[Way, ...]] = {
+    "lightbox": (with_a_writable_root, with_the_open_inference_protocol, as_sagemaker_runs_it, with_many_models),
+    "embedded": (with_a_writable_root,),
+}
+"""By the Dockerfile's stage."""
+
+
+def _infer(container: Container, image: bytes) -> list[float]:
+    request = message_class("inference.ModelInferRequest")(model_name="digits")
+    request.inputs.add(name="input_tensor", datatype="BYTES", shape=[1]).contents.bytes_contents.append(image)
+    with grpc.insecure_channel(container.address(GRPC_PORT)) as channel:
+        call = channel.unary_unary(
+            f"/{INFERENCE_SERVICE}/ModelInfer",
+            request_serializer=type(request).SerializeToString,
+            response_deserializer=message_class("inference.ModelInferResponse").FromString,
+        )
+        answer = call(request, timeout=60, wait_for_ready=True)
+    return list(np.frombuffer(answer.raw_output_contents[0], np.float32))
+
+
+def _unpack(archive: Path, folder: Path) -> Path:
+    with tarfile.open(archive) as opened:
+        opened.extractall(folder, filter="data")
+    return folder
