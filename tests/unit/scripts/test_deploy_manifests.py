@@ -1,4 +1,4 @@
-"""The files under deploy/ against the schemas that Kubernetes, KServe and Compose publish; nothing is downloaded."""
+"""The files under deploy/ against the schemas that Kubernetes and KServe publish; nothing is downloaded."""
 
 from __future__ import annotations
 
@@ -133,19 +133,16 @@ def test_settings_are_ones_that_lightbox_reads(path: Path) -> None:
         assert MODELS_DIR in mounts
 
 
-def test_compose_accepts() -> None:
-    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
-    done = subprocess.run([*command, str(DEPLOY / "compose.yaml")], check=False, capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout + done.stderr
+@pytest.mark.parametrize("path", [DEPLOY / "kubernetes" / "deployment.yaml", *KSERVE], ids=lambda path: path.stem)
+def test_ports_are_those_that_lightbox_opens(path: Path) -> None:
+    environment = {entry["name"]: entry["value"] for entry in container(path)["env"]}
+    opened = {8080} | {int(port) for name, port in environment.items() if name == "LIGHTBOX_KSERVE_GRPC_PORT"}
+    assert {port["containerPort"] for port in container(path)["ports"]} == opened
 
 
-def test_compose_mounts_files_that_are_there_and_scrapes_its_own_service() -> None:
-    services = load(DEPLOY / "compose.yaml")["services"]
-    mounted = [entry.split(":")[0] for service in services.values() for entry in service["volumes"]]
-    for source in (entry for entry in mounted if entry.startswith("./")):
-        assert (DEPLOY / source).is_file(), source
-    job = load(DEPLOY / "compose" / "prometheus.yaml")["scrape_configs"][0]
-    assert job["static_configs"] == [{"targets": ["lightbox:8080"]}]
-    assert "lightbox" in services
-    source = load(DEPLOY / "compose" / "grafana" / "datasource.yaml")["datasources"][0]
-    assert source["url"] == "http://prometheus:9090"
+def test_service_and_network_policy_let_the_same_ports_in() -> None:
+    named = {port["name"]: port["containerPort"] for port in container(DEPLOY / "kubernetes/deployment.yaml")["ports"]}
+    service = load(DEPLOY / "kubernetes" / "service.yaml")["spec"]["ports"]
+    assert {port["targetPort"] for port in service} == named.keys()
+    (rule,) = load(DEPLOY / "kubernetes" / "network-policy.yaml")["spec"]["ingress"]
+    assert {port["port"] for port in rule["ports"]} == set(named.values())

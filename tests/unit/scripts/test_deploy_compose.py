@@ -1,0 +1,75 @@
+"""deploy/compose.yaml against Compose's published schema, and whether what it wires up fits together."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from lightbox.settings import Settings
+from lightbox.settings_loading import variable_names
+from lightbox.telemetry.metric_names import COUNTERS, GAUGES, HISTOGRAMS, series_names
+from support.stack import REPOSITORY
+
+DEPLOY = REPOSITORY / "deploy"
+LABELS = {label for metric in (*COUNTERS, *HISTOGRAMS, *GAUGES) for label in metric.labels} | {"instance", "le"}
+
+
+def load(path: Path) -> dict[str, Any]:
+    content: dict[str, Any] = yaml.safe_load(path.read_text())
+    return content
+
+
+def rules() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = load(DEPLOY / "compose" / "alerts.yaml")["groups"][0]["rules"]
+    return found
+
+
+def test_compose_accepts() -> None:
+    command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+    done = subprocess.run([*command, str(DEPLOY / "compose.yaml")], check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_compose_mounts_files_that_are_there_and_scrapes_its_own_service() -> None:
+    services = load(DEPLOY / "compose.yaml")["services"]
+    mounted = [entry.split(":")[0] for service in services.values() for entry in service["volumes"]]
+    for source in (entry for entry in mounted if entry.startswith("./")):
+        assert (DEPLOY / source).is_file(), source
+    job = load(DEPLOY / "compose" / "prometheus.yaml")["scrape_configs"][0]
+    assert job["static_configs"] == [{"targets": ["lightbox:8080"]}]
+    assert "lightbox" in services
+    source = load(DEPLOY / "compose" / "grafana" / "datasource.yaml")["datasources"][0]
+    assert source["url"] == "http://prometheus:9090"
+
+
+def test_compose_mounts_what_the_programs_are_told_to_read() -> None:
+    services = load(DEPLOY / "compose.yaml")["services"]
+    inside = {name: {entry.split(":")[1] for entry in service["volumes"]} for name, service in services.items()}
+    prometheus = load(DEPLOY / "compose" / "prometheus.yaml")
+    assert set(prometheus["rule_files"]) <= inside["prometheus"]
+    provider = load(DEPLOY / "compose" / "grafana" / "dashboards.yaml")["providers"][0]
+    assert provider["options"]["path"] in inside["grafana"]
+
+
+def test_compose_sets_what_lightbox_reads_and_publishes_what_it_opens() -> None:
+    lightbox = load(DEPLOY / "compose.yaml")["services"]["lightbox"]
+    assert lightbox["environment"].keys() <= {name for field in Settings.model_fields for name in variable_names(field)}
+    port = lightbox["environment"]["LIGHTBOX_KSERVE_GRPC_PORT"]
+    assert lightbox["ports"] == ["8080:8080", f"{port}:{port}"]
+
+
+@pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
+def test_alerts_use_metrics_and_labels_that_exist(rule: dict[str, Any]) -> None:
+    expression = rule["expr"]
+    assert set(re.findall(r"lightbox_[a-z_]+", expression)) <= series_names()
+    groups = {label.strip() for group in re.findall(r"by \(([^)]*)\)", expression) for label in group.split(",")}
+    assert groups | set(re.findall(r"[{,]([a-z]+)=", expression)) <= LABELS
+    assert expression.count("(") == expression.count(")")
+    shown = set(re.findall(r"\$labels\.([a-z]+)", rule["annotations"]["summary"]))
+    assert shown <= groups | {"instance"}
