@@ -1,0 +1,72 @@
+"""scripts/capacity.py: its arithmetic, its reading of results, and the page that shows its table."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import capacity
+from support.stack import REPOSITORY
+
+UNIT = capacity.Unit(cpu_ms=20, image_kb=200, latency_ms=30, cores=4, utilisation=0.5)
+
+
+def results(*names: str, **changes: Any) -> dict[str, Any]:
+    variants = [
+        {"name": name, "cpu_ms": {"gunicorn": 8.0, "model server": 12.0}, "bytes_sent": 200_000, "p50": 30.0, **changes}
+        for name in names
+    ]
+    experiments = [{"key": f"same_network_{clients}", "variants": variants} for clients in (1, 8)]
+    return {"scenarios": [{"key": "load", "experiments": experiments}]}
+
+
+def test_the_arithmetic() -> None:
+    assert UNIT.images_a_second == 100
+    needed = capacity.fleet(UNIT, 600_000)
+    assert needed.cores == 400
+    assert needed.instances == 100
+    assert needed.with_a_zone_to_spare == 150
+    assert needed.megabytes_a_second == 2000
+    assert needed.in_progress == 300
+    assert needed.in_progress_at_most == 100 * 4 * 8
+
+
+def test_there_are_two_instances_however_few_images() -> None:
+    assert capacity.fleet(UNIT, 1).instances == 2
+
+
+def test_the_better_lightbox_of_a_run_counts() -> None:
+    name, unit = capacity.measured(results(capacity.DEFAULT, capacity.ONE_THREAD))
+    assert (name, unit.cpu_ms, unit.image_kb, unit.latency_ms) == (capacity.ONE_THREAD, 20, 200, 30)
+    assert capacity.measured(results(capacity.DEFAULT))[0] == capacity.DEFAULT
+    assert f"`{capacity.DEFAULT}` of [load](load.md)" in capacity.page(results(capacity.DEFAULT))
+
+
+@pytest.mark.parametrize("document", [results(), results(capacity.DEFAULT, cpu_ms={}), {"scenarios": []}])
+def test_results_without_the_figures_are_named(document: dict[str, Any]) -> None:
+    with pytest.raises(capacity.NoFigures, match="run that one"):
+        capacity.measured(document)
+
+
+def test_what_is_no_results_is_a_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "page.md").write_text("# A page")
+    assert capacity.main(["--results", str(tmp_path / "page.md")]) == 1
+    assert "holds no results of a benchmark" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wrong", ["0", "-1", "nan", "inf", "much"])
+def test_a_wrong_number_is_named(wrong: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        capacity.main(["--cpu-ms", wrong])
+    assert "above 0" in capsys.readouterr().err
+
+
+def test_the_page_shows_what_its_command_prints(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (REPOSITORY / "docs" / "production.md").read_text()
+    (command,) = re.findall(r"python scripts/capacity\.py (.*)", page)
+    assert capacity.main(shlex.split(command)) == 0
+    assert capsys.readouterr().out.strip() in page
