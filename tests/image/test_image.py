@@ -70,7 +70,7 @@ def test_a_second_build_gives_the_same_layers(engine: Engine, image: str) -> Non
 
 def test_the_page_tells_the_sizes(engine: Engine, image: str) -> None:
     rows = dict(
-        re.findall(r"^\| ([^|]+) \| ([\d.]+) \|", PAGE.read_text().partition("embedded model server instead")[0], re.M)
+        re.findall(r"^\| ([^|]+) \| ([\d.]+) \|", PAGE.read_text().partition("With `--target embedded`")[0], re.M)
     )
     ours = [layer for layer in layers(engine.docker, image) if layer.name not in NOT_OURS]
     assert {layer.name for layer in ours} <= rows.keys()
