@@ -1,4 +1,4 @@
-"""The command line behind serve.sh: ``serve`` and ``check``."""
+"""The command line behind serve.sh: ``serve``, ``check`` and ``tune``."""
 
 from __future__ import annotations
 
@@ -28,19 +28,21 @@ from lightbox.telemetry.log_lines import say, use_json
 from lightbox.telemetry.tracing import check_tracing
 from lightbox.user_code.places import find_code
 
-USAGE = """usage: serve.sh serve|check
+USAGE = """usage: serve.sh serve|check|tune
   serve   start the model server, gunicorn and nginx in the foreground
-  check   print the effective settings and what would be served, and exit"""
+  check   print the effective settings and what would be served, and exit
+  tune    find the best settings for a model and this machine; tune --help tells more"""
 
 
 def main(arguments: list[str]) -> int:
     """Run a command and return its exit code."""
     commands: dict[str, Callable[[], int]] = {"serve": serve, "check": check}
-    if len(arguments) != 1 or arguments[0] not in commands:
+    command, *options = arguments or [""]
+    if command != "tune" and (options or command not in commands):
         print(USAGE, file=sys.stderr)
         return 2
     try:
-        return commands[arguments[0]]()
+        return tune(options) if command == "tune" else commands[command]()
     except REFUSALS as error:
         say("cannot start:")
         print(error, file=sys.stderr)
@@ -104,6 +106,13 @@ def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> No
     folders = code_dirs(model, settings.model_dir / "code")
     print(f"  its code: {find_code(folders) or 'built-in handling'}")
     print(f"  its options: {load_options(folders, settings).model_dump_json(exclude_none=True)}")
+
+
+def tune(options: list[str]) -> int:
+    """Find the best settings; its imports would only make a start of the service longer."""
+    from lightbox.tuning.command import tune as find_best
+
+    return find_best(options)
 
 
 def _text(value: object) -> str:

@@ -1,0 +1,109 @@
+"""What is tried: changes of settings that cannot change an answer, only its time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from lightbox.cores import available_cores
+from lightbox.settings import Settings, TransportName
+from lightbox.settings_loading import variable_names
+
+KNOBS = (
+    "intra_op_parallelism",
+    "workers",
+    "threads",
+    "transport",
+    "enable_batching",
+    "inter_op_parallelism",
+)
+"""The fields that are turned, those that gain most at first: where time is short the last ones are left out."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Another value of one knob; ``variables`` are environment variables with their values."""
+
+    knob: str
+    variables: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Changes of different knobs that are tried together."""
+
+    changes: tuple[Change, ...]
+
+    @property
+    def environ(self) -> dict[str, str]:
+        """The environment variables of all changes."""
+        return dict(pair for change in self.changes for pair in change.variables)
+
+    def __str__(self) -> str:
+        return " ".join(f"{name}={value}" for name, value in self.environ.items())
+
+
+def single_changes(settings: Settings, clients: int) -> list[Candidate]:
+    """Return each value that is worth trying instead of the present one: first one of every knob, then the others.
+
+    ``clients`` is how many requests there are at once when throughput is measured.
+    """
+    columns = [list(_changes(knob, settings, clients)) for knob in KNOBS]
+    return [Candidate((change,)) for row in zip_longest(*columns) for change in row if change is not None]
+
+
+def combined(candidates: Sequence[Candidate]) -> Candidate:
+    """Return all changes at once; of two with the same knob the first counts."""
+    by_knob: dict[str, Change] = {}
+    for candidate in candidates:
+        for change in candidate.changes:
+            by_knob.setdefault(change.knob, change)
+    return Candidate(tuple(sorted(by_knob.values(), key=lambda change: KNOBS.index(change.knob))))
+
+
+def _changes(knob: str, settings: Settings, clients: int) -> Iterator[Change]:
+    for values in _values(knob, settings, clients):
+        yield Change(knob, tuple((variable_names(field)[0], value) for field, value in values.items()))
+
+
+def _values(knob: str, settings: Settings, clients: int) -> Iterable[Mapping[str, str]]:
+    if knob == "transport":
+        return [{knob: name.value} for name in TransportName if name != settings.transport]
+    if knob == "enable_batching":
+        return _batching(settings)
+    if knob == "workers":
+        cores = available_cores()
+        return _other_numbers(knob, [1, cores // 2, cores, 2 * cores], settings.workers)
+    if knob == "threads":
+        return _other_numbers(knob, _threads(settings, clients), settings.threads)
+    present = getattr(settings, knob)
+    return _other_numbers(knob, _parallelism(present), present)
+
+
+def _other_numbers(field: str, numbers: Iterable[int], present: int) -> list[Mapping[str, str]]:
+    return [{field: str(number)} for number in dict.fromkeys(numbers) if number != present and number >= 0]
+
+
+def _parallelism(present: int) -> list[int]:
+    """Return numbers of threads for TensorFlow, of which 0 stands for all that the process may run on."""
+    everything = len(os.sched_getaffinity(0))
+    cores = available_cores()
+    numbers = [1, cores // 2, cores] if present == 0 else [0, 1, cores // 2]
+    return [number for number in numbers if (number or everything) != (present or everything)]
+
+
+def _threads(settings: Settings, clients: int) -> list[int]:
+    """Return numbers of threads in each worker that let more or fewer of ``clients`` requests be in progress."""
+    needed = -(-clients // settings.workers)
+    return [number for number in (2, 1, 4, 8, 16) if min(number, needed) != min(settings.threads, needed)]
+
+
+def _batching(settings: Settings) -> list[Mapping[str, str]]:
+    if settings.enable_batching:
+        return [{"enable_batching": "false"}]
+    size = str(settings.max_batch_size)
+    return [
+        {"enable_batching": "true", "max_batch_size": size, "batch_timeout_micros": micros} for micros in ("1000", "0")
+    ]

@@ -1,0 +1,129 @@
+"""``serve.sh tune``: arguments, the parts put together, and how it ends."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from lightbox.cores import available_cores
+from lightbox.model_layout import ModelOnDisk
+from lightbox.processes.commands import model_server_program
+from lightbox.processes.nginx import find_nginx
+from lightbox.processes.startup import plan_models
+from lightbox.settings import Settings
+from lightbox.settings_loading import load_settings, variable_names
+from lightbox.telemetry.log_lines import say
+from lightbox.tuning import report
+from lightbox.tuning.bench import CannotServe, Request, open_bench
+from lightbox.tuning.candidates import KNOBS, single_changes
+from lightbox.tuning.pictures import PictureUnreadable, picture
+from lightbox.tuning.search import Step, TooLittleTime, search
+from lightbox.tuning.trials import Trial
+
+LEAST_SECONDS = 10
+"""In less nothing could be measured however quick the model is."""
+LEAST_CLIENTS, MOST_CLIENTS = 8, 64
+INTERRUPTED = 130
+
+
+class TuneRefused(Exception):
+    """Nothing can be measured; the message is one sentence."""
+
+
+def tune(arguments: Sequence[str]) -> int:
+    """Measure, print the best settings and return the exit code; raise what ``serve`` raises for wrong settings."""
+    began = time.monotonic()
+    options = _parser().parse_args(arguments)
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        return _run(options, began)
+    except KeyboardInterrupt:
+        say("interrupted: what was started is stopped")
+        return INTERRUPTED
+    except (TuneRefused, PictureUnreadable) as error:
+        say(str(error))
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "serve.sh tune", description="Find the best settings for a model and this machine."
+    )
+    parser.add_argument("model", metavar="MODEL", nargs="?", help="a model in LIGHTBOX_MODEL_DIR; else the default one")
+    parser.add_argument("--image", type=Path, metavar="FILE", help="what is sent; else a made-up photograph")
+    parser.add_argument("--seconds", type=_seconds, default=120.0, help="how long it may take, 120 unless given")
+    parser.add_argument("--json", action="store_true", help="print JSON with every figure instead of environment lines")
+    return parser
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not LEAST_SECONDS <= seconds <= 86400:
+        raise argparse.ArgumentTypeError(f"expected a number from {LEAST_SECONDS} to 86400, got {text!r}")
+    return seconds
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _run(options: argparse.Namespace, began: float) -> int:
+    settings = load_settings()
+    find_nginx()
+    kind, _ = model_server_program(settings)
+    model = _find_model(options.model, settings)
+    body, image = picture(options.image)
+    clients = min(max(LEAST_CLIENTS, 4 * available_cores()), MOST_CLIENTS)
+    candidates = single_changes(settings, clients)
+    changed = any(field in settings.model_fields_set for field in KNOBS)
+    about = report.Circumstances(
+        model.name, image, available_cores(), kind, clients, "the present settings" if changed else "the defaults"
+    )
+
+    def announce(step: Step, trial: Trial) -> None:
+        print(report.progress(step, trial, time.monotonic() - began), file=sys.stderr, flush=True)
+
+    print(f"starting {model.name} with {about.compared_with}; {image}", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory(prefix="lightbox-tune-") as folder:
+        environ = _only(model, settings, Path(folder))
+        try:
+            with open_bench(environ, Request(body, clients), options.seconds) as bench:
+                findings = search(bench, candidates, announce)
+        except CannotServe as error:
+            raise TuneRefused(f"{model.name} cannot be served: {error}") from None
+        except TooLittleTime as error:
+            needed = options.seconds + error.seconds
+            raise TuneRefused(
+                f"--seconds: expected at least {needed:.0f} for this model, got {options.seconds:g}"
+            ) from None
+    seconds = time.monotonic() - began
+    print((report.as_json if options.json else report.text)(findings, about, seconds))
+    return 0
+
+
+def _find_model(name: str | None, settings: Settings) -> ModelOnDisk:
+    models, default = plan_models(settings)
+    if name is not None and name not in models:
+        raise TuneRefused(
+            f"MODEL: there is no model named {name!r} in {settings.model_dir}; found: {', '.join(models)}"
+        )
+    return models[name or default]
+
+
+def _only(model: ModelOnDisk, settings: Settings, folder: Path) -> dict[str, str]:
+    """Return the environment that serves one model alone, from a folder of links: the others need not be loaded."""
+    (folder / model.name).symlink_to(model.base_path, target_is_directory=True)
+    (folder / "code").symlink_to(settings.model_dir / "code")
+    return {
+        variable_names("model_dir")[0]: str(folder),
+        variable_names("default_model")[0]: model.name,
+    }
