@@ -18,8 +18,6 @@ LOOKING_SHARE = 0.5
 """Of the time that is left when the base is up, for the single changes."""
 MOST_LOOKS, LEAST_ROUNDS, MOST_ROUNDS = 6, 6, 30
 """Rounds of a look at most; of a confirmation at least (fewer can prove nothing) and at most."""
-FINALISTS = 2
-"""Candidates that are confirmed for each goal, where there is time."""
 
 Step = Literal["look", "confirm"]
 
@@ -108,11 +106,13 @@ class _Search:
         return combined([candidate for candidate in self._ranked(goal) if len(candidate.changes) == 1])
 
     def _finalists(self) -> dict[Candidate, list[Goal]]:
-        """Return what is confirmed for which goals: the best of each goal before the second best."""
+        """Return what is confirmed for which goals: the best of each goal, then its best or next single change."""
         finalists: dict[Candidate, list[Goal]] = {}
-        for place in range(FINALISTS):
+        ranked = {goal: self._ranked(goal) for goal in BOTH}
+        seconds = {goal: [one for one in ranked[goal][1:] if len(one.changes) == 1] for goal in BOTH}
+        for row in (ranked, seconds):
             for goal in BOTH:
-                for candidate in self._ranked(goal)[place : place + 1]:
+                for candidate in row[goal][:1]:
                     finalists.setdefault(candidate, []).append(goal)
         return finalists
 
@@ -135,5 +135,10 @@ class _Search:
     def _choose(self) -> None:
         for goal in BOTH:
             sure = [trial for trial in self._findings.confirmations if trial.surely_better(goal)]
-            if sure:
-                self._findings.best[goal] = max(sure, key=lambda trial: trial.gain(goal))
+            most = max((trial.gain(goal) for trial in sure), default=0.0)
+            # What brings next to nothing beside the others is no reason for one more setting.
+            enough = [trial for trial in sure if trial.gain(goal) * LEAST_GAIN >= most]
+            if enough:
+                self._findings.best[goal] = min(
+                    enough, key=lambda trial: (len(trial.candidate.changes), -trial.gain(goal))
+                )
