@@ -23,7 +23,7 @@ from lightbox.tuning import report
 from lightbox.tuning.bench import CannotServe, Request, open_bench
 from lightbox.tuning.candidates import KNOBS, single_changes
 from lightbox.tuning.pictures import PictureUnreadable, picture
-from lightbox.tuning.search import Step, TooLittleTime, search
+from lightbox.tuning.search import Announce, Findings, Step, TooLittleTime, search
 from lightbox.tuning.trials import Trial
 
 LEAST_SECONDS = 10
@@ -83,31 +83,36 @@ def _run(options: argparse.Namespace, began: float) -> int:
     model = _find_model(options.model, settings)
     body, image = picture(options.image)
     clients = min(max(LEAST_CLIENTS, 4 * available_cores()), MOST_CLIENTS)
-    candidates = single_changes(settings, clients)
-    changed = any(field in settings.model_fields_set for field in KNOBS)
-    about = report.Circumstances(
-        model.name, image, available_cores(), kind, clients, "the present settings" if changed else "the defaults"
-    )
+    base = "the present settings" if settings.model_fields_set.intersection(KNOBS) else "the defaults"
+    about = report.Circumstances(model.name, image, available_cores(), kind, clients, base)
+    _progress(f"starting {model.name} with {base}; {image}")
 
     def announce(step: Step, trial: Trial) -> None:
-        print(report.progress(step, trial, time.monotonic() - began), file=sys.stderr, flush=True)
+        _progress(report.progress(step, trial, time.monotonic() - began))
 
-    print(f"starting {model.name} with {about.compared_with}; {image}", file=sys.stderr, flush=True)
+    findings = _measure(model, settings, Request(body, clients), options.seconds, announce)
+    seconds = time.monotonic() - began
+    print(report.as_json(findings, about, seconds) if options.json else report.text(findings, about, seconds))
+    return 0
+
+
+def _measure(model: ModelOnDisk, settings: Settings, request: Request, seconds: float, announce: Announce) -> Findings:
+    """Search with stacks that serve the one model; raise TuneRefused."""
     with tempfile.TemporaryDirectory(prefix="lightbox-tune-") as folder:
         environ = _only(model, settings, Path(folder))
         try:
-            with open_bench(environ, Request(body, clients), options.seconds) as bench:
-                findings = search(bench, candidates, announce)
+            with open_bench(environ, request, seconds) as bench:
+                return search(bench, single_changes(settings, request.clients), announce)
         except CannotServe as error:
-            raise TuneRefused(f"{model.name} cannot be served: {error}") from None
+            reason = str(error).replace(str(Path(folder, model.name)), str(model.base_path))
+            raise TuneRefused(f"{model.name} cannot be served: {reason}") from None
         except TooLittleTime as error:
-            needed = options.seconds + error.seconds
-            raise TuneRefused(
-                f"--seconds: expected at least {needed:.0f} for this model, got {options.seconds:g}"
-            ) from None
-    seconds = time.monotonic() - began
-    print((report.as_json if options.json else report.text)(findings, about, seconds))
-    return 0
+            needed = f"at least {seconds + error.seconds:.0f} for this model"
+            raise TuneRefused(f"--seconds: expected {needed}, got {seconds:g}") from None
+
+
+def _progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
 
 
 def _find_model(name: str | None, settings: Settings) -> ModelOnDisk:

@@ -73,7 +73,11 @@ class _Search:
         self._bench = bench
         self._announce = announce
         self._findings = findings
-        self._reserve = sum(bench.cost((goal,), LEAST_ROUNDS) for goal in BOTH)
+
+    @property
+    def _reserve(self) -> float:
+        """Seconds that confirming a candidate for each goal takes at least."""
+        return sum(self._bench.cost((goal,), LEAST_ROUNDS) for goal in BOTH)
 
     def run(self, singles: Sequence[Candidate]) -> Findings:
         """Take all steps."""
@@ -82,7 +86,9 @@ class _Search:
             raise TooLittleTime(missing)
         rounds = self._fitting(LOOKING_SHARE * self._bench.left() / len(singles), BOTH, 1, MOST_LOOKS)
         for candidate in singles:
-            self._look(candidate, rounds)
+            # The best of them together promise more than the last of them alone.
+            kept = self._bench.cost(BOTH, rounds) if self._findings.looks else 0.0
+            self._look(candidate, rounds, kept)
         for candidate in [self._helpful_together(goal) for goal in BOTH]:
             if len(candidate.changes) > 1 and self._findings.look_at(candidate) is None:
                 self._look(candidate, rounds)
@@ -90,9 +96,9 @@ class _Search:
         self._choose()
         return self._findings
 
-    def _look(self, candidate: Candidate, rounds: int) -> None:
-        """Measure a candidate for both goals, unless that takes the time of the confirmation."""
-        if self._bench.left() - self._bench.cost(BOTH, rounds) >= self._reserve:
+    def _look(self, candidate: Candidate, rounds: int, kept: float = 0.0) -> None:
+        """Measure a candidate for both goals, unless that takes the confirmation's time or what is ``kept``."""
+        if self._bench.left() - self._bench.cost(BOTH, rounds) >= self._reserve + kept:
             trial = self._bench.try_out(candidate, BOTH, rounds)
             self._findings.looks.append(trial)
             self._announce("look", trial)

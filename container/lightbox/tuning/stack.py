@@ -21,7 +21,9 @@ LOG_BYTES = 1 << 20
 _LOOK_SECONDS = 0.02
 _PORTS = range(10_000, 32_000)
 """Below those that the kernel takes for outgoing connections, so that none of these comes in between."""
-_REFUSED, _STOPPING = "cannot start:", "stopping: accepted requests finish first"
+_SUPERVISOR = "[lightbox] "
+_REFUSED = f"{_SUPERVISOR}cannot start:"
+_STOPPING, _KILLED = "stopping: accepted requests finish first", "did not stop in time and is killed"
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -113,13 +115,16 @@ class Stack:
             return
 
     def _last_words(self) -> str:
-        """Return why the start was refused or given up: the lines after those that announce it."""
+        """Return why the start was refused or given up, which the supervisor says last."""
         self._log.seek(0)
-        lines = [line.removeprefix("[lightbox] ") for line in self._log.read().decode(errors="replace").splitlines()]
-        for mark in (_REFUSED, _STOPPING):
-            if mark in lines:
-                lines = lines[lines.index(mark) + 1 :]
-        return " ".join(lines) or f"it ended with exit code {self._process.returncode}"
+        lines = self._log.read().decode(errors="replace").splitlines()
+        if _REFUSED in lines:
+            reasons = lines[lines.index(_REFUSED) + 1 :]
+        else:
+            said = [line.removeprefix(_SUPERVISOR) for line in lines if line.startswith(_SUPERVISOR)]
+            after = said[said.index(_STOPPING) + 1 :] if _STOPPING in said else said
+            reasons = [line for line in after if not line.endswith(_KILLED)]
+        return " ".join(reasons) or f"it ended with exit code {self._process.returncode}"
 
 
 def _ping(port: int) -> int | None:

@@ -70,7 +70,7 @@ class Trial:
             return False
         rounds = len(self.rounds[goal])
         as_many = sum(math.comb(rounds, wins) for wins in range(self.wins(goal), rounds + 1))
-        return as_many / 2**rounds <= CHANCE
+        return as_many <= CHANCE * (1 << rounds)
 
     def hopeless(self) -> bool:
         """Tell whether every goal is out of reach."""

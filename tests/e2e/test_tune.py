@@ -1,0 +1,116 @@
+"""``serve.sh tune`` for real: stacks of its own, on the digits model, in a short time."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from lightbox.settings_loading import load_settings
+from support.stack import SERVE, clean_environ, poll
+
+PICTURE = SERVE.parent / "docs" / "samples" / "digit-7.png"
+
+
+def start(tmp: Path, models: Path, *arguments: str, **environ: str) -> subprocess.Popen[str]:
+    settings = {"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_MODEL_SERVER": "embedded", "TMPDIR": str(tmp)}
+    return subprocess.Popen(
+        [SERVE, "tune", *arguments],
+        env=clean_environ() | settings | environ,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def refused(tmp: Path, models: Path, *arguments: str, **environ: str) -> str:
+    """Return the last line of a run that ends with an error."""
+    process = start(tmp, models, *arguments, **environ)
+    output, errors = process.communicate(timeout=120)
+    assert process.returncode not in (0, None)
+    assert "Traceback" not in errors
+    assert not output
+    return errors.splitlines()[-1]
+
+
+def test_a_short_run_tries_settings_and_leaves_nothing_behind(sample_models: Path, tmp_path: Path) -> None:
+    process = start(tmp_path, sample_models, "digits", "--image", str(PICTURE), "--seconds", "50", "--json")
+    output, errors = process.communicate(timeout=200)
+    assert process.returncode == 0, errors
+    report = json.loads(output)
+    assert report["model"] == "digits"
+    assert report["image"].startswith("digit-7.png")
+    assert report["model_server"] == "embedded"
+    assert report["possible"] >= len(report["tried"]) >= 1
+    first = report["tried"][0]
+    assert first["problem"] is None
+    assert first["settings"] == {"SAGEMAKER_TFS_INTRA_OP_PARALLELISM": "1"}
+    assert all(part["base"] > 0 and part["mine"] > 0 for part in first["throughput"]["rounds"])
+    for settings in report["best"].values():
+        assert load_settings(settings or {})
+    assert sum(" tried " in line for line in errors.splitlines()) == len(report["tried"])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_ctrl_c_stops_what_was_started(sample_models: Path, tmp_path: Path) -> None:
+    process = start(tmp_path, sample_models, "digits")
+    family: list[psutil.Process] = []
+    for _ in poll(60):
+        family = psutil.Process(process.pid).children(recursive=True)
+        if len(family) > 4:  # a supervisor and what it has started
+            break
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert errors.splitlines()[-1] == "[lightbox] interrupted: what was started is stopped"
+    assert family
+    assert [child for child in family if child.is_running() and child.status() != psutil.STATUS_ZOMBIE] == []
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["nosuch"], "MODEL: there is no model named 'nosuch' in"),
+        (["--image", "/nowhere/cat.jpg"], "--image: /nowhere/cat.jpg cannot be read: No such file"),
+        (["--image", str(SERVE)], "is no image of a format that Lightbox reads"),
+        (["--seconds", "5"], "argument --seconds: expected a number from 10 to 86400, got '5'"),
+        (["--seconds", "soon"], "argument --seconds: expected a number from 10 to 86400, got 'soon'"),
+        (["digits", "mobilenet_v2"], "unrecognized arguments: mobilenet_v2"),
+    ],
+)
+def test_wrong_arguments_are_refused(sample_models: Path, tmp_path: Path, arguments: list[str], words: str) -> None:
+    assert words in refused(tmp_path, sample_models, *arguments)
+
+
+def test_a_time_in_which_nothing_can_be_measured_is_refused(sample_models: Path, tmp_path: Path) -> None:
+    line = refused(tmp_path, sample_models, "digits", "--seconds", "10")
+    assert "--seconds: expected at least" in line or "it was not ready within 10 s" in line
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_wrong_settings_are_refused(sample_models: Path, tmp_path: Path) -> None:
+    assert "SAGEMAKER_GUNICORN_WORKERS: " in refused(tmp_path, sample_models, SAGEMAKER_GUNICORN_WORKERS="0")
+
+
+def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
+    version = tmp_path / "models" / "broken" / "1"
+    version.mkdir(parents=True)
+    (version / "saved_model.pb").write_bytes(b"none")
+    tmp = tmp_path / "tmp"
+    tmp.mkdir()
+    line = refused(tmp, tmp_path / "models")
+    assert f"broken cannot be served: LIGHTBOX_MODEL_DIR: version 1 of the model 'broken' in {version}" in line
+    assert list(tmp.iterdir()) == []
+
+
+def test_a_model_that_takes_no_image_is_told(tmp_path: Path) -> None:
+    models = SERVE.parent / "tests" / "contract" / "golden" / "models"
+    line = refused(tmp_path, models, "half_plus_two")
+    assert "half_plus_two cannot be served: a request was answered with 415: " in line

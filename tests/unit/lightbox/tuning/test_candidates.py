@@ -1,0 +1,74 @@
+"""What is tried on which settings."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from lightbox.settings_loading import load_settings
+from lightbox.tuning import candidates
+from lightbox.tuning.candidates import KNOBS, combined, single_changes
+
+
+@pytest.fixture(autouse=True)
+def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(candidates, "available_cores", lambda: 4)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+
+
+def tried(clients: int = 16, **environ: str) -> list[str]:
+    given = {"SAGEMAKER_GUNICORN_WORKERS": "4"} | environ
+    return [str(candidate) for candidate in single_changes(load_settings(given), clients)]
+
+
+def test_every_knob_is_turned_once_before_any_is_turned_twice() -> None:
+    first = single_changes(load_settings({"SAGEMAKER_GUNICORN_WORKERS": "4"}), 16)[: len(KNOBS)]
+    assert [candidate.changes[0].knob for candidate in first] == list(KNOBS)
+
+
+def test_every_candidate_is_valid_and_differs_from_the_present_settings() -> None:
+    for present in ({}, {"SAGEMAKER_TFS_ENABLE_BATCHING": "true", "LIGHTBOX_TRANSPORT": "rest"}):
+        settings = load_settings(present)
+        for candidate in single_changes(settings, 16):
+            changed = load_settings(present | candidate.environ)
+            (knob,) = [change.knob for change in candidate.changes]
+            assert getattr(changed, knob) != getattr(settings, knob)
+
+
+def test_the_model_server_s_own_number_of_threads_is_not_tried_by_its_number() -> None:
+    values = [one for one in tried() if one.startswith("SAGEMAKER_TFS_INTRA_OP_PARALLELISM=")]
+    assert [value.partition("=")[2] for value in values] == ["1", "2"]
+
+
+def test_in_a_container_the_quota_s_cores_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(64)))
+    assert "SAGEMAKER_TFS_INTRA_OP_PARALLELISM=4" in tried()
+
+
+def test_threads_are_tried_that_let_another_number_of_requests_be_in_progress() -> None:
+    def threads(clients: int, **environ: str) -> list[str]:
+        return [one for one in tried(clients, **environ) if "THREADS" in one]
+
+    assert threads(16) == ["SAGEMAKER_GUNICORN_THREADS=2", "SAGEMAKER_GUNICORN_THREADS=1"]
+    assert "SAGEMAKER_GUNICORN_THREADS=16" in threads(64)
+    assert threads(16, SAGEMAKER_GUNICORN_THREADS="1")[0] == "SAGEMAKER_GUNICORN_THREADS=2"
+
+
+def test_batching_is_switched_off_where_it_is_on() -> None:
+    on = [one for one in tried() if "ENABLE_BATCHING" in one]
+    assert len(on) == 2
+    assert all("SAGEMAKER_TFS_ENABLE_BATCHING=true SAGEMAKER_TFS_MAX_BATCH_SIZE=8" in one for one in on)
+    assert "SAGEMAKER_TFS_ENABLE_BATCHING=false" in tried(SAGEMAKER_TFS_ENABLE_BATCHING="true")
+
+
+def test_the_other_transport_is_tried() -> None:
+    assert "LIGHTBOX_TRANSPORT=rest" in tried()
+    assert "LIGHTBOX_TRANSPORT=grpc" in tried(PREDICT_USING_GRPC="false")
+
+
+def test_the_better_value_of_a_knob_is_combined_with_those_of_others() -> None:
+    by_text = {str(one): one for one in single_changes(load_settings({"SAGEMAKER_GUNICORN_WORKERS": "4"}), 16)}
+    names = ("SAGEMAKER_GUNICORN_WORKERS=2", "SAGEMAKER_TFS_INTRA_OP_PARALLELISM=1", "SAGEMAKER_GUNICORN_WORKERS=1")
+    together = combined([by_text[name] for name in names])
+    assert str(together) == "SAGEMAKER_TFS_INTRA_OP_PARALLELISM=1 SAGEMAKER_GUNICORN_WORKERS=2"

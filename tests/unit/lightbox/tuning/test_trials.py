@@ -1,0 +1,54 @@
+"""What rounds tell about a candidate."""
+
+from __future__ import annotations
+
+import pytest
+
+from lightbox.tuning.candidates import Candidate
+from lightbox.tuning.trials import Goal, Round, Trial
+
+
+def trial(goal: Goal, *rounds: tuple[float, float]) -> Trial:
+    return Trial(Candidate(()), {goal: [Round(*pair) for pair in rounds]})
+
+
+def test_a_gain_is_above_one_for_less_time_and_for_more_answers() -> None:
+    assert trial(Goal.LATENCY, (0.03, 0.02)).gain(Goal.LATENCY) == pytest.approx(1.5)
+    assert trial(Goal.THROUGHPUT, (100, 150)).gain(Goal.THROUGHPUT) == pytest.approx(1.5)
+
+
+def test_the_gain_is_the_ratio_of_the_figures_that_are_shown() -> None:
+    rounds = trial(Goal.LATENCY, (0.02, 0.02), (0.03, 0.02), (0.09, 0.01))
+    assert rounds.gain(Goal.LATENCY) == rounds.base(Goal.LATENCY) / rounds.mine(Goal.LATENCY)
+
+
+def test_what_was_not_measured_or_failed_has_no_gain() -> None:
+    assert trial(Goal.LATENCY).gain(Goal.LATENCY) == 0
+    assert trial(Goal.LATENCY, (2, 1)).gain(Goal.THROUGHPUT) == 0
+    failed = trial(Goal.LATENCY, (2, 1))
+    failed.problem = "it ended"
+    assert failed.gain(Goal.LATENCY) == 0
+
+
+@pytest.mark.parametrize(
+    ("wins", "rounds", "sure"),
+    [(5, 5, False), (6, 6, True), (6, 7, False), (8, 9, True), (8, 10, False), (10, 12, True), (21, 30, True)],
+)
+def test_many_rounds_must_be_won(wins: int, rounds: int, sure: bool) -> None:
+    pairs = [(100.0, 130.0)] * wins + [(100.0, 99.0)] * (rounds - wins)
+    assert trial(Goal.THROUGHPUT, *pairs).surely_better(Goal.THROUGHPUT) is sure
+
+
+def test_a_gain_that_is_not_worth_a_setting_is_none_however_sure() -> None:
+    assert not trial(Goal.THROUGHPUT, *[(100.0, 102.0)] * 30).surely_better(Goal.THROUGHPUT)
+
+
+def test_one_wild_round_decides_nothing() -> None:
+    assert not trial(Goal.THROUGHPUT, *[(100.0, 99.0)] * 5, (100.0, 900.0)).surely_better(Goal.THROUGHPUT)
+
+
+def test_a_candidate_is_hopeless_when_it_is_for_every_goal() -> None:
+    slow = trial(Goal.LATENCY, (1, 2))
+    assert slow.hopeless()
+    slow.rounds[Goal.THROUGHPUT] = [Round(100, 90)]
+    assert not slow.hopeless()
