@@ -17,9 +17,9 @@ STOP_SECONDS = 1.0
 """What stopping a stack takes; as much is kept for the base's own stop."""
 _LEAST_SECONDS = {Goal.LATENCY: 0.3, Goal.THROUGHPUT: 0.5}
 """How long a stack is asked in one round, where requests are quick."""
-_LEAST_CALLS = {Goal.LATENCY: 5, Goal.THROUGHPUT: 2}
+_LEAST_CALLS = {Goal.LATENCY: 3, Goal.THROUGHPUT: 1.5}
 """Calls of each client in one round, where requests take long."""
-_PATIENCE = 10
+_PATIENCE = 4
 """A candidate whose answer takes so many times as long as the base's is given up."""
 
 

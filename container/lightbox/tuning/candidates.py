@@ -21,6 +21,9 @@ KNOBS = (
 )
 """The fields that are turned, those that gain most at first: where time is short the last ones are left out."""
 
+FELT_BY_ONE = frozenset({"intra_op_parallelism", "transport", "inter_op_parallelism"})
+"""Those that make a difference to one request at a time: it takes one worker's one thread, and no batch has a second."""
+
 
 @dataclass(frozen=True)
 class Change:
@@ -40,6 +43,11 @@ class Candidate:
     def environ(self) -> dict[str, str]:
         """The environment variables of all changes."""
         return dict(pair for change in self.changes for pair in change.variables)
+
+    @property
+    def felt_by_one(self) -> bool:
+        """Whether one request at a time can gain from it."""
+        return all(change.knob in FELT_BY_ONE for change in self.changes)
 
     def __str__(self) -> str:
         return " ".join(f"{name}={value}" for name, value in self.environ.items())

@@ -104,8 +104,9 @@ class _Search:
             self._announce("look", trial)
 
     def _ranked(self, goal: Goal) -> list[Candidate]:
-        """Return the candidates that seem to help, the best first."""
-        helpful = [trial for trial in self._findings.looks if trial.gain(goal) >= LEAST_GAIN]
+        """Return the candidates that seem to help and can, the best first."""
+        looks = [look for look in self._findings.looks if goal is Goal.THROUGHPUT or look.candidate.felt_by_one]
+        helpful = [trial for trial in looks if trial.gain(goal) >= LEAST_GAIN]
         return [trial.candidate for trial in sorted(helpful, key=lambda trial: -trial.gain(goal))]
 
     def _helpful_together(self, goal: Goal) -> Candidate:

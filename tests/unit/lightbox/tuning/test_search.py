@@ -97,6 +97,14 @@ def test_what_brings_nothing_beside_another_is_left_out() -> None:
     assert {goal: trial.candidate for goal, trial in found.best.items()} == dict.fromkeys(BOTH, INTRA)
 
 
+def test_what_one_request_cannot_feel_is_not_recommended_for_latency() -> None:
+    def workers_help(candidate: Candidate, goal: Goal) -> float:
+        return 1.5 if WORKERS.changes[0] in candidate.changes else 1.0
+
+    found = run(FakeBench(workers_help, noise=0.01))
+    assert {goal: trial.candidate for goal, trial in found.best.items()} == {Goal.THROUGHPUT: WORKERS}
+
+
 def test_a_recommendation_rests_on_the_confirmation_alone() -> None:
     found = run(FakeBench(two_help_throughput))
     assert found.confirmations
