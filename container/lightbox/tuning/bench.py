@@ -19,6 +19,8 @@ _LEAST_SECONDS = {Goal.LATENCY: 0.3, Goal.THROUGHPUT: 0.5}
 """How long a stack is asked in one round, where requests are quick."""
 _LEAST_CALLS = {Goal.LATENCY: 3, Goal.THROUGHPUT: 1.5}
 """Calls of each client in one round, where requests take long."""
+_MARGIN = 1.1
+"""How much longer than planned asking takes: until the last answer is there."""
 _PATIENCE = 4
 """A candidate whose answer takes so many times as long as the base's is given up."""
 
@@ -75,7 +77,7 @@ class StackBench:
 
     def cost(self, goals: Sequence[Goal], rounds: int) -> float:
         """See search.Bench."""
-        return self._start_seconds + STOP_SECONDS + rounds * sum(2.1 * self._slices[goal] for goal in goals)
+        return self._start_seconds + STOP_SECONDS + rounds * sum(_MARGIN * 2 * self._slices[goal] for goal in goals)
 
     def try_out(self, candidate: Candidate, goals: Sequence[Goal], rounds: int) -> Trial:
         """See search.Bench. Raises CannotServe when the base stops answering."""
@@ -98,7 +100,7 @@ class StackBench:
     def _round(self, trial: Trial, load: Load, number: int) -> None:
         """Ask both for each goal. Who comes first alternates, so that a drift of the machine favours neither."""
         for goal, rounds in trial.rounds.items():
-            if self.left() < 2 * self._slices[goal]:
+            if self.left() < STOP_SECONDS + _MARGIN * 2 * self._slices[goal]:
                 return
             base = self._ask_base(goal) if number % 2 else None
             mine = self._ask(load, goal)

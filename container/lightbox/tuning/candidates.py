@@ -22,7 +22,7 @@ KNOBS = (
 """The fields that are turned, those that gain most at first: where time is short the last ones are left out."""
 
 FELT_BY_ONE = frozenset({"intra_op_parallelism", "transport", "inter_op_parallelism"})
-"""Those that make a difference to one request at a time: it takes one worker's one thread, and no batch has a second."""
+"""Those that one request at a time can gain from: it takes one thread of one worker, and waits for no batch."""
 
 
 @dataclass(frozen=True)

@@ -90,7 +90,7 @@ def _run(options: argparse.Namespace, began: float) -> int:
     def announce(step: Step, trial: Trial) -> None:
         _progress(report.progress(step, trial, time.monotonic() - began))
 
-    findings = _measure(model, settings, Request(body, clients), options.seconds, announce)
+    findings = _measure(model, settings, Request(body, clients), options.seconds - (time.monotonic() - began), announce)
     seconds = time.monotonic() - began
     print(report.as_json(findings, about, seconds) if options.json else report.text(findings, about, seconds))
     return 0

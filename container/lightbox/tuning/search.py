@@ -140,12 +140,10 @@ class _Search:
         return next((n for n in range(most, least, -1) if self._bench.cost(goals, n) <= seconds), least)
 
     def _choose(self) -> None:
+        """Take the candidate with the fewest changes, and one with more only when it is surely better than that."""
+        by_size = sorted(self._findings.confirmations, key=lambda trial: len(trial.candidate.changes))
         for goal in BOTH:
-            sure = [trial for trial in self._findings.confirmations if trial.surely_better(goal)]
-            most = max((trial.gain(goal) for trial in sure), default=0.0)
-            # What brings next to nothing beside the others is no reason for one more setting.
-            enough = [trial for trial in sure if trial.gain(goal) * LEAST_GAIN >= most]
-            if enough:
-                self._findings.best[goal] = min(
-                    enough, key=lambda trial: (len(trial.candidate.changes), -trial.gain(goal))
-                )
+            for trial in by_size:
+                best = self._findings.best.get(goal)
+                if trial.surely_better(goal, best.gain(goal) if best else 1.0):
+                    self._findings.best[goal] = trial

@@ -57,19 +57,19 @@ class Trial:
             return 0.0
         return _gain(goal, Round(self.base(goal), self.mine(goal)))
 
-    def wins(self, goal: Goal) -> int:
-        """Return in how many rounds the candidate was better."""
-        return sum(_gain(goal, part) > 1 for part in self.rounds[goal])
+    def wins(self, goal: Goal, than: float = 1.0) -> int:
+        """Return in how many rounds the candidate gained more than ``than``."""
+        return sum(_gain(goal, part) > than for part in self.rounds[goal])
 
-    def surely_better(self, goal: Goal) -> bool:
-        """Tell whether the gain is worth having and the rounds leave little doubt about it.
+    def surely_better(self, goal: Goal, than: float = 1.0) -> bool:
+        """Tell whether more is gained than ``than``, enough to be worth having, and with little doubt left.
 
         A sign test: of equal settings each would win half of the rounds, so many by chance with CHANCE at most.
         """
-        if self.gain(goal) < LEAST_GAIN:
+        if self.gain(goal) < than * LEAST_GAIN:
             return False
         rounds = len(self.rounds[goal])
-        as_many = sum(math.comb(rounds, wins) for wins in range(self.wins(goal), rounds + 1))
+        as_many = sum(math.comb(rounds, wins) for wins in range(self.wins(goal, than), rounds + 1))
         return as_many <= CHANCE * (1 << rounds)
 
     def hopeless(self) -> bool:

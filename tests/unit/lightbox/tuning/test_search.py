@@ -76,9 +76,10 @@ def two_help_throughput(candidate: Candidate, goal: Goal) -> float:
 @pytest.mark.parametrize("seed", range(5))
 def test_the_best_is_found_for_each_goal_on_a_machine_that_drifts(seed: int) -> None:
     found = run(FakeBench(two_help_throughput, seed=seed))
-    assert found.best[Goal.LATENCY].candidate == INTRA
-    assert {INTRA.changes[0], WORKERS.changes[0]} <= set(found.best[Goal.THROUGHPUT].candidate.changes)
-    assert THREADS.changes[0] not in found.best[Goal.THROUGHPUT].candidate.changes
+    latency, throughput = (set(found.best[goal].candidate.changes) for goal in BOTH)
+    assert {*INTRA.changes} <= latency <= {*INTRA.changes, *INTER.changes}
+    assert {*INTRA.changes, *WORKERS.changes} <= throughput
+    assert not throughput & {*THREADS.changes}
     assert found.best[Goal.LATENCY].gain(Goal.LATENCY) == pytest.approx(1.2, rel=0.08)
     assert found.best[Goal.THROUGHPUT].gain(Goal.THROUGHPUT) == pytest.approx(1.56, rel=0.08)
 
@@ -126,8 +127,7 @@ def test_more_time_is_used_for_more_rounds() -> None:
         best = found.best[Goal.LATENCY]
         return len(found.looks[0].rounds[Goal.LATENCY]), len(best.rounds[Goal.LATENCY])
 
-    assert rounds(60) == (1, 6)
-    assert rounds(600) == (6, 30)
+    assert rounds(60) < rounds(120) < rounds(600) == (6, 30)
 
 
 def test_in_a_short_time_some_are_left_out_and_the_best_is_still_confirmed() -> None:

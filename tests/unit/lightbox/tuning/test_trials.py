@@ -43,6 +43,13 @@ def test_a_gain_that_is_not_worth_a_setting_is_none_however_sure() -> None:
     assert not trial(Goal.THROUGHPUT, *[(100.0, 102.0)] * 30).surely_better(Goal.THROUGHPUT)
 
 
+def test_better_than_another_candidate_takes_rounds_that_gain_more_than_it_does() -> None:
+    rounds = trial(Goal.THROUGHPUT, *[(100.0, 130.0)] * 8)
+    assert rounds.surely_better(Goal.THROUGHPUT, 1.2)
+    assert not rounds.surely_better(Goal.THROUGHPUT, 1.28)
+    assert rounds.wins(Goal.THROUGHPUT, 1.2) == 8
+
+
 def test_one_wild_round_decides_nothing() -> None:
     assert not trial(Goal.THROUGHPUT, *[(100.0, 99.0)] * 5, (100.0, 900.0)).surely_better(Goal.THROUGHPUT)
 
