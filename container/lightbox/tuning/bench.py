@@ -21,8 +21,8 @@ _LEAST_CALLS = {Goal.LATENCY: 3, Goal.THROUGHPUT: 1.5}
 """Calls of each client in one round, where requests take long."""
 _MARGIN = 1.1
 """How much longer than planned asking takes: until the last answer is there."""
-_PATIENCE = 4
-"""A candidate whose answer takes so many times as long as the base's is given up."""
+_GRACE_SECONDS, _PATIENCE = 4, 5
+"""A candidate whose answer takes so many times as long as the base's, and some seconds, is given up."""
 
 
 class CannotServe(Exception):
@@ -65,7 +65,7 @@ class StackBench:
         self._start_seconds = base.start_seconds + WARM_SECONDS
         call = base_load.latency(_LEAST_SECONDS[Goal.LATENCY])
         turn = request.clients / base_load.throughput(_LEAST_SECONDS[Goal.THROUGHPUT])
-        self._timeout = 2 + _PATIENCE * (call + turn)
+        self._timeout = _GRACE_SECONDS + _PATIENCE * (call + turn)
         self._slices = {
             goal: max(_LEAST_SECONDS[goal], _LEAST_CALLS[goal] * one)
             for goal, one in ((Goal.LATENCY, call), (Goal.THROUGHPUT, turn))

@@ -82,7 +82,7 @@ def _recommendation(findings: Findings, goal: Goal, about: Circumstances) -> Ite
     title = "lowest latency" if goal is Goal.LATENCY else f"highest throughput at {about.clients} clients"
     trial = findings.best.get(goal)
     if trial is None:
-        yield f"# {title}: no better than {about.compared_with}{_base_figure(findings, goal)}"
+        yield f"# {title}: {_nothing_better(findings, goal, about)}"
         return
     better = "faster than" if goal is Goal.LATENCY else "that of"
     yield (
@@ -110,10 +110,12 @@ def _alone(findings: Findings, change: Change, goal: Goal) -> Iterator[str]:
         yield f"# alone {look.gain(goal):.2f}x:"
 
 
-def _base_figure(findings: Findings, goal: Goal) -> str:
+def _nothing_better(findings: Findings, goal: Goal, about: Circumstances) -> str:
     trials = findings.looks + findings.confirmations
     figures = [part.base for trial in trials for part in trial.rounds.get(goal, [])]
-    return f" ({_figure(goal, median(figures))})" if figures else ""
+    if not figures:
+        return "not known, as no candidate could be measured"
+    return f"no better than {about.compared_with} ({_figure(goal, median(figures))})"
 
 
 def _figure(goal: Goal, value: float) -> str:
