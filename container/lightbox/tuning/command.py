@@ -40,7 +40,8 @@ def tune(arguments: Sequence[str]) -> int:
     """Measure, print the best settings and return the exit code; raise what ``serve`` raises for wrong settings."""
     began = time.monotonic()
     options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _interrupt)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
     try:
         return _run(options, began)
     except KeyboardInterrupt:
