@@ -106,7 +106,7 @@ def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
     tmp = tmp_path / "tmp"
     tmp.mkdir()
     line = refused(tmp, tmp_path / "models")
-    assert f"broken cannot be served: LIGHTBOX_MODEL_DIR: version 1 of the model 'broken' in {version}" in line
+    assert f"broken cannot be served: LIGHTBOX_MODEL_DIR: {version}/saved_model.pb is no SavedModel" in line
     assert list(tmp.iterdir()) == []
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from lightbox.cores import available_cores
-from lightbox.settings import Settings, TransportName
+from lightbox.settings import Settings
 from lightbox.settings_loading import variable_names
+from lightbox.settings_values import TransportName
 
 KNOBS = (
     "intra_op_parallelism",
