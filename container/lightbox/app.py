@@ -32,7 +32,7 @@ from lightbox.protocols.response_stream import response_stream_blueprint
 from lightbox.protocols.sagemaker import invoke, sagemaker_blueprint
 from lightbox.settings import Settings
 from lightbox.settings_loading import load_settings
-from lightbox.telemetry.clock import RequestClock
+from lightbox.telemetry.clock import MakeClock, RequestClock
 from lightbox.telemetry.log_lines import log_like_others, worker_descriptor
 from lightbox.telemetry.metric_names import METRICS_FOLDER
 from lightbox.telemetry.request_log import Observer, RequestLog
@@ -90,6 +90,12 @@ def make_observers(settings: Settings, plan: ServingPlan, run_dir: Path) -> list
     if settings.otlp_endpoint is not None:
         observers.append(Tracing())
     return observers
+
+
+def clock_maker(observers: Sequence[Observer]) -> MakeClock:
+    """Return what makes the clock of a request: one whose stages are spans where requests are traced."""
+    tracing = next((observer for observer in observers if isinstance(observer, Tracing)), None)
+    return tracing.clock if tracing else lambda allowed, header, waited: RequestClock(allowed, waited)
 
 
 def assemble(plan_path: Path) -> Parts:
@@ -170,15 +176,12 @@ def create_app(
     app.register_blueprint(batch_transform_blueprint(settings))
     app.register_blueprint(kserve_blueprint(pipeline, repository or Repository(pipeline), settings.max_body_mb))
 
-    tracing = next((observer for observer in observers if isinstance(observer, Tracing)), None)
-
-    def make_clock() -> RequestClock:
-        allowed, waited = settings.deadline_seconds, seconds_since_received(request.environ)
-        if tracing:
-            return tracing.clock(allowed, request.headers.get, waited)
-        return RequestClock(allowed, waited)
-
-    observe(app, make_clock, observers)
+    make_clock = clock_maker(observers)
+    observe(
+        app,
+        lambda: make_clock(settings.deadline_seconds, request.headers.get, seconds_since_received(request.environ)),
+        observers,
+    )
 
     @app.errorhandler(Exception)
     def fail(error: Exception) -> Response:

@@ -5,69 +5,56 @@ It is a worker like gunicorn's, with the same pipeline; the supervisor starts an
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import signal
-import socket
 import sys
-import threading
 from pathlib import Path
 
-from lightbox.app import assemble
-from lightbox.protocols.kserve_grpc import Front, InferenceService
+from lightbox.app import Parts, assemble, clock_maker, make_observers
+from lightbox.plan import ServingPlan
+from lightbox.protocols.kserve_grpc.calls import Desk
+from lightbox.protocols.kserve_grpc.front import Front
+from lightbox.protocols.kserve_grpc.readiness import Readiness, ping
+from lightbox.protocols.kserve_grpc.service import InferenceService
+from lightbox.settings_loading import load_settings
+from lightbox.telemetry.request_log import Observer
 
-HEALTH_SECONDS = 2.0
 
-
-def main(plan_path: str, health: str) -> int:
+def main(plan_path: Path, health: str) -> None:
     """Serve until SIGTERM, then finish what has been accepted; ``health`` is where the supervisor answers /ping."""
-    stopping = threading.Event()
+    observers = make_observers(load_settings(), ServingPlan.read(plan_path), plan_path.parent)
+    parts = assemble(plan_path)
+    asyncio.run(serve(parts, observers, health))
+
+
+async def serve(parts: Parts, observers: list[Observer], health: str) -> None:
+    """Run the server until a signal to stop has come and every call is answered."""
+    stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
-    parts = assemble(Path(plan_path))
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     settings = parts.settings
-
-    def is_ready() -> bool:
-        return not stopping.is_set() and ping(health)
-
+    desk = Desk(
+        settings.workers * settings.threads,
+        settings.workers * settings.max_waiting,
+        settings.nginx_read_timeout - settings.deadline_seconds,
+        observers,
+        clock_maker(observers),
+    )
     front = Front(
-        InferenceService(parts.pipeline, parts.repository, is_ready),
-        is_ready,
+        InferenceService(parts.pipeline, parts.repository),
+        desk,
+        Readiness(lambda: ping(health), stopping),
         settings.deadline_seconds,
-        threads=settings.workers * settings.threads,
-        max_bytes=settings.max_body_mb << 20,
+        settings.max_body_mb << 20,
     )
     front.server.add_insecure_port(f"[::]:{settings.kserve_grpc_port}")
-    front.server.start()
+    await front.server.start()
     gc.collect()
     gc.freeze()  # as in gunicorn's workers
-    stopping.wait()
-    front.stop(settings.drain_seconds)
-    return 0
-
-
-def ping(health: str) -> bool:
-    """Tell whether the supervisor answers /ping with 200, at ``unix:/path`` or ``host:port``."""
-    try:
-        with _connect(health) as connection:
-            connection.settimeout(HEALTH_SECONDS)
-            connection.sendall(b"GET /ping HTTP/1.1\r\n\r\n")
-            return connection.recv(64).startswith(b"HTTP/1.1 200 ")
-    except OSError:
-        return False
-
-
-def _connect(address: str) -> socket.socket:
-    if not address.startswith("unix:"):
-        host, _, port = address.rpartition(":")
-        return socket.create_connection((host, int(port)), HEALTH_SECONDS)
-    connection = socket.socket(socket.AF_UNIX)
-    try:
-        connection.connect(address.removeprefix("unix:"))
-    except OSError:
-        connection.close()
-        raise
-    return connection
+    await stopping.wait()
+    await front.stop(settings.drain_seconds)
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1], sys.argv[2]))
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -110,7 +110,7 @@ def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: Ru
 
 def grpc_front_command(plan_file: Path, health: str) -> list[str]:
     """Return the command of the process that speaks gRPC to callers; ``health`` is where /ping is answered."""
-    return [sys.executable, "-m", "lightbox.grpc_front", str(plan_file), health]
+    return [*PYTHON, "lightbox.grpc_front", str(plan_file), health]
 
 
 def child_environ() -> dict[str, str]:

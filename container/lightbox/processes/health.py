@@ -80,7 +80,18 @@ class Health:
         self._model = model
         self._sidecar = sidecar
         self._probe_problem: str | None = "the model has not been tried yet"
+        self._front_port: int | None = None
+        self._front_problem: str | None = None
         self.draining = False
+
+    def expect_front(self, port: int) -> None:
+        """Take the gRPC front into account, which listens on a port of its own."""
+        self._front_port = port
+        self._front_problem = "the gRPC front is starting"
+
+    def front_ended(self) -> None:
+        """Note that the gRPC front is gone."""
+        self._front_problem = "the gRPC front has ended and is started again"
 
     def sidecar_ended(self) -> None:
         """Note that gunicorn is gone: the next one is tried before it is trusted."""
@@ -92,11 +103,22 @@ class Health:
             return "stopping"
         if not any(server.available for server in self.servers):
             return self.servers[0].problem
-        return self._probe_problem
+        return self._probe_problem or self._front_problem
 
     async def follow(self) -> None:
-        """Follow gunicorn and every model server for ever."""
-        await asyncio.gather(self._follow_sidecar(), *(server.follow() for server in self.servers))
+        """Follow gunicorn, the gRPC front and every model server for ever."""
+        servers = (server.follow() for server in self.servers)
+        await asyncio.gather(self._follow_sidecar(), self._follow_front(), *servers)
+
+    async def _follow_front(self) -> None:
+        """See when the gRPC front listens, once after each of its starts."""
+        while True:
+            if self._front_problem is not None:
+                with suppress(OSError):
+                    _, writer = await asyncio.open_connection("127.0.0.1", self._front_port)
+                    writer.close()
+                    self._front_problem = None
+            await asyncio.sleep(POLL_SECONDS)
 
     async def _follow_sidecar(self) -> None:
         """Have the sidecar try the default model, once after each start of either."""

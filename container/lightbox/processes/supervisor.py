@@ -33,6 +33,9 @@ STEADY_SECONDS = 30.0
 MOST_ENDS = 8
 """After so many ends in a row without a steady life between them, all stops, and the platform starts anew."""
 
+LET_IN = ("nginx", "grpc_front")
+"""The children that let requests in: they are stopped first, together."""
+
 _UNLOADABLE = re.compile(r"\{name: (?P<name>\S+) version: (?P<version>-?\d+)\} due to error: (?P<reason>[^\n]*)")
 
 
@@ -63,10 +66,11 @@ class Supervisor:
         self._code = CodeSetup(plan, plan_file, run_dir, environ)
         gunicorn = commands.gunicorn_command(settings, plan_file, sidecar, run_dir)
         self._listener = listen(settings)
-        self._children = [self._nginx_child(nginx_conf, environ), self._gunicorn_child(gunicorn, run_dir)]
+        self._children = [self._nginx_child(nginx_conf, environ), self._worker_child("gunicorn", gunicorn, run_dir)]
         if settings.kserve_grpc_port is not None:
             front = commands.grpc_front_command(plan_file, self._health_address)
-            self._children.insert(2, Child("grpc_front", front, self._code.environ))
+            self._children.insert(1, self._worker_child("grpc_front", front, run_dir))
+            self._health.expect_front(settings.kserve_grpc_port)
         self._watches: dict[str, ServerWatch] = {}
         for address, watch in zip(plan.model_servers, self._health.servers, strict=True):
             name = "model_server" if settings.instance_count == 1 else f"model_server_{len(self._watches)}"
@@ -87,10 +91,10 @@ class Supervisor:
             keep_descriptors=(self._listener.fileno(),),
         )
 
-    def _gunicorn_child(self, command: list[str], run_dir: RunDir) -> Child:
+    def _worker_child(self, name: str, command: list[str], run_dir: RunDir) -> Child:
         log = os.dup(2)  # the workers' request lines are complete: they need no detour through this process
         return Child(
-            "gunicorn",
+            name,
             command,
             self._code.environ | {log_lines.DESCRIPTOR_VARIABLE: str(log)},
             # gunicorn puts the folder that it runs in on sys.path; it is to be one with no modules in it.
@@ -201,6 +205,8 @@ class Supervisor:
             self._watches[child.name].lost("the model server has ended and is started again")
         elif child.name == "gunicorn":
             self._health.sidecar_ended()
+        elif child.name == "grpc_front":
+            self._health.front_ended()
 
     def _hopeless(self, child: Child, code: int) -> bool:
         """Tell whether a child refused to start, rather than failed once it had run: then trying again is no use."""
@@ -222,10 +228,13 @@ class Supervisor:
         self._health.draining = True
         self._listener.close()  # with nginx's own gone too, new callers are refused at once
         say("stopping: accepted requests finish first")
-        children = [*self._code.children, *self._children]
+        groups = [[child] for child in self._code.children]
+        groups.append([child for child in self._children if child.name in LET_IN])
+        groups += [[child] for child in self._children if child.name not in LET_IN]
         deadline, last = time.monotonic() + self._settings.drain_seconds, self._settings.last_seconds
-        for number, child in enumerate(children, start=1):
-            await child.stop(deadline - last * (1 - number / len(children)) - time.monotonic())
+        for number, together in enumerate(groups, start=1):
+            patience = deadline - last * (1 - number / len(groups)) - time.monotonic()
+            await asyncio.gather(*(child.stop(patience) for child in together))
 
 
 def _describe(code: int) -> str:

@@ -14,11 +14,11 @@ from lightbox.codecs.json_values import parse_values
 from lightbox.errors import MalformedBody
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.answers import json_body
-from lightbox.protocols.kserve.repository import Repository
+from lightbox.protocols.kserve.repository import Repository, server_metadata
 from lightbox.protocols.kserve.requests import InferRequest, version_number
 from lightbox.protocols.kserve.rest_answers import JSON_LENGTH, encode_answer
 from lightbox.protocols.kserve.rest_body import parse_body, raw_request
-from lightbox.protocols.sagemaker import CUSTOM_ATTRIBUTES, parse_custom_attributes
+from lightbox.protocols.kserve.sagemaker_headers import read_headers
 
 
 def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: int) -> Blueprint:
@@ -27,7 +27,7 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
 
     @blueprint.get("/", strict_slashes=False)
     def server() -> Response:
-        return _json(repository.server_metadata())
+        return _json(server_metadata())
 
     @blueprint.get("/models/<model>")
     @blueprint.get("/models/<model>/versions/<version>")
@@ -43,10 +43,10 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
     @blueprint.post("/models/<model>/infer")
     @blueprint.post("/models/<model>/versions/<version>/infer")
     def infer(model: str, version: str = "") -> Response:
-        attributes = parse_custom_attributes(request.headers.get(CUSTOM_ATTRIBUTES, ""))
-        version = version or attributes.get("tfs-model-version", "")
+        headers = read_headers(request.headers.get)
+        repository.target(model, headers, g.clock)
         asked = _read(pipeline, _body(max_body_mb), model, version)
-        found = pipeline.infer(asked.tensors(model, version, attributes), g.clock)
+        found = pipeline.infer(asked.tensors(model, version, headers), g.clock)
         with g.clock.stage("postprocess"):
             answer = encode_answer(found, asked)
         return Response(answer.body, content_type=answer.content_type, headers=dict(answer.headers))

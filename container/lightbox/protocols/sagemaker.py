@@ -63,9 +63,9 @@ def invoke(pipeline: Pipeline, max_body_mb: int, model: str | None = None, accep
         custom_attributes=custom_attributes,
         attributes=attributes,
         model=model or attributes.get("tfs-model-name") or None,
-        version=_version(attributes.get("tfs-model-version")),
+        version=parse_version(attributes.get("tfs-model-version")),
         signature=attributes.get("tfs-signature-name") or None,
-        method=_method(attributes.get("tfs-method")),
+        method=parse_method(attributes.get("tfs-method")),
         transport=attributes.get("tfs-transport") or None,
     )
     answer = pipeline.invoke(invocation, clock)
@@ -78,7 +78,8 @@ def parse_custom_attributes(header: str) -> dict[str, str]:
     return {name.strip(): value.strip() for name, equals, value in pairs if equals and name.strip()}
 
 
-def _version(text: str | None) -> int | None:
+def parse_version(text: str | None) -> int | None:
+    """Return the number in ``tfs-model-version``, None without one; raise BadRequest for what is none."""
     if not text:
         return None
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
@@ -86,7 +87,8 @@ def _version(text: str | None) -> int | None:
     return int(text)
 
 
-def _method(text: str | None) -> Method:
+def parse_method(text: str | None) -> Method:
+    """Return what ``tfs-method`` asks for; raise BadRequest for what is none."""
     try:
         return Method(text) if text else Method.PREDICT
     except ValueError:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 STAGES = ("decode", "preprocess", "encode", "predict", "decode_response", "postprocess")
@@ -51,3 +51,7 @@ class RequestClock:
         durations = {name: self.stages[name] for name in STAGES if name in self.stages}
         durations["total"] = self.elapsed()
         return ", ".join(f"{name};dur={seconds * 1000:.3f}" for name, seconds in durations.items())
+
+
+MakeClock = Callable[[float, Callable[[str], str | None], float], RequestClock]
+"""Makes a request's clock of the seconds it is allowed, a look-up of its headers, and the seconds it has waited."""

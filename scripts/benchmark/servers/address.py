@@ -7,10 +7,14 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Address:
-    """HTTP on loopback; ``grpc`` is a gRPC target, of a stack that of the model server inside it."""
+    """HTTP on loopback; ``grpc`` is a gRPC target, of a stack that of the model server inside it.
+
+    ``front`` is where a stack speaks the Open Inference Protocol over gRPC, "" where it does not.
+    """
 
     port: int
     grpc: str = ""
+    front: str = ""
     host: str = "127.0.0.1"
 
     @property

@@ -24,12 +24,16 @@ from benchmark.servers.base import (
 
 @dataclass(frozen=True)
 class Stack:
-    """nginx, gunicorn and a model server over a folder of models; ``settings`` are environment variables."""
+    """nginx, gunicorn and a model server over a folder of models; ``settings`` are environment variables.
+
+    With ``front`` it speaks the Open Inference Protocol over gRPC too.
+    """
 
     name: str
     models: Path
     settings: tuple[tuple[str, str], ...] = ()
     counted: bool = False
+    front: bool = False
 
     def counting(self) -> Stack:
         """See Server.counting."""
@@ -40,11 +44,12 @@ class Stack:
         folder.mkdir(parents=True, exist_ok=True)
         # The path of a unix socket is short: the run directory cannot lie deep in a working copy.
         tmp = Path(tempfile.mkdtemp(prefix="lb-bench-"))
-        port, low = free_ports(), free_ports(10)
+        port, low = free_ports(2), free_ports(10)
         settings = {
             "LIGHTBOX_MODEL_DIR": str(self.models),
             "SAGEMAKER_BIND_TO_PORT": str(port),
             "SAGEMAKER_SAFE_PORT_RANGE": f"{low}-{low + 9}",
+            **({"LIGHTBOX_KSERVE_GRPC_PORT": str(port + 1)} if self.front else {}),
             **dict(self.settings),
         }
         environ = clean_environ(**settings, TMPDIR=str(tmp), TF_CPP_MIN_LOG_LEVEL="2")
@@ -62,7 +67,8 @@ class Stack:
             wait_until(lambda: status_of(port, "/ping") == 200, process, log)
             running.started["ready"] = time.perf_counter() - began
             running.run_dir = next(tmp.glob("lightbox-*"))
-            running.address = Address(port, _grpc_target(running.run_dir))
+            front = f"127.0.0.1:{port + 1}" if self.front else ""
+            running.address = Address(port, _grpc_target(running.run_dir), front)
             if self.counted:
                 hops.put_before_sidecar(tmp, running.run_dir)
         except BaseException:

@@ -32,6 +32,11 @@ def methods_of(service: str) -> list[MethodDescriptor]:
     return list(_POOL.FindServiceByName(service).methods)
 
 
+def method(service: str, name: str) -> MethodDescriptor:
+    """Return a method of a service."""
+    return _POOL.FindServiceByName(service).methods_by_name[name]
+
+
 def file_named(name: str) -> FileDescriptor:
     """Return a file by its name; KeyError for an unknown one."""
     return _POOL.FindFileByName(name)

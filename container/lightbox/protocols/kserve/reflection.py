@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from lightbox.protocols.kserve import messages
@@ -15,15 +14,9 @@ _Request = messages.message_class("grpc.reflection.v1.ServerReflectionRequest")
 _Response = messages.message_class("grpc.reflection.v1.ServerReflectionResponse")
 
 
-def reflect(requests: Iterator[Any], context: Any) -> Iterator[Any]:
-    """Answer each question of a stream."""
-    for request in requests:
-        yield _answer(request)
-
-
-def read(data: bytes) -> Any:
-    """Return the request in ``data``."""
-    return _Request.FromString(data)
+def answer(data: bytes) -> bytes:
+    """Return the serialized answer to a serialized question."""
+    return bytes(_answer(_Request.FromString(data)).SerializeToString())
 
 
 def _answer(request: Any) -> Any:

@@ -5,15 +5,22 @@ from __future__ import annotations
 from typing import Any
 
 from lightbox import errors
-from lightbox.errors import LightboxError
+from lightbox.errors import BadRequest, LightboxError
 from lightbox.multi_model.loader import ModelLoader
 from lightbox.multi_model.targets import Targets
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.kserve.datatypes import described
 from lightbox.protocols.kserve.requests import EXTENSIONS, PLATFORM, SERVER_NAME, version_number
+from lightbox.protocols.kserve.sagemaker_headers import SageMakerHeaders
+from lightbox.protocols.sagemaker import TARGET_MODEL
 from lightbox.telemetry.clock import RequestClock
 
 PROTOCOL_VERSION = "2"
+
+
+def server_metadata() -> dict[str, Any]:
+    """Return name, version and extensions of the server."""
+    return {"name": SERVER_NAME, "version": PROTOCOL_VERSION, "extensions": list(EXTENSIONS)}
 
 
 class Repository:
@@ -23,10 +30,6 @@ class Repository:
         self._pipeline = pipeline
         self._targets = targets
         self._loader = loader
-
-    def server_metadata(self) -> dict[str, Any]:
-        """Return name, version and extensions of the server."""
-        return {"name": SERVER_NAME, "version": PROTOCOL_VERSION, "extensions": list(EXTENSIONS)}
 
     def model_metadata(self, model: str, version: str, clock: RequestClock) -> dict[str, Any]:
         """Return a model's inputs and outputs, -1 for an open dimension. Raises ModelNotFound and Unavailable."""
@@ -47,6 +50,19 @@ class Repository:
         """Return every model with its newest version and state."""
         found = [self._entry(name, clock) for name in self._pipeline.models()]
         return [entry for entry in found if entry["state"] == "READY" or not ready_only]
+
+    def target(self, model: str, headers: SageMakerHeaders, clock: RequestClock) -> str:
+        """Return the model that a request is for: the one it names.
+
+        In multi-model mode one that SageMaker's header targets too is loaded if it was not, as on /invocations. Raises
+        BadRequest when that names another.
+        """
+        if self._targets is None or not headers.target_model:
+            return model
+        target = self._targets.load(headers.target_model, clock)
+        if model not in ("", target):
+            raise BadRequest(f"{TARGET_MODEL}: expected {model!r}, the model that the request names; got {target!r}")
+        return target
 
     def load(self, model: str, clock: RequestClock) -> None:
         """Load a folder of the models directory, if it is not loaded. Raises MethodNotAllowed with fixed models."""

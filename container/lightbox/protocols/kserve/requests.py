@@ -8,6 +8,7 @@ from typing import Any
 
 from lightbox.errors import MalformedBody, ModelNotFound
 from lightbox.model_spec import Array
+from lightbox.protocols.kserve.sagemaker_headers import SageMakerHeaders
 from lightbox.tensor_request import TensorRequest
 
 EXTENSIONS = ("binary_tensor_data", "model_repository")
@@ -29,14 +30,15 @@ class InferRequest:
     binary: Mapping[str, bool] = field(default_factory=dict)
     binary_default: bool = False
 
-    def tensors(self, model: str | None, version: str, attributes: Mapping[str, str]) -> TensorRequest:
-        """Return what the pipeline answers; ``attributes`` are the pairs of SageMaker's custom attributes."""
+    def tensors(self, model: str | None, version: str, headers: SageMakerHeaders) -> TensorRequest:
+        """Return what the pipeline answers; ``version`` is what the path or message names, "" for none."""
+        attributes = headers.attributes
         return TensorRequest(
             inputs=self.inputs,
             outputs=self.outputs,
             parameters={**attributes, **self.parameters},
             model=model or None,
-            version=version_number(version),
+            version=version_number(version) if version else headers.version,
             signature=attributes.get("tfs-signature-name") or None,
             transport=attributes.get("tfs-transport") or None,
         )

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import struct
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import grpc
 import numpy as np
@@ -18,8 +21,12 @@ from lightbox.pipeline import Pipeline
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
 from lightbox.protocols.kserve import messages
 from lightbox.protocols.kserve.repository import Repository
-from lightbox.protocols.kserve_grpc import Front, InferenceService
+from lightbox.protocols.kserve_grpc.calls import Desk
+from lightbox.protocols.kserve_grpc.front import Front
+from lightbox.protocols.kserve_grpc.readiness import Readiness
+from lightbox.protocols.kserve_grpc.service import InferenceService
 from lightbox.settings_loading import load_settings
+from lightbox.telemetry.request_log import Observer
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model, png, signature
 
@@ -36,6 +43,7 @@ TYPED = {
 }
 DTYPES = [*TYPED, "float16"]
 MAX_BYTES = 1 << 20
+T = TypeVar("T")
 
 
 class Caller:
@@ -44,6 +52,7 @@ class Caller:
     def __init__(self, channel: Any) -> None:
         self.channel = channel
         self.ready = True
+        self.stop: Callable[[], None] = lambda: None
 
     def __call__(self, method: str, request: Any = None, **kwargs: Any) -> Any:
         (found,) = [m for m in messages.methods_of(messages.INFERENCE_SERVICE) if m.name == method]
@@ -83,14 +92,44 @@ def call(transport: FakeTransport, tmp_path: Path) -> Iterator[Caller]:
     )
     pipeline = Pipeline(load_settings({}), plan, {"grpc": transport})
     address = f"unix:{tmp_path}/front.sock"
+    with serving(pipeline, address) as caller:
+        yield caller
+
+
+@contextmanager
+def serving(pipeline: Pipeline, address: str, observers: Sequence[Observer] = (), **desk: int) -> Iterator[Caller]:
+    """Run the server in a thread of its own, two calls in progress and two waiting unless ``desk`` says otherwise."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    def run(coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(20)
+
+    async def start() -> Front:
+        async def is_ready() -> bool:
+            return caller.ready
+
+        front = Front(
+            InferenceService(pipeline, Repository(pipeline)),
+            Desk(**{"in_progress": 2, "waiting": 2, **desk}, observers=observers),
+            Readiness(is_ready, asyncio.Event()),
+            allowed_seconds=30,
+            max_bytes=MAX_BYTES,
+        )
+        front.server.add_insecure_port(address)
+        await front.server.start()
+        return front
+
     with grpc.insecure_channel(address) as channel:
         caller = Caller(channel)
-        service = InferenceService(pipeline, Repository(pipeline), lambda: caller.ready)
-        front = Front(service, lambda: caller.ready, allowed_seconds=30, threads=4, max_bytes=MAX_BYTES)
-        front.server.add_insecure_port(address)
-        front.server.start()
+        front = run(start())
+        caller.stop = lambda: run(front.stop(5))
         yield caller
-        front.stop(5)
+        caller.stop()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
 
 
 def images(*bodies: bytes) -> dict[str, Any]:

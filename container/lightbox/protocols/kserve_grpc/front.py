@@ -1,0 +1,138 @@
+"""The gRPC server: one event loop that reads and writes, threads that work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import grpc
+
+from lightbox.protocols.kserve import messages, reflection
+from lightbox.protocols.kserve.repository import server_metadata
+from lightbox.protocols.kserve_grpc.calls import Caller, Desk
+from lightbox.protocols.kserve_grpc.readiness import Readiness, health_answer
+from lightbox.protocols.kserve_grpc.service import InferenceService, stream_answer
+
+MOST_BYTES = 2**31 - 1
+"""gRPC counts a message's length in a signed 32-bit number."""
+WINDOW_BYTES = 4 << 20
+"""What a caller may send of a message before it waits for a word of ours; gRPC's 64 kB are a part of a photograph."""
+REQUEST_ID = "x-amzn-requestid"
+_STREAM = f"/{messages.INFERENCE_SERVICE}/ModelStreamInfer"
+
+
+class Front:
+    """A gRPC server with three services: inference, health, reflection. Make it in the event loop that runs it."""
+
+    def __init__(
+        self, service: InferenceService, desk: Desk, readiness: Readiness, allowed_seconds: float, max_bytes: int
+    ) -> None:
+        self._service = service
+        self._desk = desk
+        self._readiness = readiness
+        self._allowed_seconds = allowed_seconds
+        options = [
+            ("grpc.max_receive_message_length", min(max_bytes, MOST_BYTES)),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.http2.lookahead_bytes", WINDOW_BYTES),
+            ("grpc.so_reuseport", 0),
+        ]
+        self.server = grpc.aio.server(options=options)
+        self.server.add_generic_rpc_handlers((self._inference(), self._health(), *self._reflection()))
+
+    async def stop(self, grace: float) -> None:
+        """Accept no more calls, and wait up to ``grace`` seconds for those in progress; idle streams end at once."""
+        self._readiness.stopping.set()
+        await self.server.stop(grace)
+        self._desk.close()
+
+    def _inference(self) -> Any:
+        at_once = {"ServerLive": self._live, "ServerReady": self._ready, "ServerMetadata": self._server}
+        handlers: dict[str, Any] = {"ModelStreamInfer": grpc.stream_stream_rpc_method_handler(self._stream)}
+        for method in messages.methods_of(messages.INFERENCE_SERVICE):
+            if method.name in at_once:
+                answer = messages.message_class(method.output_type.full_name).SerializeToString
+                handlers[method.name] = grpc.unary_unary_rpc_method_handler(at_once[method.name], None, answer)
+            elif method.name not in handlers:
+                handlers[method.name] = grpc.unary_unary_rpc_method_handler(self._unary(method))
+        return grpc.method_handlers_generic_handler(messages.INFERENCE_SERVICE, handlers)
+
+    async def _live(self, data: bytes, context: Any) -> Any:
+        return messages.message_class("inference.ServerLiveResponse")(live=True)
+
+    async def _ready(self, data: bytes, context: Any) -> Any:
+        return messages.message_class("inference.ServerReadyResponse")(ready=await self._readiness.is_ready())
+
+    async def _server(self, data: bytes, context: Any) -> Any:
+        return messages.message_class("inference.ServerMetadataResponse")(**server_metadata())
+
+    def _unary(self, method: Any) -> Callable[[bytes, Any], Awaitable[bytes]]:
+        """Return the handler of a call that a thread answers, message and answer as bytes."""
+        route = f"/{messages.INFERENCE_SERVICE}/{method.name}"
+        work = self._service.work(method)
+
+        async def handle(data: bytes, context: Any) -> bytes:
+            caller = Caller(context, self._allowed_seconds)
+            answered = await self._desk.answer(route, data, caller, work)
+            told = [(REQUEST_ID, caller.request_id), ("server-timing", answered.clock.server_timing())]
+            if (error := answered.error) is not None:
+                told.append(("lightbox-code", error.code))
+                await context.abort(getattr(grpc.StatusCode, error.grpc_status), error.message, tuple(told))
+            context.set_trailing_metadata(tuple(told))
+            return answered.data
+
+        return handle
+
+    async def _stream(self, _: Any, context: Any) -> None:
+        """Answer one request after another; an error is told in its place and ends nothing."""
+        work = self._service.work(messages.method(messages.INFERENCE_SERVICE, "ModelInfer"))
+        async for data in self._messages(context):
+            answered = await self._desk.answer(_STREAM, data, Caller(context, self._allowed_seconds), work)
+            await context.write(stream_answer(data, answered))
+
+    async def _messages(self, context: Any) -> AsyncIterator[bytes]:
+        """Yield what comes on a stream; one that is idle when the server stops is ended with UNAVAILABLE."""
+        stopping = asyncio.ensure_future(self._readiness.stopping.wait())
+        try:
+            while not self._readiness.stopping.is_set():
+                reading = asyncio.ensure_future(context.read())
+                await asyncio.wait((reading, stopping), return_when=asyncio.FIRST_COMPLETED)
+                if not reading.done():
+                    reading.cancel()
+                    break
+                if (data := reading.result()) is grpc.aio.EOF:
+                    return
+                yield data
+        finally:
+            stopping.cancel()
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
+
+    def _health(self) -> Any:
+        request = messages.message_class("grpc.health.v1.HealthCheckRequest").FromString
+        answer = messages.message_class("grpc.health.v1.HealthCheckResponse").SerializeToString
+
+        async def check(asked: Any, context: Any) -> Any:
+            status = await self._readiness.status(asked.service)
+            if status is None:
+                await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no service {asked.service[:100]!r}")
+            return health_answer(status)
+
+        async def watch(asked: Any, context: Any) -> AsyncIterator[Any]:
+            async for status in self._readiness.changes(asked.service):
+                yield health_answer(status)
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
+
+        handlers = {
+            "Check": grpc.unary_unary_rpc_method_handler(check, request, answer),
+            "Watch": grpc.unary_stream_rpc_method_handler(watch, request, answer),
+        }
+        return grpc.method_handlers_generic_handler(messages.HEALTH_SERVICE, handlers)
+
+    def _reflection(self) -> list[Any]:
+        async def reflect(_: Any, context: Any) -> None:
+            async for data in self._messages(context):
+                await context.write(reflection.answer(data))
+
+        methods = {"ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(reflect)}
+        return [grpc.method_handlers_generic_handler(name, methods) for name in reflection.SERVICE_NAMES]
