@@ -10,7 +10,6 @@ from lightbox.aws_requests import AwsRequests
 from lightbox.catalogue import Catalogue, PlannedModels
 from lightbox.codecs.answers import check_single, negotiate
 from lightbox.codecs.base import Answer, DecodedRequest, Target
-from lightbox.codecs.decoded import encoded_images
 from lightbox.codecs.requests import RequestCodecs
 from lightbox.errors import BadRequest, DeadlineExceeded
 from lightbox.invocation import Invocation
@@ -20,6 +19,7 @@ from lightbox.probe import probe
 from lightbox.settings import Settings
 from lightbox.signatures import Signatures
 from lightbox.telemetry.clock import RequestClock
+from lightbox.tensor_pipeline import TensorPipeline
 from lightbox.tensor_request import TensorAnswer, TensorRequest
 from lightbox.transports.base import DEFAULT_SIGNATURE, PredictCall, Transport
 from lightbox.user_code import own
@@ -50,14 +50,12 @@ class Pipeline:
         self._user_code = user_code or UserCode()
         self._signatures = Signatures()
         self._requests = RequestCodecs(settings)
+        self._tensors = TensorPipeline(self._requests.images, self._signatures, self.invoke)
         self._aws = AwsRequests(plan.model_servers, channels or [None for _ in plan.model_servers])
 
     def invoke(self, invocation: Invocation, clock: RequestClock) -> Answer:
         """Return the model's answer, or raise a LightboxError."""
-        if clock.remaining() <= 0:
-            raise DeadlineExceeded(
-                f"the request waited {clock.waited:.1f} s for a free thread; it is allowed {clock.allowed_seconds:g} s"
-            )
+        _check_time(clock)
         model = self._catalogue.find(invocation.model)
         clock.model = model.name
         transport = self._transport(invocation.transport, clock)
@@ -136,56 +134,20 @@ class Pipeline:
         probe(self._catalogue.find(None).name, self._transport(None, clock), self._signatures, clock)
 
     def infer(self, request: TensorRequest, clock: RequestClock) -> TensorAnswer:
-        """Return the model's outputs for tensors that are decoded already, or raise a LightboxError.
-
-        Of the user's code only Lightbox's ``preprocess`` is asked, for encoded images: answers here are tensors.
-        """
+        """Return the model's outputs for tensors that are decoded already, or raise a LightboxError."""
+        _check_time(clock)
         model = self._catalogue.find(request.model)
         clock.model = model.name
-        attempt = partial(self._infer, model, self._transport(request.transport, clock), clock, request)
+        transport = self._transport(request.transport, clock)
+        attempt = partial(self._tensors.infer, self._user_code.of(model), model, transport, clock, request)
         return self._signatures.on_newest(model.name, request.version, attempt)
 
-    def _infer(
-        self, model: PlannedModel, transport: Transport, clock: RequestClock, request: TensorRequest
-    ) -> TensorAnswer:
-        wanted = request.signature or DEFAULT_SIGNATURE
-        signature = self._signatures.get(transport, model.name, request.version, wanted, clock)
-        outputs = request.outputs or model.options.outputs or ()
-        signature.check_outputs(outputs)
-        images = encoded_images(request.inputs, signature)
-        inputs = self._from_images(images, signature, model, clock, request) if images else request.inputs
-        signature.check_inputs(inputs)
-        found = transport.predict(PredictCall(signature, inputs, outputs), clock)
-        order = request.outputs or tuple(signature.outputs)
-        return TensorAnswer(signature, {name: found[name] for name in order if name in found})
-
-    def _from_images(
-        self,
-        images: tuple[bytes, ...],
-        signature: SignatureSpec,
-        model: PlannedModel,
-        clock: RequestClock,
-        request: TensorRequest,
-    ) -> Mapping[str, Array]:
-        handlers = self._user_code.of(model)
-        if not isinstance(handlers, LightboxHandlers) or handlers.preprocess is None:
-            return self._requests.images.decode(images, signature, model.options, clock)
-        shown = Request(
-            body=images[0] if len(images) == 1 else b"",
-            content_type="application/x-image",
-            accept="",
-            custom_attributes={name: str(value) for name, value in request.parameters.items()},
-            signature=signature,
-            options=model.options,
-            original_images=self._requests.images.originals(lambda: images),
-        )
-        with clock.stage("preprocess"):
-            return own.prepare(handlers.preprocess, shown)
-
-    def describe(self, model: str | None, version: int | None, clock: RequestClock) -> SignatureSpec:
-        """Return the signature that answers when a request names none. Raises as ``infer`` does."""
+    def describe(
+        self, model: str | None, version: int | None, clock: RequestClock, signature: str | None = None
+    ) -> SignatureSpec:
+        """Return a signature, by default the one that answers when a request names none. Raises as ``infer`` does."""
         name, transport = self._catalogue.find(model).name, self._transport(None, clock)
-        get = partial(self._signatures.get, transport, name, version, DEFAULT_SIGNATURE, clock)
+        get = partial(self._signatures.get, transport, name, version, signature or DEFAULT_SIGNATURE, clock)
         return self._signatures.on_newest(name, version, get)
 
     def models(self) -> list[str]:
@@ -203,3 +165,10 @@ class Pipeline:
             raise BadRequest(f"tfs-transport: expected {' or '.join(sorted(self._transports))}, got {name!r}")
         clock.transport = name
         return self._transports[name]
+
+
+def _check_time(clock: RequestClock) -> None:
+    if clock.remaining() <= 0:
+        raise DeadlineExceeded(
+            f"the request waited {clock.waited:.1f} s for a free thread; it is allowed {clock.allowed_seconds:g} s"
+        )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 from lightbox.model_spec import Array, SignatureSpec
 
@@ -14,12 +13,13 @@ class TensorRequest:
     """Inputs by name, in the dtypes they came in; strings are object arrays of bytes.
 
     Byte strings for a model of pixels are encoded images. ``outputs`` names those that are wanted, empty for those
-    that the model's options name. ``parameters`` are shown to the user's code.
+    that the model's options name. ``attributes`` are shown to the user's code, ``custom_attributes`` are they as text.
     """
 
     inputs: Mapping[str, Array]
     outputs: tuple[str, ...] = ()
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    custom_attributes: str | None = None
     model: str | None = None
     version: int | None = None
     signature: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -18,7 +18,7 @@ from lightbox.errors import (
     TooLarge,
     UnsupportedMediaType,
 )
-from lightbox.images.decode import ImageLimits, decode_rgb, open_image
+from lightbox.images.decode import ImageLimits, decode_rgb, is_image, open_image
 from lightbox.images.formats import sniff_format
 from lightbox.images.limits import MAX_PIXELS_SETTING
 from lightbox.images.originals import OriginalImages
@@ -79,6 +79,14 @@ class ImageCodec:
         with clock.stage("preprocess"):
             batch = string_tensor(bodies)
             return batch if wanted.batched or len(bodies) != 1 else batch.reshape(())
+
+    def check_among(self, tensors: Iterable[Array], clock: RequestClock) -> None:
+        """Check the headers of whatever begins as an image among tensors of byte strings. Raises as ``decode``."""
+        for tensor in tensors:
+            bodies = list(filter(is_image, tensor.ravel().tolist())) if tensor.dtype.hasobject else []
+            for index, body in enumerate(bodies):
+                with _image_of_batch(index, len(bodies), clock):
+                    open_image(body, self._limits)
 
     def _pixels(self, bodies: Sequence[bytes], wanted: ImageInput, options: ModelOptions, clock: RequestClock) -> Array:
         scaling = Scaling(options.scaling)

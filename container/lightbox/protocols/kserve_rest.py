@@ -1,4 +1,4 @@
-"""The Open Inference Protocol's REST form: the routes below /v2.
+"""The Open Inference Protocol's REST form: the routes below /v2. The Content-Type says nothing there.
 
 ``/v2/health/live`` and ``/v2/health/ready`` are answered beside the workers, as /ping is (processes/health.py).
 """
@@ -15,9 +15,9 @@ from lightbox.errors import MalformedBody
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.answers import json_body
 from lightbox.protocols.kserve.repository import Repository, server_metadata
-from lightbox.protocols.kserve.requests import InferRequest, version_number
+from lightbox.protocols.kserve.requests import version_number
 from lightbox.protocols.kserve.rest_answers import JSON_LENGTH, encode_answer
-from lightbox.protocols.kserve.rest_body import parse_body, raw_request
+from lightbox.protocols.kserve.rest_request import read_body
 from lightbox.protocols.kserve.sagemaker_headers import read_headers
 
 
@@ -45,7 +45,9 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
     def infer(model: str, version: str = "") -> Response:
         headers = read_headers(request.headers.get)
         repository.target(model, headers, g.clock)
-        asked = _read(pipeline, _body(max_body_mb), model, version)
+        length = (JSON_LENGTH, request.headers.get(JSON_LENGTH))
+        number = version_number(version) if version else headers.version
+        asked = read_body(pipeline, _body(max_body_mb), length, model, number, headers, g.clock)
         found = pipeline.infer(asked.tensors(model, version, headers), g.clock)
         with g.clock.stage("postprocess"):
             answer = encode_answer(found, asked)
@@ -70,23 +72,6 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
 
 def _body(max_body_mb: int) -> bytes:
     return decoded_body(request.get_data(cache=False), request.headers.get("Content-Encoding", ""), max_body_mb)
-
-
-def _read(pipeline: Pipeline, body: bytes, model: str, version: str) -> InferRequest:
-    """Return what the body asks for; the Content-Type says nothing, for clients send none, or any."""
-    length = _json_length(request.headers.get(JSON_LENGTH))
-    if length == 0:
-        return raw_request(body, pipeline.describe(model, version_number(version), g.clock))
-    with g.clock.stage("decode"):
-        return parse_body(body, length)
-
-
-def _json_length(header: str | None) -> int | None:
-    if header is None:
-        return None
-    if not (header.isascii() and header.isdigit() and len(header) <= 12):
-        raise MalformedBody(f"{JSON_LENGTH}: expected the length of the JSON in bytes, got {header[:40]!r}")
-    return int(header)
 
 
 def _ready_only(body: bytes) -> bool:

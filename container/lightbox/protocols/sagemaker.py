@@ -7,17 +7,22 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, g, request
 
-from lightbox.codecs.base import Method
+from lightbox.codecs.base import Answer
 from lightbox.codecs.content_coding import decoded_body
-from lightbox.errors import BadRequest, LightboxError
+from lightbox.errors import LightboxError
 from lightbox.invocation import Invocation
 from lightbox.multi_model.targets import Targets
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.answers import error_response, json_body
+from lightbox.protocols.custom_attributes import (
+    CUSTOM_ATTRIBUTES,
+    TARGET_MODEL,
+    parse_custom_attributes,
+    parse_method,
+    parse_version,
+)
+from lightbox.protocols.kserve import sagemaker_form
 from lightbox.telemetry.clock import RequestClock
-
-CUSTOM_ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
-TARGET_MODEL = "X-Amzn-SageMaker-Target-Model"
 
 
 def sagemaker_blueprint(pipeline: Pipeline, max_body_mb: int, targets: Targets | None = None) -> Blueprint:
@@ -54,11 +59,16 @@ def invoke(pipeline: Pipeline, max_body_mb: int, model: str | None = None, accep
     """
     clock: RequestClock = g.clock
     headers = request.headers
+    body = decoded_body(request.get_data(cache=False), headers.get("Content-Encoding", ""), max_body_mb)
+    content_type = headers.get("Content-Type", "")
     custom_attributes = headers.get(CUSTOM_ATTRIBUTES)
     attributes = parse_custom_attributes(custom_attributes or "")
+    if sagemaker_form.is_named(content_type):
+        model = model or attributes.get("tfs-model-name")
+        return _response(sagemaker_form.answer(pipeline, body, content_type, model, headers.get, clock))
     invocation = Invocation(
-        body=decoded_body(request.get_data(cache=False), headers.get("Content-Encoding", ""), max_body_mb),
-        content_type=headers.get("Content-Type", ""),
+        body=body,
+        content_type=content_type,
         accept=headers.get("Accept", "") if accept is None else accept,
         custom_attributes=custom_attributes,
         attributes=attributes,
@@ -68,31 +78,11 @@ def invoke(pipeline: Pipeline, max_body_mb: int, model: str | None = None, accep
         method=parse_method(attributes.get("tfs-method")),
         transport=attributes.get("tfs-transport") or None,
     )
-    answer = pipeline.invoke(invocation, clock)
+    return _response(pipeline.invoke(invocation, clock))
+
+
+def _response(answer: Answer) -> Response:
     return Response(answer.body, content_type=answer.content_type, headers=dict(answer.headers))
-
-
-def parse_custom_attributes(header: str) -> dict[str, str]:
-    """Return the ``name=value`` pairs of a comma-separated header; what is no pair is left to others."""
-    pairs = (part.partition("=") for part in header.split(","))
-    return {name.strip(): value.strip() for name, equals, value in pairs if equals and name.strip()}
-
-
-def parse_version(text: str | None) -> int | None:
-    """Return the number in ``tfs-model-version``, None without one; raise BadRequest for what is none."""
-    if not text:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise BadRequest(f"tfs-model-version: expected a whole number, got {text!r}")
-    return int(text)
-
-
-def parse_method(text: str | None) -> Method:
-    """Return what ``tfs-method`` asks for; raise BadRequest for what is none."""
-    try:
-        return Method(text) if text else Method.PREDICT
-    except ValueError:
-        raise BadRequest(f"tfs-method: expected predict, classify or regress, got {text!r}") from None
 
 
 def model_error(error: LightboxError, endpoint: str) -> Response:

@@ -53,7 +53,10 @@ def finish(postprocess: Function, outputs: Mapping[str, Array], request: Request
     bytes go out as they are; a pair of a body and a content type, too; anything else is written as JSON, arrays as
     nested lists. Raises HandlerFailed for what cannot be written, and what the user's code raises.
     """
-    result = call(postprocess, dict(outputs), request)
+    return _answer(call(postprocess, dict(outputs), request))
+
+
+def _answer(result: Any) -> HandlerAnswer:
     if result is None:
         raise HandlerFailed(
             "postprocess returned None: expected something that JSON can hold, an array, bytes, "
@@ -65,6 +68,39 @@ def finish(postprocess: Function, outputs: Mapping[str, Array], request: Request
     if isinstance(result, bytes | bytearray | memoryview):
         return HandlerAnswer(bytes(result), ANY_BYTES)
     return HandlerAnswer(_json(result), JSON)
+
+
+def finish_tensors(
+    postprocess: Function, outputs: Mapping[str, Array], request: Request
+) -> dict[str, Array] | HandlerAnswer:
+    """Return what the user's postprocess gives, for a protocol whose answers are tensors.
+
+    A dict of arrays by name is taken as it is, anything else as the body that ``finish`` makes of it. Raises as
+    ``finish`` does.
+    """
+    result = call(postprocess, dict(outputs), request)
+    tensors = _tensors(result) if isinstance(result, Mapping) and result else None
+    return _answer(result) if tensors is None else tensors
+
+
+def _tensors(result: Mapping[Any, Any]) -> dict[str, Array] | None:
+    """Return arrays of numbers, text or bytes by name; None where there is anything else."""
+    if not all(isinstance(name, str) and isinstance(value, np.ndarray) for name, value in result.items()):
+        return None
+    found: dict[str, Array] = {}
+    for name, value in result.items():
+        array = value if value.dtype.kind in "biuf" else _byte_strings(value)
+        if array is None:
+            return None
+        found[name] = array
+    return found
+
+
+def _byte_strings(array: Array) -> Array | None:
+    elements = [item.encode() if isinstance(item, str) else item for item in array.ravel().tolist()]
+    if not all(isinstance(item, bytes) for item in elements):
+        return None
+    return np.array(elements, object).reshape(array.shape)
 
 
 def _is_media_type(value: Any) -> bool:

@@ -69,7 +69,7 @@ class InferSession:
     def _note(self, answer: Any, call: Any, sample: Sample) -> None:
         sample.bytes_received += answer.ByteSize()
         sample.bytes_sent += len(self._spec.data)
-        trailing = {key: value for key, value in call.trailing_metadata() or ()}
+        trailing = dict(call.trailing_metadata() or ())
         sample.add_stages(read_server_timing(trailing.get("server-timing", "")))
 
     def _message(self) -> Any:

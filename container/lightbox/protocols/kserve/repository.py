@@ -9,10 +9,10 @@ from lightbox.errors import BadRequest, LightboxError
 from lightbox.multi_model.loader import ModelLoader
 from lightbox.multi_model.targets import Targets
 from lightbox.pipeline import Pipeline
+from lightbox.protocols.custom_attributes import TARGET_MODEL
 from lightbox.protocols.kserve.datatypes import described
 from lightbox.protocols.kserve.requests import EXTENSIONS, PLATFORM, SERVER_NAME, version_number
 from lightbox.protocols.kserve.sagemaker_headers import SageMakerHeaders
-from lightbox.protocols.sagemaker import TARGET_MODEL
 from lightbox.telemetry.clock import RequestClock
 
 PROTOCOL_VERSION = "2"

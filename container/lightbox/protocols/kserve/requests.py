@@ -33,13 +33,16 @@ class InferRequest:
     def tensors(self, model: str | None, version: str, headers: SageMakerHeaders) -> TensorRequest:
         """Return what the pipeline answers; ``version`` is what the path or message names, "" for none."""
         attributes = headers.attributes
+        parameters = {name: _text(value) for name, value in self.parameters.items()}
+        pairs = (f"{name}={value}" for name, value in parameters.items())
         return TensorRequest(
             inputs=self.inputs,
             outputs=self.outputs,
-            parameters={**attributes, **self.parameters},
+            attributes={**attributes, **parameters},
+            custom_attributes=",".join(filter(None, (headers.custom_attributes, *pairs))) or None,
             model=model or None,
             version=version_number(version) if version else headers.version,
-            signature=attributes.get("tfs-signature-name") or None,
+            signature=headers.signature,
             transport=attributes.get("tfs-transport") or None,
         )
 
@@ -58,3 +61,7 @@ def once(names: list[str], what: str) -> None:
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise MalformedBody(f"{what}: {', '.join(twice)[:200]} is there more than once")
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

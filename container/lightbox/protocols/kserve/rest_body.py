@@ -6,11 +6,10 @@ from typing import Any
 
 from lightbox.codecs.json_values import parse_values
 from lightbox.codecs.tensors import string_tensor
-from lightbox.errors import InputMismatch, MalformedBody
-from lightbox.images.decode import is_image
-from lightbox.model_spec import Array, SignatureSpec, TensorSpec, image_input
+from lightbox.errors import MalformedBody
+from lightbox.model_spec import Array
 from lightbox.protocols.kserve import bytes_elements
-from lightbox.protocols.kserve.datatypes import BYTES, checked_shape, described, from_buffer, numeric_dtype
+from lightbox.protocols.kserve.datatypes import BYTES, checked_shape, from_buffer
 from lightbox.protocols.kserve.json_data import read_data
 from lightbox.protocols.kserve.requests import InferRequest, once
 
@@ -22,10 +21,6 @@ def parse_body(body: bytes, header_length: int | None) -> InferRequest:
 
     Raises MalformedBody and InputMismatch.
     """
-    if header_length is not None and header_length > len(body):
-        raise MalformedBody(
-            f"Inference-Header-Content-Length: the JSON is said to be {header_length} bytes, the body has {len(body)}"
-        )
     view = memoryview(body)
     end = len(body) if header_length is None else header_length
     document = _document(bytes(view[:end]))
@@ -49,33 +44,6 @@ def parse_body(body: bytes, header_length: int | None) -> InferRequest:
         },
         binary_default=bool(_flag(parameters, "binary_data_output")),
     )
-
-
-def raw_request(body: bytes, signature: SignatureSpec) -> InferRequest:
-    """Return the request whose body is one input's data and nothing else, as a JSON length of 0 says."""
-    if len(signature.inputs) != 1:
-        raise InputMismatch(
-            f"a body without JSON is one input; the model {signature.model!r} takes "
-            f"{', '.join(map(str, signature.inputs.values()))}"
-        )
-    ((name, spec),) = signature.inputs.items()
-    if spec.is_string or (image_input(signature) and is_image(body)):
-        shape = spec.shape if spec.is_string and spec.shape is not None else (None,)
-        return InferRequest({name: string_tensor([body]).reshape([1] * len(shape))}, binary_default=True)
-    return InferRequest({name: _raw_numbers(spec, body)}, binary_default=True)
-
-
-def _raw_numbers(spec: TensorSpec, body: bytes) -> Array:
-    """Return the numbers of a body; its size settles the one dimension that the signature leaves open."""
-    datatype = described(spec)["datatype"]
-    size = numeric_dtype(spec.name, datatype).itemsize
-    shape = spec.shape
-    if shape is None or shape.count(None) > 1:
-        raise InputMismatch(f"input {spec.name}: the shape of a body without JSON is open in {spec}")
-    for known in shape:
-        size *= 1 if known is None else known
-    count = len(body) // size if size else 0
-    return from_buffer(spec.name, datatype, tuple(count if n is None else n for n in shape), body)
 
 
 class _Blobs:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from lightbox.codecs.base import Method
 from lightbox.errors import BadRequest
-from lightbox.protocols.sagemaker import (
+from lightbox.protocols.custom_attributes import (
     CUSTOM_ATTRIBUTES,
     TARGET_MODEL,
     parse_custom_attributes,
@@ -24,6 +24,11 @@ class SageMakerHeaders:
     target_model: str = ""
     attributes: Mapping[str, str] = field(default_factory=dict)
     version: int | None = None
+
+    @property
+    def signature(self) -> str | None:
+        """The signature that is asked for, None for the default one."""
+        return self.attributes.get("tfs-signature-name") or None
 
 
 def read_headers(header: Callable[[str], str | None]) -> SageMakerHeaders:

@@ -1,14 +1,12 @@
-"""The gRPC form over a fake model server: a real server and channel, on a socket of its own."""
+"""The gRPC form's messages: tensors of every datatype in every form, errors, metadata, reflection."""
 
 from __future__ import annotations
 
-import asyncio
+import json
 import struct
-import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import grpc
 import numpy as np
@@ -16,22 +14,13 @@ import pytest
 import tritonclient.grpc as triton
 
 from lightbox import errors
-from lightbox.model_options import ModelOptions
 from lightbox.pipeline import Pipeline
-from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
 from lightbox.protocols.kserve import messages
-from lightbox.protocols.kserve.repository import Repository
-from lightbox.protocols.kserve_grpc.calls import Desk
-from lightbox.protocols.kserve_grpc.front import Front
-from lightbox.protocols.kserve_grpc.readiness import Readiness
-from lightbox.protocols.kserve_grpc.service import InferenceService
-from lightbox.settings_loading import load_settings
-from lightbox.telemetry.request_log import Observer
+from lightbox.protocols.kserve.bytes_elements import split_prefixed
 from lightbox.transports.fake import FakeTransport
-from support.fakes import channel_means, mean_model, png, signature
+from support.fakes import channel_means, mean_model, signature
+from support.grpc_front import BLUE, MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
 
-RED = png(np.full((4, 4, 3), (200, 0, 0)))
-BLUE = png(np.full((9, 5, 3), (0, 0, 100)))
 TYPED = {
     "bool": "bool_contents",
     **dict.fromkeys(("int8", "int16", "int32"), "int_contents"),
@@ -42,33 +31,6 @@ TYPED = {
     "float64": "fp64_contents",
 }
 DTYPES = [*TYPED, "float16"]
-MAX_BYTES = 1 << 20
-T = TypeVar("T")
-
-
-class Caller:
-    """Calls the service through a channel."""
-
-    def __init__(self, channel: Any) -> None:
-        self.channel = channel
-        self.ready = True
-        self.stop: Callable[[], None] = lambda: None
-
-    def __call__(self, method: str, request: Any = None, **kwargs: Any) -> Any:
-        (found,) = [m for m in messages.methods_of(messages.INFERENCE_SERVICE) if m.name == method]
-        request_class = messages.message_class(found.input_type.full_name)
-        call = self.channel.unary_unary(
-            f"/{messages.INFERENCE_SERVICE}/{method}",
-            request_serializer=request_class.SerializeToString,
-            response_deserializer=messages.message_class(found.output_type.full_name).FromString,
-        )
-        return call(request_class(**(request or {})), timeout=30, **kwargs)
-
-    def fails(self, method: str, request: Any = None) -> tuple[str, str]:
-        with pytest.raises(grpc.RpcError) as caught:
-            self(method, request)
-        error: Any = caught.value
-        return error.code().name, error.details()
 
 
 @pytest.fixture
@@ -82,68 +44,18 @@ def transport() -> FakeTransport:
 
 
 @pytest.fixture
-def call(transport: FakeTransport, tmp_path: Path) -> Iterator[Caller]:
-    plan = ServingPlan(
-        models={
-            name: PlannedModel(name=name, base_path=Path("/m"), options=ModelOptions()) for name in ("mean", *DTYPES)
-        },
-        default_model="mean",
-        model_servers=(ModelServerAddress(grpc_port=1, rest_port=2),),
-    )
-    pipeline = Pipeline(load_settings({}), plan, {"grpc": transport})
-    address = f"unix:{tmp_path}/front.sock"
-    with serving(pipeline, address) as caller:
+def pipeline(transport: FakeTransport) -> Pipeline:
+    return make_pipeline(transport, ["mean", *DTYPES])
+
+
+@pytest.fixture
+def call(pipeline: Pipeline, tmp_path: Path) -> Iterator[Caller]:
+    with serving(pipeline, f"unix:{tmp_path}/front.sock") as caller:
         yield caller
-
-
-@contextmanager
-def serving(pipeline: Pipeline, address: str, observers: Sequence[Observer] = (), **desk: int) -> Iterator[Caller]:
-    """Run the server in a thread of its own, two calls in progress and two waiting unless ``desk`` says otherwise."""
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever)
-    thread.start()
-
-    def run(coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(20)
-
-    async def start() -> Front:
-        async def is_ready() -> bool:
-            return caller.ready
-
-        front = Front(
-            InferenceService(pipeline, Repository(pipeline)),
-            Desk(**{"in_progress": 2, "waiting": 2, **desk}, observers=observers),
-            Readiness(is_ready, asyncio.Event()),
-            allowed_seconds=30,
-            max_bytes=MAX_BYTES,
-        )
-        front.server.add_insecure_port(address)
-        await front.server.start()
-        return front
-
-    with grpc.insecure_channel(address) as channel:
-        caller = Caller(channel)
-        front = run(start())
-        caller.stop = lambda: run(front.stop(5))
-        yield caller
-        caller.stop()
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
-
-
-def images(*bodies: bytes) -> dict[str, Any]:
-    contents = {"bytes_contents": bodies}
-    entry = {"name": "image", "datatype": "BYTES", "shape": [len(bodies)], "contents": contents}
-    return {"model_name": "mean", "inputs": [entry]}
 
 
 def prefixed(*elements: bytes) -> bytes:
     return b"".join(struct.pack("<I", len(element)) + element for element in elements)
-
-
-def floats(answer: Any) -> list[float]:
-    return [float(value) for value in np.frombuffer(answer.raw_output_contents[0], "<f4")]
 
 
 def test_field_numbers_are_the_published_ones() -> None:
@@ -270,32 +182,6 @@ def test_server_and_models_describe_themselves(call: Caller) -> None:
     assert call.fails("RepositoryModelLoad", {"model_name": "mean"})[0] == "UNIMPLEMENTED"
 
 
-def test_a_stream_goes_on_after_an_error(call: Caller) -> None:
-    request = messages.message_class("inference.ModelInferRequest")
-    stream = call.channel.stream_stream(
-        f"/{messages.INFERENCE_SERVICE}/ModelStreamInfer",
-        request_serializer=request.SerializeToString,
-        response_deserializer=messages.ModelStreamInferResponse.FromString,
-    )
-    bad, good = stream(iter([request(**images(b"no image")), request(**images(RED))]), timeout=30)
-    assert "no image" in bad.error_message
-    assert floats(good.infer_response) == [200, 0, 0]
-
-
-def test_health_follows_readiness(call: Caller) -> None:
-    request = messages.message_class("grpc.health.v1.HealthCheckRequest")
-    check = call.channel.unary_unary(
-        f"/{messages.HEALTH_SERVICE}/Check",
-        request_serializer=request.SerializeToString,
-        response_deserializer=messages.message_class("grpc.health.v1.HealthCheckResponse").FromString,
-    )
-    assert check(request(), timeout=30).status == 1
-    call.ready = False
-    assert check(request(service=messages.INFERENCE_SERVICE), timeout=30).status == 2
-    with pytest.raises(grpc.RpcError, match="NOT_FOUND"):
-        check(request(service="none"), timeout=30)
-
-
 @pytest.mark.parametrize("version", ["v1", "v1alpha"])
 def test_reflection_names_services_and_gives_their_files(call: Caller, version: str) -> None:
     request = messages.message_class("grpc.reflection.v1.ServerReflectionRequest")
@@ -314,3 +200,41 @@ def test_reflection_names_services_and_gives_their_files(call: Caller, version: 
     assert messages.INFERENCE_SERVICE in {service.name for service in listed.list_services_response.service}
     assert b"ModelInferRequest" in file.file_descriptor_response.file_descriptor_proto[0]
     assert (missing.error_response.error_code, unknown.error_response.error_code) == (5, 12)
+
+
+@pytest.mark.parametrize(
+    ("attributes", "code"),
+    [
+        ("tfs-model-version=7", "NOT_FOUND"),
+        ("tfs-model-version=x", "INVALID_ARGUMENT"),
+        ("tfs-method=x", "INVALID_ARGUMENT"),
+    ],
+)
+def test_sagemakers_attributes_keep_their_meaning(call: Caller, attributes: str, code: str) -> None:
+    metadata = (("x-amzn-sagemaker-custom-attributes", attributes),)
+    assert call.fails("ModelInfer", images(RED), metadata=metadata)[0] == code
+
+
+def test_errors_have_our_code_and_the_request_id_beside_them(call: Caller) -> None:
+    rpc = call.future("ModelInfer", {"model_name": "none"}, metadata=(("x-request-id", "mine"),))
+    assert rpc.code() is grpc.StatusCode.NOT_FOUND
+    trailing = dict(rpc.trailing_metadata())
+    assert (trailing["lightbox-code"], trailing["x-amzn-requestid"]) == ("model_not_found", "mine")
+
+
+def test_parameters_of_every_kind_reach_the_users_code(transport: FakeTransport, tmp_path: Path) -> None:
+    (tmp_path / "inference.py").write_text(
+        "def postprocess(outputs, request):\n    return dict(request.custom_attributes)\n"
+    )
+    parameters = {
+        "b": {"bool_param": True},
+        "i": {"int64_param": -1},
+        "s": {"string_param": "text"},
+        "d": {"double_param": 0.5},
+        "u": {"uint64_param": 2**63},
+    }
+    with serving(make_pipeline(transport, ["mean"], tmp_path), f"unix:{tmp_path}/s") as call:
+        answer = call("ModelInfer", images(RED) | {"parameters": parameters})
+    assert (answer.outputs[0].name, answer.outputs[0].datatype) == ("answer", "BYTES")
+    (body,) = split_prefixed(memoryview(answer.raw_output_contents[0]), 1) or [b""]
+    assert json.loads(body) == {"b": "true", "i": "-1", "s": "text", "d": "0.5", "u": str(2**63)}

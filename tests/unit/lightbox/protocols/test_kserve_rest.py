@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import json
 import struct
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -244,26 +243,3 @@ def test_a_body_beyond_the_limit(client: FlaskClient) -> None:
 def test_no_number_wraps_around(client: FlaskClient, value: float) -> None:
     document = {"inputs": [{"name": "x", "shape": [1, 2], "datatype": "UINT8", "data": [1, value]}]}
     assert infer(client, "uint8", document).status_code == 400
-
-
-def test_sagemakers_attributes_keep_their_meaning(client: FlaskClient) -> None:
-    header = {"X-Amzn-SageMaker-Custom-Attributes": "tfs-model-version=7"}
-    answer = client.post("/v2/models/float32/infer", json=entry(), headers=header)
-    assert answer.status_code == 404
-
-
-def test_the_users_preprocess_makes_the_input_of_images(transport: FakeTransport, tmp_path: Path) -> None:
-    (tmp_path / "inference.py").write_text(
-        "import numpy as np\n"
-        "def preprocess(request):\n"
-        "    level = int(request.custom_attributes['level'])\n"
-        "    return {'image': np.full((len(request.images), 4, 4, 3), level, np.uint8)}\n"
-        "def postprocess(outputs, request):\n"
-        "    return {'never': 'asked'}\n"
-    )
-    client = fake_app(transport, {"mean": ModelOptions()}, code=tmp_path).test_client()
-    document = images([2], binary_data_size=f"{len(RED)},{len(BLUE)}") | {"parameters": {"level": 7}}
-    answer = infer(client, "mean", document, RED, BLUE)
-    assert answer.get_json()["outputs"][0]["data"] == [7] * 6
-    pixels = {"name": "image", "shape": [1, 4, 4, 3], "datatype": "UINT8", "data": [1] * 48}
-    assert infer(client, "mean", {"inputs": [pixels]}).get_json()["outputs"][0]["data"] == [1] * 3

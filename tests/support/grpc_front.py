@@ -1,0 +1,131 @@
+"""The gRPC form over a fake model server: a real server and channel, on a socket of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+import grpc
+import numpy as np
+import pytest
+
+from lightbox.model_options import ModelOptions
+from lightbox.pipeline import Pipeline
+from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
+from lightbox.protocols.kserve import messages
+from lightbox.protocols.kserve.repository import Repository
+from lightbox.protocols.kserve_grpc.calls import Desk
+from lightbox.protocols.kserve_grpc.front import Front
+from lightbox.protocols.kserve_grpc.readiness import Readiness
+from lightbox.protocols.kserve_grpc.service import InferenceService
+from lightbox.settings_loading import load_settings
+from lightbox.telemetry.request_log import Observer
+from lightbox.transports.fake import FakeTransport
+from support.fakes import png
+
+RED = png(np.full((4, 4, 3), (200, 0, 0)))
+BLUE = png(np.full((9, 5, 3), (0, 0, 100)))
+MAX_BYTES = 1 << 20
+T = TypeVar("T")
+
+
+class Caller:
+    """Calls the service through a channel."""
+
+    def __init__(self, channel: Any) -> None:
+        self.channel = channel
+        self.ready = True
+        self.stop: Callable[[], None] = lambda: None
+
+    def __call__(self, method: str, request: Any = None, **kwargs: Any) -> Any:
+        return self.with_call(method, request, **kwargs)[0]
+
+    def with_call(self, method: str, request: Any = None, **kwargs: Any) -> Any:
+        call, message = self._prepare(method, request)
+        return call.with_call(message, timeout=30, **kwargs)
+
+    def future(self, method: str, request: Any = None, timeout: float = 30, **kwargs: Any) -> Any:
+        call, message = self._prepare(method, request)
+        return call.future(message, timeout=timeout, **kwargs)
+
+    def _prepare(self, method: str, request: Any) -> tuple[Any, Any]:
+        (found,) = [m for m in messages.methods_of(messages.INFERENCE_SERVICE) if m.name == method]
+        request_class = messages.message_class(found.input_type.full_name)
+        call = self.channel.unary_unary(
+            f"/{messages.INFERENCE_SERVICE}/{method}",
+            request_serializer=request_class.SerializeToString,
+            response_deserializer=messages.message_class(found.output_type.full_name).FromString,
+        )
+        return call, request_class(**(request or {}))
+
+    def fails(self, method: str, request: Any = None, **kwargs: Any) -> tuple[str, str]:
+        with pytest.raises(grpc.RpcError) as caught:
+            self(method, request, **kwargs)
+        error: Any = caught.value
+        return error.code().name, error.details()
+
+
+def make_pipeline(transport: FakeTransport, names: Sequence[str], code: Path | None = None) -> Pipeline:
+    """Return a pipeline over a fake model server; ``code`` is a folder with an ``inference.py`` for all models."""
+    folders = (code,) if code else ()
+    plan = ServingPlan(
+        models={
+            name: PlannedModel(name=name, base_path=Path("/m"), options=ModelOptions(), code_dirs=folders)
+            for name in names
+        },
+        default_model=names[0],
+        model_servers=(ModelServerAddress(grpc_port=1, rest_port=2),),
+    )
+    return Pipeline(load_settings({}), plan, {"grpc": transport})
+
+
+@contextmanager
+def serving(
+    pipeline: Pipeline, address: str, observers: Sequence[Observer] = (), waiting: int = 2, allowed: float = 30
+) -> Iterator[Caller]:
+    """Run the server in a thread of its own, with two calls in progress at once."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+
+    def run(coroutine: Coroutine[Any, Any, T]) -> T:
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(20)
+
+    async def start() -> Front:
+        async def is_ready() -> bool:
+            return caller.ready
+
+        front = Front(
+            InferenceService(pipeline, Repository(pipeline)),
+            Desk(2, waiting, patience=0.5, observers=observers),
+            Readiness(is_ready, asyncio.Event()),
+            allowed_seconds=allowed,
+            max_bytes=MAX_BYTES,
+        )
+        front.server.add_insecure_port(address)
+        await front.server.start()
+        return front
+
+    with grpc.insecure_channel(address) as channel:
+        caller = Caller(channel)
+        front = run(start())
+        caller.stop = lambda: run(front.stop(5))
+        yield caller
+        caller.stop()
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def images(*bodies: bytes) -> dict[str, Any]:
+    contents = {"bytes_contents": bodies}
+    entry = {"name": "image", "datatype": "BYTES", "shape": [len(bodies)], "contents": contents}
+    return {"model_name": "mean", "inputs": [entry]}
+
+
+def floats(answer: Any) -> list[float]:
+    return [float(value) for value in np.frombuffer(answer.raw_output_contents[0], "<f4")]

@@ -1,0 +1,218 @@
+"""The gRPC server: how many calls at once, streams, health, what observers hear, how it stops."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from lightbox.pipeline import Pipeline
+from lightbox.protocols.kserve import messages
+from lightbox.telemetry.request_log import FinishedRequest
+from lightbox.transports.fake import FakeTransport
+from support.fakes import channel_means, mean_model
+from support.grpc_front import RED, Caller, floats, images, make_pipeline, serving
+
+
+@pytest.fixture
+def transport() -> FakeTransport:
+    fake = FakeTransport()
+    fake.serve(mean_model(), channel_means)
+    return fake
+
+
+@pytest.fixture
+def pipeline(transport: FakeTransport) -> Pipeline:
+    return make_pipeline(transport, ["mean"])
+
+
+@pytest.fixture
+def call(pipeline: Pipeline, tmp_path: Path) -> Iterator[Caller]:
+    with serving(pipeline, f"unix:{tmp_path}/front.sock") as caller:
+        yield caller
+
+
+def open_stream(call: Caller, requests: Iterator[Any]) -> Any:
+    request = messages.message_class("inference.ModelInferRequest")
+    return call.channel.stream_stream(
+        f"/{messages.INFERENCE_SERVICE}/ModelStreamInfer",
+        request_serializer=lambda fields: (
+            fields if isinstance(fields, bytes) else request(**fields).SerializeToString()
+        ),
+        response_deserializer=messages.ModelStreamInferResponse.FromString,
+    )(requests, timeout=30)
+
+
+def test_a_stream_goes_on_after_an_error(call: Caller) -> None:
+    bad, odd, good = open_stream(call, iter([{**images(b"no image"), "id": "1"}, b"\xff", images(RED)]))
+    assert "no image" in bad.error_message
+    assert bad.infer_response.id == "1"
+    assert "is no inference.ModelInferRequest" in odd.error_message
+    assert floats(good.infer_response) == [200, 0, 0]
+
+
+def test_idle_streams_hold_up_nobody_and_end_when_the_server_stops(call: Caller) -> None:
+    streams = [open_stream(call, iter(queue.Queue().get, None)) for _ in range(20)]
+    assert floats(call("ModelInfer", images(RED))) == [200, 0, 0]
+    call.stop()
+    for stream in streams:
+        with pytest.raises(grpc.RpcError, match="the server is stopping") as caught:
+            next(stream)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+class Gate:
+    """A model that answers when it is let."""
+
+    def __init__(self, transport: FakeTransport) -> None:
+        self.inside = threading.Semaphore(0)
+        self.opened = threading.Event()
+        transport.serve(mean_model(), self._predict)
+
+    def _predict(self, inputs: Any) -> Any:
+        self.inside.release()
+        assert self.opened.wait(20)
+        return channel_means(inputs)
+
+    def wait_inside(self, count: int) -> None:
+        for _ in range(count):
+            assert self.inside.acquire(timeout=20)
+
+
+class Watcher:
+    """Keeps what observers hear."""
+
+    def __init__(self) -> None:
+        self.progress = 0
+        self.requests: queue.Queue[FinishedRequest] = queue.Queue()
+
+    def started(self) -> None:
+        self.progress += 1
+
+    def ended(self) -> None:
+        self.progress -= 1
+
+    def finished(self, request: FinishedRequest) -> None:
+        self.requests.put(request)
+
+
+@pytest.fixture
+def watcher() -> Watcher:
+    return Watcher()
+
+
+def test_observers_hear_of_every_call(pipeline: Pipeline, tmp_path: Path, watcher: Watcher) -> None:
+    with serving(pipeline, f"unix:{tmp_path}/s", [watcher]) as call:
+        given = (("x-amzn-requestid", "mine"),)
+        answer, rpc = call.with_call("ModelInfer", images(RED), metadata=given)
+        good = watcher.requests.get(timeout=20)
+        call.fails("ModelInfer", images(b"no image"))
+        bad = watcher.requests.get(timeout=20)
+        call("ServerLive")
+    assert watcher.progress == 0
+    assert watcher.requests.empty()
+    assert (good.request_id, good.route, good.status) == ("mine", f"/{messages.INFERENCE_SERVICE}/ModelInfer", 200)
+    assert (good.error_code, good.bytes_out, good.clock.model) == (None, answer.ByteSize(), "mean")
+    assert good.bytes_in > len(RED)
+    assert (bad.status, bad.error_code) == (400, "image_undecodable")
+    trailing = dict(rpc.trailing_metadata())
+    assert trailing["x-amzn-requestid"] == "mine"
+    assert "predict;dur=" in trailing["server-timing"]
+
+
+def test_more_calls_than_may_wait_are_turned_away(
+    pipeline: Pipeline, transport: FakeTransport, tmp_path: Path, watcher: Watcher
+) -> None:
+    gate = Gate(transport)
+    with serving(pipeline, f"unix:{tmp_path}/s", [watcher], waiting=1) as call:
+        asked = [call.future("ModelInfer", images(RED)) for _ in range(2)]
+        gate.wait_inside(2)
+        # Of two more, one may wait; which of them depends on who comes first.
+        late = [call.future("ModelInfer", images(RED)) for _ in range(2)]
+        refused = watcher.requests.get(timeout=20)
+        assert (refused.status, refused.error_code) == (503, "queue_full")
+        assert call("ServerLive").live
+        gate.opened.set()
+        assert [floats(answer.result()) for answer in asked] == [[200, 0, 0]] * 2
+        assert sorted(answer.code().name for answer in late) == ["OK", "UNAVAILABLE"]
+
+
+def test_a_call_whose_time_passes_in_the_queue_is_not_begun(
+    pipeline: Pipeline, transport: FakeTransport, tmp_path: Path, watcher: Watcher
+) -> None:
+    gate = Gate(transport)
+    with serving(pipeline, f"unix:{tmp_path}/s", [watcher], allowed=0.5) as call:
+        busy = [call.future("ModelInfer", images(RED)) for _ in range(2)]
+        gate.wait_inside(2)
+        assert call.fails("ModelInfer", images(RED))[0] == "DEADLINE_EXCEEDED"
+        assert watcher.requests.get(timeout=20).error_code == "waited_too_long"
+        # Those that are being answered get a word too, though their threads go on.
+        assert {answer.code().name for answer in busy} == {"DEADLINE_EXCEEDED"}
+        gate.opened.set()
+
+
+def test_a_caller_who_hangs_up_in_the_queue_costs_nothing(
+    pipeline: Pipeline, transport: FakeTransport, tmp_path: Path, watcher: Watcher
+) -> None:
+    gate = Gate(transport)
+    with serving(pipeline, f"unix:{tmp_path}/s", [watcher]) as call:
+        busy = [call.future("ModelInfer", images(RED)) for _ in range(2)]
+        gate.wait_inside(2)
+        with pytest.raises(grpc.RpcError, match="DEADLINE_EXCEEDED"):
+            call.future("ModelInfer", images(RED), timeout=0.5).result()
+        assert watcher.requests.get(timeout=20).error_code in ("hung_up", "waited_too_long")
+        gate.opened.set()
+        assert [answer.code().name for answer in busy] == ["OK", "OK"]
+
+
+def test_a_stop_waits_for_calls_in_progress(pipeline: Pipeline, transport: FakeTransport, tmp_path: Path) -> None:
+    gate = Gate(transport)
+    with serving(pipeline, f"unix:{tmp_path}/s") as call:
+        asked = [call.future("ModelInfer", images(RED)) for _ in range(3)]
+        gate.wait_inside(2)
+        stopping = threading.Thread(target=call.stop)
+        stopping.start()
+        gate.opened.set()
+        stopping.join(20)
+        assert [floats(answer.result()) for answer in asked] == [[200, 0, 0]] * 3
+
+
+def health(call: Caller, method: str) -> Any:
+    make = call.channel.unary_unary if method == "Check" else call.channel.unary_stream
+    ask = make(
+        f"/{messages.HEALTH_SERVICE}/{method}",
+        request_serializer=messages.message_class("grpc.health.v1.HealthCheckRequest").SerializeToString,
+        response_deserializer=messages.message_class("grpc.health.v1.HealthCheckResponse").FromString,
+    )
+    return lambda service="": ask(
+        messages.message_class("grpc.health.v1.HealthCheckRequest")(service=service), timeout=30
+    )
+
+
+def test_health_follows_readiness(call: Caller) -> None:
+    check = health(call, "Check")
+    assert check().status == 1
+    call.ready = False
+    assert check(messages.INFERENCE_SERVICE).status == 2
+    with pytest.raises(grpc.RpcError, match="NOT_FOUND"):
+        check("none")
+
+
+def test_watchers_are_told_of_changes(call: Caller) -> None:
+    watch = health(call, "Watch")
+    ours, unknown = watch(messages.INFERENCE_SERVICE), watch("none")
+    assert next(ours).status == 1
+    assert next(unknown).status == 3
+    call.ready = False
+    assert next(ours).status == 2
+    call.ready = True
+    assert next(ours).status == 1
+    call.stop()
+    assert next(ours).status == 2
+    with pytest.raises(grpc.RpcError, match="the server is stopping"):
+        next(ours)
