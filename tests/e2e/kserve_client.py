@@ -19,6 +19,7 @@ async def ask(protocol: str, address: str, image: bytes) -> Any:
         rest = InferenceRESTClient(RESTConfig(protocol="v2"))
         assert await rest.is_server_ready(address)
         assert await rest.is_server_live(address)
+        assert await rest.is_model_ready(address, "image_mean")
         answer = await rest.infer(address, request, model_name="image_mean")
     else:
         grpc = InferenceGRPCClient(url=address)

@@ -13,6 +13,7 @@ import grpc
 import numpy as np
 import psutil
 import pytest
+import requests
 import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
@@ -65,6 +66,8 @@ def test_health_and_metadata(client: Any) -> None:
     assert client.is_server_ready()
     assert client.is_model_ready("mobilenet_v2")
     assert client.get_server_metadata().name == "lightbox"
+    (tensor,) = client.get_model_metadata("mobilenet_v2", "1").inputs
+    assert (tensor.datatype, list(tensor.shape)) == ("FP32", [-1, 224, 224, 3])
     assert {model.name for model in client.get_model_repository_index().models} == {"mobilenet_v2", "digits"}
 
 
@@ -85,6 +88,16 @@ def test_five_images_of_different_sizes_and_modes(stack: Stack, client: Any, inp
     np.testing.assert_allclose(
         found, np.concatenate([predictions(stack, body) for body in bodies]), rtol=1e-4, atol=1e-7
     )
+
+
+def test_a_raw_tensor_with_a_binary_answer(client: Any) -> None:
+    (spec,) = client.get_model_metadata("digits").inputs
+    pixels = np.zeros([2, *spec.shape[1:]], np.uint8 if spec.datatype == "UINT8" else np.float32)
+    tensor = triton.InferInput(spec.name, list(pixels.shape), spec.datatype)
+    tensor.set_data_from_numpy(pixels)
+    answer = client.infer("digits", [tensor], model_version="1")
+    assert only_output(answer).shape == (2, 10)
+    assert len(answer.get_response().raw_output_contents) == 1
 
 
 def test_ten_megabytes_of_raw_floats_pass(client: Any, input_name: str) -> None:
@@ -113,12 +126,27 @@ def test_a_stream(client: Any, input_name: str) -> None:
     client.stop_stream()
 
 
-def test_a_killed_front_comes_back(client: Any, stack: Stack) -> None:
+def test_calls_are_counted_and_logged_as_requests_are(stack: Stack, client: Any, input_name: str) -> None:
+    client.infer("mobilenet_v2", [images(input_name, photo())], headers={"x-amzn-requestid": "counted"})
+    route = "/inference.GRPCInferenceService/ModelInfer"
+    labels = f'{{model="mobilenet_v2",route="{route}",status="200",transport="grpc"}}'
+    assert f"lightbox_requests_total{labels}" in requests.get(f"{stack.url}/metrics", timeout=10).text
+    (line,) = [line for line in stack.log.splitlines() if "request_id=counted" in line]
+    assert line.startswith(f"[request] request_id=counted method=POST route={route} model=mobilenet_v2 transport=grpc")
+    assert "predict_ms=" in line
+
+
+def test_the_front_is_as_light_as_a_worker(stack: Stack, client: Any, input_name: str) -> None:
+    client.infer("mobilenet_v2", [images(input_name, photo())])
+    (front,) = stack.processes("lightbox.grpc_front")
+    assert front.memory_info().rss < 120 * 1e6
+
+
+def test_a_killed_front_comes_back_and_ping_tells(client: Any, stack: Stack) -> None:
     (front,) = stack.processes("lightbox.grpc_front")
     front.send_signal(signal.SIGKILL)
-    assert any(
-        [process.pid for process in stack.processes("lightbox.grpc_front")] not in ([], [front.pid]) for _ in poll(20)
-    )
+    stack.wait_for_ping(503)
+    stack.wait_for_ping(200)
     with connect(stack) as again:
         assert again.is_model_ready("digits")
 
@@ -129,6 +157,7 @@ def test_a_request_before_sigterm_gets_its_full_answer(tmp_path: Path) -> None:
         children = psutil.Process(stack.process.pid).children(recursive=True)
         with ThreadPoolExecutor(1) as pool:
             asked = pool.submit(client.infer, "slow", [images("image", png(np.full((8, 8, 3), 120)))])
+            client.start_stream(lambda result, error: None)  # an idle one holds up nothing
             assert any(_is_busy(children) or asked.done() for _ in poll(20))
             assert stack.stop() == 0
             assert only_output(asked.result()).shape == (1,)

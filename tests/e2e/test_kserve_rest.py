@@ -140,6 +140,20 @@ def test_three_jpegs_behind_the_json_as_openvinos_pages_have_it(stack: Stack, in
     assert answer.json()["outputs"][0]["shape"] == [3, 1000]
 
 
+def test_sagemakers_form_through_boto3(stack: Stack, client: Any, input_name: str) -> None:
+    tensor = triton.InferInput(input_name, [2], "BYTES")
+    tensor.set_data_from_numpy(np.array([photo(), photo("flower.jpg")], object))
+    body, size = triton.InferenceServerClient.generate_request_body([tensor])
+    form = "application/vnd.sagemaker-triton.binary+json;json-header-size="
+    answer = stack.boto3().invoke_endpoint(EndpointName="any", ContentType=f"{form}{size}", Body=body)
+    assert answer["ContentType"].startswith(form)
+    size = int(answer["ContentType"].removeprefix(form))
+    found = triton.InferenceServerClient.parse_response_body(answer["Body"].read(), header_length=size)
+    (output,) = found.get_response()["outputs"]
+    expected = np.concatenate([predictions(stack, photo()), predictions(stack, photo("flower.jpg"))])
+    np.testing.assert_allclose(found.as_numpy(output["name"]), expected, rtol=1e-4, atol=1e-7)
+
+
 def test_models_come_and_go_in_multi_model_mode(tmp_path: Path) -> None:
     copy_golden("image_mean", tmp_path / "models" / "image_mean")
     with (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from support.fakes import png
 from support.models import copy_golden
@@ -28,6 +30,7 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("page")
     for name in ("half_plus_two", "image_mean"):
         copy_golden(name, folder / "models" / name)
+    copy_golden("image_mean", folder / "models" / "my_model")
     with running(folder / "models", folder / "run", LIGHTBOX_KSERVE_GRPC_PORT=str(free_port())) as running_stack:
         yield running_stack
 
@@ -66,3 +69,23 @@ def test_kserves_clients(stack: Stack, files: Path, protocol: str) -> None:
     # In a process of its own: its messages and tritonclient's have the same names.
     address = stack.url if protocol == "rest" else f"127.0.0.1:{stack.environ['LIGHTBOX_KSERVE_GRPC_PORT']}"
     assert run([sys.executable, str(CLIENT), protocol, address, "red.png"], files).splitlines()[-1] == PRINTED
+
+
+def test_plain_curl_of_three_jpegs_behind_the_json(stack: Stack, files: Path) -> None:
+    names = ["zebra.jpeg", "bee.jpeg", "gold.jpeg"]
+    for name, size in zip(names, [(30, 40), (9, 5), (64, 64)], strict=True):
+        image = Image.effect_noise(size, 90).convert("RGB")
+        image.save(files / name, quality=80)
+    script = f"""
+        sizes=$(stat -c %s {" ".join(names)} | paste -sd,)
+        json='{{"inputs":[{{"name":"image","shape":[3],"datatype":"BYTES","parameters":{{"binary_data_size":"'$sizes'"}}}}]}}'
+        (printf '%s' "$json"; cat {" ".join(names)}) > body
+        curl -s -X POST {stack.url}/v2/models/my_model/infer --data-binary @body \\
+          -H "Inference-Header-Content-Length: ${{#json}}" -H 'Content-Type: application/octet-stream'
+    """
+    found = json.loads(run(["bash", "-c", script], files))["outputs"][0]
+    assert found["shape"] == [3, 3]
+    bodies = [(files / name).read_bytes() for name in names]
+    header = {"X_Amzn_SageMaker_Custom_Attributes": "tfs-model-name=my_model"}
+    each = [stack.invoke(body, Content_Type="image/jpeg", **header).json()["predictions"][0] for body in bodies]
+    np.testing.assert_allclose(np.reshape(found["data"], (3, 3)), each, rtol=1e-5)
