@@ -6,6 +6,7 @@ import io
 from functools import lru_cache
 
 import numpy as np
+import numpy.typing as npt
 
 PHOTO = "china.jpg"
 """One of the two photographs that come with scikit-learn, 640 x 427."""
@@ -46,12 +47,17 @@ def encode(image: object, quality: int) -> bytes:
 
 
 @lru_cache(maxsize=8)
-def pixels_npy(count: int, side: int) -> bytes:
-    """Return a .npy file of ``count`` images of raw pixels, uint8 [count, side, side, 3]."""
+def pixels(side: int) -> npt.NDArray[np.uint8]:
+    """Return the photograph as raw pixels, uint8 [1, side, side, 3]."""
     from PIL import Image
 
     with Image.open(io.BytesIO(photo(side, side))) as image:
-        batch = np.repeat(np.asarray(image.convert("RGB"))[None], count, axis=0)
+        return np.asarray(image.convert("RGB"))[None]
+
+
+@lru_cache(maxsize=8)
+def pixels_npy(count: int, side: int) -> bytes:
+    """Return a .npy file of ``count`` images of raw pixels, uint8 [count, side, side, 3]."""
     buffer = io.BytesIO()
-    np.save(buffer, batch)
+    np.save(buffer, np.repeat(pixels(side), count, axis=0))
     return buffer.getvalue()

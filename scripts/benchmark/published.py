@@ -44,6 +44,10 @@ CLIENT_STUDY_TORCHSERVE = {
 }
 """Tables 4 to 6: TorchServe with densenet161 on a GPU."""
 
+PROTOCOL_PAGES = "https://github.com/openvinotoolkit/model_server/tree/v2022.3/client/python/kserve-api/samples"
+PROTOCOL_FORMS = {"JPEG bytes, gRPC": 11.6, "JPEG bytes, REST": 12.6, "raw, REST": 28.8}
+"""Averages that the pages of OpenVINO Model Server's samples show for a ResNet-50 and one image at a time."""
+
 LOAD_STUDY = "https://github.com/martynas-subonis/model-serving"
 LOAD_STUDY_ONNX = {"throughput": 255.5, "average": 195.7, "memory_mb": 359.1, "start": 1.40}
 """FastAPI + ONNX Runtime, 4 cores of an Apple M2 Max, 4 workers, 50 clients, 304 kB of base64 JSON."""

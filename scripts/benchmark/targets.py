@@ -8,7 +8,7 @@ from typing import Any
 
 from benchmark import results
 from benchmark.results import Document
-from benchmark.scenarios import load, rest_or_grpc
+from benchmark.scenarios import client, load, rest_or_grpc
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,11 @@ def _rest_or_grpc(document: Document, kind: str, name: str, figure: str) -> floa
 
 def _over_floor(kind: str) -> Callable[[Document], float | None]:
     return lambda document: _rest_or_grpc(document, kind, rest_or_grpc.WITHOUT_BOTO3, "ratio")
+
+
+def _infer_over_floor(document: Document) -> float | None:
+    value = results.variant(document, "client", client.FORMS, client.JPEG_GRPC).get("ratio")
+    return None if value is None else float(value)
 
 
 def _over_sample_rest(kind: str, name: str) -> Callable[[Document], float | None]:
@@ -109,6 +114,7 @@ def _sidecar_start(document: Document) -> float | None:
 
 TARGETS = (
     Target("p50 of /invocations, gRPC, mobilenet_v2, one client ÷ floor", 1.10, True, _over_floor("classification")),
+    Target("p50 of the gRPC front's ModelInfer, one JPEG, one client ÷ floor", 1.10, True, _infer_over_floor),
     Target(
         "p50 of /invocations, REST ÷ the sample's REST handler",
         0.15,

@@ -1,12 +1,14 @@
-"""A gRPC client of the Open Inference Protocol: one ModelInfer after another, or waves of them."""
+"""Clients of the Open Inference Protocol; by gRPC one ModelInfer after another, or waves of them."""
 
 from __future__ import annotations
 
+import json
 import time
 from dataclasses import dataclass, field
 from typing import Any
 
 from benchmark.clients.base import Load, Sample, read_server_timing, run_one_by_one
+from benchmark.clients.http import HttpClient
 from benchmark.servers.address import Address
 
 SERVICE = "/inference.GRPCInferenceService/"
@@ -25,6 +27,14 @@ class InferClient:
     def open(self, address: Address) -> InferSession:
         """See Client.open; the channel goes to the stack's gRPC front."""
         return InferSession(self, address.front)
+
+    def over_rest(self) -> HttpClient:
+        """Return a client that posts the same input behind its JSON, and wants the answer so too."""
+        parameters = {"binary_data_size": len(self.data)}
+        tensor = {"name": self.input_name, "datatype": self.datatype, "shape": self.shape, "parameters": parameters}
+        text = json.dumps({"inputs": [tensor], "parameters": {"binary_data_output": True}}).encode()
+        headers = {"Inference-Header-Content-Length": str(len(text))}
+        return HttpClient(text + self.data, "application/octet-stream", f"/v2/models/{self.model}/infer", headers)
 
 
 class InferSession:
@@ -54,7 +64,7 @@ class InferSession:
         self._note(answer, call, sample)
 
     def _waves(self, load: Load) -> Sample:
-        sample = Sample(bytes_sent=0)
+        sample = Sample()
         cpu = time.process_time()
         for _ in range(max(1, load.requests // load.clients)):
             started = time.perf_counter()

@@ -71,7 +71,22 @@ def _client(document: Document) -> list[str]:
             lines.append(f"{where}, {whose}, ms for twenty at once, published in brackets: {'; '.join(pairs)}.")
     if lines:
         lines.append(f"Published: tables 1 to 6 of <{published.CLIENT_STUDY}>.")
-    return lines
+    return lines + _protocol_forms(document)
+
+
+def _protocol_forms(document: Document) -> list[str]:
+    found = results.experiments(document, "client", client.FORMS)
+    averages = {v["name"]: v["average"] for v in found[0]["variants"] if "average" in v} if found else {}
+    if not averages:
+        return []
+    measured = "; ".join(f"{name} {number(average)}" for name, average in averages.items())
+    theirs = "; ".join(f"{name} {number(average)}" for name, average in published.PROTOCOL_FORMS.items())
+    ratio = results.variant(document, "client", client.FORMS, client.JPEG_GRPC).get("ratio")
+    return [
+        f"One image by the Open Inference Protocol, average ms: {measured}. Published for OpenVINO Model Server and a "
+        f"ResNet-50: {theirs} (<{published.PROTOCOL_PAGES}>).",
+        f"p50 of ModelInfer with one JPEG ÷ floor: {number(ratio)}.",
+    ]
 
 
 def _load(document: Document) -> list[str]:

@@ -85,7 +85,7 @@ def costs(variants: Sequence[Mapping[str, Any]]) -> list[str]:
     return table(header, rows)
 
 
-_ROLES = ("nginx", "gunicorn", "model server", "supervisor", "server")
+_ROLES = ("nginx", "gunicorn", "gRPC front", "model server", "supervisor", "server")
 
 
 def hops(variants: Sequence[Mapping[str, Any]]) -> list[str]:

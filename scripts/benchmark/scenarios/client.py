@@ -1,19 +1,25 @@
-"""From the client: structured data, base64 or bytes, over REST or gRPC, twenty requests at once."""
+"""From the client: structured data, base64 or bytes, over REST or gRPC, twenty requests at once; and one by one, the
+forms in which the Open Inference Protocol carries an image."""
 
 from __future__ import annotations
 
 import base64
 import json
+import struct
 from functools import lru_cache
 
 from benchmark import photos
 from benchmark.clients.base import Load
 from benchmark.clients.echo import EchoClient
 from benchmark.clients.http import HttpClient
+from benchmark.clients.infer import InferClient
 from benchmark.declarations import Experiment, Scale, Scenario, Variant
 from benchmark.scenarios import common
 from benchmark.servers.rival import Rival
 
+FORMS = "forms"
+JPEG_GRPC = "JPEG bytes, gRPC"
+SIDE = 224
 SIZES = {"360x640": (640, 360), "720x1280": (1280, 720), "1080x1920": (1920, 1080)}
 CLIENTS = 20
 BASIC = (("field1", "Hello"), ("field2", "World"), ("field3", 2023))
@@ -33,13 +39,17 @@ def scenario(scale: Scale) -> Scenario:
         experiments=(
             *(_echo(size, scale) for size in sizes),
             *(_lightbox(size, scale) for size in sizes),
+            _forms(scale),
         ),
         notes=(
             "Twenty requests start together and the time until the last answer counts; the average over the waves is "
             "what the study's tables give. As there, the images are JPEGs of random pixels.",
             "The study's REST client is httpx, whose own cost is in its figures; here a raw socket sends the prepared "
             "request, so that the server is what is measured. The gRPC client makes and serializes each message anew.",
-            "Lightbox's rows have mobilenet_v2 behind them: the image is decoded, resized and classified.",
+            "Lightbox's rows have mobilenet_v2 behind them: the image is decoded, resized and classified. The gRPC row "
+            "is ModelInfer of the Open Inference Protocol, answered by the gRPC front.",
+            "In the last table one client sends one 1024x768 JPEG, or the same image at the model's 224x224 as raw "
+            "tensor behind JSON or in raw_input_contents, which needs no decoding: its floor is that of the JPEG.",
         ),
     )
 
@@ -63,11 +73,40 @@ def _lightbox(size: str, scale: Scale) -> Experiment:
     image = photos.noise(*SIZES[size])
     encoded = json.dumps({"instances": [{"b64": _base64(size)}]}).encode()
     headers = {common.ATTRIBUTES: common.attributes("mobilenet_v2", "grpc")}
+    stack = common.with_front()
     variants = (
-        Variant("base64, REST", common.lightbox(), HttpClient(encoded, "application/json", headers=headers)),
-        Variant("binary, REST", common.lightbox(), common.post_image("mobilenet_v2", "grpc", image)),
+        Variant("base64, REST", stack, HttpClient(encoded, "application/json", headers=headers)),
+        Variant("binary, REST", stack, common.post_image("mobilenet_v2", "grpc", image)),
+        Variant("binary, gRPC", stack, _jpeg(image)),
     )
     return Experiment(f"lightbox_{size}", f"Lightbox with a model behind, {size}", variants, _load(scale))
+
+
+def _forms(scale: Scale) -> Experiment:
+    calls, rounds = scale.pick((8, 2), (30, 10))
+    stack, pixels = common.with_front(), photos.pixels(SIDE)
+    tensors = {
+        "JPEG bytes": _jpeg(photos.photo()),
+        "raw uint8": InferClient("mobilenet_v2_uint8", "UINT8", pixels.shape, pixels.tobytes()),
+        "raw float32": InferClient("mobilenet_v2", "FP32", pixels.shape, pixels.astype("f4").tobytes()),
+    }
+    variants = [
+        Variant(f"{form}, {name}", stack, client.over_rest() if name == "REST" else client)
+        for form, client in tensors.items()
+        for name in ("REST", "gRPC")
+    ]
+    return Experiment(
+        key=FORMS,
+        title="one image at a time by the Open Inference Protocol",
+        variants=(*variants, Variant(common.FLOOR, stack, common.classification_floor())),
+        load=Load(calls),
+        rounds=rounds,
+        floor=common.FLOOR,
+    )
+
+
+def _jpeg(image: bytes) -> InferClient:
+    return InferClient("mobilenet_v2", "BYTES", (1,), struct.pack("<I", len(image)) + image)
 
 
 def _load(scale: Scale) -> Load:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from benchmark import models, photos
 from benchmark.clients.floor import FloorClient
 from benchmark.clients.http import HttpClient
@@ -16,6 +18,11 @@ def lightbox(name: str = "Lightbox", **settings: str) -> Stack:
     """Return the stack that most scenarios measure: classifier and detector, by default with default settings."""
     more = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "mobilenet_v2", **settings}
     return Stack(name, models.classifiers_and_detector(), tuple(more.items()))
+
+
+def with_front() -> Stack:
+    """Return that stack with a gRPC front beside nginx."""
+    return replace(lightbox("Lightbox with its gRPC front"), front=True)
 
 
 def attributes(model: str, transport: str) -> str:

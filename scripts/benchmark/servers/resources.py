@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 
 import psutil
 
-ROLES = (("nginx", "nginx"), ("gunicorn", "gunicorn"), ("model_server", "model server"), ("lightbox", "supervisor"))
+ROLES = (
+    ("nginx", "nginx"),
+    ("gunicorn", "gunicorn"),
+    ("lightbox.grpc_front", "gRPC front"),
+    ("model_server", "model server"),
+    ("lightbox", "supervisor"),
+)
 """A part of the command line, and what such a process is called; the first that fits counts."""
 
 

@@ -12,7 +12,7 @@ from benchmark.__main__ import SCENARIO_NAMES, parse
 from benchmark.clients.base import Sample
 from benchmark.declarations import Scale, Scenario
 from benchmark.pages import tables
-from benchmark.scenarios import SCENARIOS, load, rest_or_grpc
+from benchmark.scenarios import SCENARIOS, client, load, rest_or_grpc
 
 
 def sample(*milliseconds: float) -> Sample:
@@ -90,6 +90,7 @@ def document() -> results.Document:
     eight = [variant(load.LIGHTBOX, 10, throughput=95.0), variant(load.LITSERVE.name, 12, throughput=90.0)]
     open_loop = [experiment("open", [variant(load.LIGHTBOX, 10, p99=15.0)], x) for x in (20, 40, 80)]
     scenarios = {
+        "client": [experiment(client.FORMS, [variant(client.JPEG_GRPC, 10, ratio=1.05), variant("floor", 9.5)])],
         "rest_or_grpc": [experiment("classification", wires(250)), experiment("detection", wires(2500))],
         "load": [experiment("same_network_1", one), experiment("same_network_8", eight), *open_loop],
     }
@@ -129,6 +130,7 @@ def test_pages_say_what_was_measured(tmp_path: Path) -> None:
     assert "stand-in, not TensorFlow Serving" in index
     assert "[model server](model_server.md)" in index
     assert index.count("| met |") == len(targets.TARGETS)
+    assert "p50 of ModelInfer with one JPEG ÷ floor: 1.05." in (tmp_path / "client.md").read_text()
     page = (tmp_path / "rest_or_grpc.md").read_text()
     assert page.count("stand-in, not TensorFlow Serving") == 2
     assert "LIGHTBOX_TRANSPORT=grpc ./serve.sh serve" in page

@@ -167,8 +167,10 @@ def test_errors_have_the_tables_status(call: Caller, transport: FakeTransport, e
     assert "secret" not in details
 
 
-def test_a_message_beyond_the_limit(call: Caller) -> None:
-    assert call.fails("ModelInfer", images(bytes(MAX_BYTES + 1)))[0] == "RESOURCE_EXHAUSTED"
+@pytest.mark.parametrize("compression", [grpc.Compression.NoCompression, grpc.Compression.Gzip])
+def test_a_message_beyond_the_limit(call: Caller, compression: Any) -> None:
+    too_large = images(bytes(MAX_BYTES * 30))
+    assert call.fails("ModelInfer", too_large, compression=compression)[0] == "RESOURCE_EXHAUSTED"
 
 
 def test_server_and_models_describe_themselves(call: Caller) -> None:
