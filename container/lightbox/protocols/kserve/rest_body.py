@@ -116,7 +116,12 @@ def _document(text: bytes) -> dict[str, Any]:
     values = parse_values(text)
     if len(values) != 1 or not isinstance(values[0], dict):
         raise MalformedBody(f"the body: expected {_OBJECTS}")
-    return values[0]
+    return _without_nulls(values[0])
+
+
+def _without_nulls(found: dict[str, Any]) -> dict[str, Any]:
+    """Some clients write every field, null for those that were not set."""
+    return {key: value for key, value in found.items() if value is not None}
 
 
 def _objects(document: dict[str, Any], key: str, required: bool = False) -> list[dict[str, Any]]:
@@ -125,16 +130,14 @@ def _objects(document: dict[str, Any], key: str, required: bool = False) -> list
         raise MalformedBody(f"{key}: expected a list of objects, each with a name")
     if required and not found:
         raise MalformedBody(f"{key}: expected at least one; the body is {_OBJECTS}")
-    return found
+    return [_without_nulls(entry) for entry in found]
 
 
 def _parameters(entry: dict[str, Any]) -> dict[str, Any]:
-    found = entry.get("parameters")
-    if found is None:
-        return {}
+    found = entry.get("parameters", {})
     if not isinstance(found, dict):
         raise MalformedBody("parameters: expected an object")
-    return found
+    return _without_nulls(found)
 
 
 def _flag(parameters: dict[str, Any], key: str) -> bool | None:

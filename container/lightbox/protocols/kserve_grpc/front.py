@@ -18,6 +18,9 @@ MOST_BYTES = 2**31 - 1
 """gRPC counts a message's length in a signed 32-bit number."""
 WINDOW_BYTES = 4 << 20
 """What a caller may send of a message before it waits for a word of ours; gRPC's 64 kB are a part of a photograph."""
+KEEPALIVE_MS = 60_000
+LEAST_PING_MS = 5_000
+"""Callers that ping more often than that lose their connection; some proxies do not wait gRPC's five minutes."""
 REQUEST_ID = "x-amzn-requestid"
 _STREAM = f"/{messages.INFERENCE_SERVICE}/ModelStreamInfer"
 
@@ -37,6 +40,10 @@ class Front:
             ("grpc.max_send_message_length", -1),
             ("grpc.http2.lookahead_bytes", WINDOW_BYTES),
             ("grpc.so_reuseport", 0),
+            # A caller that vanished without a word leaves no stream behind; callers may look whether we are there.
+            ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.min_ping_interval_without_data_ms", LEAST_PING_MS),
         ]
         self.server = grpc.aio.server(options=options)
         self.server.add_generic_rpc_handlers((self._inference(), self._health(), *self._reflection()))

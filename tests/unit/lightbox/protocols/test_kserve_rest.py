@@ -239,6 +239,12 @@ def test_a_body_beyond_the_limit(client: FlaskClient) -> None:
     assert client.post("/v2/models/mean/infer", data=bytes(2 << 20)).status_code == 413
 
 
+def test_null_is_as_good_as_nothing(client: FlaskClient) -> None:
+    (tensor,) = entry()["inputs"]
+    document = {"id": None, "parameters": None, "outputs": None, "inputs": [{**tensor, "parameters": None}]}
+    assert infer(client, "float32", document).status_code == 200
+
+
 @pytest.mark.parametrize("value", [300, -1, 1.5, 2**70, 1e300])
 def test_no_number_wraps_around(client: FlaskClient, value: float) -> None:
     document = {"inputs": [{"name": "x", "shape": [1, 2], "datatype": "UINT8", "data": [1, value]}]}
