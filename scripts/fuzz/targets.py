@@ -15,7 +15,9 @@ from lightbox.errors import LightboxError
 from lightbox.model_options import ModelOptions
 from lightbox.model_spec import SignatureSpec, TensorSpec
 from lightbox.protocols.kserve import grpc_tensors, messages
-from lightbox.protocols.kserve.rest_body import parse_body, raw_request
+from lightbox.protocols.kserve.rest_body import parse_body
+from lightbox.protocols.kserve.rest_request import raw_request
+from lightbox.protocols.kserve.sagemaker_headers import SageMakerHeaders
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.clock import RequestClock
 
@@ -81,7 +83,7 @@ def kserve(data: bytes) -> None:
 
 
 def _kserve_rest(body: bytes, json_length: int | None) -> object:
-    return parse_body(body, json_length).tensors("m", "", {})
+    return parse_body(body, json_length).tensors("m", "", SageMakerHeaders())
 
 
 def kserve_grpc(data: bytes) -> None:
