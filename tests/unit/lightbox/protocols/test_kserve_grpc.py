@@ -111,6 +111,23 @@ def test_every_datatype(call: Caller, transport: FakeTransport, dtype: str, raw:
     assert transport.calls[-1].outputs == ("z",)
 
 
+@pytest.mark.parametrize("raw", [False, True])
+def test_strings_go_both_ways(transport: FakeTransport, tmp_path: Path, raw: bool) -> None:
+    texts = [b"a", "ü".encode(), b"", b"\0\xff"]
+    spec = signature("string", {"x": ("string", (None, 2))}, {"y": ("string", (None, 2))})
+    transport.serve(spec, lambda inputs: {"y": inputs["x"]})
+    entry: dict[str, Any] = {"name": "x", "datatype": "BYTES", "shape": [2, 2]}
+    request: dict[str, Any] = {"model_name": "string", "inputs": [entry]}
+    if raw:
+        request["raw_input_contents"] = [prefixed(*texts)]
+    else:
+        entry["contents"] = {"bytes_contents": texts}
+    with serving(make_pipeline(transport, ["string"]), f"unix:{tmp_path}/s") as call:
+        answer = call("ModelInfer", request)
+    assert list(answer.raw_output_contents) == [prefixed(*texts)]
+    assert (answer.outputs[0].datatype, list(answer.outputs[0].shape)) == ("BYTES", [2, 2])
+
+
 def floats_input(**changes: Any) -> dict[str, Any]:
     contents = {"fp32_contents": [1, 2]}
     return {
