@@ -51,7 +51,8 @@ def _add_python(prefix: Path) -> None:
     shutil.copytree(stdlib, library, symlinks=True, ignore=shutil.ignore_patterns(*LEFT_OUT, "config-*", "_tkinter*"))
     for shared in Path(sys.base_prefix, "lib").glob(f"lib{version}.so*"):
         shutil.copy2(shared, prefix / "lib", follow_symlinks=False)
-    for package in Path(sysconfig.get_path("purelib")).glob("pip*"):
+    packages = Path(sysconfig.get_path("purelib"))
+    for package in (packages / "pip", *packages.glob("pip-*.dist-info")):
         shutil.copytree(package, library / "site-packages" / package.name, ignore=shutil.ignore_patterns("__pycache__"))
     (library / "EXTERNALLY-MANAGED").unlink(missing_ok=True)
     _undo_debians_folders(library)

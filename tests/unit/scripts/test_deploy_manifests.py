@@ -20,7 +20,7 @@ from lightbox.settings_loading import variable_names
 from support.stack import REPOSITORY
 
 DEPLOY = REPOSITORY / "deploy"
-KUBERNETES = sorted((DEPLOY / "kubernetes").glob("*.yaml"))
+KUBERNETES = sorted((DEPLOY / "kubernetes").rglob("*.yaml"))
 KSERVE = sorted((DEPLOY / "kserve").glob("*.yaml"))
 OLDEST, NEWEST = "1.30", kubernetes_validate.latest_version()
 LIST, DICT = re.compile(r"[Ll]ist\[(.+)\]"), re.compile(r"(?:dict\(|Dict\[)str, (.+)[)\]]")

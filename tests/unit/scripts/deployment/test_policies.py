@@ -7,8 +7,10 @@ import re
 from pathlib import Path
 from typing import Any
 
+import boto3
 import pytest
 
+from support.deployment import REGION
 from support.stack import REPOSITORY
 
 POLICIES = sorted((REPOSITORY / "deploy" / "iam").glob("*.json"))
@@ -46,6 +48,13 @@ NEEDED_BUT_NOT_CALLED = {
 PREFIX = {"sagemaker-runtime": "sagemaker"}
 
 
+PLACES = {"REGION": REGION, "ACCOUNT": "123456789012", "BUCKET": "my-bucket", "ENDPOINT": "digits"}
+
+
+def filled_in(path: Path) -> str:
+    return re.sub("|".join(PLACES), lambda found: PLACES[found[0]], path.read_text())
+
+
 def statements(path: Path) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = json.loads(path.read_text())["Statement"]
     return found
@@ -78,3 +87,19 @@ def test_no_wildcard_stands_where_a_narrower_word_can(path: Path) -> None:
         assert not any("*" in action for action in actions(statement))
         if statement.get("Resource") == "*":
             assert actions(statement) <= NO_NARROWER_RESOURCE
+
+
+@pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.stem)
+def test_iam_takes_each_document_with_its_places_filled_in(path: Path) -> None:
+    iam = boto3.client("iam")
+    if path.stem.endswith("-trust"):
+        iam.create_role(RoleName="lightbox-execution", AssumeRolePolicyDocument=filled_in(path))
+    else:
+        iam.create_policy(PolicyName="lightbox", PolicyDocument=filled_in(path))
+
+
+def test_the_page_fills_in_every_place() -> None:
+    page = (REPOSITORY / "deploy" / "iam" / "README.md").read_text()
+    assert set(re.findall(r"s/([A-Z]+)/", page)) == PLACES.keys()
+    left = {word for path in POLICIES for word in re.findall(r"\b[A-Z]{6,}\b", filled_in(path))}
+    assert not left, f"places that nobody fills in: {left}"
