@@ -87,7 +87,7 @@ def _forms(scale: Scale) -> Experiment:
     stack, pixels = common.with_front(), photos.pixels(SIDE)
     tensors = {
         "JPEG bytes": _jpeg(photos.photo()),
-        "raw uint8": InferClient("mobilenet_v2_uint8", "UINT8", pixels.shape, pixels.tobytes()),
+        "raw uint8": InferClient("mobilenet_v2_uint8", "UINT8", pixels.shape, pixels.tobytes(), "image"),
         "raw float32": InferClient("mobilenet_v2", "FP32", pixels.shape, pixels.astype("f4").tobytes()),
     }
     variants = [
