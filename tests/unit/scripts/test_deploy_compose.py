@@ -39,8 +39,10 @@ def test_compose_accepts() -> None:
 def test_compose_mounts_files_that_are_there_and_scrapes_its_own_service() -> None:
     services = load(DEPLOY / "compose.yaml")["services"]
     mounted = [entry.split(":")[0] for service in services.values() for entry in service["volumes"]]
-    for source in (entry for entry in mounted if entry.startswith("./")):
-        assert (DEPLOY / source).is_file(), source
+    for source in (entry for entry in mounted if entry.startswith(".")):
+        assert (DEPLOY / source).exists(), source
+    assert (DEPLOY / services["lightbox"]["build"] / "Dockerfile").is_file()
+    assert (DEPLOY / "../docs/grafana/lightbox.json").is_file()
     job = load(DEPLOY / "compose" / "prometheus.yaml")["scrape_configs"][0]
     assert job["static_configs"] == [{"targets": ["lightbox:8080"]}]
     assert "lightbox" in services
