@@ -88,7 +88,7 @@ def test_the_model_server_dies_and_comes_back(tmp_path: Path, wire: str) -> None
         assert {answer.status_code for answer in answers} == {200}, answers[0].text
 
 
-@pytest.mark.parametrize("part", ["nginx: master", "gunicorn"])
+@pytest.mark.parametrize("part", ["nginx: master", "-m gunicorn"])
 def test_nginx_or_gunicorn_killed_comes_back(odd_models: Path, tmp_path: Path, part: str) -> None:
     with running(odd_models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="failing") as stack:
         master = min(stack.processes(part), key=psutil.Process.create_time)

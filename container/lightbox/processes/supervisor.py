@@ -96,7 +96,7 @@ class Supervisor:
         return Child(
             name,
             command,
-            self._code.environ | {log_lines.DESCRIPTOR_VARIABLE: str(log)},
+            commands.worker_environ(self._code.environ) | {log_lines.DESCRIPTOR_VARIABLE: str(log)},
             # gunicorn puts the folder that it runs in on sys.path; it is to be one with no modules in it.
             cwd=run_dir.path,
             keep_descriptors=(log,),

@@ -1,0 +1,105 @@
+"""The worker's threads stay with a busy connection, and leave it when others wait for a thread."""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from gunicorn.config import Config
+from gunicorn.glogging import Logger
+from gunicorn.workers.gthread import TConn
+
+from lightbox.processes import worker
+from lightbox.processes.worker import LingeringWorker
+
+THREADS = 2
+REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.fixture
+def lingering(monkeypatch: pytest.MonkeyPatch) -> Iterator[LingeringWorker]:
+    monkeypatch.setattr(worker, "LINGER_MS", 5000)
+    config = Config()
+    config.set("threads", THREADS)
+    config.set("keepalive", 75)
+    made = LingeringWorker(0, os.getpid(), [], None, 30, config, Logger(config))
+    made.wsgi = _app
+    made.alive = True
+    made.nr_conns = 1
+    yield made
+    made.tmp.close()
+
+
+def _app(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+    start_response("200 OK", [("Content-Length", "2")])
+    return [b"ok"]
+
+
+def _connection(made: LingeringWorker, ours: socket.socket) -> TConn:
+    connection = TConn(made.cfg, ours, ("", 0), "")
+    connection.data_ready = True
+    return connection
+
+
+def _ask(theirs: socket.socket) -> None:
+    theirs.sendall(REQUEST)
+    answer = b""
+    while not answer.endswith(b"\r\n\r\nok"):
+        answer += theirs.recv(4096)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+
+
+def test_one_call_answers_the_requests_of_a_busy_connection(lingering: LingeringWorker) -> None:
+    ours, theirs = socket.socketpair()
+    theirs.settimeout(10)
+    with ours, theirs:
+        results: list[Any] = []
+        thread = threading.Thread(target=lambda: results.append(lingering.handle(_connection(lingering, ours))))
+        thread.start()
+        for _ in range(5):
+            _ask(theirs)
+        assert thread.is_alive()
+        theirs.shutdown(socket.SHUT_WR)
+        thread.join(10)
+        assert results == [False]  # the caller has hung up
+
+
+def _no_waiting(connection: Any) -> bool:
+    raise AssertionError("the thread waited, and others needed it")
+
+
+@pytest.mark.parametrize("reason", ["more connections than threads", "the worker stops"])
+def test_the_thread_is_given_back(lingering: LingeringWorker, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
+    monkeypatch.setattr(worker, "_next_is_here", _no_waiting)
+    ours, theirs = socket.socketpair()
+    theirs.settimeout(10)
+    with ours, theirs:
+        if reason == "the worker stops":
+            monkeypatch.setattr(lingering, "wsgi", _stopping(lingering))
+        else:
+            lingering.nr_conns = THREADS + 1
+        theirs.sendall(REQUEST)
+        assert lingering.handle(_connection(lingering, ours)) is True
+
+
+def _stopping(made: LingeringWorker) -> Callable[..., list[bytes]]:
+    def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+        made.alive = False
+        return _app(environ, start_response)
+
+    return app
+
+
+def test_resting_connections_need_no_thread(lingering: LingeringWorker) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        lingering.nr_conns = THREADS + 2
+        lingering.keepalived_conns.append(object())
+        lingering.pending_conns.append(object())
+        assert lingering._threads_are_enough()
+        lingering.nr_conns += 1
+        assert not lingering._threads_are_enough()
