@@ -10,6 +10,8 @@ import numpy as np
 from lightbox.codecs.base import DecodedRequest, Target
 from lightbox.codecs.media_type import ContentType
 from lightbox.codecs.tensors import string_tensor
+from lightbox.codecs.turns import Turns, decoding_at_once
+from lightbox.cores import available_cores
 from lightbox.errors import (
     DeadlineExceeded,
     ImageUndecodable,
@@ -44,6 +46,7 @@ class ImageCodec:
         )
         self._upright = settings.exif_orientation
         self._fast = settings.fast_decode
+        self._turns = Turns(decoding_at_once(available_cores(), settings.workers))
 
     def originals(self, bodies: Callable[[], Sequence[bytes]]) -> OriginalImages:
         """Return the images as the user's code sees them; nothing is decoded, and ``bodies`` not called, yet."""
@@ -54,7 +57,7 @@ class ImageCodec:
     ) -> dict[str, Array]:
         """Return the model's input: NHWC pixels in its dtype, or the bytes as they came for a string tensor.
 
-        Times the stages decode and preprocess. Raises ImageUndecodable, TooLarge, MalformedBody when images
+        Times the stages wait, decode and preprocess. Raises ImageUndecodable, TooLarge, MalformedBody when images
         of different sizes cannot be one batch, DeadlineExceeded when time runs out between two images, and
         UnsupportedMediaType when the model takes no image.
         """
@@ -98,26 +101,29 @@ class ImageCodec:
         fixed = _fixed_size(wanted, options)
         batch: Array | None = None
         for index, body in enumerate(bodies):
-            with clock.stage("decode"), _image_of_batch(index, len(bodies), clock):
-                image = decode_rgb(
-                    body,
-                    self._limits,
-                    apply_exif_orientation=self._upright,
-                    mode="RGB" if wanted.channels == 3 else "L",
-                    fast_size=fixed if self._fast else None,
-                )
-            clock.images.append((sniff_format(body) or "", image.width * image.height))
-            with clock.stage("preprocess"):
-                size = fixed or (wanted.width or image.width, wanted.height or image.height)
-                if batch is None:
-                    self._check_batch(len(bodies), size)
-                    batch = np.empty((len(bodies), size[1], size[0], wanted.channels), dtype)
-                if batch.shape[1:3] != (size[1], size[0]):
-                    raise MalformedBody(
-                        f"image {index + 1} is {size[0]}x{size[1]} and the first {batch.shape[2]}x{batch.shape[1]}: "
-                        "images of different sizes make a batch only for a fixed size; set LIGHTBOX_IMAGE_SIZE"
+            with self._turns.take(clock):
+                with clock.stage("decode"), _image_of_batch(index, len(bodies), clock):
+                    image = decode_rgb(
+                        body,
+                        self._limits,
+                        apply_exif_orientation=self._upright,
+                        mode="RGB" if wanted.channels == 3 else "L",
+                        fast_size=fixed if self._fast else None,
                     )
-                to_tensor(resize(image, size), scaling, dtype, out=batch[index])
+                clock.images.append((sniff_format(body) or "", image.width * image.height))
+                with clock.stage("preprocess"):
+                    size = fixed or (wanted.width or image.width, wanted.height or image.height)
+                    if batch is None:
+                        self._check_batch(len(bodies), size)
+                        batch = np.empty((len(bodies), size[1], size[0], wanted.channels), dtype)
+                    if batch.shape[1:3] != (size[1], size[0]):
+                        first = f"{batch.shape[2]}x{batch.shape[1]}"
+                        raise MalformedBody(
+                            f"image {index + 1} is {size[0]}x{size[1]} and the first {first}: "
+                            "images of different sizes make a batch only for a fixed size; set LIGHTBOX_IMAGE_SIZE"
+                        )
+                    to_tensor(resize(image, size), scaling, dtype, out=batch[index])
+                del image  # its memory is what the turns bound
         assert batch is not None, "a request holds at least one image"
         return batch if wanted.batched or len(batch) != 1 else batch[0]
 

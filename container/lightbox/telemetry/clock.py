@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-STAGES = ("decode", "preprocess", "encode", "predict", "decode_response", "postprocess")
-"""The stages of a request in their order; ``total`` covers these and all between them."""
+STAGES = ("wait", "decode", "preprocess", "encode", "predict", "decode_response", "postprocess")
+"""The stages of a request in their order, "wait" for a turn to decode; ``total`` covers them and all between."""
 
 
 class RequestClock:

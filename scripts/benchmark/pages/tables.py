@@ -114,7 +114,7 @@ def stages(variants: Sequence[Mapping[str, Any]]) -> list[str]:
     return ["Where the time goes, median ms of each stage:", "", *table(["", *names], rows)]
 
 
-STAGES = ("decode", "preprocess", "encode", "predict", "decode_response", "postprocess", "handler", "total")
+STAGES = ("wait", "decode", "preprocess", "encode", "predict", "decode_response", "postprocess", "handler", "total")
 
 
 def servers(described: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -1,0 +1,41 @@
+"""How many images a process decodes at once: more than the cores can work on would only hold memory."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from lightbox.errors import DeadlineExceeded
+from lightbox.telemetry.clock import RequestClock
+
+
+def decoding_at_once(cores: int, workers: int) -> int:
+    """Return how many images each of the workers may decode at once: twice its share of the cores, at least 2.
+
+    The second one goes on while the first waits for the interpreter or is preempted.
+    """
+    return max(2, math.ceil(2 * cores / workers))
+
+
+class Turns:
+    """Lets ``at_once`` threads through; the others wait, in the stage "wait", no longer than their request may take."""
+
+    def __init__(self, at_once: int) -> None:
+        self._places = threading.Semaphore(at_once)
+
+    @contextmanager
+    def take(self, clock: RequestClock) -> Iterator[None]:
+        """Hold a place. Raises DeadlineExceeded when the request's time passes before there is one."""
+        if not self._places.acquire(blocking=False):
+            with clock.stage("wait"):
+                found = self._places.acquire(timeout=max(0.0, clock.remaining()))
+            if not found:
+                raise DeadlineExceeded(
+                    f"the request's {clock.allowed_seconds:g} s had passed before its image could be decoded"
+                )
+        try:
+            yield
+        finally:
+            self._places.release()
