@@ -16,6 +16,7 @@ from benchmark.results import Document
 
 PARTS = [stage for stage in STAGES if stage != "total"]
 COLOURS = {
+    "wait": "#bab0ac",
     "decode": "#4c78a8",
     "preprocess": "#72b7b2",
     "encode": "#eeca3b",
