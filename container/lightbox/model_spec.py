@@ -6,11 +6,11 @@ whatever is sent has been checked here first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from lightbox.errors import BadRequest, InputMismatch
+from lightbox.errors import BadRequest, InputMismatch, shorten
 
 if TYPE_CHECKING:
     import numpy as np
@@ -63,7 +63,7 @@ class SignatureSpec:
             raise InputMismatch(
                 f"inputs: the signature {self.name!r} of the model {self.model!r} takes "
                 f"{', '.join(str(spec) for spec in self.inputs.values())}; "
-                f"got {', '.join(sorted(inputs)) or 'none'}"
+                f"got {_named(inputs) or 'none'}"
             )
         for name, array in inputs.items():
             _check_input(self.inputs[name], array)
@@ -74,8 +74,13 @@ class SignatureSpec:
         if unknown:
             raise BadRequest(
                 f"outputs: the signature {self.name!r} of the model {self.model!r} gives "
-                f"{', '.join(sorted(self.outputs))}; got {', '.join(unknown)}"
+                f"{', '.join(sorted(self.outputs))}; got {_named(unknown)}"
             )
+
+
+def _named(names: Iterable[str]) -> str:
+    """Return a caller's names, shortened: an error does not give them back at length."""
+    return shorten(", ".join(sorted(names)), 60)
 
 
 def _check_input(spec: TensorSpec, array: Array) -> None:

@@ -99,6 +99,11 @@ MALFORMED = {
     "a long path": (b"GET /" + b"a" * 7000 + b" HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 404),
     "too long a path": (b"GET /" + b"a" * 40000 + b" HTTP/1.1\r\nHost: a\r\n\r\n", 414),
     "too long a header": (b"GET /ping HTTP/1.1\r\nHost: a\r\nX: " + b"a" * 40000 + b"\r\n\r\n", 431),
+    "too short a method": (b"AB /invocations HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+    "too long a method": (b"A" * 3000 + b" /invocations HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+    "a path that is no ASCII": (b"GET /\xff HTTP/1.1\r\nHost: a\r\n\r\n", 400),
+    "a query that is no ASCII": (b"POST /invocations?a=\xff HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n", 400),
+    "a control character": (b"GET /x HTTP/1.1\r\nHost: a\r\nX-A: \x01\x1b[2K\r\n\r\n", 400),
     "an inner path": (b"GET /nginx-refusal/malformed HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n", 404),
 }
 
@@ -112,6 +117,7 @@ def test_what_nginx_cannot_read_gets_json_too(stack: Stack, request_bytes: bytes
         body = answer.read()
     assert (answer.status, answer.headers["Content-Type"]) == (status, "application/json"), body
     assert json.loads(body).keys() == {"error", "code", "request_id"}
+    assert body.count(b"A") <= 200
 
 
 def test_many_and_long_headers(stack: Stack) -> None:

@@ -162,10 +162,10 @@ def test_a_model_server_that_is_not_there(tmp_path: Path, models: Path) -> None:
     assert "LIGHTBOX_MODEL_SERVER" in said
 
 
-def test_no_folder_to_write_to(tmp_path: Path, models: Path) -> None:
-    said = refuse(tmp_path, LIGHTBOX_MODEL_DIR=str(models), TMPDIR="/proc/nowhere")
-    assert "TMPDIR" in said
-    assert "/proc/nowhere" in said
+@pytest.mark.parametrize("folder", ["/proc/nowhere", "/proc", "/etc/hostname"])
+def test_no_folder_to_write_to(tmp_path: Path, models: Path, folder: str) -> None:
+    said = refuse(tmp_path, LIGHTBOX_MODEL_DIR=str(models), TMPDIR=folder)
+    assert f"TMPDIR: Lightbox needs a folder that it can write to, and {folder} is none" in said
 
 
 def test_check_prints_settings_and_models(tmp_path: Path, models: Path) -> None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 import select
 from typing import Any
 
-from gunicorn.workers.gthread import ThreadWorker
+from lightbox.processes.json_worker import JsonWorker
 
 LINGER_MS = 2
 """How long a thread waits for the next request, in milliseconds: longer than a busy client needs, and no longer."""
 
 
-class LingeringWorker(ThreadWorker):  # type: ignore[misc]  # gunicorn has no types
+class LingeringWorker(JsonWorker):
     """Answers request after request of a busy connection in one thread."""
 
     def handle(self, conn: Any) -> Any:

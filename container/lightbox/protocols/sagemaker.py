@@ -9,7 +9,7 @@ from flask import Blueprint, Response, g, request
 
 from lightbox.codecs.base import Answer
 from lightbox.codecs.content_coding import decoded_body
-from lightbox.errors import LightboxError
+from lightbox.errors import LightboxError, shorten
 from lightbox.invocation import Invocation
 from lightbox.multi_model.targets import Targets
 from lightbox.pipeline import Pipeline
@@ -88,8 +88,9 @@ def _response(answer: Answer) -> Response:
 def model_error(error: LightboxError, endpoint: str) -> Response:
     """Return an error as SageMaker's runtime gives a model's error, so that boto3 raises ModelError."""
     original = error_response(error)
+    container = shorten(endpoint, 63)
     body = {
-        "Message": f"Received status {original.status_code} from the model container {endpoint}: {error.message}",
+        "Message": f"Received status {original.status_code} from the model container {container}: {error.message}",
         "OriginalStatusCode": original.status_code,
         "OriginalMessage": original.get_data(as_text=True),
         "LogStreamArn": "",

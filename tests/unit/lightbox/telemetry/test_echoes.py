@@ -73,6 +73,31 @@ def test_csv(client: FlaskClient, text: str) -> None:
     assert echoed(answer.text, text) <= MOST
 
 
+def test_endpoints(client: FlaskClient) -> None:
+    answer = client.post(
+        f"/endpoints/{'A' * 5000}/invocations", data=b"{", headers={"Content-Type": "application/json"}
+    )
+    assert answer.json and answer.json["Message"].count("A") <= MOST
+
+
+@pytest.mark.parametrize("text", [*LONG, UNICODE])
+@pytest.mark.parametrize(
+    "shape", [lambda t: {"name": t, "shape": [1], "datatype": "FP32", "data": [1]},
+              lambda t: {"name": "image", "shape": [1], "datatype": t, "data": [1]},
+              lambda t: {"name": "image", "shape": [1], "datatype": "BYTES", "data": [t]},
+              lambda t: {"name": "image", "shape": [t], "datatype": "BYTES", "data": []},
+              lambda t: {"name": "image", "shape": [1], "datatype": "BYTES", t: [], "parameters": {t: t}}]
+)  # fmt: skip
+def test_the_open_inference_protocol(client: FlaskClient, shape: object, text: str) -> None:
+    assert callable(shape)
+    good = {"name": "image", "shape": [1, 4, 4, 3], "datatype": "UINT8", "data": [0] * 48}
+    for body in ({"inputs": [shape(text)]}, {"inputs": [good], "outputs": [shape(text)]}):
+        answer = client.post("/v2/models/mean/infer", json=body)
+        assert answer.status_code >= 400 or "outputs" in body
+        assert "error" not in answer.text or echoed(answer.text, text) <= MOST
+    assert echoed(client.post(f"/v2/models/{text.replace('/', '')}/infer", json={}).text, text) <= MOST
+
+
 def test_sentences_of_ours_stay_whole() -> None:
     words = "expected what the model's signature says and what isn't in 'short' quotes " * 5
     assert BadRequest(words).message == words
