@@ -34,10 +34,11 @@ def zoo_model(folder: Path, name: str, form: str) -> None:
 
 
 def classifiers_and_detector() -> Path:
-    """Return the folder of mobilenet_v2 in three forms of input and of efficientdet_d1."""
+    """Return the folder of mobilenet_v2, in three forms of input and folded, and of efficientdet_d1."""
     root = MODELS / "main"
     for form, name in (("float32", "mobilenet_v2"), ("uint8", "mobilenet_v2_uint8"), ("bytes", "mobilenet_v2_bytes")):
         zoo_model(root / name, "mobilenet_v2", form)
+    zoo_model(root / "mobilenet_v2_folded", "mobilenet_v2_folded", "float32")
     zoo_model(root / "efficientdet_d1", "efficientdet_d1", "uint8")
     return root
 

@@ -72,11 +72,11 @@ def _of_bound(document: Document) -> float | None:
 
 
 def _against_litserve(clients: int, figure: str) -> Callable[[Document], float | None]:
-    """Compare the better of Lightbox's thread settings with the better of LitServe's worker counts."""
+    """Compare the best of Lightbox's thread settings and graphs with the better of LitServe's worker counts."""
 
     def measure(document: Document) -> float | None:
         best = min if figure == "p50" else max
-        sides = ((load.LIGHTBOX, load.ONE_THREAD), (load.LITSERVE.name, load.LITSERVE_ONE.name))
+        sides = ((load.LIGHTBOX, load.ONE_THREAD, load.FOLDED), (load.LITSERVE.name, load.LITSERVE_ONE.name))
         found = [
             [v[figure] for name in names if figure in (v := _same_network(document, clients, name))] for names in sides
         ]

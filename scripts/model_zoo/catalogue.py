@@ -27,6 +27,11 @@ def build_mobilenet_v2(weights: Weights, _: Path | None) -> ImageModel:
     return mobilenet_v2.image_model("imagenet" if weights == "imagenet" else "none")
 
 
+def build_mobilenet_v2_folded(weights: Weights, _: Path | None) -> ImageModel:
+    """Build MobileNetV2 without batch normalizations, which its convolutions do."""
+    return mobilenet_v2.image_model("imagenet" if weights == "imagenet" else "none", folded=True)
+
+
 def build_digits(_: Weights, __: Path | None) -> ImageModel:
     """Train the digits net."""
     return digits.image_model(digits.trained_model())
@@ -44,6 +49,13 @@ def build_efficientdet_d1(weights: Weights, archive: Path | None) -> ImageModel:
 CATALOGUE = {
     "mobilenet_v2": Entry(
         build_mobilenet_v2,
+        mobilenet_v2.SCALING,
+        "float32",
+        ("imagenet", "none"),
+        "Export it with --weights imagenet where the internet can be reached.",
+    ),
+    "mobilenet_v2_folded": Entry(
+        build_mobilenet_v2_folded,
         mobilenet_v2.SCALING,
         "float32",
         ("imagenet", "none"),

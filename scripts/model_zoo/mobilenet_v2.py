@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from model_zoo import say
+from model_zoo.folding import fold_batch_norms
 from model_zoo.image_model import ImageModel, Scaling
 from model_zoo.weights import STALL_SECONDS, fill_seeded, unreachable
 
@@ -19,9 +20,14 @@ WEIGHTS_URL = f"https://storage.googleapis.com/tensorflow/keras-applications/mob
 BODY_GAIN, HEAD_GAIN = 1.2, 2.0
 
 
-def image_model(weights: Literal["imagenet", "none"] = "imagenet") -> ImageModel:
-    """Return MobileNetV2 with ImageNet's weights, or with seeded ones when those cannot be downloaded."""
+def image_model(weights: Literal["imagenet", "none"] = "imagenet", folded: bool = False) -> ImageModel:
+    """Return MobileNetV2 with ImageNet's weights, or with seeded ones when those cannot be downloaded.
+
+    ``folded`` has its batch normalizations folded into the convolutions.
+    """
     network, trained = keras_model(weights)
+    if folded:
+        network = fold_batch_norms(network)
     return ImageModel(
         predict=lambda pixels: {"probabilities": network(pixels, training=False)},
         keep=[variable.value for variable in network.variables],

@@ -23,6 +23,7 @@ LITSERVE = Rival("LitServe + ONNX Runtime", "litserve_onnx.py", ("mobilenet_v2",
 LITSERVE_ONE = Rival("LitServe + ONNX Runtime, 1 worker", "litserve_onnx.py", ("mobilenet_v2", "1"), health="/health")
 BOUNDARY = "lightbox-benchmark"
 ONE_THREAD = "Lightbox, one thread for an operation"
+FOLDED = "Lightbox, one thread, normalizations folded"
 IN_THE_GRAPH = "Lightbox, decoded in the graph"
 LIGHTBOX, DIRECT = "Lightbox", "direct call, tensor prepared"
 
@@ -48,6 +49,8 @@ def scenario(scale: Scale) -> Scenario:
             "FastAPI runs as the study has it: a session with one thread in each uvicorn worker, Pillow decodes, the "
             "graph resizes. LitServe decodes and resizes with Pillow. Both answer all 1000 probabilities, as Lightbox "
             "does. The networks are the same to the last weight, converted to ONNX and checked against Keras.",
+            "ONNX Runtime folds batch normalizations into convolutions when it loads a network. TensorFlow Serving "
+            "runs the graph that it is given: one row has the graph of `export_model.py mobilenet_v2_folded`.",
             "In the open loop requests start on time whatever the server does, and latency counts from that time.",
         ),
     )
@@ -94,10 +97,11 @@ def _same_network(clients: int, scale: Scale) -> Experiment:
     form = HttpClient(_form(image), f"multipart/form-data; boundary={BOUNDARY}", "/predict")
     stack = common.lightbox(ONE_THREAD, SAGEMAKER_TFS_INTRA_OP_PARALLELISM="1")
     one_thread = Variant(ONE_THREAD, stack, common.post_image("mobilenet_v2"))
+    folded = Variant(FOLDED, stack, common.post_image("mobilenet_v2_folded"))
     variants = [
         Variant(LIGHTBOX, common.lightbox(), common.post_image("mobilenet_v2")),
         Variant(LITSERVE.name, LITSERVE, form),
-        *scale.pick([], [Variant(LITSERVE_ONE.name, LITSERVE_ONE, form), one_thread]),
+        *scale.pick([], [Variant(LITSERVE_ONE.name, LITSERVE_ONE, form), one_thread, folded]),
     ]
     if clients == 1:
         variants += [
