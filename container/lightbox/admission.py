@@ -27,6 +27,8 @@ RECEIVED_HEADER = "HTTP_X_LIGHTBOX_RECEIVED"
 SPARE_THREADS = 8
 """Threads of a worker that neither work nor wait: they turn requests away while all others are taken."""
 
+_PIECE = 1 << 18
+
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
@@ -77,10 +79,19 @@ class Admission:
     def _refuse(
         self, environ: dict[str, Any], start_response: Callable[..., Any], why: str, reason: str
     ) -> Iterable[bytes]:
+        if why != "hung_up":
+            _pass_over_body(environ)
         refused, body = _answer_refusal(environ, start_response, why, reason)
         for observer in self._observers:
             observer.finished(refused)
         return [body]
+
+
+def _pass_over_body(environ: dict[str, Any]) -> None:
+    """Read what nobody wants: gunicorn resets a connection with more than 64 kB unread, and nginx makes a new one."""
+    stream = environ.get("wsgi.input")
+    while stream is not None and stream.read(_PIECE):
+        pass
 
 
 def seconds_since_received(environ: dict[str, Any]) -> float:

@@ -25,6 +25,8 @@ WORKER_MEMORY = {
     "MALLOC_MMAP_THRESHOLD_": str(16 << 20),
 }
 """How workers handle memory, where the environment says nothing else; docs/benchmarks/hot_path.md has the gain."""
+GRPC_THREADS_EACH = 4
+"""gRPC threads of the model server for each request that may be in progress."""
 CONTAINER_DIR = Path(__file__).resolve().parents[2]
 
 
@@ -62,8 +64,9 @@ def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir:
         f"--model_config_file={run_dir / MODEL_CONFIG}",
         # A model that cannot be loaded is reported now, not after five attempts a minute apart.
         "--max_num_load_retries=0",
-        # More calls than threads are answered RESOURCE_EXHAUSTED: allow all that the workers can send at once.
-        f"--grpc_max_threads={max(in_progress + 8, 16)}",
+        # More calls than threads are answered RESOURCE_EXHAUSTED. Threads are made when needed, so allow plenty: for
+        # all that workers can send at once, and for calls that run on after their request was answered with 504.
+        f"--grpc_max_threads={GRPC_THREADS_EACH * in_progress + 8}",
         f"--rest_api_num_threads={max(in_progress + 8, 16)}",
         f"--rest_api_timeout_in_ms={int(settings.deadline_seconds * 1000) + 1000}",
     ]

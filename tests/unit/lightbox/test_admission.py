@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import socket
 import threading
 import time
@@ -63,6 +64,19 @@ def test_so_many_work_so_many_wait_and_the_rest_is_refused_at_once() -> None:
         assert [future.result()[0] for future in accepted] == ["200 OK"] * 5
     assert gate.most == 2
     assert call(app)[0] == "200 OK"
+
+
+def test_the_body_of_a_refused_request_is_read() -> None:
+    gate = Gate()
+    app = Admission(gate, 1, 0, deadline_seconds=30)
+    body = io.BytesIO(bytes(1 << 20))
+    with ThreadPoolExecutor(1) as pool:
+        (first,) = start(pool, app, 1)
+        wait_for(lambda: gate.inside == 1)
+        assert call(app, **{"wsgi.input": body})[0][:3] == "503"
+        gate.opened.set()
+        first.result()
+    assert body.tell() == 1 << 20
 
 
 def test_a_request_whose_time_passed_is_not_started() -> None:

@@ -1,0 +1,53 @@
+"""More than can be served: refusals are whole, soon and cheap; the model server's own limit never shows."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from support.fakes import png
+from support.models import export_slow_image
+from support.stack import REPOSITORY, poll, running
+
+
+def test_large_bodies_are_refused_by_the_worker_and_its_connections_last(tmp_path: Path) -> None:
+    export_slow_image(tmp_path / "models" / "slow")
+    slow, large = png(np.full((8, 8, 3), (60, 0, 0))), bytes(1 << 20)
+    settings = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "1", "LIGHTBOX_MAX_WAITING": "0"}
+    with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(stack.invoke, slow)
+        for _ in poll(20):
+            if stack.invoke(b"", Content_Type="image/png").status_code == 503:
+                break
+        refused = [stack.invoke(large, Content_Type="image/png") for _ in range(10)]
+        assert not first.done()
+        assert {answer.status_code for answer in refused} == {503}
+        assert all("in progress and waiting" in answer.json()["error"] for answer in refused), refused[0].text
+        assert {answer.headers["Retry-After"] for answer in refused} == {"1"}
+        assert first.result().status_code == 200
+        assert "reset by peer" not in stack.log and "Broken pipe" not in stack.log, stack.log
+
+
+def test_twice_the_load_that_can_be_served(sample_models: Path, tmp_path: Path) -> None:
+    paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
+    command = [sys.executable, "-m", "overload", "--seconds=6", "--peak-seconds=1", f"--models={sample_models}"]
+    done = subprocess.run(
+        [*command, f"--out={tmp_path / 'report.md'}"],
+        env=os.environ | {"PYTHONPATH": paths},
+        capture_output=True,
+        text=True,
+        timeout=280,
+        check=False,
+    )
+    assert (tmp_path / "report.md").is_file(), done.stderr
+    report = (tmp_path / "report.md").read_text()
+    rows = {cells[0]: cells for line in report.splitlines() if len(cells := line.strip("| ").split("|")) == 4}
+    kept = {name.strip(): cells[3].strip() for name, cells in rows.items()}
+    # The others depend on how busy the machine is.
+    for name in ("p99 of accepted requests", "errors that are no 503", "the model server's own limit shown"):
+        assert kept[name] == "yes", report
