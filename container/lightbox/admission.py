@@ -7,7 +7,6 @@ A worker has more threads than requests in progress: some wait for their turn, a
 from __future__ import annotations
 
 import select
-import socket
 import threading
 import time
 import uuid
@@ -108,11 +107,8 @@ def _hung_up(environ: dict[str, Any]) -> bool:
     if connection is None:
         return False
     poller = select.poll()
-    poller.register(connection, select.POLLIN)
-    try:
-        return bool(poller.poll(0)) and connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT) == b""
-    except OSError:
-        return True
+    poller.register(connection, select.POLLRDHUP)  # reading would find what is left of the body first
+    return bool(poller.poll(0))
 
 
 def _answer_refusal(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -31,6 +32,28 @@ def test_large_bodies_are_refused_by_the_worker_and_its_connections_last(tmp_pat
         assert {answer.headers["Retry-After"] for answer in refused} == {"1"}
         assert first.result().status_code == 200
         assert "reset by peer" not in stack.log and "Broken pipe" not in stack.log, stack.log
+
+
+def test_who_hangs_up_while_waiting_is_not_served(tmp_path: Path) -> None:
+    export_slow_image(tmp_path / "models" / "slow")
+    slow, large = png(np.full((8, 8, 3), (60, 0, 0))), bytes(200_000)
+    settings = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "1"}
+    with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(1) as pool:
+        first = pool.submit(stack.invoke, slow)
+        for _ in poll(20):
+            if any(process.cpu_percent(0.1) > 50 for process in stack.processes("-m model_server")):
+                break
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", stack.port)) as caller:
+                head = f"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Length: {len(large)}\r\n\r\n"
+                caller.sendall(head.encode() + large)
+        assert not first.done()
+        assert first.result().status_code == 200
+        for _ in poll(20):
+            if stack.log.count("error=hung_up") == 5:
+                break
+        else:
+            raise AssertionError(stack.log)
 
 
 def test_twice_the_load_that_can_be_served(sample_models: Path, tmp_path: Path) -> None:

@@ -100,16 +100,16 @@ def test_a_wait_ends_with_the_deadline() -> None:
         assert first.result()[0] == "200 OK"
 
 
+@pytest.mark.parametrize("unread", [b"", b"body"])
 @pytest.mark.parametrize("gone", [True, False])
-def test_a_caller_that_hung_up_is_not_served(gone: bool) -> None:
+def test_a_caller_that_hung_up_is_not_served(gone: bool, unread: bytes) -> None:
     gate = Gate()
     gate.opened.set()
     ours, theirs = socket.socketpair()
     with ours, theirs:
+        theirs.send(unread)
         if gone:
             theirs.close()
-        else:
-            theirs.send(b"body")
         call(Admission(gate, 1, 1, 1), **{"gunicorn.socket": ours})
     assert gate.most == (0 if gone else 1)
 
