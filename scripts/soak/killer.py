@@ -39,7 +39,7 @@ class Killer:
         self.failure = ""
 
     def run(self) -> None:
-        """Kill until told to stop; what goes wrong is in ``failure``, and ends the run."""
+        """Kill until told to stop; what goes wrong ends it, and is in ``failure``."""
         try:
             for kind in self._kinds():
                 if self._stop.wait(self._pause * self._random.uniform(0.5, 1.5)):
@@ -47,7 +47,6 @@ class Killer:
                 self._kill_one(kind)
         except (NeverBack, psutil.Error) as problem:
             self.failure = str(problem)
-            self._stop.set()
 
     def _kinds(self) -> Iterator[str]:
         """Every kind once, in random order, again and again: none comes so often that the supervisor gives up."""

@@ -46,7 +46,7 @@ class Soak:
         self._kill_pause = kill_pause
         self._folder = folder
         self._ledger = Ledger()
-        self._stop = threading.Event()
+        self._enough_kills, self._stop = threading.Event(), threading.Event()
         self._began = time.monotonic()
         settings = (
             ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2"),
@@ -72,7 +72,7 @@ class Soak:
         wanted = good.requests()
         checks = good.learn(port, wanted)
         result = Result(self._seconds, self._ledger, before=processes.memory(pid))
-        killer = Killer(pid, self._ledger, self._kill_pause, self._stop, self._say)
+        killer = Killer(pid, self._ledger, self._kill_pause, self._enough_kills, self._say)
         callers = [lambda n=n: self._good(port, wanted, checks, n) for n in range(GOOD_CLIENTS)]
         image = next(request.body for request in wanted if request.name.startswith("digit image"))
         callers += [lambda n=n: self._hostile(port, image, n) for n in range(HOSTILE_CLIENTS)]
@@ -118,9 +118,9 @@ class Soak:
             self._stop.wait(chance.uniform(0, THINK_SECONDS))
 
     def _watch(self, pid: int, result: Result, killing: threading.Thread) -> None:
-        """Note memory and say how it goes, until time is up; the last kill's recovery is waited for."""
+        """Note memory and say how it goes, until time is up; clients go on until the last kill is recovered from."""
         end, status = time.monotonic() + self._seconds, time.monotonic() + STATUS_SECONDS
-        while time.monotonic() < end and not self._stop.wait(1.0):
+        while time.monotonic() < end and killing.is_alive() and not self._stop.wait(1.0):
             try:
                 sizes = processes.memory(pid)
             except psutil.NoSuchProcess:
@@ -130,8 +130,9 @@ class Soak:
             if time.monotonic() > status:
                 status += STATUS_SECONDS
                 self._say(", ".join(f"{name} {self._ledger.counts[name]}" for name in STATUS))
-        self._stop.set()
+        self._enough_kills.set()
         killing.join()
+        self._stop.set()
 
     def _say(self, text: str) -> None:
         print(f"== {time.monotonic() - self._began:6.1f} s  {text}", file=sys.stderr, flush=True)
