@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
 
 from lightbox.model_layout import ModelOnDisk
 from lightbox.model_options import load_options
@@ -58,13 +59,23 @@ def serve() -> int:
     check_tracing(settings)
     for warning in find_warnings(settings):
         say(f"warning: {warning}")
-    signal.pthread_sigmask(
-        signal.SIG_BLOCK, STOP_SIGNALS
-    )  # a stop between its making and the next line leaves it behind
+    signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until the supervisor minds them
     with RunDir() as run_dir:
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-        plan = make_plan(settings, run_dir)
+        with _stoppable():
+            plan = make_plan(settings, run_dir)
         return asyncio.run(Supervisor(settings, plan, run_dir).run())
+
+
+@contextmanager
+def _stoppable() -> Iterator[None]:
+    """Let a signal end what may take long, a download say, in a way that cleans up."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, lambda *_: sys.exit(0))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
 
 
 def check() -> int:

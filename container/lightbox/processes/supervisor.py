@@ -112,6 +112,7 @@ class Supervisor:
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self._on_signal)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         self._announce()
         async with await self._health.serve(self._health_address):
             children = [asyncio.create_task(self._keep_running(child)) for child in self._children]
