@@ -18,6 +18,7 @@ import orjson
 
 from lightbox.errors import STATUS_OF_CODE
 from lightbox.telemetry.clock import RequestClock
+from lightbox.telemetry.metric_names import QUEUE_FULL
 from lightbox.telemetry.request_log import UNMATCHED, FinishedRequest, Observer
 
 RECEIVED_HEADER = "HTTP_X_LIGHTBOX_RECEIVED"
@@ -55,7 +56,7 @@ class Admission:
             self._here += not full
         if full:
             reason = "as many requests as are allowed are in progress and waiting"
-            return self._refuse(environ, start_response, "queue_full", reason)
+            return self._refuse(environ, start_response, QUEUE_FULL, reason)
         try:
             return self._in_turn(environ, start_response)
         finally:

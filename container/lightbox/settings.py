@@ -143,7 +143,8 @@ class Settings(BaseModel):
 
     max_image_memory_mb: int = Field(400, ge=1, validation_alias="LIGHTBOX_MAX_IMAGE_MEMORY_MB")
     """Most MB that decoding one image may take, as its header tells: 8 bytes a pixel for most, 16.5 for WEBP, up
-    to 12 for progressive JPEG; beyond it 413. As many images as a worker has threads can be in the making."""
+    to 12 for progressive JPEG; beyond it 413. A worker decodes few at a time: twice its
+    share of the cores, two at least."""
 
     exif_orientation: bool = Field(True, validation_alias="LIGHTBOX_EXIF_ORIENTATION")
     """Turn images upright as their EXIF orientation says."""

@@ -10,13 +10,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import requests
 
 from support.fakes import png
 from support.models import export_slow_image
 from support.stack import REPOSITORY, poll, running
 
 
-def test_large_bodies_are_refused_by_the_worker_and_its_connections_last(tmp_path: Path) -> None:
+def test_what_is_too_much_is_refused_whole_and_counted(tmp_path: Path) -> None:
     export_slow_image(tmp_path / "models" / "slow")
     slow, large = png(np.full((8, 8, 3), (60, 0, 0))), bytes(1 << 20)
     settings = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "1", "LIGHTBOX_MAX_WAITING": "0"}
@@ -31,6 +32,12 @@ def test_large_bodies_are_refused_by_the_worker_and_its_connections_last(tmp_pat
         assert all("in progress and waiting" in answer.json()["error"] for answer in refused), refused[0].text
         assert {answer.headers["Retry-After"] for answer in refused} == {"1"}
         assert first.result().status_code == 200
+        page = requests.get(f"{stack.url}/metrics", timeout=10).text
+        (counted,) = [
+            line for line in page.splitlines() if line.startswith('lightbox_rejected_total{reason="queue_full"}')
+        ]
+        assert float(counted.split()[-1]) >= 11
+        assert "no live upstreams" not in stack.log
         assert "reset by peer" not in stack.log and "Broken pipe" not in stack.log, stack.log
 
 

@@ -8,7 +8,7 @@ import os
 import signal
 import subprocess
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
@@ -26,7 +26,8 @@ class Child:
     """A command that runs until it ends or is stopped.
 
     It leads a process group of its own, so that Ctrl-C in a terminal reaches only the supervisor, which
-    stops its children in order. Should the supervisor be killed, the kernel sends the child SIGTERM.
+    stops its children in order. Should the supervisor be killed, the kernel sends the child SIGTERM. Lines
+    of its output for which ``swallow`` returns True are not passed on.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class Child:
         stop_signal: signal.Signals = signal.SIGTERM,
         cwd: Path | None = None,
         keep_descriptors: Sequence[int] = (),
+        swallow: Callable[[str], bool] = lambda line: False,
     ) -> None:
         self.name = name
         self.argv = list(argv)
@@ -44,6 +46,7 @@ class Child:
         self.stop_signal = stop_signal
         self.cwd = cwd
         self.keep_descriptors = tuple(keep_descriptors)
+        self.swallow = swallow
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._process: subprocess.Popen[bytes] | None = None
         self._groups: set[int] = set()
@@ -107,8 +110,9 @@ class Child:
         with closing(transport):
             while line := await _read_line(stream):
                 text = line.decode(errors="replace").rstrip()
-                self.last_lines.append(text)
-                say(text, self.name)
+                if not self.swallow(text):
+                    self.last_lines.append(text)
+                    say(text, self.name)
 
 
 async def _read_line(stream: asyncio.StreamReader) -> bytes:

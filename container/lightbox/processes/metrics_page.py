@@ -25,10 +25,12 @@ class MetricsPage:
         self._servers = plan.model_servers
         self._models = models
         self.restarts: Counter[str] = Counter()
+        self.refused = 0
+        """Requests that nginx has refused because the sidecar had as many as it takes."""
 
     async def render(self, ready: bool) -> bytes:
         """Return the page in Prometheus's text format."""
-        facts = ProcessFacts(ready, dict(self.restarts), await self._versions())
+        facts = ProcessFacts(ready, dict(self.restarts), await self._versions(), self.refused)
         return await asyncio.to_thread(exposition, self._folder, facts)
 
     async def _versions(self) -> dict[tuple[str, ...], int]:

@@ -17,6 +17,10 @@ TEMPLATE = Path(__file__).resolve().parents[3] / "nginx.conf"
 _PLACEHOLDER = re.compile(r"@([A-Z_]+)@")
 
 
+_REFUSED = "no live upstreams while connecting to upstream"
+"""What nginx logs for a request that it refuses because the sidecar has as many as it takes."""
+
+
 class NginxMissing(Exception):
     """nginx is not installed; the message says what to do."""
 
@@ -29,6 +33,11 @@ def find_nginx() -> str:
     return path
 
 
+def tells_of_refusal(line: str) -> bool:
+    """Tell whether a line of nginx's log says that a request was refused because of too many others."""
+    return _REFUSED in line
+
+
 def render(settings: Settings, run_dir: Path, sidecar: str, health: str) -> str:
     """Return nginx.conf with every placeholder filled in; an unknown one raises KeyError."""
     values = {
@@ -38,6 +47,7 @@ def render(settings: Settings, run_dir: Path, sidecar: str, health: str) -> str:
         "RUN_DIR": _quotable(str(run_dir)),
         "LOG_LEVEL": settings.nginx_loglevel,
         "MAX_BODY_MB": str(settings.max_body_mb),
+        "MAX_REQUESTS": str(settings.workers * (settings.threads + settings.max_waiting)),
         "SIDECAR": _quotable(sidecar),
         "HEALTH": _quotable(health),
         # Without metrics the sidecar answers that there is no such route.
@@ -61,7 +71,8 @@ def _user_directive() -> str:
 def _error_bodies(settings: Settings) -> dict[str, str]:
     texts = {
         "too_large": f"the request body is larger than LIGHTBOX_MAX_BODY_MB={settings.max_body_mb} MiB",
-        "unavailable": "the sidecar is not available: it is starting, restarting or stopping",
+        "unavailable": "try again: as many requests as are allowed are in progress and waiting, "
+        "or the sidecar is starting, restarting or stopping",
         "deadline_exceeded": f"no answer came within {settings.nginx_read_timeout} s",
         "route_not_found": "there is no such route",
         "method_not_allowed": "this route does not take the method $request_method",

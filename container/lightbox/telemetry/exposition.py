@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightbox.telemetry.metric_names import MODEL_VERSIONS, READY, RESTARTS
+from lightbox.telemetry.metric_names import MODEL_VERSIONS, QUEUE_FULL, READY, REJECTED, RESTARTS
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -17,11 +17,12 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass
 class ProcessFacts:
-    """What the supervisor knows. ``versions`` counts by (model, server, state)."""
+    """What the supervisor knows. ``versions`` counts by (model, server, state), ``refused`` what nginx refused."""
 
     ready: bool
     restarts: Mapping[str, int]
     versions: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    refused: int = 0
 
 
 def exposition(folder: Path, facts: ProcessFacts) -> bytes:
@@ -32,9 +33,32 @@ def exposition(folder: Path, facts: ProcessFacts) -> bytes:
 
     registry = CollectorRegistry(auto_describe=False)
     folder.mkdir(exist_ok=True)
-    MultiProcessCollector(registry, path=str(folder))  # type: ignore[no-untyped-call]
+    workers = MultiProcessCollector(None, path=str(folder))  # type: ignore[no-untyped-call]
+    registry.register(_Workers(workers, facts.refused))
     registry.register(_Facts(facts))
     return generate_latest(registry)
+
+
+class _Workers:
+    """A collector of what the workers counted, with nginx's refusals among theirs: to a caller they are the same."""
+
+    def __init__(self, workers: Any, refused: int) -> None:
+        self._workers = workers
+        self._refused = refused
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import CounterMetricFamily
+
+        families = {family.name: family for family in self._workers.collect()}
+        if self._refused:
+            family: Any = families.setdefault(
+                REJECTED.name, CounterMetricFamily(REJECTED.name, REJECTED.help, labels=REJECTED.labels)
+            )
+            name, labels = f"{REJECTED.name}_total", {"reason": QUEUE_FULL}
+            earlier = [sample for sample in family.samples if sample.labels == labels]
+            family.samples = [sample for sample in family.samples if sample not in earlier]
+            family.add_sample(name, labels, self._refused + sum(sample.value for sample in earlier))
+        return families.values()
 
 
 class _Facts:

@@ -7,6 +7,9 @@ from typing import NamedTuple
 METRICS_FOLDER = "metrics"
 """Name of the folder in the run directory that holds the workers' figures."""
 
+QUEUE_FULL = "queue_full"
+"""Why a request was rejected that would have been one too many."""
+
 
 class Metric(NamedTuple):
     """The arguments that prometheus-client's classes take first. Counters are shown with ``_total`` at the end."""

@@ -14,6 +14,7 @@ from typing import Any
 
 from lightbox.errors import DeadlineExceeded, LightboxError, Unavailable
 from lightbox.telemetry.clock import MakeClock, RequestClock
+from lightbox.telemetry.metric_names import QUEUE_FULL
 from lightbox.telemetry.request_log import FinishedRequest, Observer
 
 log = logging.getLogger("lightbox")
@@ -81,7 +82,7 @@ class Desk:
         """Return what came of ``work`` for a message, done in a thread."""
         if len(self._here) >= self._most:
             full = Unavailable("try again: as many requests as are allowed are in progress and waiting")
-            return self._refused(route, data, caller, "queue_full", full)
+            return self._refused(route, data, caller, QUEUE_FULL, full)
         place = self._threads.submit(self._work, route, data, caller, work)
         self._here.add(place)
         place.add_done_callback(self._here.discard)

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from lightbox.telemetry import worker_metrics
@@ -98,6 +99,17 @@ def test_the_supervisor_adds_what_it_knows(tmp_path: Path) -> None:
     assert "lightbox_ready 0.0" in text
     assert 'lightbox_child_restarts_total{process="nginx"} 2.0' in text
     assert 'lightbox_model_versions{model="cats",server="0",state="AVAILABLE"} 1.0' in text
+
+
+@pytest.mark.parametrize("of_workers", [0, 2])
+def test_what_nginx_refused_is_among_the_rejected(tmp_path: Path, of_workers: int) -> None:
+    for _ in range(of_workers):
+        worker(tmp_path, "answer(code='queue_full'); answer(code='too_large')")
+    text = exposition(tmp_path, ProcessFacts(True, {}, refused=7)).decode()
+    rejected = [line for line in text.splitlines() if line.startswith("lightbox_rejected_total{")]
+    assert f'lightbox_rejected_total{{reason="queue_full"}} {7.0 + of_workers}' in rejected
+    assert len(rejected) == (2 if of_workers else 1)
+    assert text.count("# TYPE lightbox_rejected") == 1
 
 
 def test_every_name_is_shown_and_explained(tmp_path: Path) -> None:
