@@ -54,4 +54,4 @@ def test_photographs_keep_their_labels(stack: Stack, fast: Stack) -> None:
         whole, reduced = (_probabilities(server, body, "mobilenet_v2") for server in (stack, fast))
         assert whole.argmax() == reduced.argmax()
         assert (whole != reduced).any()
-        np.testing.assert_allclose(reduced, whole, rtol=0.05)
+        np.testing.assert_allclose(reduced, whole, rtol=0.1)
