@@ -8,10 +8,10 @@ import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
+from lightbox.model_checks import newest_signatures
 from lightbox.model_layout import ModelOnDisk
 from lightbox.model_options import load_options
 from lightbox.processes.commands import model_server_program
-from lightbox.processes.model_checks import newest_signatures
 from lightbox.processes.nginx import find_nginx
 from lightbox.processes.refusals import (
     REFUSALS,

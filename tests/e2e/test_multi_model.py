@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -16,6 +17,7 @@ from support.fakes import png
 from support.models import copy_golden, export_constant, export_slow_image
 from support.stack import Stack, poll, running
 
+GRAPH_WITHOUT_SIGNATURE = b"\x12\x09\x0a\x07\x22\x05serve"
 IMAGE = png(np.zeros((8, 8, 3)))
 
 
@@ -28,7 +30,14 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     export_slow_image(root / "slow")
     copy_golden("half_plus_two", root / "half")
     (root / "broken" / "1").mkdir(parents=True)
-    (root / "broken" / "1" / "saved_model.pb").write_bytes(b"garbage")
+    (root / "broken" / "1" / "saved_model.pb").write_bytes(b"garbage" * 10)
+    (root / "silent" / "1").mkdir(parents=True)
+    (root / "silent" / "1" / "saved_model.pb").write_bytes(GRAPH_WITHOUT_SIGNATURE)
+    export_constant(root / "half_copied", 1, 1.0)
+    (root / "half_copied" / "2").mkdir()
+    export_constant(root / "misfit", 1, 1.0)
+    (root / "misfit" / "code").mkdir()
+    (root / "misfit" / "code" / "lightbox.json").write_text('{"outputs": ["median"]}')
     (root / "empty").mkdir()
     outside = tmp_path_factory.mktemp("outside")
     export_constant(outside / "secret", 1, 9.0)
@@ -124,6 +133,33 @@ def test_a_failed_load_leaves_nothing_behind(stack: Stack, root: Path, name: str
     assert requests.get(f"{stack.url}/models", timeout=10).json() == {"models": []}
     assert load(stack, "good", root / "one").status_code == 200
     assert invoke(stack, "good").status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("folder", "said"),
+    [
+        ("broken", "{url}/1/saved_model.pb is no SavedModel, or damaged: "),
+        ("silent", "{url}/1/saved_model.pb has no usable signature: "),
+        ("half_copied", "{url}/2 holds no saved_model.pb"),
+        ("misfit", "{url}/code/lightbox.json: outputs: the model 'a' gives value; got median"),
+    ],
+)
+def test_what_would_stop_a_start_is_refused_in_the_same_words(stack: Stack, root: Path, folder: str, said: str) -> None:
+    for url in (str(root / folder), folder):
+        answer = load(stack, "a", url)
+        assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
+        assert answer.json()["error"].startswith("url: " + said.format(url=url))
+
+
+def test_a_target_that_cannot_be_served_is_told_without_where_it_was_unpacked(stack: Stack, root: Path) -> None:
+    with tarfile.open(root / "silent.tar.gz", "w:gz") as archive:
+        archive.add(root / "silent" / "1", "1")
+    client = stack.boto3()
+    with pytest.raises(client.exceptions.ModelError) as refused:
+        client.invoke_endpoint(EndpointName="any", TargetModel="silent.tar.gz", Body=IMAGE)
+    assert refused.value.response["OriginalStatusCode"] == 400
+    message = json.loads(refused.value.response["OriginalMessage"])["error"]
+    assert message.startswith("TargetModel: silent.tar.gz/1/saved_model.pb has no usable signature: ")
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"model_name": "a"}', b'{"model_name": 1, "url": 2}'])

@@ -6,10 +6,12 @@ import shutil
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Protocol
 
 from lightbox.errors import AlreadyLoaded, BadRequest, LightboxError, NoRoom
+from lightbox.model_checks import misfits, unusable_versions
 from lightbox.model_layout import ModelOnDisk
 from lightbox.model_options import ModelOptionsError, load_options
 from lightbox.model_server_config import model_config
@@ -20,7 +22,6 @@ from lightbox.plan import PlannedModel
 from lightbox.settings import Settings
 from lightbox.telemetry.clock import RequestClock
 from lightbox.user_code.errors import UserCodeError
-from lightbox.user_code.places import find_code
 
 ROLLBACK_SECONDS = 30.0
 
@@ -72,7 +73,11 @@ class ModelLoader:
             folder, found = locate(url, self._roots)
             self._check_memory(found)
             generation = uuid.uuid4().hex
-            model = self._planned(checked, folder, found, generation)
+            code_dirs = list(dict.fromkeys([found.base_path / "code", folder / "code", *self._shared_code_dirs]))
+            problems = self._problems_of(replace(found, name=checked), code_dirs)
+            if problems:  # in the words of the caller, who need not know where links and archives lead
+                raise BadRequest(f"url: {'; '.join(problems).replace(str(folder), str(url))}")
+            model = self._planned(checked, found, code_dirs, generation)
             try:
                 self._check_code(model)
                 self._serve(loaded, LoadedModel(model=model, url=str(url), generation=generation), clock)
@@ -112,13 +117,16 @@ class ModelLoader:
         partial.write_text(model_config(entry.model for entry in loaded.values()))
         partial.replace(path)
 
-    def _planned(self, name: str, folder: Path, found: ModelOnDisk, generation: str) -> PlannedModel:
-        code_dirs = list(dict.fromkeys([found.base_path / "code", folder / "code", *self._shared_code_dirs]))
+    def _problems_of(self, found: ModelOnDisk, code_dirs: Sequence[Path]) -> list[str]:
+        """Return a sentence for each thing that would refuse a start with this model."""
         try:
-            find_code(code_dirs)
-            options = load_options(code_dirs, self._settings)
+            own = [misfit for own, misfit in misfits(found, code_dirs, self._settings) if own]
         except (ModelOptionsError, UserCodeError) as error:
-            raise BadRequest(str(error)) from None
+            own = [str(error)]
+        return unusable_versions(found) + own
+
+    def _planned(self, name: str, found: ModelOnDisk, code_dirs: Sequence[Path], generation: str) -> PlannedModel:
+        options = load_options(code_dirs, self._settings)
         base_path = self._link(name, found, generation) if found.unversioned else found.base_path
         return PlannedModel(name=name, base_path=base_path, options=options, code_dirs=tuple(code_dirs))
 

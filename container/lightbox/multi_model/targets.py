@@ -33,8 +33,12 @@ class Targets:
         """
         name = re.sub(r"[^A-Za-z0-9._-]", "-", target.removesuffix(".gz").removesuffix(".tar").removesuffix(".tgz"))
         if name not in self._state.all():
-            with suppress(AlreadyLoaded):  # by another request, a moment ago
-                self._loader.load(name, str(self._folder(target, name)), clock)
+            folder = str(self._folder(target, name))
+            try:
+                with suppress(AlreadyLoaded):  # by another request, a moment ago
+                    self._loader.load(name, folder, clock)
+            except BadRequest as error:  # in the words of the caller, who named no folder
+                raise BadRequest(error.message.replace(folder, target).replace("url: ", "TargetModel: ", 1)) from None
         return name
 
     def _folder(self, target: str, name: str) -> Path:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
+from lightbox.model_checks import misfits, unusable_versions
 from lightbox.model_layout import ModelLayoutError, ModelOnDisk
-from lightbox.model_options import ModelOptionsError, load_options, options_file
+from lightbox.model_options import ModelOptionsError
 from lightbox.processes.commands import ModelServerMissing, model_server_program
-from lightbox.processes.model_checks import misfit_of_outputs, misfit_of_scaling, unusable_versions
 from lightbox.processes.nginx import NginxMissing, find_nginx
 from lightbox.processes.run_dir import RunDirError
 from lightbox.processes.startup import (
@@ -22,7 +22,6 @@ from lightbox.settings import Settings
 from lightbox.settings_loading import SettingsError
 from lightbox.telemetry.tracing import TracingMissing
 from lightbox.user_code.errors import UserCodeError
-from lightbox.user_code.places import find_code
 
 
 class StartRefused(Exception):
@@ -87,7 +86,7 @@ def find_warnings(settings: Settings) -> list[str]:
 def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings) -> list[str]:
     problems: list[str] = []
     for model in models:
-        problems += unusable_versions(model)
+        problems += [f"LIGHTBOX_MODEL_DIR: {problem}" for problem in unusable_versions(model)]
         if settings.universal_bucket:  # what is downloaded later may complete a model's own code
             continue
         with _noted_in(problems):
@@ -96,15 +95,7 @@ def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings
 
 
 def _misfits(model: ModelOnDisk, settings: Settings) -> Iterator[tuple[bool, str]]:
-    """Yield what a model cannot follow, and whether it is its own lightbox.json that asks for it."""
-    folders = code_dirs(model, settings.model_dir / "code")
-    code, options, file = find_code(folders), load_options(folders, settings), options_file(folders)
-    if problem := misfit_of_outputs(model, options):
-        own = settings.outputs is None
-        yield own, f"{f'{file}: outputs' if own else 'LIGHTBOX_OUTPUTS'}: {problem}"
-    if code is None and (problem := misfit_of_scaling(model, options)):  # code of a user's may scale by itself
-        own = settings.scaling is None
-        yield own, f"{f'{file}: scaling' if own else 'LIGHTBOX_SCALING'}: {problem}"
+    return misfits(model, code_dirs(model, settings.model_dir / "code"), settings)
 
 
 @contextmanager

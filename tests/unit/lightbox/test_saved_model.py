@@ -98,7 +98,7 @@ def test_damaged_files_raise_nothing_else(tmp_path: Path, at: int, piece: bytes)
 
 def test_reading_takes_neither_numpy_nor_protobuf() -> None:
     code = (
-        "import sys, pathlib; from lightbox.processes.model_checks import newest_signatures; "
+        "import sys, pathlib; from lightbox.model_checks import newest_signatures; "
         "from lightbox.model_layout import ModelOnDisk; "
         "assert newest_signatures(ModelOnDisk('m', pathlib.Path(sys.argv[1]))); "
         "sys.exit(bool({'numpy', 'google.protobuf', 'grpc'} & sys.modules.keys()))"

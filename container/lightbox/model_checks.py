@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lightbox.model_layout import SAVED_MODEL_FILES, ModelOnDisk, is_saved_model, is_version
-from lightbox.model_options import ModelOptions
+from lightbox.model_options import ModelOptions, load_options, options_file
 from lightbox.model_spec import SignatureSpec, image_input, scaling_problem
 from lightbox.saved_model import FILE, SavedModelError, read_signatures
+from lightbox.settings import Settings
 from lightbox.transports.base import DEFAULT_SIGNATURE
-
-MODEL_DIR = "LIGHTBOX_MODEL_DIR"
+from lightbox.user_code.places import find_code
 
 
 def unusable_versions(model: ModelOnDisk) -> list[str]:
@@ -19,13 +19,27 @@ def unusable_versions(model: ModelOnDisk) -> list[str]:
     problems = []
     for version, folder in _versions(model):
         if not is_saved_model(folder):
-            problems.append(f"{MODEL_DIR}: {folder} holds no {SAVED_MODEL_FILES[0]}")
+            problems.append(f"{folder} holds no {SAVED_MODEL_FILES[0]}")
             continue
         try:
             _signatures(model, version, folder)
         except SavedModelError as error:
-            problems.append(f"{MODEL_DIR}: {error}")
+            problems.append(str(error))
     return problems
+
+
+def misfits(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> Iterator[tuple[bool, str]]:
+    """Yield what a model cannot follow, and whether it is its own lightbox.json that asks for it.
+
+    Raises ModelOptionsError and UserCodeError for what cannot be read in ``code_dirs``.
+    """
+    code, options, file = find_code(code_dirs), load_options(code_dirs, settings), options_file(code_dirs)
+    if problem := _misfit_of_outputs(model, options):
+        own = settings.outputs is None
+        yield own, f"{f'{file}: outputs' if own else 'LIGHTBOX_OUTPUTS'}: {problem}"
+    if code is None and (problem := _misfit_of_scaling(model, options)):  # code of a user's may scale by itself
+        own = settings.scaling is None
+        yield own, f"{f'{file}: scaling' if own else 'LIGHTBOX_SCALING'}: {problem}"
 
 
 def newest_signatures(model: ModelOnDisk) -> Mapping[str, SignatureSpec]:
@@ -37,7 +51,7 @@ def newest_signatures(model: ModelOnDisk) -> Mapping[str, SignatureSpec]:
         return {}
 
 
-def misfit_of_outputs(model: ModelOnDisk, options: ModelOptions) -> str | None:
+def _misfit_of_outputs(model: ModelOnDisk, options: ModelOptions) -> str | None:
     """Return what is wrong with the outputs that are asked for, None where the newest version gives them all."""
     signatures = newest_signatures(model)
     known = {name for signature in signatures.values() for name in signature.outputs}
@@ -47,7 +61,7 @@ def misfit_of_outputs(model: ModelOnDisk, options: ModelOptions) -> str | None:
     return f"the model {model.name!r} gives {', '.join(sorted(known))}; got {', '.join(unknown)}"
 
 
-def misfit_of_scaling(model: ModelOnDisk, options: ModelOptions) -> str | None:
+def _misfit_of_scaling(model: ModelOnDisk, options: ModelOptions) -> str | None:
     """Return what is wrong with the scaling that is asked for, None where the newest version's pixels can have it."""
     signature = newest_signatures(model).get(DEFAULT_SIGNATURE)
     wanted = image_input(signature) if signature else None
