@@ -10,7 +10,7 @@ READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
 
 help:  ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # A virtual environment with every dependency at its locked version: first what serving needs, then what tests add.
 $(READY): requirements/serve.lock pyproject.toml
@@ -56,8 +56,12 @@ $(VENV)-bench/.ready: requirements/bench.lock
 
 BENCH ?= --full
 bench: $(READY_DEV) $(VENV)-bench/.ready nginx  ## Measure all and write docs/benchmarks; BENCH=--quick writes build/benchmarks
-	PYTHONPATH=scripts:container $(PY) -m benchmark $(BENCH) \
-	 --out $(if $(findstring --full,$(BENCH)),docs/benchmarks,build/benchmarks)
+	@code=0; PYTHONPATH=scripts:container $(PY) -m benchmark $(BENCH) \
+	 --out $(if $(findstring --full,$(BENCH)),docs/benchmarks,build/benchmarks) || code=$$?; \
+	 $(if $(findstring --full,$(BENCH)),$(PY) scripts/production_page.py || code=$$?;) exit $$code
+
+production-page: $(READY_DEV)  ## Write the figures of docs/benchmarks/results.json into docs/production.md
+	$(PY) scripts/production_page.py
 
 SOAK_SECONDS ?= 1800
 soak: $(READY_DEV) nginx models  ## 30 minutes (SOAK_SECONDS) of good and hostile traffic while processes are killed
@@ -94,4 +98,4 @@ lock:  ## Write requirements/*.lock anew from requirements/*.in
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup nginx models serve test lint bench soak overload fuzz image settings-page protos lock clean
+.PHONY: help setup nginx models serve test lint bench soak overload fuzz image production-page settings-page protos lock clean
