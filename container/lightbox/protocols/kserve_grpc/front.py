@@ -8,14 +8,18 @@ from typing import Any
 
 import grpc
 
+from lightbox.errors import TooLarge
 from lightbox.protocols.kserve import messages, reflection
 from lightbox.protocols.kserve.repository import server_metadata
-from lightbox.protocols.kserve_grpc.calls import Caller, Desk
+from lightbox.protocols.kserve_grpc.calls import Caller, Desk, Work
 from lightbox.protocols.kserve_grpc.readiness import Readiness, health_answer
 from lightbox.protocols.kserve_grpc.service import InferenceService, stream_answer
+from lightbox.telemetry.clock import RequestClock
 
 MOST_BYTES = 2**31 - 1
 """gRPC counts a message's length in a signed 32-bit number."""
+ROOM = 2
+"""Messages up to so many times the limit are read, so that it is we who refuse them; gRPC refuses what is beyond."""
 WINDOW_BYTES = 4 << 20
 """What a caller may send of a message before it waits for a word of ours; gRPC's 64 kB are a part of a photograph."""
 KEEPALIVE_MS = 60_000
@@ -35,8 +39,9 @@ class Front:
         self._desk = desk
         self._readiness = readiness
         self._allowed_seconds = allowed_seconds
+        self._max_bytes = max_bytes
         options = [
-            ("grpc.max_receive_message_length", min(max_bytes, MOST_BYTES)),
+            ("grpc.max_receive_message_length", min(ROOM * max_bytes, MOST_BYTES)),
             ("grpc.max_send_message_length", -1),
             ("grpc.http2.lookahead_bytes", WINDOW_BYTES),
             ("grpc.so_reuseport", 0),
@@ -77,7 +82,7 @@ class Front:
     def _unary(self, method: Any) -> Callable[[bytes, Any], Awaitable[bytes]]:
         """Return the handler of a call that a thread answers, message and answer as bytes."""
         route = f"/{messages.INFERENCE_SERVICE}/{method.name}"
-        work = self._service.work(method)
+        work = self._within_limit(self._service.work(method))
 
         async def handle(data: bytes, context: Any) -> bytes:
             caller = Caller(context, self._allowed_seconds)
@@ -93,10 +98,18 @@ class Front:
 
     async def _stream(self, _: Any, context: Any) -> None:
         """Answer one request after another; an error is told in its place and ends nothing."""
-        work = self._service.work(messages.method(messages.INFERENCE_SERVICE, "ModelInfer"))
+        work = self._within_limit(self._service.work(messages.method(messages.INFERENCE_SERVICE, "ModelInfer")))
         async for data in self._messages(context):
             answered = await self._desk.answer(_STREAM, data, Caller(context, self._allowed_seconds), work)
             await context.write(stream_answer(data, answered))
+
+    def _within_limit(self, work: Work) -> Work:
+        def bounded(data: bytes, header: Callable[[str], str | None], clock: RequestClock) -> bytes:
+            if len(data) > self._max_bytes:
+                raise TooLarge(f"the message is larger than LIGHTBOX_MAX_BODY_MB={self._max_bytes >> 20} MiB")
+            return work(data, header, clock)
+
+        return bounded
 
     async def _messages(self, context: Any) -> AsyncIterator[bytes]:
         """Yield what comes on a stream; one that is idle when the server stops is ended with UNAVAILABLE."""

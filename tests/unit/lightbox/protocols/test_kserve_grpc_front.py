@@ -16,7 +16,7 @@ from lightbox.protocols.kserve import messages
 from lightbox.telemetry.request_log import FinishedRequest
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
-from support.grpc_front import RED, Caller, floats, images, make_pipeline, serving
+from support.grpc_front import MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
 
 
 @pytest.fixture
@@ -49,10 +49,12 @@ def open_stream(call: Caller, requests: Iterator[Any]) -> Any:
 
 
 def test_a_stream_goes_on_after_an_error(call: Caller) -> None:
-    bad, odd, good = open_stream(call, iter([{**images(b"no image"), "id": "1"}, b"\xff", images(RED)]))
+    sent = [{**images(b"no image"), "id": "1"}, b"\xff", images(bytes(MAX_BYTES)), images(RED)]
+    bad, odd, large, good = open_stream(call, iter(sent))
     assert "no image" in bad.error_message
     assert bad.infer_response.id == "1"
     assert "is no inference.ModelInferRequest" in odd.error_message
+    assert "LIGHTBOX_MAX_BODY_MB=1 MiB" in large.error_message
     assert floats(good.infer_response) == [200, 0, 0]
 
 
