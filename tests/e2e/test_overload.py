@@ -43,6 +43,31 @@ def test_what_is_too_much_is_refused_whole_and_counted(tmp_path: Path) -> None:
         assert "reset by peer" not in stack.log and "Broken pipe" not in stack.log, stack.log
 
 
+def test_a_dead_nginx_worker_takes_no_places_with_it(tmp_path: Path) -> None:
+    export_slow_image(tmp_path / "models" / "slow")
+    slow, quick = (png(np.full((8, 8, 3), (red, 0, 0))) for red in (60, 0))
+    settings = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "4", "LIGHTBOX_MAX_WAITING": "2"}
+    with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(4) as pool:
+        for _ in range(3):
+            cut = [pool.submit(stack.invoke, slow) for _ in range(4)]
+            for _ in poll(20):
+                if any(process.cpu_percent(0.1) > 50 for process in stack.processes("-m model_server")):
+                    break
+            for worker in stack.processes("nginx: worker process"):
+                worker.kill()
+            for request in cut:
+                assert isinstance(request.exception(), requests.ConnectionError)
+            answers = []
+            for _ in poll(30, pause=0.2):
+                try:
+                    answers.append(stack.invoke(quick).status_code)
+                except requests.ConnectionError:
+                    continue
+                if answers[-3:] == [200] * 3:
+                    break
+            assert answers[-3:] == [200] * 3, stack.log
+
+
 def test_who_hangs_up_while_waiting_is_not_served(tmp_path: Path) -> None:
     export_slow_image(tmp_path / "models" / "slow")
     slow, large = png(np.full((8, 8, 3), (60, 0, 0))), bytes(200_000)

@@ -86,6 +86,11 @@ class Child:
         pump.cancel()
         return code
 
+    def send(self, number: signal.Signals) -> None:
+        """Send the process a signal; none when it is not there."""
+        if self.running and self._process is not None:
+            self._process.send_signal(number)
+
     async def stop(self, patience: float) -> None:
         """Ask the process to stop, wait ``patience`` seconds for it, then kill what is left of its group."""
         self._stopped = True

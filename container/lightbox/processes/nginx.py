@@ -11,14 +11,11 @@ from pathlib import Path
 
 from lightbox.cores import available_cores
 from lightbox.errors import STATUS_OF_CODE
+from lightbox.processes.nginx_log import level_to_log
 from lightbox.settings import Settings
 
 TEMPLATE = Path(__file__).resolve().parents[3] / "nginx.conf"
 _PLACEHOLDER = re.compile(r"@([A-Z_]+)@")
-
-
-_REFUSED = "no live upstreams while connecting to upstream"
-"""What nginx logs for a request that it refuses because the sidecar has as many as it takes."""
 
 
 class NginxMissing(Exception):
@@ -33,11 +30,6 @@ def find_nginx() -> str:
     return path
 
 
-def tells_of_refusal(line: str) -> bool:
-    """Tell whether a line of nginx's log says that a request was refused because of too many others."""
-    return _REFUSED in line
-
-
 def render(settings: Settings, run_dir: Path, sidecar: str, health: str) -> str:
     """Return nginx.conf with every placeholder filled in; an unknown one raises KeyError."""
     values = {
@@ -45,7 +37,7 @@ def render(settings: Settings, run_dir: Path, sidecar: str, health: str) -> str:
         "WORKER_PROCESSES": str(available_cores()),
         "DRAIN_MILLISECONDS": str(max(1, int((settings.drain_seconds - settings.last_seconds) * 1000))),
         "RUN_DIR": _quotable(str(run_dir)),
-        "LOG_LEVEL": settings.nginx_loglevel,
+        "LOG_LEVEL": level_to_log(settings.nginx_loglevel),
         "MAX_BODY_MB": str(settings.max_body_mb),
         "MAX_REQUESTS": str(settings.workers * (settings.threads + settings.max_waiting)),
         "SIDECAR": _quotable(sidecar),

@@ -19,7 +19,8 @@ from lightbox.processes.code_setup import CodeSetup
 from lightbox.processes.health import Health, ServerWatch
 from lightbox.processes.listening import inherited, listen
 from lightbox.processes.metrics_page import MetricsPage
-from lightbox.processes.nginx import find_nginx, render, tells_of_refusal
+from lightbox.processes.nginx import find_nginx, render
+from lightbox.processes.nginx_log import NginxLog
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings import Settings
 from lightbox.telemetry import log_lines
@@ -89,15 +90,18 @@ class Supervisor:
             environ | inherited(self._listener),
             signal.SIGQUIT,
             keep_descriptors=(self._listener.fileno(),),
-            swallow=self._counts_as_refused,
+            swallow=NginxLog(self._settings.nginx_loglevel, self._count_refusal, self._renew_nginx).swallows,
         )
 
-    def _counts_as_refused(self, line: str) -> bool:
-        """Count a refusal that nginx tells of; under overload there are too many of these lines to be read."""
-        refused = tells_of_refusal(line)
-        if refused and self._health.metrics is not None:
+    def _count_refusal(self) -> None:
+        if self._health.metrics is not None:
             self._health.metrics.refused += 1
-        return refused
+
+    def _renew_nginx(self) -> None:
+        """Have nginx start counting anew: what a dead worker had in progress stays in the count that all share."""
+        nginx = self._children[0]
+        if not self._stopping.is_set():
+            nginx.send(signal.SIGHUP)
 
     def _worker_child(self, name: str, command: list[str], run_dir: RunDir) -> Child:
         log = os.dup(2)  # the workers' request lines are complete: they need no detour through this process

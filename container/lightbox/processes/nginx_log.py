@@ -1,0 +1,47 @@
+"""What nginx tells of itself in its log: some of it is acted upon, and some is too much to be read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+LEVELS = ("debug", "info", "notice", "warn", "error", "crit", "alert", "emerg")
+_LEAST_SAID = "error"
+"""nginx says at least this much, whatever the operator wants to read: refusals and lost workers are told so."""
+
+_LINE = re.compile(rf"\S+ \S+ \[(?P<level>{'|'.join(LEVELS)})\] \d+#\d+: (\*\d+ )?(?P<said>.*)")
+"""Date, time, level, process and connection. Matched from its beginning: a caller's words come later in a line."""
+
+_REFUSED = "no live upstreams while connecting to upstream"
+"""nginx refuses a request because the sidecar has as many as it takes."""
+
+_LOST_WORKER = re.compile(r"worker process \d+ exited (on signal|with fatal code)")
+
+
+def level_to_log(wanted: str) -> str:
+    """Return the level that nginx is to log at when an operator wants to read ``wanted``."""
+    return min(wanted, _LEAST_SAID, key=LEVELS.index)
+
+
+class NginxLog:
+    """Hears every line; calls ``refused`` for a request that was refused and ``lost_worker`` when a worker died."""
+
+    def __init__(self, wanted: str, refused: Callable[[], None], lost_worker: Callable[[], None]) -> None:
+        self._wanted = LEVELS.index(wanted)
+        self._refused = refused
+        self._lost_worker = lost_worker
+
+    def swallows(self, line: str) -> bool:
+        """Act upon a line, and tell whether nobody is to read it.
+
+        Refusals are counted and not passed on: under overload there are too many of them.
+        """
+        told = _LINE.match(line)
+        if told is None:
+            return False
+        if told["said"].startswith(_REFUSED):
+            self._refused()
+            return True
+        if _LOST_WORKER.match(told["said"]):
+            self._lost_worker()
+        return LEVELS.index(told["level"]) < self._wanted
