@@ -13,22 +13,33 @@ from model_zoo import say
 def delete(aws: Aws, endpoint: str) -> None:
     """Delete an endpoint with its scaling, alarms, configurations and models. The image and the archives stay.
 
-    Raises Refused when there is no such endpoint.
+    What is left of one that is not there (a model of a transform job, the rest of an interrupted deletion) goes too.
+    Raises Refused when there is nothing of it.
     """
-    if aws.find("sagemaker", "describe_endpoint", EndpointName=endpoint) is None and not aws.dry_run:
-        raise Refused(f"endpoint {endpoint} is not there")
+    there = aws.dry_run or aws.find("sagemaker", "describe_endpoint", EndpointName=endpoint) is not None
+    configs = _ours(aws, "list_endpoint_configs", "EndpointConfigName", endpoint)
+    models = _ours(aws, "list_models", "ModelName", endpoint)
+    if not (there or configs or models):
+        raise Refused(f"endpoint {endpoint} is not there, nor a configuration or model of it")
     stop_scaling(aws, endpoint)
     # One that is not there is no error.
     alarms = [requests.alarm_name(endpoint), backlog_alarm_name(endpoint)]
     aws.call("cloudwatch", "delete_alarms", AlarmNames=alarms)
-    aws.call("sagemaker", "delete_endpoint", EndpointName=endpoint)
-    say.progress(f"endpoint {endpoint}: deleted")
-    for config in _ours(aws, "list_endpoint_configs", "EndpointConfigName", endpoint):
+    if there:
+        aws.call("sagemaker", "delete_endpoint", EndpointName=endpoint)
+        _say(aws, f"endpoint {endpoint}")
+    for config in configs:
         aws.call("sagemaker", "delete_endpoint_config", EndpointConfigName=config)
-        say.progress(f"configuration {config}: deleted")
-    for model in _ours(aws, "list_models", "ModelName", endpoint):
+        _say(aws, f"configuration {config}")
+    for model in models:
         aws.call("sagemaker", "delete_model", ModelName=model)
-        say.progress(f"model {model}: deleted")
+        _say(aws, f"model {model}")
+    if aws.dry_run:  # which nobody was asked for
+        _say(aws, f"scaling of {endpoint}, configurations and models {endpoint}-<12 hexadecimal digits>")
+
+
+def _say(aws: Aws, what: str) -> None:
+    say.progress(f"{what}: {'would be deleted' if aws.dry_run else 'deleted'}")
 
 
 def _ours(aws: Aws, operation: str, field: str, endpoint: str) -> list[str]:

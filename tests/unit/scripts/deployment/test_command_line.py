@@ -74,3 +74,10 @@ def test_delete_asks(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixt
     monkeypatch.setattr("builtins.input", lambda _: "no")
     assert deploy.main(["delete", "digits", "--region", REGION]) == 1
     assert "nothing was deleted" in capsys.readouterr().err
+
+
+def test_a_dry_run_of_delete_says_that_nothing_was_deleted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert deploy.main(["delete", "digits", "--region", REGION, "--dry-run"]) == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("== ")]
+    assert len(said) == 2
+    assert all(line.endswith("would be deleted") for line in said)

@@ -166,3 +166,15 @@ def test_delete_leaves_nothing_of_ours_and_nothing_of_others_behind(aws: Aws) ->
     assert not alarms()
     with pytest.raises(Refused, match="is not there"):
         delete(aws, "digits")
+
+
+def test_delete_takes_what_an_interrupted_deletion_or_a_transform_job_left(aws: Aws) -> None:
+    sagemaker = boto3.client("sagemaker", REGION)
+    steps.deploy(aws, plan(), None, pause=0)
+    sagemaker.delete_endpoint(EndpointName="digits")
+    delete(aws, "digits")
+    assert sagemaker.list_endpoint_configs()["EndpointConfigs"] == []
+    assert sagemaker.list_models()["Models"] == []
+    steps.make_model(aws, plan())
+    delete(aws, "digits")
+    assert sagemaker.list_models()["Models"] == []
