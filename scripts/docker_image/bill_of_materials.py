@@ -14,7 +14,14 @@ from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
-from docker_image.inventory import Part
+from docker_image.inventory import MESSAGES, MODEL_SERVER, Part
+
+ADDRESSES = {
+    MODEL_SERVER: ("github", "tensorflow", "serving"),
+    MESSAGES: ("pypi", None, "tensorflow"),
+    "CPython": ("generic", None, "python"),
+}
+"""Type, namespace and name in the package URL of parts that no package manager knows."""
 
 
 class InvalidBill(Exception):
@@ -57,7 +64,7 @@ def _named(licences: LicenseFactory, words: str) -> DisjunctiveLicense:
         return licences.make_with_name(words)
 
 
-def _purl(part: Part) -> PackageURL | None:
+def _purl(part: Part) -> PackageURL:
     if part.kind == "other":
-        return None
+        return PackageURL(*ADDRESSES[part.name], part.version)
     return PackageURL(part.kind, "debian" if part.kind == "deb" else None, part.name, part.version)

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Literal
 
 from docker_image.docker import Docker
-from docker_image.dockerfile import argument
+from docker_image.dockerfile import REPOSITORY, argument
 
 Kind = Literal["deb", "pypi", "other"]
 ASKED_INSIDE = Path(__file__).with_name("ask_inside.py")
 RELEASE = re.compile(r":([\d.]+)")
+MODEL_SERVER, MESSAGES = "tensorflow_model_server", "tensorflow message modules"
+"""What the Dockerfile copies without a package manager."""
 
 
 @dataclass(frozen=True)
@@ -33,19 +35,25 @@ def inventory(docker: Docker, image: str) -> list[Part]:
         Part(entry["kind"], entry["name"], entry["version"], tuple(sorted(set(map(_spdx, entry["licences"])))))
         for entry in json.loads(docker.run(*command))
     ]
-    return sorted([*found, *_outside_of_packages(found)], key=lambda part: (part.kind, part.name))
+    return sorted([*found, *outside_of_packages(found)], key=lambda part: (part.kind, part.name))
 
 
-def _outside_of_packages(found: list[Part]) -> list[Part]:
+def outside_of_packages(found: list[Part]) -> list[Part]:
     """Return what the Dockerfile copies without a package manager."""
     release = RELEASE.search(argument("TFS_IMAGE"))
-    version = release[1] if release else "unknown"
     if any(part.name.startswith("tensorflow") and "serving" not in part.name for part in found):
         return []
     return [
-        Part("other", "tensorflow_model_server", version, ("Apache-2.0",)),
-        Part("other", "tensorflow message modules", version, ("Apache-2.0",)),
+        Part("other", MODEL_SERVER, release[1] if release else "unknown", ("Apache-2.0",)),
+        Part("other", MESSAGES, _locked_tensorflow(), ("Apache-2.0",)),
     ]
+
+
+def _locked_tensorflow() -> str:
+    """Return the version of the wheel that the message modules are taken from."""
+    lock = (REPOSITORY / "requirements" / "model_server.lock").read_text()
+    found = re.search(r"^tensorflow(?:-cpu)?==([\w.]+)", lock, re.MULTILINE)
+    return found[1] if found else "unknown"
 
 
 _WORDS = {

@@ -87,6 +87,7 @@ def test_every_part_has_a_licence_and_is_in_the_bill_of_materials(engine: Engine
     bill = json.loads(bill_of_materials("lightbox", "0.1.0", parts))
     assert bill["bomFormat"] == "CycloneDX"
     assert {component["name"] for component in bill["components"]} == names
+    assert all(component["version"] and component["purl"] for component in bill["components"])
 
 
 def test_the_image_with_the_embedded_model_server(engine: Engine, sample_models: Path) -> None:

@@ -1,0 +1,32 @@
+"""The bill of materials, of parts as an image has them; tests/image makes it of a real one."""
+
+from __future__ import annotations
+
+import json
+
+from docker_image.bill_of_materials import bill_of_materials
+from docker_image.inventory import Part, outside_of_packages
+
+PACKAGED = [
+    Part("deb", "tini", "0.19.0-1", ("MIT",)),
+    Part("pypi", "orjson", "3.13.0", ("MPL-2.0 AND (Apache-2.0 OR MIT)",)),
+    Part("other", "CPython", "3.11.7", ("PSF-2.0",)),
+]
+
+
+def test_every_part_has_a_version_an_address_and_licences() -> None:
+    bill = json.loads(bill_of_materials("lightbox", "0.1.0", [*PACKAGED, *outside_of_packages(PACKAGED)]))
+    addresses = {component["purl"].partition("@")[0] for component in bill["components"]}
+    assert addresses == {
+        "pkg:deb/debian/tini",
+        "pkg:pypi/orjson",
+        "pkg:generic/python",
+        "pkg:github/tensorflow/serving",
+        "pkg:pypi/tensorflow",
+    }
+    assert all(component["version"][0].isdigit() and component["licenses"] for component in bill["components"])
+
+
+def test_where_tensorflow_itself_is_shipped_nothing_is_outside_of_packages() -> None:
+    assert outside_of_packages([Part("pypi", "tensorflow-cpu", "2.20.0", ("Apache-2.0",))]) == []
+    assert len(outside_of_packages([Part("pypi", "tensorflow-serving-api", "2.20.0", ("Apache-2.0",))])) == 2
