@@ -100,10 +100,6 @@ class ServerCore:
 
     # ------------------------------------------------------------------ asking
 
-    def model_names(self) -> list[str]:
-        """Return the names in the present configuration."""
-        return list(self._models)
-
     def enter(self, spec: model_pb2.ModelSpec) -> tuple[Servable, Runner]:
         """Return the version that a call asks for and its session; the caller calls ``servable.leave()``."""
         if not spec.name:

@@ -1,9 +1,8 @@
-"""What happens while folders change and at the end, as observed on the real server."""
+"""What happens while folders change, as observed on the real server."""
 
 from __future__ import annotations
 
 import shutil
-import signal
 import threading
 from pathlib import Path
 
@@ -291,42 +290,3 @@ def test_a_reload_with_a_corrupt_model(folder: Folder, tmp_path: Path) -> None:
         assert server.states("bad") == [(1, "END", CORRUPT)]
         reload(server, good)
         assert answer(server) == 2.5
-
-
-# -------------------------------------------------------------------- the end
-
-
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_lets_calls_end(tmp_path: Path, number: signal.Signals) -> None:
-    flags = ["--model_name=slow", f"--model_base_path={MODELS}/slow"]
-    with ModelServer(tmp_path, *flags) as server:
-        server.wait_ready()
-        outcomes: list[int] = []
-        client = threading.Thread(target=lambda: outcomes.append(server.predict("slow", instances=[300_000])[0]))
-        client.start()
-        busy = threading.Event()
-        server.until(lambda: _is_busy(server) or busy.is_set())
-        server.process.send_signal(number)
-        assert server.wait_end() == -number
-        client.join()
-        assert outcomes == [200]
-
-
-def _is_busy(server: ModelServer) -> bool:
-    """Whether the server's processor time grows: the call has arrived."""
-    import psutil
-
-    process = psutil.Process(server.process.pid)
-    before = sum(process.cpu_times()[:2])
-    threading.Event().wait(0.1)
-    return sum(process.cpu_times()[:2]) - before > 0.03
-
-
-def test_a_signal_ends_a_server_that_still_loads(tmp_path: Path) -> None:
-    folder = Folder(tmp_path / "x")
-    folder.add_corrupt(1)
-    flags = ["--model_name=x", f"--model_base_path={folder.path}"]
-    with ModelServer(tmp_path / "server", *flags) as server:
-        server.until(lambda: "failed: OUT_OF_RANGE" in server.stderr)
-        server.process.terminate()
-        assert server.wait_end(10) == -signal.SIGTERM

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import math
 import struct
@@ -250,25 +249,6 @@ def test_refused(body: bytes, text: str) -> None:
 def test_no_inputs_at_all() -> None:
     with pytest.raises(StatusError, match="Failed to get input map for signature: DEFAULT"):
         read_predict(b'{"inputs": 1}', lambda name: {})
-
-
-@pytest.mark.parametrize("text", ["YWI=", "YWI", "Y W\nI=", "YWI="])
-def test_base64_with_and_without_padding(text: str) -> None:
-    body = json.dumps({"instances": [{"b64": text}]}).encode()
-    assert read(body, x=dtypes.DT_STRING)["x"].tolist() == [b"ab"]
-
-
-@pytest.mark.parametrize("text", ["!", "A", "YWI==", "YWJj=", "YW=I", "\u00e9"])
-def test_malformed_base64(text: str) -> None:
-    body = json.dumps({"inputs": {"b64": text}}).encode()
-    assert error(body, dtypes.DT_STRING) == "Unable to base64 decode"
-
-
-@given(st.lists(st.binary(max_size=20), min_size=1, max_size=4))
-@LIMIT
-def test_bytes_travel_as_base64(values: list[bytes]) -> None:
-    body = json.dumps({"instances": [{"x": {"b64": base64.b64encode(value).decode()}} for value in values]}).encode()
-    assert read(body, x=dtypes.DT_STRING)["x"].tolist() == values
 
 
 @pytest.mark.parametrize(

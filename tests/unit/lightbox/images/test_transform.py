@@ -17,7 +17,6 @@ KERAS = {
     Scaling.TORCH: densenet.preprocess_input,
     Scaling.CAFFE: resnet50.preprocess_input,
 }
-COLOUR_MODELS_ONLY = {Scaling.TORCH, Scaling.CAFFE}
 
 
 def every_value() -> Image.Image:

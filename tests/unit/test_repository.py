@@ -1,0 +1,46 @@
+"""What holds for all files: links lead somewhere, modules stay short, decisions have numbers of their own."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from support.stack import REPOSITORY
+
+FOLDERS = ("code", "container", "deploy", "docs", "scripts", "tests")
+RECORDED = REPOSITORY / "tests" / "contract" / "golden"
+PAGES = sorted([*REPOSITORY.glob("*.md"), *(page for name in FOLDERS for page in (REPOSITORY / name).rglob("*.md"))])
+MODULES = sorted(module for name in FOLDERS for module in (REPOSITORY / name).rglob("*.py"))
+MOST_LINES = 300
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub gives a page's headings."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(REPOSITORY)))
+def test_links_lead_somewhere(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\(([^)#:\s]*)(?:#([^)\s]+))?\)", page.read_text()):
+        found = (page.parent / target).resolve() if target else page
+        assert found.exists(), f"{target} is not there"
+        assert found.is_relative_to(REPOSITORY.resolve())
+        if anchor:
+            assert anchor in anchors(found), f"{target} has no heading #{anchor}"
+
+
+def test_modules_are_short() -> None:
+    lengths = {module: len(module.read_text().splitlines()) for module in MODULES if RECORDED not in module.parents}
+    assert len(lengths) > 300
+    assert not {str(module): lines for module, lines in lengths.items() if lines > MOST_LINES}
+
+
+def test_every_decision_has_a_number_of_its_own() -> None:
+    numbers = Counter(page.name[:3] for page in (REPOSITORY / "docs" / "adr").glob("*.md"))
+    assert [number for number, times in numbers.items() if times > 1] == []
+    for page in (REPOSITORY / "docs" / "adr").glob("*.md"):
+        assert page.read_text().startswith(f"# {page.name[:3]} ")
