@@ -13,6 +13,7 @@ from lightbox.processes.nginx import NginxMissing, find_nginx
 from lightbox.processes.run_dir import RunDirError
 from lightbox.processes.startup import (
     PortTaken,
+    check_front_port,
     check_port,
     check_port_range,
     code_dirs,
@@ -52,8 +53,9 @@ def find_problems(settings: Settings, wrong: Collection[str] = ()) -> list[str]:
     if "SAGEMAKER_BIND_TO_PORT" not in wrong:
         with _noted_in(problems):
             check_port(settings)
-    with _noted_in(problems):
-        check_port_range(settings)
+    for check in (check_front_port, check_port_range):
+        with _noted_in(problems):
+            check(settings)
     return problems + find_lasting_problems(settings, wrong)
 
 

@@ -37,7 +37,7 @@ def make_plan(settings: Settings, run_dir: RunDir) -> ServingPlan:
     return ServingPlan(
         models={name: _planned(model, settings, run_dir, shared) for name, model in models.items()},
         default_model=default,
-        model_servers=_choose_addresses(settings, run_dir),
+        model_servers=choose_addresses(settings, run_dir),
         shared_code_dirs=(shared,) if settings.multi_model else (),
     )
 
@@ -66,7 +66,8 @@ def _with_version(model: ModelOnDisk, run_dir: RunDir) -> Path:
     return base_path
 
 
-def _choose_addresses(settings: Settings, run_dir: RunDir) -> tuple[ModelServerAddress, ...]:
+def choose_addresses(settings: Settings, run_dir: RunDir) -> tuple[ModelServerAddress, ...]:
+    """Return where each model server is to listen, and nobody else does."""
     ports = _choose_ports(settings, run_dir)
     return tuple(
         ModelServerAddress(
@@ -85,7 +86,7 @@ def _choose_ports(settings: Settings, run_dir: RunDir) -> list[int]:
         low, _ = settings.safe_port_range
         return list(range(low, low + count))
     # Another service on the usual ports is no reason not to start: nothing outside relies on them.
-    usual = [GRPC_PORT, REST_PORT] + [0] * (count - 2)
+    usual = [0 if port in _for_callers(settings) else port for port in (GRPC_PORT, REST_PORT)] + [0] * (count - 2)
     return [port if port and run_dir.claim(port) else free_port() for port in usual]
 
 
@@ -93,19 +94,37 @@ def check_port_range(settings: Settings) -> None:
     """Raise PortTaken when a model server could not listen where it is told to."""
     if settings.safe_port_range is not None:
         low, _ = settings.safe_port_range
-        taken = [str(port) for port in range(low, low + 2 * settings.instance_count) if not port_is_free(port)]
+        ports = range(low, low + 2 * settings.instance_count)
+        twice = [f"{port}, which {name} takes" for port, name in _for_callers(settings).items() if port in ports]
+        if twice:
+            raise PortTaken(f"SAGEMAKER_SAFE_PORT_RANGE: the model servers are to have port {' and '.join(twice)}")
+        taken = [str(port) for port in ports if not port_is_free(port)]
         if taken:
             raise PortTaken(f"SAGEMAKER_SAFE_PORT_RANGE: port {' and '.join(taken)} is taken by another process")
 
 
+def _for_callers(settings: Settings) -> dict[int | None, str]:
+    """Return the ports that are open to callers, with the names of their settings."""
+    return {settings.port: "SAGEMAKER_BIND_TO_PORT", settings.kserve_grpc_port: "LIGHTBOX_KSERVE_GRPC_PORT"}
+
+
 def check_port(settings: Settings) -> None:
-    """Raise PortTaken when nginx or the gRPC front could not listen."""
+    """Raise PortTaken when nginx could not listen."""
     if settings.port < 1024 and os.geteuid() != 0 and not _may_bind_low_ports():
         raise PortTaken(f"SAGEMAKER_BIND_TO_PORT: port {settings.port} needs root; use one from 1024 up")
     if not port_is_free(settings.port):
         raise PortTaken(f"SAGEMAKER_BIND_TO_PORT: port {settings.port} is taken by another process")
-    if settings.kserve_grpc_port is not None and not port_is_free(settings.kserve_grpc_port):
-        raise PortTaken(f"LIGHTBOX_KSERVE_GRPC_PORT: port {settings.kserve_grpc_port} is taken by another process")
+
+
+def check_front_port(settings: Settings) -> None:
+    """Raise PortTaken when the gRPC front could not listen."""
+    port = settings.kserve_grpc_port
+    if port is None:
+        return
+    if port < 1024 and os.geteuid() != 0 and not _may_bind_low_ports():
+        raise PortTaken(f"LIGHTBOX_KSERVE_GRPC_PORT: port {port} needs root; use one from 1024 up")
+    if not port_is_free(port):
+        raise PortTaken(f"LIGHTBOX_KSERVE_GRPC_PORT: port {port} is taken by another process")
 
 
 def _may_bind_low_ports() -> bool:

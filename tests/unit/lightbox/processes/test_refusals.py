@@ -8,10 +8,12 @@ from pathlib import Path
 import pytest
 
 from lightbox.processes.refusals import find_lasting_problems, find_problems, find_warnings
-from lightbox.processes.run_dir import free_port
+from lightbox.processes.run_dir import RunDir, free_port
+from lightbox.processes.startup import choose_addresses
 from lightbox.settings import Settings
 from lightbox.settings_loading import load_settings
 from support.models import copy_golden
+from support.stack import free_ports
 
 
 @pytest.fixture
@@ -31,6 +33,35 @@ def test_code_where_it_belongs_is_no_problem(root: Path, place: str) -> None:
     (root / place).mkdir()
     (root / place / "inference.py").write_text("def handler(data, context): ...")
     assert find_problems(settings(root)) == []
+
+
+@pytest.mark.parametrize("variable", ["SAGEMAKER_BIND_TO_PORT", "LIGHTBOX_KSERVE_GRPC_PORT"])
+def test_a_port_for_callers_that_a_model_server_is_to_have(root: Path, variable: str) -> None:
+    low = free_ports(5)
+    port = low + 2
+    chosen = {"SAGEMAKER_SAFE_PORT_RANGE": f"{port - 1}-{port + 2}", variable: str(port)}
+    (problem,) = find_problems(settings(root, **chosen))
+    expected = f"SAGEMAKER_SAFE_PORT_RANGE: the model servers are to have port {port}, which {variable} takes"
+    assert problem == expected
+    beyond = {"SAGEMAKER_SAFE_PORT_RANGE": f"{port - 2}-{port + 2}", variable: str(port)}
+    assert find_problems(settings(root, **beyond)) == []
+
+
+def test_every_taken_port_is_named(root: Path) -> None:
+    with socket.create_server(("", 0)) as one, socket.create_server(("", 0)) as other:
+        ports = [str(taken.getsockname()[1]) for taken in (one, other)]
+        chosen = dict(zip(("SAGEMAKER_BIND_TO_PORT", "LIGHTBOX_KSERVE_GRPC_PORT"), ports, strict=True))
+        assert [problem.partition(":")[0] for problem in find_problems(settings(root, **chosen))] == [*chosen]
+
+
+@pytest.mark.parametrize("variable", ["SAGEMAKER_BIND_TO_PORT", "LIGHTBOX_KSERVE_GRPC_PORT"])
+def test_without_a_range_the_model_server_leaves_the_ports_for_callers(
+    root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, variable: str
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("run")))
+    with RunDir() as run_dir:
+        addresses = choose_addresses(settings(root, **{variable: "9000"}), run_dir)
+    assert 9000 not in {port for address in addresses for port in (address.grpc_port, address.rest_port)}
 
 
 def test_one_line_for_what_two_models_share(root: Path) -> None:
