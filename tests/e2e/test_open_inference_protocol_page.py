@@ -11,8 +11,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import requests
 from PIL import Image
 
+from lightbox.errors import STATUS_OF_CODE
+from lightbox.protocols.kserve.messages import INFERENCE_SERVICE, methods_of
 from support.fakes import png
 from support.models import copy_golden
 from support.stack import REPOSITORY, Stack, free_port, running
@@ -22,7 +25,21 @@ SETUP, *BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 FUNCTIONS = "".join(re.findall(r"^\w+\(\) \{.*\}\n", "".join(BLOCKS), re.MULTILINE))
 EXAMPLES = [pair for block in BLOCKS for pair in re.findall(r"^([^#\n].*)\n# (.*)$", block, re.MULTILINE)]
 ((PYTHON, PRINTED),) = re.findall(r"```python\n(.*?)# (\[.*?)\n```", PAGE, re.DOTALL)
+ROW = re.compile(r"^\| ([^|]*) \| ([^|]*) \| ([^|]*) \|$", re.MULTILINE)
+ENDPOINTS = [row for row in ROW.findall(PAGE.partition("## ")[0]) if "`" in row[1]]
+ERRORS = [row for row in ROW.findall(PAGE.partition("## Errors")[2]) if row[1].isdigit()]
 CLIENT = Path(__file__).with_name("kserve_client.py")
+
+
+def paths() -> Iterator[tuple[str, str]]:
+    """Every method and path in the page's table, with what is optional and without."""
+    for _, cell, _ in ENDPOINTS:
+        method, path = re.findall(r"`(GET|POST) ([^`]+)`", cell)[0]
+        found = [path, *(path.replace("load", "unload") for _ in range(cell.count("…/unload")))]
+        for each in found:
+            yield method, re.sub(r"\[.*?\]", "", each).replace("/M", "/image_mean")
+            if "[" in each:
+                yield method, re.sub(r"[\[\]]", "", each).replace("/M", "/image_mean").replace("/V", "/1")
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +106,26 @@ def test_plain_curl_of_three_jpegs_behind_the_json(stack: Stack, files: Path) ->
     header = {"X_Amzn_SageMaker_Custom_Attributes": "tfs-model-name=my_model"}
     each = [stack.invoke(body, Content_Type="image/jpeg", **header).json()["predictions"][0] for body in bodies]
     np.testing.assert_allclose(np.reshape(found["data"], (3, 3)), each, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("method", "path"), list(paths()))
+def test_every_endpoint_of_the_table_is_there(stack: Stack, method: str, path: str) -> None:
+    body = b'{"inputs":[{"name":"image","shape":[0,8,8,3],"datatype":"UINT8","data":[]}]}' if "infer" in path else b""
+    answer = requests.request(method, stack.url + path, data=body, timeout=60)
+    loads = path.endswith("load")
+    assert answer.status_code == (405 if loads else 200), answer.text
+    assert not loads or "multi-model mode only" in answer.json()["error"]
+    other = requests.request("POST" if method == "GET" else "PUT", stack.url + path, timeout=60)
+    assert (other.status_code, other.json()["code"]) == (405, "method_not_allowed")
+
+
+def test_the_table_has_every_call_of_the_service() -> None:
+    named = {name for _, _, cell in ENDPOINTS for name in re.findall(r"`(\w+)`", cell)} - {"Watch"}
+    assert named == {method.name for method in methods_of(INFERENCE_SERVICE)}
+
+
+def test_the_errors_are_those_that_are_answered() -> None:
+    # An Accept is not looked at, and a model that is loaded may be loaded again.
+    answered = [status for code, status in STATUS_OF_CODE.items() if code not in ("not_acceptable", "already_loaded")]
+    assert {int(rest) for _, rest, _ in ERRORS} == {status.http for status in answered}
+    assert {grpc.strip("`") for _, _, grpc in ERRORS if "`" in grpc} == {status.grpc for status in answered}

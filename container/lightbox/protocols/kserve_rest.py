@@ -25,7 +25,8 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
     """Return the routes; ``max_body_mb`` bounds in MiB what a compressed body unfolds to."""
     blueprint = Blueprint("kserve", __name__, url_prefix="/v2")
 
-    @blueprint.get("/", strict_slashes=False)
+    @blueprint.get("")
+    @blueprint.get("/")
     def server() -> Response:
         return _json(server_metadata())
 
