@@ -24,10 +24,15 @@ class Turns:
 
     def __init__(self, at_once: int) -> None:
         self._places = threading.Semaphore(at_once)
+        self._lock = threading.Lock()
+        self._taken = 0
 
     @contextmanager
-    def take(self, clock: RequestClock) -> Iterator[None]:
-        """Hold a place. Raises DeadlineExceeded when the request's time passes before there is one."""
+    def take(self, clock: RequestClock) -> Iterator[bool]:
+        """Hold a place, told whether it is the only one taken.
+
+        Raises DeadlineExceeded when the request's time passes before there is one.
+        """
         if not self._places.acquire(blocking=False):
             with clock.stage("wait"):
                 found = self._places.acquire(timeout=max(0.0, clock.remaining()))
@@ -35,7 +40,12 @@ class Turns:
                 raise DeadlineExceeded(
                     f"the request's {clock.allowed_seconds:g} s had passed before its image could be decoded"
                 )
+        with self._lock:
+            self._taken += 1
+            alone = self._taken == 1
         try:
-            yield
+            yield alone
         finally:
+            with self._lock:
+                self._taken -= 1
             self._places.release()

@@ -46,7 +46,7 @@ def test_time_that_passes_while_waiting_is_told() -> None:
     with turns.take(RequestClock(30)), late, turns.take(clock):
         raise AssertionError("there was no place")
     with turns.take(RequestClock(30)):
-        assert clock.stages["wait"] >= 0.05
+        assert clock.stages["wait"] >= 0.04
 
 
 def test_a_failure_gives_the_place_back() -> None:
@@ -54,3 +54,14 @@ def test_a_failure_gives_the_place_back() -> None:
     for _ in range(3):
         with pytest.raises(ValueError, match="broken"), turns.take(RequestClock(1)):
             raise ValueError("broken")
+
+
+def test_who_holds_the_only_place_is_told() -> None:
+    turns = Turns(2)
+    with turns.take(RequestClock(1)) as first:
+        with turns.take(RequestClock(1)) as second:
+            assert (first, second) == (True, False)
+        with turns.take(RequestClock(1)) as again:
+            assert not again
+    with turns.take(RequestClock(1)) as alone:
+        assert alone
