@@ -1,19 +1,13 @@
 """The REST wire: ``POST /v1/models/M/versions/V:predict`` with JSON.
 
-The columnar form (``inputs``/``outputs``) is used both ways: it carries outputs without a batch
-dimension, which the row form cannot. TensorFlow Serving prints floats with 6 significant digits, so
-outputs agree with gRPC's within 1e-5 relative.
+TensorFlow Serving prints floats with 6 significant digits, so outputs agree with gRPC's within 1e-5 relative.
 """
 
 from __future__ import annotations
 
-import base64
 import time
-from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
 import requests
 from requests.adapters import HTTPAdapter
 from urllib3.exceptions import NewConnectionError
@@ -22,6 +16,7 @@ from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, ModelFa
 from lightbox.model_spec import Array, SignatureSpec, TensorSpec
 from lightbox.telemetry.clock import RequestClock
 from lightbox.transports.base import PredictCall
+from lightbox.transports.rest_bodies import has_no_rows, may_go_by_rows, read_answer, write_request
 from lightbox.transports.server_errors import from_server
 from tfs_wire import json_arrays
 from tfs_wire.dtypes import numpy_name
@@ -50,6 +45,7 @@ class RestTransport:
     def __init__(self, base_url: str, connections: int = 32, reconnect_seconds: float = RECONNECT_SECONDS) -> None:
         self._base_url = base_url
         self._reconnect_seconds = reconnect_seconds
+        self._without_rows: set[tuple[str, int, str]] = set()
         self._session = requests.Session()
         self._session.trust_env = False  # a proxy for the outside world is not for loopback
         self._session.mount("http://", HTTPAdapter(pool_maxsize=connections))
@@ -67,16 +63,25 @@ class RestTransport:
     def predict(self, call: PredictCall, clock: RequestClock) -> dict[str, Array]:
         """See Transport.predict. Every output crosses the wire; those not wanted are dropped here."""
         spec = call.signature
+        signature = (spec.model, spec.version, spec.name)
+        by_row = may_go_by_rows(call) and signature not in self._without_rows
         with clock.stage("encode"):
             _refuse_unspeakable(spec, call.outputs)
-            inputs = {name: _json_ready(array) for name, array in call.inputs.items()}
-            body = json_arrays.dumps({"signature_name": spec.name, "inputs": inputs})
+            body = write_request(call, by_row)
         with clock.stage("predict"):
             path = _path(spec.model, spec.version) + ":predict"
-            reply = self._call("POST", path, body, spec.model, spec.version, clock)
+            try:
+                reply = self._call("POST", path, body, spec.model, spec.version, clock)
+            except BadRequest as error:
+                if not by_row or not has_no_rows(error.message):
+                    raise
+                reply = None
+        if reply is None:  # The model has run and its answer could not be told so; from now on, it is not asked so.
+            self._without_rows = {*self._without_rows, signature} if len(self._without_rows) < 1000 else {signature}
+            return self.predict(call, clock)
         with clock.stage("decode_response"):
             try:
-                return _read_outputs(json_arrays.loads(reply)["outputs"], spec, call.outputs)
+                return read_answer(reply, call, by_row)
             except (ValueError, KeyError, TypeError) as error:
                 raise ModelFailed(f"the answer of the model {spec.model!r} cannot be read: {error}") from error
 
@@ -140,36 +145,6 @@ def _refuse_unspeakable(spec: SignatureSpec, wanted: tuple[str, ...]) -> None:
                 f"the model {spec.model!r} has the tensor {tensor}, and TensorFlow Serving's REST API cannot "
                 f"carry {tensor.dtype}: use tfs-transport=grpc or LIGHTBOX_TRANSPORT=grpc"
             )
-
-
-def _json_ready(array: Array) -> Any:
-    """Return what JSON can hold: numbers as they are, byte strings as ``{"b64": ...}`` in nested lists."""
-    if not array.dtype.hasobject:
-        return array
-    return _map(array, lambda element: {"b64": base64.b64encode(element).decode()}).tolist()
-
-
-def _read_outputs(outputs: Any, spec: SignatureSpec, wanted: tuple[str, ...]) -> dict[str, Array]:
-    """Turn the answer's ``outputs`` into arrays: the bare value of a single output, else an object by name."""
-    named = {next(iter(spec.outputs)): outputs} if len(spec.outputs) == 1 else outputs
-    return {name: _read_tensor(named[name], spec.outputs[name]) for name in wanted or spec.outputs}
-
-
-def _read_tensor(value: Any, spec: TensorSpec) -> Array:
-    if not spec.is_string:
-        return np.asarray(value, spec.dtype)
-    return _map(np.asarray(value, object), _read_string)
-
-
-def _read_string(value: Any) -> bytes:
-    return base64.b64decode(value["b64"]) if isinstance(value, dict) else str(value).encode("utf-8", "surrogateescape")
-
-
-def _map(array: Array, convert: Callable[[Any], Any]) -> npt.NDArray[np.object_]:
-    """Convert each element of an object array; the shape stays, that of an array without elements too."""
-    out = np.empty(array.size, object)
-    out[:] = [convert(element) for element in array.ravel().tolist()]
-    return out.reshape(array.shape)
 
 
 def _signature_spec(model: str, version: int, name: str, signature: dict[str, Any]) -> SignatureSpec:

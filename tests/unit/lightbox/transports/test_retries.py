@@ -72,7 +72,7 @@ def rest_server(port: int, calls: list[str], die: bool) -> Iterator[None]:
             calls.append("predict")
             if die:
                 return  # the connection ends without an answer
-            body = json.dumps({"outputs": ANSWER.tolist()}).encode()
+            body = json.dumps({"predictions": ANSWER.tolist()}).encode()
             self.send_response(200)
             self.send_header("Content-Length", str(len(body)))
             self.end_headers()
