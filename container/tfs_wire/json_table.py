@@ -6,7 +6,7 @@ An image has 256 levels in each channel, whatever its scaling. Digits for 150,00
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import prod
 from typing import Any
 
@@ -24,14 +24,17 @@ _FEW = 260  # levels, and what is no number
 _GLANCE, _WORTH_IT = 4096, 10_000
 
 
-def padded_text(array: Array) -> bytes:
-    """Return the JSON of an array of numbers or bools, where that is quicker with blanks behind its numbers."""
+def padded_text(array: Array) -> Iterable[bytes | memoryview]:
+    """Return the JSON of an array of numbers or bools in pieces, where that is quicker with blanks behind numbers."""
     plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
-    return image_text(plain) or json_arrays.array_text(array)
+    return image_text(plain) or [json_arrays.array_text(array)]
 
 
-def image_text(array: Array) -> bytes | None:
-    """Return the JSON of a C-contiguous float32 array [..., channels] of few distinct values, else None."""
+def image_text(array: Array) -> Iterable[bytes | memoryview] | None:
+    """Return the JSON of a C-contiguous float32 array [..., channels] of few distinct values, else None.
+
+    In pieces: what they are put together to is larger than a copy should be made of twice.
+    """
     channels = array.shape[-1] if array.ndim > 1 else 0
     if array.dtype != np.float32 or not 1 <= channels <= _MOST_CHANNELS or array.size < _WORTH_IT:
         return None
@@ -60,7 +63,7 @@ def image_text(array: Array) -> bytes | None:
     number_of_slot[places] = np.arange(len(places))
     table = np.array([text.ljust(cell) for text in cells], f"V{cell}")
     pixels = table.take(number_of_slot.take(slots)).reshape(-1).view(np.uint8)
-    return b"".join(_nested(pixels.data, cell, array.shape))
+    return _nested(pixels.data, cell, array.shape)
 
 
 def _nested(pixels: memoryview, cell: int, shape: tuple[int, ...]) -> Iterator[bytes | memoryview]:
