@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import numpy as np
-from PIL.Image import Image
 
 from lightbox.codecs.base import DecodedRequest, Target
 from lightbox.codecs.media_type import ContentType
@@ -26,7 +24,8 @@ from lightbox.images.decode import ImageLimits, decode_rgb, is_image, open_image
 from lightbox.images.formats import sniff_format
 from lightbox.images.limits import MAX_PIXELS_SETTING
 from lightbox.images.originals import OriginalImages
-from lightbox.images.transform import Scaling, bands, resize, to_tensor
+from lightbox.images.resizer import Resizer
+from lightbox.images.transform import Scaling
 from lightbox.model_options import ModelOptions
 from lightbox.model_spec import Array, ImageInput, SignatureSpec, image_input, scaling_problem
 from lightbox.settings import Settings
@@ -48,9 +47,9 @@ class ImageCodec:
         )
         self._upright = settings.exif_orientation
         self._fast = settings.fast_decode
-        self._cores = available_cores()
-        self._turns = Turns(decoding_at_once(self._cores, settings.workers))
-        self._helpers = ThreadPoolExecutor(self._cores, "resize")
+        cores = available_cores()
+        self._turns = Turns(decoding_at_once(cores, settings.workers))
+        self._resizer = Resizer(cores)
 
     def originals(self, bodies: Callable[[], Sequence[bytes]]) -> OriginalImages:
         """Return the images as the user's code sees them; nothing is decoded, and ``bodies`` not called, yet."""
@@ -126,23 +125,10 @@ class ImageCodec:
                             f"image {index + 1} is {size[0]}x{size[1]} and the first {first}: "
                             "images of different sizes make a batch only for a fixed size; set LIGHTBOX_IMAGE_SIZE"
                         )
-                    self._fill(image, scaling, batch[index], self._cores if alone else 1)
+                    self._resizer.fill(image, scaling, batch[index], by_all_cores=alone)
                 del image  # its memory is what the turns bound
         assert batch is not None, "a request holds at least one image"
         return batch if wanted.batched or len(batch) != 1 else batch[0]
-
-    def _fill(self, image: Image, scaling: Scaling, out: Array, most_bands: int) -> None:
-        """Write the resized and scaled image into ``out``, by as many threads as there are bands."""
-        size = (out.shape[1], out.shape[0])
-
-        def fill(rows: range) -> None:
-            to_tensor(resize(image, size, rows), scaling, out.dtype, out=out[rows.start : rows.stop])
-
-        mine, *others = bands(image, size, most_bands)
-        helped = [self._helpers.submit(fill, rows) for rows in others]
-        fill(mine)
-        for help_ in helped:
-            help_.result()
 
     def _check_batch(self, count: int, size: tuple[int, int]) -> None:
         """A batch has as many pixels as one image may have; small files can be many and grow on resizing."""

@@ -30,9 +30,6 @@ class Scaling(StrEnum):
     CAFFE = "caffe"
 
 
-_BAND_PIXELS = 100_000
-"""Source pixels that take longer to resize than a thread takes to be woken, several times."""
-
 _TORCH_MEAN = (0.485, 0.456, 0.406)
 _TORCH_STD = (0.229, 0.224, 0.225)
 _CAFFE_MEAN_BGR = (103.939, 116.779, 123.68)
@@ -62,30 +59,6 @@ def resize(image: Image, size: tuple[int, int], rows: range | None = None) -> Im
     # Pillow's filter reaches beyond the box where the image does: such rows are the same as if all were made.
     box = (0, image.height * rows.start / height, image.width, image.height * rows.stop / height)
     return image.resize((width, len(rows)), box=box)
-
-
-def bands(image: Image, size: tuple[int, int], most: int) -> list[range]:
-    """Cut the rows of a resized image into equal bands, at most ``most``, that can be made apart and at once.
-
-    A power of two that divides the height: the cuts are then exact in the source, and the pixels those of the whole.
-    """
-    width, height = size
-    count = 1
-    while (
-        2 * count <= most
-        and height % (2 * count) == 0
-        and image.width * image.height >= 2 * count * _BAND_PIXELS
-        and image.size != (width, height)
-        and _rows_first(image, width, height // (2 * count)) == _rows_first(image, width, height)
-    ):
-        count *= 2
-    step = height // count
-    return [range(start, start + step) for start in range(0, height, step)]
-
-
-def _rows_first(image: Image, width: int, height: int) -> bool:
-    """Tell whether Pillow brings the height down first, then the width; both round to 8 bits, so their order shows."""
-    return image.height > height and image.height - height > 2 * (image.width - width)
 
 
 def to_tensor(

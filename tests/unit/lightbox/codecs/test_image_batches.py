@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from typing import Any
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -12,7 +9,6 @@ from hypothesis import strategies as st
 
 from lightbox.codecs.image import ImageCodec
 from lightbox.errors import DeadlineExceeded, ImageUndecodable, LightboxError, MalformedBody, TooLarge
-from lightbox.images.transform import resize
 from lightbox.model_options import ModelOptions
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.clock import RequestClock
@@ -101,29 +97,6 @@ def test_small_images_do_not_make_a_large_batch() -> None:
     assert decode(form(*[RED] * 9), FORM, PIXELS, environ=environ).inputs["image"].shape[0] == 9
     with pytest.raises(TooLarge, match=r"10 images of 2x2 are 40 pixels.*LIGHTBOX_MAX_IMAGE_PIXELS"):
         decode(form(*[RED] * 10), FORM, PIXELS, environ=environ)
-
-
-def test_an_image_alone_is_resized_by_all_cores_and_stays_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    body = png(np.random.default_rng(5).integers(0, 256, (700, 900, 3)))
-    wanted = {"image": ("float32", (None, 64, 48, 3))}
-    resizing: set[str] = set()
-
-    def noted(*args: Any) -> Any:
-        resizing.add(threading.current_thread().name)
-        return resize(*args)
-
-    monkeypatch.setattr("lightbox.codecs.image.resize", noted)
-    tensors, threads = [], []
-    for cores in (1, 4):
-        monkeypatch.setattr("lightbox.codecs.image.available_cores", lambda cores=cores: cores)
-        tensors.append(
-            decode(body, "application/x-image", wanted, environ={"LIGHTBOX_SCALING": "torch"}).inputs["image"]
-        )
-        threads.append(len(resizing))
-        resizing.clear()
-    np.testing.assert_array_equal(tensors[0], tensors[1])
-    assert threads[0] == 1
-    assert threads[1] > 1
 
 
 def test_a_batch_ends_with_its_time() -> None:

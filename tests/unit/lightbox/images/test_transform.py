@@ -5,12 +5,10 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from keras.applications import densenet, mobilenet_v2, resnet50
 from PIL import Image
 
-from lightbox.images.transform import Scaling, bands, check_scaling, resize, to_tensor
+from lightbox.images.transform import Scaling, check_scaling, resize, to_tensor
 
 KERAS = {
     Scaling.NONE: lambda x: x,
@@ -118,41 +116,3 @@ def test_resize_is_pillows(mode: str, size: tuple[int, int]) -> None:
 def test_an_image_of_the_right_size_is_not_copied() -> None:
     image = every_value()
     assert resize(image, (16, 16)) is image
-
-
-def noise(width: int, height: int, seed: int = 7) -> Image.Image:
-    """An image whose every pixel would show a filter that is a little off."""
-    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8))
-
-
-@settings(max_examples=150, deadline=None)
-@given(st.integers(300, 900), st.integers(300, 900), st.integers(1, 400), st.integers(1, 400), st.integers(1, 9))
-def test_bands_put_together_are_pillows_image(
-    width: int, height: int, to_width: int, to_height: int, most: int
-) -> None:
-    image = noise(width, height)
-    size = (to_width, to_height)
-    parts = bands(image, size, most)
-    assert [row for rows in parts for row in rows] == list(range(to_height))
-    assert len(parts) <= most
-    together = np.concatenate([np.asarray(resize(image, size, rows)) for rows in parts])
-    np.testing.assert_array_equal(together, np.asarray(image.resize(size)))
-
-
-@pytest.mark.parametrize(
-    ("source", "size", "most", "count"),
-    [
-        ((1024, 768), (224, 224), 2, 2),
-        ((1024, 768), (224, 224), 7, 4),
-        ((1024, 768), (224, 224), 1, 1),
-        ((1024, 768), (224, 226), 8, 2),  # only halves have whole rows
-        ((1024, 768), (224, 225), 2, 1),
-        ((300, 300), (224, 224), 2, 1),  # not worth a thread
-        ((1024, 768), (1024, 768), 2, 1),  # nothing to do
-        ((1024, 1024), (560, 128), 2, 1),  # the half would be resized in another order than the whole
-    ],
-)
-def test_bands_are_as_many_as_give_the_same_pixels(
-    source: tuple[int, int], size: tuple[int, int], most: int, count: int
-) -> None:
-    assert len(bands(noise(*source), size, most)) == count
