@@ -168,7 +168,11 @@ def create_app(
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_mb << 20
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # it is an empty page of HTML; 405 tells as much, in our form
     app.wsgi_app = Admission(  # type: ignore[method-assign]
-        app.wsgi_app, settings.threads, settings.max_waiting, settings.deadline_seconds, observers
+        app.wsgi_app,
+        settings.threads,
+        settings.most_requests - settings.threads,  # nginx spreads them unevenly, and lets no more of them in
+        settings.deadline_seconds,
+        observers,
     )
     app.register_blueprint(internal_blueprint(pipeline))
     app.register_blueprint(sagemaker_blueprint(pipeline, settings.max_body_mb, targets))

@@ -159,7 +159,8 @@ class Settings(BaseModel):
     """Threads in each worker: as many requests are in progress at once."""
 
     max_waiting: int = Field(32, ge=0, le=1024, validation_alias="LIGHTBOX_MAX_WAITING")
-    """Requests that may wait for a thread in each worker; beyond it 503 at once, with Retry-After."""
+    """Requests that may wait for a thread, for each worker. They are counted for all workers together, however they are
+    spread; beyond it 503 at once, with Retry-After."""
 
     worker_class: Annotated[Literal["gthread"], BeforeValidator(only_gthread)] = Field(
         "gthread", validation_alias="SAGEMAKER_GUNICORN_WORKER_CLASS"
@@ -247,6 +248,11 @@ class Settings(BaseModel):
         if self.proxy_read_timeout is None or "request_timeout" in self.model_fields_set:
             return self.request_timeout
         return min(self.request_timeout, max(self.proxy_read_timeout - 1, self.proxy_read_timeout / 2))
+
+    @property
+    def most_requests(self) -> int:
+        """Requests that may be in progress or wait in all workers together."""
+        return self.workers * (self.threads + self.max_waiting)
 
     @property
     def last_seconds(self) -> float:

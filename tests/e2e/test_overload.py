@@ -43,6 +43,19 @@ def test_what_is_too_much_is_refused_whole_and_counted(tmp_path: Path) -> None:
         assert "reset by peer" not in stack.log and "Broken pipe" not in stack.log, stack.log
 
 
+def test_as_many_as_are_allowed_are_taken_however_they_are_spread(tmp_path: Path) -> None:
+    export_slow_image(tmp_path / "models" / "slow")
+    settings = {"SAGEMAKER_GUNICORN_WORKERS": "3", "SAGEMAKER_GUNICORN_THREADS": "1", "LIGHTBOX_MAX_WAITING": "2"}
+    with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(12) as pool:
+        slow = png(np.full((8, 8, 3), (10, 0, 0)))
+        for _ in range(5):
+            assert list(pool.map(lambda _: stack.invoke(slow).status_code, range(9))) == [200] * 9, stack.log
+        statuses = list(pool.map(lambda _: stack.invoke(slow).status_code, range(12)))
+        assert set(statuses) == {200, 503}
+        # Those beyond are nginx's to refuse: it costs a worker ten times as much.
+        assert "error=queue_full" not in stack.log
+
+
 def test_a_dead_nginx_worker_takes_no_places_with_it(tmp_path: Path) -> None:
     export_slow_image(tmp_path / "models" / "slow")
     slow, quick = (png(np.full((8, 8, 3), (red, 0, 0))) for red in (60, 0))

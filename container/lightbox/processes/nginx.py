@@ -39,7 +39,7 @@ def render(settings: Settings, run_dir: Path, sidecar: str, health: str) -> str:
         "RUN_DIR": _quotable(str(run_dir)),
         "LOG_LEVEL": level_to_log(settings.nginx_loglevel),
         "MAX_BODY_MB": str(settings.max_body_mb),
-        "MAX_REQUESTS": str(settings.workers * (settings.threads + settings.max_waiting)),
+        "MAX_REQUESTS": str(settings.most_requests),
         "SIDECAR": _quotable(sidecar),
         "HEALTH": _quotable(health),
         # Without metrics the sidecar answers that there is no such route.
