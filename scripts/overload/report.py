@@ -95,5 +95,5 @@ def _growth(sizes: Sequence[Mapping[str, int]]) -> float:
 
 
 def _memory(sizes: Sequence[Mapping[str, int]]) -> list[tuple[str, ...]]:
-    rows = {kind: _quarters(sizes, kind) for kind in sizes[0]}
+    rows = {kind: _quarters(sizes, kind) for kind in sizes[0] if any(size[kind] for size in sizes)}
     return [(kind, f"{first / 1e6:.0f}", f"{last / 1e6:.0f}") for kind, (first, last) in rows.items()]

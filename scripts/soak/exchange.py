@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import http.client
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
 ANSWER_SECONDS = 60.0
 """Longer than the server's own deadline: a request that nobody answers for so long is lost."""
+
+NGINX = ("nginx master", "nginx worker")
+"""The kinds of process that hold an HTTP request's connection."""
+
+Check = Callable[[bytes], str]
+"""Returns what is wrong with the body of a 200, "" when nothing is."""
 
 
 class Fate(StrEnum):
@@ -35,7 +41,10 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A request's fate; ``started`` and ``ended`` are on the monotonic clock."""
+    """A request's fate; ``started`` and ``ended`` are on the monotonic clock.
+
+    ``held_by`` are the kinds of process whose death ends the request's connection.
+    """
 
     name: str
     fate: Fate
@@ -45,6 +54,7 @@ class Outcome:
     retry_after: bool = False
     body: bytes = b""
     detail: str = ""
+    held_by: tuple[str, ...] = NGINX
 
     @property
     def accepted(self) -> bool:

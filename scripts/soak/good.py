@@ -6,16 +6,14 @@ import gzip
 import io
 import json
 import math
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from soak.exchange import Caller, Request
-
-Check = Callable[[bytes], str]
-"""Returns what is wrong with the body of a 200, "" when nothing is."""
+from soak import infer
+from soak.client import Client
+from soak.exchange import Check, Request
 
 SAMPLES = Path(__file__).resolve().parents[2] / "docs" / "samples"
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
@@ -48,28 +46,33 @@ def requests() -> list[Request]:
         _gzipped(_invocation("rows JSON, gzip", "rows", "rest", b'{"inputs": [[1,2,3,4]]}')),
         Request("KServe JSON", "/v2/models/rows/infer", {"Content-Type": "application/json"}, _kserve_json()),
         _kserve_binary(tensor),
+        *infer.requests(seven, _photo()),
         Request("ping", "/ping", method="GET"),
         Request("metrics", "/metrics", method="GET"),
     ]
 
 
-def learn(port: int, wanted: list[Request]) -> dict[str, Check]:
+def learn(port: int, front: str, wanted: list[Request]) -> dict[str, Check]:
     """Send each request to a server at rest and return a check against what it answered.
 
     Raises RuntimeError when one is not answered with 200.
     """
-    caller = Caller(port, keep=True)
+    caller = Client(port, front, keep=True)
     checks = {}
     for request in wanted:
         outcome = caller.send(request)
         if outcome.status != 200:
-            raise RuntimeError(f"{request.name}: {outcome.fate}, {outcome.status} {outcome.body[:300]!r}")
+            raise RuntimeError(
+                f"{request.name}: {outcome.fate}, {outcome.status} {outcome.detail or outcome.body[:300]!r}"
+            )
         checks[request.name] = _same_as(outcome.body, request)
     caller.close()
     return checks
 
 
 def _same_as(first: bytes, request: Request) -> Check:
+    if request.path == infer.PATH:
+        return infer.same_as(first)
     if not request.path.endswith(("invocations", "infer")):
         return lambda body: ""
     if request.name == "KServe binary":

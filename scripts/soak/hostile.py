@@ -9,8 +9,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from soak import infer
 from soak.exchange import Caller, Fate, Outcome, Request
 from soak.good import ATTRIBUTES
+from soak.infer import InferCaller
 from soak.ledger import Ledger
 
 CORPUS = Path(__file__).resolve().parents[2] / "tests" / "corpus" / "invalid"
@@ -24,8 +26,9 @@ _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 class Hostile:
     """One hostile client; each call of ``act`` does one of its tricks against the port."""
 
-    def __init__(self, port: int, ledger: Ledger, image: bytes, seed: int) -> None:
+    def __init__(self, port: int, front: str, ledger: Ledger, image: bytes, seed: int) -> None:
         self._port = port
+        self._front = front
         self._ledger = ledger
         self._image = image
         self._random = random.Random(seed)  # noqa: S311 - not a secret
@@ -44,6 +47,8 @@ class Hostile:
             self._slow_headers,
             self._slow_body,
             self._slow_reader,
+            self._bad_call,
+            self._abandoned_call,
         ]
 
     def act(self) -> None:
@@ -91,6 +96,19 @@ class Hostile:
     def _no_http(self) -> None:
         lines = (b"\x16\x03\x01\x02\x00", b"GET\r\n\r\n", b"POST /invocations HTTP/1.1\r\nContent-Length: -1\r\n\r\n")
         self._send_and_leave("no HTTP", self._random.choice(lines), read=True)
+
+    def _bad_call(self) -> None:
+        """A gRPC message that is none, or one with what is no image."""
+        image = self._random.choice(self._files).read_bytes()
+        request = self._random.choice([infer.damaged(image), Request("no message, gRPC", infer.PATH, body=image)])
+        caller = InferCaller(self._front, keep=False)
+        self._ledger.hostile(caller.send(request), BAD)
+
+    def _abandoned_call(self) -> None:
+        """A gRPC call that is given up while it runs."""
+        caller = InferCaller(self._front, keep=False)
+        caller.send(infer.damaged(self._image), seconds=self._random.uniform(0, 0.01))
+        self._ledger.left("abandoned call, gRPC")
 
     def _body_cut_short(self) -> None:
         self._send_and_leave("body cut short", self._head(len(self._image)) + self._image[: len(self._image) // 2])

@@ -7,9 +7,8 @@ import time
 from collections import Counter
 from dataclasses import dataclass
 
-from soak.exchange import Fate, Outcome
+from soak.exchange import NGINX, Fate, Outcome
 
-NGINX = ("nginx master", "nginx worker")
 CLOSING_SECONDS = 1.0
 """An nginx whose master was killed closes its idle connections within that: a request may meet a closing one."""
 
@@ -85,9 +84,12 @@ class Ledger:
             self.counts[label] += 1
             self.fates[outcome.name, label] += 1
             return
-        if outcome.fate is Fate.CUT and self._nginx_died_during(outcome):
-            kind = "cut by nginx's death"
-        elif outcome.fate is Fate.NOT_CONNECTED or self._nginx_died_during(outcome):
+        holder = "nginx" if outcome.held_by == NGINX else outcome.held_by[0]
+        if outcome.fate is Fate.CUT and self._holder_died_during(outcome):
+            kind = f"cut by {holder}'s death"
+        elif outcome.fate is Fate.NOT_CONNECTED:
+            kind = str(outcome.fate) if holder == "nginx" else f"{holder} away"
+        elif outcome.fate is Fate.UNSENT and self._holder_died_during(outcome):
             kind = str(outcome.fate)
         else:
             kind = "lost"
@@ -95,8 +97,8 @@ class Ledger:
         self.counts[kind] += 1
         self.fates[outcome.name, kind] += 1
 
-    def _nginx_died_during(self, outcome: Outcome) -> bool:
+    def _holder_died_during(self, outcome: Outcome) -> bool:
         return any(
-            kill.kind in NGINX and outcome.started - CLOSING_SECONDS <= kill.at <= outcome.ended
+            kill.kind in outcome.held_by and outcome.started - CLOSING_SECONDS <= kill.at <= outcome.ended
             for kill in self.kills[-20:]
         )

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import psutil
 
-KINDS = ("model server", "gunicorn worker", "gunicorn master", "nginx master", "nginx worker")
+KINDS = ("model server", "gunicorn worker", "gunicorn master", "gRPC front", "nginx master", "nginx worker")
 """Those that are killed; the supervisor is the one that brings them back."""
 
 
@@ -32,6 +32,8 @@ def _kind(command: str, child_of_supervisor: bool) -> str | None:
         return None if "shutting down" in command else "nginx worker"
     if "gunicorn" in command:
         return "gunicorn master" if child_of_supervisor else "gunicorn worker"
+    if "lightbox.grpc_front" in command:
+        return "gRPC front" if child_of_supervisor else None
     return "model server" if "model_server" in command and child_of_supervisor else None
 
 

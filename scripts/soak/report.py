@@ -12,15 +12,17 @@ COUNTS = (
     ("requests", "sent, good and hostile"),
     ("left by their own client", "hostile clients that hung up, dripped or were cut short; no answer is due"),
     ("not connected", "nobody took the connection; not accepted"),
+    ("gRPC front away", "a gRPC call that found nobody listening while the front was started again; not accepted"),
     ("not sent", "the connection ended before the request was sent over it; not accepted"),
-    ("accepted", "the whole request was sent over a connection that nginx had taken"),
+    ("accepted", "the whole request was sent over a connection that nginx, or the gRPC front, had taken"),
     ("200", "answered in full; good ones compared with the answer of a server at rest"),
     ("4xx", "hostile ones refused in full, as they should be"),
     ("503", "answered 'try again', with Retry-After"),
     ("cut by nginx's death", "no answer: the connection was in an nginx process that was killed at that moment"),
+    ("cut by gRPC front's death", "no answer: the call was in the gRPC front when that was killed"),
     ("sent again", "good ones without an answer, sent once more at once"),
     ("answered then", "of these, answered with 200"),
-    ("lost", "accepted, and neither answered nor cut by nginx's death; or answered wrongly"),
+    ("lost", "accepted, and neither answered nor cut by such a death; or answered wrongly"),
 )
 
 

@@ -15,7 +15,8 @@ import psutil
 from benchmark.servers.base import Running
 from benchmark.servers.stack import Stack
 from soak import good, processes
-from soak.exchange import Caller, Fate, Outcome, Request
+from soak.client import Client
+from soak.exchange import Check, Fate, Outcome, Request
 from soak.hostile import BODY_LIMIT_MB, Hostile
 from soak.killer import Killer
 from soak.ledger import Ledger
@@ -53,7 +54,7 @@ class Soak:
             ("LIGHTBOX_MODEL_SERVER", "embedded"),
             ("LIGHTBOX_MAX_BODY_MB", str(BODY_LIMIT_MB)),
         )
-        self._stack = Stack("soak", models, settings)
+        self._stack = Stack("soak", models, settings, front=True)
 
     def run(self) -> Result:
         """Serve, load, kill, stop; the result's ``failures`` is empty when nothing went wrong."""
@@ -68,14 +69,18 @@ class Soak:
         return result
 
     def _under_load(self, server: Running) -> Result:
-        port, pid = server.address.port, server.process.pid
+        port, front, pid = server.address.port, server.address.front, server.process.pid
         wanted = good.requests()
-        checks = good.learn(port, wanted)
+        checks = good.learn(port, front, wanted)
         result = Result(self._seconds, self._ledger, before=processes.memory(pid))
         killer = Killer(pid, self._ledger, self._kill_pause, self._enough_kills, self._say)
-        callers = [lambda n=n: self._good(port, wanted, checks, n) for n in range(GOOD_CLIENTS)]
+        callers = [
+            lambda n=n: self._good(Client(port, front, n % 2 == 0), wanted, checks, n) for n in range(GOOD_CLIENTS)
+        ]
         image = next(request.body for request in wanted if request.name.startswith("digit image"))
-        callers += [lambda n=n: self._hostile(port, image, n) for n in range(HOSTILE_CLIENTS)]
+        callers += [
+            lambda n=n: self._hostile(Hostile(port, front, self._ledger, image, n), n) for n in range(HOSTILE_CLIENTS)
+        ]
         threads = [threading.Thread(target=self._guarded, args=(work, result)) for work in (*callers, killer.run)]
         for thread in threads:
             thread.start()
@@ -95,9 +100,8 @@ class Soak:
             self._stop.set()
             raise
 
-    def _good(self, port: int, wanted: list[Request], checks: Mapping[str, good.Check], number: int) -> None:
+    def _good(self, caller: Client, wanted: list[Request], checks: Mapping[str, Check], number: int) -> None:
         chance = random.Random(number)  # noqa: S311 - not a secret
-        caller = Caller(port, keep=number % 2 == 0)
         while not self._stop.is_set():
             request = chance.choice(wanted)
             outcome = caller.send(request)
@@ -107,12 +111,11 @@ class Soak:
             self._stop.wait(chance.uniform(0, THINK_SECONDS))
         caller.close()
 
-    def _note(self, outcome: Outcome, checks: Mapping[str, good.Check]) -> bool:
+    def _note(self, outcome: Outcome, checks: Mapping[str, Check]) -> bool:
         return self._ledger.good(outcome, checks[outcome.name](outcome.body) if outcome.status == 200 else "")
 
-    def _hostile(self, port: int, image: bytes, number: int) -> None:
+    def _hostile(self, client: Hostile, number: int) -> None:
         chance = random.Random(number)  # noqa: S311 - not a secret
-        client = Hostile(port, self._ledger, image, number)
         while not self._stop.is_set():
             client.act()
             self._stop.wait(chance.uniform(0, THINK_SECONDS))
