@@ -57,6 +57,19 @@ def test_boto3_lines(stack: Stack, folder: Path) -> None:
     assert '"predictions":[[' in run([sys.executable, "-W", "ignore", "-c", program], folder)
 
 
+def test_invoke_asks_and_shows_where_the_time_went(stack: Stack, folder: Path) -> None:
+    (shown,) = re.findall(r"`\.venv/bin/python (scripts/invoke\.py photo\.jpg)`", README)
+    script, photo = shown.split()
+    command = [sys.executable, str(REPOSITORY / script), "--url", stack.url, photo]
+    said = run([*command, "--transport", "rest"], folder)
+    assert "predictions" in said
+    for stage in ("decode", "predict", "total"):
+        assert stage in said
+    done = subprocess.run([*command, "--model", "none"], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "there is no model named 'none'" in done.stderr
+
+
 def test_links_lead_somewhere() -> None:
     for target in re.findall(r"\]\(([^)#:]+)\)", README):
         assert (REPOSITORY / target).exists(), target
