@@ -14,13 +14,13 @@ from google.protobuf import json_format
 from model_server import predict
 from model_server.calls import REST, Calls
 from model_server.http_parser import Request
-from model_server.rest_server import Response, html_error
+from model_server.http_response import Response, html_error
 from model_server.servable import Servable
 from model_server.tensors import Array
 from tfs_wire.messages import model_pb2
 from tfs_wire.rest.examples import read_examples, write_classifications, write_regressions
 from tfs_wire.rest.request import read_predict
-from tfs_wire.rest.response import write_predict
+from tfs_wire.rest.response import predict_pieces
 from tfs_wire.rest.writer import error_body
 from tfs_wire.status import Code, StatusError, invalid
 
@@ -86,7 +86,7 @@ class RestApi:
             return html_error(400)
         page = self._pages.get(path.partition("?")[0])
         if page is not None:
-            return Response(200, page(), "text/plain")
+            return Response(200, [page()], "text/plain")
         if not path.lower().startswith("/v1/"):
             return html_error(404)
         if request.method == "OPTIONS":
@@ -94,19 +94,19 @@ class RestApi:
         status, body = self._outcome(request, path)
         return Response(status, body, JSON, dict(self._cors))
 
-    def _outcome(self, request: Request, path: str) -> tuple[int, bytes]:
+    def _outcome(self, request: Request, path: str) -> tuple[int, list[bytes]]:
         try:
             return 200, self._dispatch(request, path)
         except StatusError as error:
-            return _HTTP[error.code], error_body(error.message)
+            return _HTTP[error.code], [error_body(error.message)]
         except _EarlyError:
-            return 400, b""
+            return 400, []
         except UnicodeError:
-            return 400, error_body("A name in the request is not valid UTF-8")
+            return 400, [error_body("A name in the request is not valid UTF-8")]
         except MemoryError:
-            return 429, error_body("Out of memory")
+            return 429, [error_body("Out of memory")]
 
-    def _dispatch(self, request: Request, path: str) -> bytes:
+    def _dispatch(self, request: Request, path: str) -> list[bytes]:
         calls = {"predict": self._predict, "classify": self._classify, "regress": self._regress}
         looks = {"metadata": self._metadata, "": self._status}
         target = None
@@ -119,12 +119,12 @@ class RestApi:
         if target is not None and request.method == "GET" and target.verb in looks:
             if not target.spec.name:
                 raise invalid("Missing model name in request.")
-            return looks[target.verb](target.spec)
+            return [looks[target.verb](target.spec)]
         raise invalid(f"Malformed request: {request.method} {path}")
 
     # ------------------------------------------------------------------ calls
 
-    def _predict(self, spec: model_pb2.ModelSpec, body: bytes | bytearray) -> bytes:
+    def _predict(self, spec: model_pb2.ModelSpec, body: bytes | bytearray) -> list[bytes]:
         by_row = False
 
         def read(input_types: Callable[[str], Mapping[str, int]]) -> tuple[str, Mapping[str, Array]]:
@@ -135,19 +135,19 @@ class RestApi:
 
         with self._calls.counted(spec.name, "Predict", REST):
             outputs = self._calls.predict_arrays(spec, read, self._options)
-            return write_predict(outputs, by_row)
+            return list(predict_pieces(outputs, by_row))
 
-    def _classify(self, spec: model_pb2.ModelSpec, body: bytes | bytearray) -> bytes:
+    def _classify(self, spec: model_pb2.ModelSpec, body: bytes | bytearray) -> list[bytes]:
         with self._calls.counted(spec.name, "Classify", REST):
             examples = read_examples(body)
             spec.signature_name = examples.signature_name
-            return write_classifications(self._calls.classify(spec, examples.input, self._options)[0])
+            return [write_classifications(self._calls.classify(spec, examples.input, self._options)[0])]
 
-    def _regress(self, spec: model_pb2.ModelSpec, body: bytes | bytearray) -> bytes:
+    def _regress(self, spec: model_pb2.ModelSpec, body: bytes | bytearray) -> list[bytes]:
         with self._calls.counted(spec.name, "Regress", REST):
             examples = read_examples(body)
             spec.signature_name = examples.signature_name
-            return write_regressions(self._calls.regress(spec, examples.input, self._options)[0])
+            return [write_regressions(self._calls.regress(spec, examples.input, self._options)[0])]
 
     # ------------------------------------------------------------------ looks
 

@@ -12,10 +12,9 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from email.utils import formatdate
 
 from model_server.http_parser import HttpError, Request, RequestParser
+from model_server.http_response import Outgoing, Response, html_error, serialize
 
 log = logging.getLogger(__name__)
 
@@ -26,74 +25,13 @@ it may rest as long as there is room for others."""
 
 _READ_BYTES = 1 << 20
 _STOP_SECONDS = 2.0
-_PHRASES = {
-    **{
-        100: "Continue",
-        200: "OK",
-        400: "Bad Request",
-        401: "Unauthorized",
-        403: "Forbidden",
-        404: "Not Found",
-    },
-    **{
-        409: "Conflict",
-        413: "Request Entity Too Large",
-        429: "Too Many Requests",
-        499: "Client Closed Request",
-    },
-    **{
-        500: "Internal Server Error",
-        501: "Not Implemented",
-        503: "Service Unavailable",
-        504: "Gateway Timeout",
-    },
-}
-DEFAULT_CONTENT_TYPE = "text/html; charset=ISO-8859-1"
-
-
-@dataclass
-class Response:
-    """An answer; ``close`` ends the connection after it."""
-
-    status: int
-    body: bytes = b""
-    content_type: str = DEFAULT_CONTENT_TYPE
-    headers: dict[str, str] = field(default_factory=dict)
-    close: bool = False
-
-
-def html_error(status: int) -> Response:
-    """Return the page that libevent sends for what never reaches the API."""
-    phrase = _PHRASES[status]
-    page = f"<HTML><HEAD>\n<TITLE>{status} {phrase}</TITLE>\n</HEAD><BODY>\n<H1>{phrase}</H1>\n</BODY></HTML>\n"
-    return Response(status, page.encode(), "text/html", close=True)
-
-
-def _serialize(request: Request | None, response: Response) -> tuple[bytes, bool]:
-    """Return the bytes of an answer and whether the connection stays open."""
-    keep = request is not None and request.keep_alive and not response.close
-    minor = request.minor_version if request is not None else 1
-    lines = [f"HTTP/1.{minor} {response.status} {_PHRASES.get(response.status, 'Unknown')}"]
-    lines += [f"{name}: {value}" for name, value in response.headers.items()]
-    has_body = request is None or request.method != "HEAD"
-    if has_body or response.content_type != DEFAULT_CONTENT_TYPE:
-        lines.append(f"Content-Type: {response.content_type}")
-    lines.append(f"Date: {formatdate(usegmt=True)}")
-    if has_body:
-        lines.append(f"Content-Length: {len(response.body)}")
-    if not keep:
-        lines.append("Connection: close")
-    elif minor == 0:
-        lines.append("Connection: keep-alive")
-    head = ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
-    return (head + response.body if has_body else head), keep
 
 
 class _Connection:
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.parser = RequestParser()
-        self.unsent = memoryview(b"")
+        self.unsent = Outgoing()
         self.keep = True
         self.answering = False
         self.moved = time.monotonic()
@@ -251,9 +189,9 @@ class RestServer:
         self._answer(connection, request, response)
 
     def _answer(self, connection: _Connection, request: Request | None, response: Response) -> None:
-        data, connection.keep = _serialize(request, response)
+        parts, connection.keep = serialize(request, response)
         connection.keep = connection.keep and not self._stopping
-        connection.unsent = memoryview(data)
+        connection.unsent = Outgoing(parts)
         connection.moved = time.monotonic()
         connection.answering = False
         try:
@@ -265,11 +203,10 @@ class RestServer:
         """Send what the socket takes; the rest goes out when it is ready for more."""
         while connection.unsent:
             try:
-                sent = connection.sock.send(connection.unsent)
+                connection.unsent.send(connection.sock)
             except BlockingIOError:
                 self._arm(connection, select.EPOLLOUT)
                 return
-            connection.unsent = connection.unsent[sent:]
         if not connection.keep:
             self._drop(connection)
         elif not self._feed(connection, b""):
