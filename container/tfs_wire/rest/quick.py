@@ -33,6 +33,7 @@ _CODES: dict[int, tuple[str, tuple[int, int] | None]] = {
     dtypes.DT_UINT64: ("Q", None),
 }
 _FEW = 100
+MAX_DIMENSIONS = 32
 _KEYS = {"signature_name", "instances", "inputs"}
 
 
@@ -124,11 +125,18 @@ def _converted(columns: Mapping[str, Any], types: Mapping[str, int]) -> Inputs |
 
 def _array(nested: Any, number: int) -> Array | None:
     shape = _shape(nested)
-    if len(shape) > 32:
-        return None
     try:
-        flat = _flatten(nested, shape)
-        code, limits = _CODES[number]
+        return packed(_flatten(nested, shape), shape, number)
+    except (TypeError, ValueError):
+        return None
+
+
+def packed(flat: list[Any], shape: tuple[int, ...], number: int) -> Array | None:
+    """Return a list of numbers as an array, or None if JSON cannot give all of them to this dtype."""
+    if number not in _CODES or len(shape) > MAX_DIMENSIONS:
+        return None
+    code, limits = _CODES[number]
+    try:
         # struct packs a list of numbers three times as fast as numpy or array.array take it.
         values = np.frombuffer(struct.pack(f"={len(flat)}{code}", *flat), code)
     except (TypeError, ValueError, struct.error):

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfs_wire import dtypes
-from tfs_wire.rest import quick
+from tfs_wire.rest import flat, quick
 from tfs_wire.rest.base64_value import decode_base64, is_base64
 from tfs_wire.rest.load import load
 from tfs_wire.rest.rapidjson import pairs, type_name
@@ -37,6 +37,9 @@ def read_predict(body: bytes | bytearray, input_types: Callable[[str], InputType
     Integers wrap around as in the real server, strings are bytes, ``{"b64": ...}`` is decoded. Raises
     StatusError (a ValueError) with the real server's code and text.
     """
+    long = flat.read(body, input_types)
+    if long is not None:
+        return PredictBody(*long)
     document = quick.parse(body)
     if document is not None:
         name = document.get("signature_name", "")

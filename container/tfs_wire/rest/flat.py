@@ -1,0 +1,137 @@
+"""A long body of one regular array -> ndarray, without a list for each of its rows.
+
+The array's brackets are checked by themselves and then blanked out, so that the parser sees one flat list.
+Everything here gives exactly what the readers of lists would give, or gives up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import orjson
+
+from tfs_wire import dtypes
+from tfs_wire.rest import quick
+from tfs_wire.rest.load import has_long_numbers
+
+Array = np.ndarray[Any, np.dtype[Any]]
+Positions = npt.NDArray[np.intp]
+
+MIN_BYTES = 1 << 12
+"""Below, there are too few lists to save anything."""
+
+_BLOCK = 1 << 16
+"""Bytes that are looked at at once; they stay in a processor's cache."""
+
+_OPENING, _CLOSING, _COMMA, _SPACE = b"[], "
+
+
+class _Asked(NamedTuple):
+    signature_name: str
+    by_row: bool
+    input_name: str | None
+
+
+class Found(NamedTuple):
+    """What a body asks for, as in ``PredictBody``."""
+
+    signature_name: str
+    inputs: dict[str, Array]
+    by_row: bool
+
+
+def read(body: bytes | bytearray, input_types: Callable[[str], Mapping[str, int]]) -> Found | None:
+    """Return what ``read_predict`` would, or None; raise what ``input_types`` raises."""
+    start, end = body.find(b"["), body.rfind(b"]") + 1
+    if start < 0 or end - start < MIN_BYTES:
+        return None
+    asked = _asked(body[:start] + b"null" + body[end:])
+    # True and false would pass for numbers.
+    if asked is None or body.find(b"t", start) >= start or body.find(b"f", start) >= start:
+        return None
+    parsed = _flat_list(memoryview(body)[start:end])
+    if parsed is None:
+        return None
+    types = input_types(asked.signature_name)
+    if len(types) != 1:
+        return None
+    ((name, number),) = types.items()
+    if asked.input_name not in (None, name) or (number == dtypes.DT_DOUBLE and has_long_numbers(body)):
+        return None
+    array = quick.packed(parsed.values, parsed.shape, number)
+    return None if array is None else Found(asked.signature_name, {name: array}, asked.by_row)
+
+
+def _asked(around: bytes | bytearray) -> _Asked | None:
+    """Return what the text around the array says; null stands in the array's place."""
+    document = quick.parse(around)
+    if document is None:
+        return None
+    by_row, name = "instances" in document, None
+    values = document["instances" if by_row else "inputs"]
+    if isinstance(values, dict) and not by_row and len(values) == 1:
+        ((name, values),) = values.items()
+    strings = len(document) + ("signature_name" in document) + (name is not None)
+    # A name that was given twice is not in the document.
+    if values is not None or around.count(b'"') != 2 * strings:
+        return None
+    return _Asked(document.get("signature_name", ""), by_row, name)
+
+
+# ---------------------------------------------------------------- the array
+
+
+class _Parsed(NamedTuple):
+    values: list[Any]
+    shape: tuple[int, ...]
+
+
+def _flat_list(text: memoryview) -> _Parsed | None:
+    octets = np.frombuffer(text, np.uint8)
+    blanked = np.empty_like(octets)
+    found = []
+    for start in range(0, len(octets), _BLOCK):
+        block = octets[start : start + _BLOCK]
+        brackets = (block - _OPENING <= _CLOSING - _OPENING).view(np.uint8)
+        blanked[start : start + _BLOCK] = (block & (brackets - 1)) | (brackets * _SPACE)
+        found.append(np.flatnonzero(brackets.view(bool) | (block == _COMMA)) + start)
+    places = np.concatenate(found)
+    marks = octets[places]
+    shape = _shape(marks.tobytes())
+    if shape is None or not _nothing_between(octets, places, marks):
+        return None
+    blanked[0], blanked[-1] = _OPENING, _CLOSING
+    try:
+        values = orjson.loads(blanked.data)
+    except orjson.JSONDecodeError:
+        return None
+    # Of empty lists the brackets look as those of lists with one number do.
+    return _Parsed(values, shape) if values else None
+
+
+def _shape(marks: bytes) -> tuple[int, ...] | None:
+    """Return the shape whose brackets and commas these are, or None if they are not regular."""
+    depth = len(marks) - len(marks.lstrip(b"["))
+    if depth > quick.MAX_DIMENSIONS:
+        return None
+    shape: list[int] = []
+    inner = b""
+    for level in range(depth):
+        start = depth - 1 - level
+        size = (marks.find(b"]" * (level + 1)) + level - start) // (len(inner) + 1)
+        shape.append(size)
+        inner = b"[" + b",".join([inner] * size) + b"]"
+        if not marks.startswith(inner, start):
+            return None
+    return tuple(reversed(shape)) if marks == inner else None
+
+
+def _nothing_between(octets: Array, places: Positions, marks: Array) -> bool:
+    """Return whether only a space, if anything, stands where no number may be: after "]" and before "["."""
+    empty = (marks[:-1] == _CLOSING) | (marks[1:] == _OPENING)
+    gaps, after = np.diff(places), octets[places[:-1] + 1]
+    wrong = (gaps > 2) | ((gaps == 2) & (after != _SPACE))
+    return not (empty & wrong).any()
