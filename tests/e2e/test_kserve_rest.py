@@ -162,7 +162,7 @@ def test_models_come_and_go_in_multi_model_mode(tmp_path: Path) -> None:
     ):
         assert client.is_server_ready()
         assert client.get_model_repository_index() == []
-        with pytest.raises(InferenceServerException, match="there is no model 'none'"):
+        with pytest.raises(InferenceServerException, match="model: there is no model 'none'"):
             client.load_model("none")
         client.load_model("image_mean")
         client.load_model("image_mean")

@@ -27,6 +27,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("models")
     for name, value in (("one", 1.0), ("two", 2.0)):
         export_constant(root / name / "model", 1, value)
+    (root / "a").mkdir()
+    (root / "a-b").symlink_to(root / "one")
+    (root / "a" / "b").symlink_to(root / "two")
     export_slow_image(root / "slow")
     copy_golden("half_plus_two", root / "half")
     (root / "broken" / "1").mkdir(parents=True)
@@ -221,6 +224,9 @@ def test_boto3_loads_its_target_on_first_use(stack: Stack, root: Path) -> None:
         )
         assert answer["Body"].read() == b'{"predictions":[1.0]}'
     client = stack.boto3()
+    for target, prediction in (("a-b", 1.0), ("a/b", 2.0)):
+        answer = client.invoke_endpoint(EndpointName="any", TargetModel=target, Body=IMAGE, ContentType="image/png")
+        assert answer["Body"].read() == json.dumps({"predictions": [prediction]}, separators=(",", ":")).encode()
     for target in ("nowhere", "../outside", "broken"):
         with pytest.raises(client.exceptions.ModelError):
             client.invoke_endpoint(EndpointName="any", TargetModel=target, Body=IMAGE)

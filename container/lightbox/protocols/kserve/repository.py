@@ -68,7 +68,7 @@ class Repository:
         """Load a folder of the models directory, if it is not loaded. Raises MethodNotAllowed with fixed models."""
         if self._targets is None:
             raise self._fixed()
-        self._targets.load(model, clock)
+        self._targets.load(model, clock, field="model")
 
     def unload(self, model: str, clock: RequestClock) -> None:
         """Stop serving a model. Raises ModelNotFound, and MethodNotAllowed with fixed models."""
