@@ -133,7 +133,7 @@ class Settings(BaseModel):
     """Seconds that accepted requests have to finish after SIGTERM."""
 
     max_body_mb: int = Field(100, ge=1, le=2048, validation_alias="LIGHTBOX_MAX_BODY_MB")
-    """Largest request body in MiB; beyond it 413."""
+    """Largest request body and gRPC message in MiB; beyond it 413, over gRPC RESOURCE_EXHAUSTED."""
 
     max_image_pixels: int = Field(50_000_000, ge=1, validation_alias="LIGHTBOX_MAX_IMAGE_PIXELS")
     """Most pixels (width times height) that an image may have; beyond it 413, before it is decoded."""
