@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -153,22 +154,56 @@ def slow(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sta
         yield stack
 
 
-def test_a_worker_that_dies_takes_only_its_own_requests_along(slow: Stack) -> None:
-    gunicorns = {process.pid: process for process in slow.processes("gunicorn")}
-    victim = next(process for process in gunicorns.values() if process.ppid() in gunicorns)
-    with ThreadPoolExecutor(12) as pool:
-        answers = [pool.submit(slow.invoke, red(40)) for _ in range(12)]
-        until_working(slow)
+HOLDS_ITS_REQUESTS = """
+import os, pathlib, time, uuid
+import numpy as np
+
+HELD = pathlib.Path(__file__).parent / "held"
+
+def preprocess(request):
+    mine = HELD / f"{os.getpid()}-{uuid.uuid4()}"
+    mine.touch()
+    while mine.exists():
+        time.sleep(0.02)
+    return {"image": np.array([np.asarray(image) for image in request.images])}
+
+def postprocess(outputs, request):
+    return {"worker": os.getpid()}
+"""
+
+
+def test_a_worker_that_dies_takes_only_its_own_requests_along(tmp_path: Path) -> None:
+    export_constant(tmp_path / "models" / "constant", 1, 0.5)
+    held = tmp_path / "models" / "constant" / "code" / "held"
+    held.mkdir(parents=True)
+    (held.parent / "inference.py").write_text(HOLDS_ITS_REQUESTS)
+    with (
+        running(tmp_path / "models", tmp_path / "run", SAGEMAKER_GUNICORN_WORKERS="2") as stack,
+        ThreadPoolExecutor(8) as pool,
+    ):
+        gunicorns = {process.pid: process for process in stack.processes("gunicorn")}
+        victim, other = (process for process in gunicorns.values() if process.ppid() in gunicorns)
+        answers = []
+        for sleeper in (victim, other):  # each takes what comes while the other cannot
+            sleeper.suspend()
+            answers += [pool.submit(stack.invoke, red(0)) for _ in range(4)]
+            assert any(len(list(held.iterdir())) == len(answers) for _ in poll(20)), stack.log
+            sleeper.resume()
+        assert Counter(file.name.partition("-")[0] for file in held.iterdir()) == {
+            str(victim.pid): 4,
+            str(other.pid): 4,
+        }
         victim.kill()
+        for file in held.iterdir():
+            file.unlink()
         found = [answer.result() for answer in answers]
-    statuses = [answer.status_code for answer in found]
-    assert set(statuses) == {200, 503}, statuses
-    for answer in found:
-        if answer.status_code == 503:
+        assert [answer.status_code for answer in found] == [200] * 4 + [503] * 4
+        for answer in found[:4]:
+            assert answer.json() == {"worker": other.pid}
+        for answer in found[4:]:
             assert answer.headers["Retry-After"] == "1"
             assert answer.json()["code"] == "unavailable"
-    assert slow.ping() == 200
-    assert slow.invoke(red(0)).status_code == 200
+        assert stack.ping() == 200
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT])
