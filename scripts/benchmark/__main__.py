@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 SCENARIO_NAMES = ("rest_or_grpc", "wire", "client", "load", "scale")
+STARTED_AT_ONCE = 4
+"""Servers that a quick run starts together."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -30,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = [SCENARIOS[name](scale) for name in options.scenarios or SCENARIOS]
     folder = results.fresh_folder()
     document = results.new_document(scale.name, sys.argv[1:] if arguments is None else arguments)
-    document["scenarios"] = Runner(folder, Progress(len(chosen))).run(chosen)
+    document["scenarios"] = Runner(folder, Progress(len(chosen)), at_once=scale.pick(STARTED_AT_ONCE, 1)).run(chosen)
     options.out.mkdir(parents=True, exist_ok=True)
     results.write(document, options.out / "results.json")
     pages.write(document, options.out)

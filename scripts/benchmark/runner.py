@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from benchmark import figures
 from benchmark.clients.base import Load, Sample
@@ -18,13 +20,21 @@ from benchmark.servers.base import Running, Server, ServerFailed
 
 LEAST_BYTES = 1000
 
+T = TypeVar("T")
+
 
 class Runner:
-    """Runs several scenarios one after another; servers that later ones need stay up."""
+    """Runs several scenarios one after another; servers that later ones need stay up.
 
-    def __init__(self, folder: Path, progress: Progress) -> None:
+    ``at_once`` servers start at the same time: with more than one they are up sooner, and the time that each of them
+    takes is no figure to quote.
+    """
+
+    def __init__(self, folder: Path, progress: Progress, at_once: int = 1) -> None:
         self._folder = folder
         self._progress = progress
+        self._at_once = at_once
+        self._numbers = itertools.count()
         self._servers: dict[Server, Running] = {}
         self._answers: dict[Server, int] = {}
         self._failed: dict[Server, str] = {}
@@ -37,18 +47,16 @@ class Runner:
             for scenario in scenarios:
                 self._progress.scenario(scenario.title)
                 results.append(self._scenario(scenario))
-                for server in [server for server in self._servers if last_use[server] is scenario]:
-                    self._servers.pop(server).stop()
+                over = [server for server in self._servers if last_use[server] is scenario]
+                self._each(Running.stop, [self._servers.pop(server) for server in over])
         finally:
-            for running in self._servers.values():
-                running.stop()
+            self._each(Running.stop, list(self._servers.values()))
             self._servers.clear()
         return results
 
     def _scenario(self, scenario: Scenario) -> dict[str, Any]:
         began = time.perf_counter()
-        for server in servers_of(scenario):
-            self._start(server)
+        self._each(self._start, servers_of(scenario))
         experiments = [self._experiment(experiment) for experiment in scenario.experiments]
         return {
             "key": scenario.key,
@@ -61,12 +69,17 @@ class Runner:
             "seconds": figures.rounded(time.perf_counter() - began),
         }
 
+    def _each(self, do: Callable[[T], None], items: Sequence[T]) -> None:
+        """Do something with each of several, as many at once as may be."""
+        with ThreadPoolExecutor(self._at_once) as threads:
+            list(threads.map(do, items))
+
     def _start(self, server: Server) -> None:
         if server in self._servers or server in self._failed:
             return
         self._progress.say(f"starting {server.name}")
         try:
-            self._servers[server] = server.start(self._folder / f"server-{len(self._answers)}")
+            self._servers[server] = server.start(self._folder / f"server-{next(self._numbers)}")
         except ServerFailed as error:
             self._failed[server] = str(error)
             self._progress.say(f"{server.name} did not start: {error}")
@@ -154,7 +167,7 @@ class Runner:
 
     @contextmanager
     def _counted(self, twin: Server) -> Iterator[Running]:
-        running = twin.start(self._folder / f"counted-{len(self._answers)}")
+        running = twin.start(self._folder / f"counted-{next(self._numbers)}")
         try:
             yield running
         finally:

@@ -35,7 +35,7 @@ def scenario(scale: Scale) -> Scenario:
                 load=Load(calls),
                 rounds=rounds,
                 floor=common.FLOOR,
-                counted=4,
+                counted=scale.pick(0, 4),
             ),
         ),
         notes=(
