@@ -16,7 +16,7 @@ from benchmark.clients.process import ClientFailed, ClientProcess
 from benchmark.declarations import Experiment, Scenario, Variant
 from benchmark.progress import Progress
 from benchmark.servers import hops, resources
-from benchmark.servers.base import Running, Server, ServerFailed
+from benchmark.servers.base import REPOSITORY, Running, Server, ServerFailed
 
 LEAST_BYTES = 1000
 
@@ -181,7 +181,8 @@ class Runner:
         return {
             "name": server.name,
             "command": running.command,
-            "settings": dict(running.settings),
+            # Where the repository lies is nothing of the measurement.
+            "settings": {name: value.replace(f"{REPOSITORY}/", "") for name, value in running.settings.items()},
             "started": {mark: figures.rounded(seconds) for mark, seconds in running.started.items()},
             "pss": usage.pss,
             "rss": usage.rss,

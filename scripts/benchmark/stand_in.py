@@ -4,7 +4,7 @@
 
 Exports its models into FOLDER (a temporary one by default), starts the server, alternates calls of it
 with calls of the same signature in this process (TensorFlow's own ``tf.saved_model.load``), and prints
-medians. The limits are those of the issue that asked for the server.
+medians beside what they should not exceed.
 """
 
 from __future__ import annotations
