@@ -12,8 +12,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
-from export_model import main as export_model
-from support.stack import REPOSITORY, Stack, running
+from support.stack import Stack, running
 
 ALL = {
     "detection_anchor_indices",
@@ -29,11 +28,8 @@ FEW = {"detection_boxes", "detection_classes", "detection_scores", "num_detectio
 
 
 @pytest.fixture(scope="module")
-def models() -> Path:
-    folder = REPOSITORY / "build" / "detection"
-    if not (folder / "efficientdet_d1" / "1").is_dir():
-        assert export_model(["efficientdet_d1", "--weights", "none", str(folder / "efficientdet_d1")]) == 0
-    return folder
+def models(detector: Path) -> Path:
+    return detector.parent
 
 
 @pytest.fixture(scope="module")

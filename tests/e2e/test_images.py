@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import keras
 import numpy as np
@@ -71,10 +72,9 @@ def test_boto3_gets_the_same(stack: Stack, photo: bytes, wire: str) -> None:
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_held_out_digits_get_their_labels(stack: Stack, wire: str) -> None:
+def test_held_out_digits_get_their_labels(stack: Stack, trained_digits: Any, wire: str) -> None:
     data = digits.split()
-    network = digits.trained_model()
-    expected = np.asarray(network(digits.as_tensor(data.held_out_images), training=False)).argmax(axis=1)
+    expected = np.asarray(trained_digits(digits.as_tensor(data.held_out_images), training=False)).argmax(axis=1)
 
     def label(pixels: Array) -> int:
         answer = stack.invoke(

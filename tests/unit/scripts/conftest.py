@@ -12,7 +12,7 @@ import sklearn.datasets
 from numpy.typing import NDArray
 
 import sample_models
-from model_zoo import digits, efficientdet_d1, mobilenet_v2
+from model_zoo import digits, mobilenet_v2
 from model_zoo.image_model import ImageModel
 from model_zoo.saved_model import export, quiet_tensorflow
 
@@ -80,12 +80,6 @@ def mobilenet_v2_forms(samples: Path, tmp_path_factory: pytest.TempPathFactory) 
 
 
 @pytest.fixture(scope="session")
-def trained_digits() -> Any:
-    """The digits net as a Keras model, trained apart from the samples."""
-    return digits.trained_model()
-
-
-@pytest.fixture(scope="session")
 def digits_forms(samples: Path, trained_digits: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     """The digits net's folder by form of input."""
     return {"float32": samples / "digits"} | other_forms(
@@ -97,20 +91,6 @@ def other_forms(model: ImageModel, directory: Path) -> dict[str, Path]:
     for form in ("uint8", "bytes"):
         export(model, form, directory / form)
     return {form: directory / form for form in ("uint8", "bytes")}
-
-
-@pytest.fixture(scope="session")
-def seeded_detector() -> ImageModel:
-    """efficientdet_d1, not exported yet."""
-    return efficientdet_d1.image_model()
-
-
-@pytest.fixture(scope="session")
-def detector(seeded_detector: ImageModel, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """efficientdet_d1's folder, input uint8."""
-    root = tmp_path_factory.mktemp("efficientdet_d1")
-    export(seeded_detector, "uint8", root)
-    return root
 
 
 @pytest.fixture(scope="session")
