@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import hypothesis
 import pytest
 
 from model_zoo import digits, efficientdet_d1
@@ -13,6 +14,10 @@ from model_zoo.image_model import ImageModel
 from model_zoo.saved_model import export, quiet_tensorflow
 from sample_models import main as make_sample_models
 from support.stack import REPOSITORY, Stack, running
+
+# How long an example takes says how busy the machine is; what must be quick is measured in turns.
+hypothesis.settings.register_profile("patient", deadline=None)
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(scope="session")
