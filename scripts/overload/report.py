@@ -57,8 +57,10 @@ def text(found: Overload, slow: Sample, busy: int, options: argparse.Namespace) 
 def _phases(found: Overload, slow: Sample) -> list[tuple[str, ...]]:
     phases = {
         "one client": found.rest,
-        **{f"{clients} clients": sample for clients, sample in found.peaks.items()},
+        **{f"{clients} clients": sample for clients, sample in found.searched.items()},
+        "the best of them again": found.peaks[0],
         f"{found.offered:.0f}/s offered": found.loaded,
+        "the best of them afterwards": found.peaks[1],
         "one client beside slow ones": slow,
     }
     return [
