@@ -9,6 +9,7 @@ from statistics import median
 import numpy as np
 
 from benchmark.clients.base import Sample
+from lightbox.cores import available_cores
 from overload.measure import Overload
 from soak.report import table
 
@@ -45,6 +46,8 @@ def text(found: Overload, slow: Sample, busy: int, options: argparse.Namespace) 
         "",
         *table(("", "found", "wanted", "kept"), [(*row[:3], "yes" if row[3] else "NO") for row in rows]),
         "",
+        _client(found),
+        "",
         *table(("phase", "answers/s", "p50", "p99", "503", "p99 of a 503"), _phases(found, slow)),
         "",
         *table(("memory, MB", "first quarter", "last quarter"), _memory(found.memory)),
@@ -52,6 +55,20 @@ def text(found: Overload, slow: Sample, busy: int, options: argparse.Namespace) 
     if loaded.first_error:
         lines += ["", f"first refusal: {loaded.first_error}"]
     return "\n".join(lines), all(row[3] for row in rows)
+
+
+def _client(found: Overload) -> str:
+    """Return what part of the difference is the client's: it shares the cores, and what is refused costs it too."""
+    cores = available_cores()
+    peak, loaded = (
+        sum(sample.cpu_seconds for sample in samples) / sum(sample.seconds for sample in samples) / cores
+        for samples in (found.peaks, (found.loaded,))
+    )
+    share = found.goodput / (1 - loaded) / (found.peak / (1 - peak))
+    return (
+        f"The client took {peak:.1%} of the {cores} cores at the peak and {loaded:.1%} under overload: "
+        f"of the time that it left to the server, goodput / peak is {share:.3f}."
+    )
 
 
 def _phases(found: Overload, slow: Sample) -> list[tuple[str, ...]]:
