@@ -40,10 +40,8 @@ serve: $(READY) nginx models  ## Serve the sample models on port 8080
 	 SAGEMAKER_TFS_DEFAULT_MODEL_NAME="$${SAGEMAKER_TFS_DEFAULT_MODEL_NAME-mobilenet_v2}" ./serve.sh serve
 
 # Both at once: mypy takes half a minute of one processor. What it says comes at the end, where it is seen.
-test: $(READY_DEV) nginx  ## Run the lint checks and the whole test suite
-	@mkdir -p build; $(MAKE) --no-print-directory lint >build/lint.log 2>&1 & lint=$$!; \
-	 failed=0; $(PY) -m pytest || failed=1; \
-	 wait $$lint || failed=1; cat build/lint.log; exit $$failed
+test: lint nginx  ## Run the lint checks and the whole test suite
+	$(PY) -m pytest
 
 lint: $(READY_DEV)  ## ruff, mypy --strict, import-linter, an audit of the dependencies
 	$(VENV)/bin/ruff check .
