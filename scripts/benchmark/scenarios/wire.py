@@ -35,7 +35,7 @@ def scenario(scale: Scale) -> Scenario:
                 load=Load(calls),
                 rounds=rounds,
                 floor=common.FLOOR,
-                counted=scale.pick(0, 4),
+                counted=4,
             ),
         ),
         notes=(
