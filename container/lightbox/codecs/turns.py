@@ -23,8 +23,8 @@ class Turns:
     """Lets ``at_once`` threads through; the others wait, in the stage "wait", no longer than their request may take."""
 
     def __init__(self, at_once: int) -> None:
-        self._places = threading.Semaphore(at_once)
-        self._lock = threading.Lock()
+        self._at_once = at_once
+        self._change = threading.Condition()
         self._taken = 0
 
     @contextmanager
@@ -33,19 +33,22 @@ class Turns:
 
         Raises DeadlineExceeded when the request's time passes before there is one.
         """
-        if not self._places.acquire(blocking=False):
-            with clock.stage("wait"):
-                found = self._places.acquire(timeout=max(0.0, clock.remaining()))
-            if not found:
-                raise DeadlineExceeded(
-                    f"the request's {clock.allowed_seconds:g} s had passed before its image could be decoded"
-                )
-        with self._lock:
+        with self._change:
+            if not self._is_free():
+                with clock.stage("wait"):
+                    found = self._change.wait_for(self._is_free, timeout=max(0.0, clock.remaining()))
+                if not found:
+                    raise DeadlineExceeded(
+                        f"the request's {clock.allowed_seconds:g} s had passed before its image could be decoded"
+                    )
             self._taken += 1
             alone = self._taken == 1
         try:
             yield alone
         finally:
-            with self._lock:
+            with self._change:
                 self._taken -= 1
-            self._places.release()
+                self._change.notify()
+
+    def _is_free(self) -> bool:
+        return self._taken < self._at_once

@@ -19,7 +19,7 @@ class Resizer:
 
     def __init__(self, cores: int) -> None:
         self._cores = cores
-        self._helpers = ThreadPoolExecutor(cores, "resize")
+        self._helpers = ThreadPoolExecutor(max(1, cores - 1), "resize")  # the caller's thread makes a band too
 
     def fill(self, image: Image, scaling: Scaling, out: npt.NDArray[np.generic], *, by_all_cores: bool) -> None:
         """Write an image, RGB or L, into ``out`` [height, width, channels], resized to that and scaled.

@@ -110,21 +110,20 @@ def _for_callers(settings: Settings) -> dict[int | None, str]:
 
 def check_port(settings: Settings) -> None:
     """Raise PortTaken when nginx could not listen."""
-    if settings.port < 1024 and os.geteuid() != 0 and not _may_bind_low_ports():
-        raise PortTaken(f"SAGEMAKER_BIND_TO_PORT: port {settings.port} needs root; use one from 1024 up")
-    if not port_is_free(settings.port):
-        raise PortTaken(f"SAGEMAKER_BIND_TO_PORT: port {settings.port} is taken by another process")
+    _check_bindable("SAGEMAKER_BIND_TO_PORT", settings.port)
 
 
 def check_front_port(settings: Settings) -> None:
     """Raise PortTaken when the gRPC front could not listen."""
-    port = settings.kserve_grpc_port
-    if port is None:
-        return
+    if settings.kserve_grpc_port is not None:
+        _check_bindable("LIGHTBOX_KSERVE_GRPC_PORT", settings.kserve_grpc_port)
+
+
+def _check_bindable(setting: str, port: int) -> None:
     if port < 1024 and os.geteuid() != 0 and not _may_bind_low_ports():
-        raise PortTaken(f"LIGHTBOX_KSERVE_GRPC_PORT: port {port} needs root; use one from 1024 up")
+        raise PortTaken(f"{setting}: port {port} needs root; use one from 1024 up")
     if not port_is_free(port):
-        raise PortTaken(f"LIGHTBOX_KSERVE_GRPC_PORT: port {port} is taken by another process")
+        raise PortTaken(f"{setting}: port {port} is taken by another process")
 
 
 def _may_bind_low_ports() -> bool:

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import audit
+from support.http_server import answering_posts
 from support.stack import free_port
 
 
@@ -23,34 +21,17 @@ def lock(tmp_path: Path) -> Path:
     return file
 
 
-@contextmanager
-def service(vulnerable: str | None) -> Iterator[str]:
+def service(vulnerable: str | None) -> AbstractContextManager[str]:
     """Answer as OSV does: one vulnerability in one package."""
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            name = asked["package"]["name"]
-            fixed = {"package": {"name": name, "ecosystem": "PyPI"}}
-            fixed["ranges"] = [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "3.7"}]}]  # type: ignore[assignment]
-            found = {"id": "PYSEC-2024-60", "details": "slow", "affected": [fixed], "published": "2024-01-01T00:00:00Z"}
-            body = json.dumps({"vulns": [found]} if name == vulnerable else {}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(body: bytes) -> tuple[int, bytes]:
+        name = json.loads(body)["package"]["name"]
+        fixed: dict[str, Any] = {"package": {"name": name, "ecosystem": "PyPI"}}
+        fixed["ranges"] = [{"type": "ECOSYSTEM", "events": [{"introduced": "0"}, {"fixed": "3.7"}]}]
+        found = {"id": "PYSEC-2024-60", "details": "slow", "affected": [fixed], "published": "2024-01-01T00:00:00Z"}
+        return 200, json.dumps({"vulns": [found]} if name == vulnerable else {}).encode()
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    return answering_posts(answer)
 
 
 def test_a_known_vulnerability_is_an_error(lock: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import numpy as np
@@ -17,6 +15,7 @@ from lightbox.model_spec import Array, SignatureSpec, TensorSpec
 from lightbox.telemetry.clock import RequestClock
 from lightbox.transports.base import PredictCall
 from lightbox.transports.rest import RestTransport
+from support.http_server import answering_posts
 from tfs_wire import dtypes
 from tfs_wire.rest.request import read_predict
 from tfs_wire.rest.response import write_predict
@@ -31,33 +30,20 @@ def served(run: Run, dtype: int = dtypes.DT_FLOAT) -> Iterator[tuple[RestTranspo
     """Serve a model with the wire's own reader and writer; yield a transport to it and the forms it was asked in."""
     forms: list[str] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["Content-Length"]))
-            asked = read_predict(body, lambda _: {"x": dtype})
-            forms.append("rows" if asked.by_row else "columns")
-            try:
-                status, answer = 200, write_predict(run(asked.inputs), asked.by_row)
-            except StatusError as error:
-                status, answer = 400, orjson.dumps({"error": error.message})
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+    def answer(body: bytes) -> tuple[int, bytes]:
+        asked = read_predict(body, lambda _: {"x": dtype})
+        forms.append("rows" if asked.by_row else "columns")
+        try:
+            return 200, write_predict(run(asked.inputs), asked.by_row)
+        except StatusError as error:
+            return 400, orjson.dumps({"error": error.message})
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        transport = RestTransport(f"http://127.0.0.1:{server.server_address[1]}")
+    with answering_posts(answer) as url:
+        transport = RestTransport(url)
         try:
             yield transport, forms
         finally:
             transport.close()
-            server.shutdown()
-            thread.join()
 
 
 def call(x: Array, outputs: Mapping[str, Shape], dtype: str = "float32", wanted: tuple[str, ...] = ()) -> PredictCall:

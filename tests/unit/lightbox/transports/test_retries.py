@@ -7,7 +7,6 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import grpc
@@ -20,6 +19,7 @@ from lightbox.telemetry.clock import RequestClock
 from lightbox.transports.base import PredictCall, Transport
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.rest import RestTransport
+from support.http_server import answering_posts
 from support.stack import free_port
 from tfs_wire import predict_response
 
@@ -66,29 +66,12 @@ def grpc_server(port: int, calls: list[str], die: bool) -> Iterator[None]:
 
 @contextmanager
 def rest_server(port: int, calls: list[str], die: bool) -> Iterator[None]:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            calls.append("predict")
-            if die:
-                return  # the connection ends without an answer
-            body = json.dumps({"predictions": ANSWER.tolist()}).encode()
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answer(_: bytes) -> tuple[int, bytes] | None:
+        calls.append("predict")
+        return None if die else (200, json.dumps({"predictions": ANSWER.tolist()}).encode())
 
-        def log_message(self, *_: Any) -> None:
-            pass
-
-    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield
-        finally:
-            server.shutdown()
-            thread.join()
+    with answering_posts(answer, port):
+        yield
 
 
 @contextmanager

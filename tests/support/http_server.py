@@ -1,0 +1,40 @@
+"""An HTTP server that answers POST as a test says."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+Answer = Callable[[bytes], tuple[int, bytes] | None]
+"""Takes a body and returns status and body; None ends the connection without an answer."""
+
+
+@contextmanager
+def answering_posts(answer: Answer, port: int = 0) -> Iterator[str]:
+    """Serve on a port of the loopback interface, a free one unless given; yield the URL."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            answered = answer(self.rfile.read(int(self.headers["Content-Length"])))
+            if answered is None:
+                return
+            status, body = answered
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: Any) -> None:
+            """Stay silent."""
+
+    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
