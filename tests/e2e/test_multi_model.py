@@ -154,15 +154,25 @@ def test_what_would_stop_a_start_is_refused_in_the_same_words(stack: Stack, root
         assert answer.json()["error"].startswith("url: " + said.format(url=url))
 
 
-def test_a_target_that_cannot_be_served_is_told_without_where_it_was_unpacked(stack: Stack, root: Path) -> None:
-    with tarfile.open(root / "silent.tar.gz", "w:gz") as archive:
-        archive.add(root / "silent" / "1", "1")
+@pytest.mark.parametrize(
+    ("packed", "status", "said"),
+    [
+        ("silent", 400, "TargetModel: {target}/1/saved_model.pb has no usable signature: "),
+        ("empty", 404, "TargetModel: no SavedModel was found in '{target}'"),
+    ],
+)
+def test_a_target_that_cannot_be_served_is_told_without_where_it_was_unpacked(
+    stack: Stack, root: Path, packed: str, status: int, said: str
+) -> None:
+    target = f"{packed}.tar.gz"
+    with tarfile.open(root / target, "w:gz") as archive:
+        archive.add(root / packed, ".")
     client = stack.boto3()
     with pytest.raises(client.exceptions.ModelError) as refused:
-        client.invoke_endpoint(EndpointName="any", TargetModel="silent.tar.gz", Body=IMAGE)
-    assert refused.value.response["OriginalStatusCode"] == 400
+        client.invoke_endpoint(EndpointName="any", TargetModel=target, Body=IMAGE)
+    assert refused.value.response["OriginalStatusCode"] == status
     message = json.loads(refused.value.response["OriginalMessage"])["error"]
-    assert message.startswith("TargetModel: silent.tar.gz/1/saved_model.pb has no usable signature: ")
+    assert message.startswith(said.format(target=target))
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"model_name": "a"}', b'{"model_name": 1, "url": 2}'])

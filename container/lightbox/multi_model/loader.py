@@ -16,7 +16,7 @@ from lightbox.model_layout import ModelOnDisk
 from lightbox.model_options import ModelOptionsError, load_options
 from lightbox.model_server_config import model_config
 from lightbox.multi_model.memory import available_bytes
-from lightbox.multi_model.places import check_name, locate, size_of
+from lightbox.multi_model.places import Source, check_name, locate, size_of
 from lightbox.multi_model.state import LoadedModel, LoadedModels
 from lightbox.plan import PlannedModel
 from lightbox.settings import Settings
@@ -58,8 +58,8 @@ class ModelLoader:
         # Archives are unpacked below the run directory; callers cannot know its name.
         self._roots = (settings.model_dir, run_dir / "models")
 
-    def load(self, name: object, url: object, clock: RequestClock) -> LoadedModel:
-        """Load the model at ``url`` and serve it as ``name``.
+    def load(self, name: object, source: Source, clock: RequestClock) -> LoadedModel:
+        """Load the model at ``source`` and serve it as ``name``.
 
         Raises BadRequest, ModelNotFound, AlreadyLoaded and NoRoom; after each of them nothing has changed.
         """
@@ -70,17 +70,17 @@ class ModelLoader:
                 raise AlreadyLoaded(f"the model {checked!r} is loaded already, from {loaded[checked].url!r}")
             if len(loaded) >= self._settings.max_models:
                 raise NoRoom(f"{len(loaded)} models are loaded, as many as LIGHTBOX_MAX_MODELS allows")
-            folder, found = locate(url, self._roots)
+            folder, found = locate(source, self._roots)
             self._check_memory(found)
             generation = uuid.uuid4().hex
             code_dirs = list(dict.fromkeys([found.base_path / "code", folder / "code", *self._shared_code_dirs]))
             problems = self._problems_of(replace(found, name=checked), code_dirs)
             if problems:  # in the words of the caller, who need not know where links and archives lead
-                raise BadRequest(f"url: {'; '.join(problems).replace(str(folder), str(url))}")
+                raise BadRequest(f"{source.field}: {'; '.join(problems).replace(str(folder), source.shown)}")
             model = self._planned(checked, found, code_dirs, generation)
             try:
                 self._check_code(model)
-                self._serve(loaded, LoadedModel(model=model, url=str(url), generation=generation), clock)
+                self._serve(loaded, LoadedModel(model=model, url=str(source.path), generation=generation), clock)
             except BaseException:
                 self._remove_link(checked, generation)
                 raise

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lightbox.errors import AlreadyLoaded, BadRequest, ModelNotFound
 from lightbox.multi_model.loader import ModelLoader
+from lightbox.multi_model.places import Source
 from lightbox.multi_model.state import LoadedModels
 from lightbox.telemetry.clock import RequestClock
 
@@ -34,12 +35,9 @@ class Targets:
         """
         name = model_name(target)
         if name not in self._state.all():
-            folder = str(self._folder(target, name, field))
-            try:
-                with suppress(AlreadyLoaded):  # by another request, a moment ago
-                    self._loader.load(name, folder, clock)
-            except BadRequest as error:  # in the words of the caller, who named no folder
-                raise BadRequest(error.message.replace(folder, target).replace("url: ", f"{field}: ", 1)) from None
+            source = Source(str(self._folder(target, name, field)), field, target)
+            with suppress(AlreadyLoaded):  # by another request, a moment ago
+                self._loader.load(name, source, clock)
         return name
 
     def _folder(self, target: str, name: str, field: str) -> Path:

@@ -12,6 +12,7 @@ from flask import Blueprint, Response, g, request
 
 from lightbox.errors import BadRequest, MalformedBody
 from lightbox.multi_model.loader import ModelLoader
+from lightbox.multi_model.places import Source
 from lightbox.multi_model.state import LoadedModel, LoadedModels
 from lightbox.protocols.answers import json_body
 from tfs_wire import json_arrays
@@ -27,7 +28,7 @@ def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Call
     @blueprint.post("/models")
     def load() -> Response:
         wanted = _read_object(request.get_data(cache=False))
-        return _json(_entry(loader.load(wanted.get("model_name"), wanted.get("url"), g.clock)))
+        return _json(_entry(loader.load(wanted.get("model_name"), Source(wanted.get("url")), g.clock)))
 
     @blueprint.get("/models")
     def list_models() -> Response:
