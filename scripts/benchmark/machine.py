@@ -41,6 +41,20 @@ def machine() -> dict[str, Any]:
     }
 
 
+class StolenTime:
+    """What share of the processor time that was wanted since its making a hypervisor gave to other machines."""
+
+    def __init__(self) -> None:
+        self._before = psutil.cpu_times()
+
+    def share(self) -> float:
+        """Return the share: none on a machine of one's own."""
+        passed = [after - before for after, before in zip(psutil.cpu_times(), self._before, strict=True)]
+        times = type(self._before)(*passed)
+        wanted = times.user + times.nice + times.system + times.irq + times.softirq + times.steal
+        return times.steal / wanted if wanted > 0 else 0.0
+
+
 def versions() -> dict[str, str]:
     """Return the versions of all that is measured."""
     found = {"python": platform.python_version(), "nginx": _first_line(["nginx", "-v"]).rpartition("/")[2]}

@@ -14,6 +14,7 @@ from benchmark import figures
 from benchmark.clients.base import Load, Sample
 from benchmark.clients.process import ClientFailed, ClientProcess
 from benchmark.declarations import Experiment, Scenario, Variant
+from benchmark.machine import StolenTime
 from benchmark.progress import Progress
 from benchmark.servers import hops, resources
 from benchmark.servers.base import REPOSITORY, Running, Server, ServerFailed
@@ -55,7 +56,7 @@ class Runner:
         return results
 
     def _scenario(self, scenario: Scenario) -> dict[str, Any]:
-        began = time.perf_counter()
+        began, stolen = time.perf_counter(), StolenTime()
         self._each(self._start, servers_of(scenario))
         experiments = [self._experiment(experiment) for experiment in scenario.experiments]
         return {
@@ -67,6 +68,7 @@ class Runner:
             "experiments": experiments,
             "servers": [self._describe(server) for server in servers_of(scenario)],
             "seconds": figures.rounded(time.perf_counter() - began),
+            "stolen": round(stolen.share(), 3),
         }
 
     def _each(self, do: Callable[[T], None], items: Sequence[T]) -> None:

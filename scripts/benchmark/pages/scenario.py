@@ -22,7 +22,7 @@ def page(document: Document, result: Mapping[str, Any], drawn: Mapping[str, str]
     for key, axis in result["axes"].items():
         lines += _sweep(document, result, key, axis, drawn)
     lines += ["## The servers", "", *tables.servers(result["servers"]), *tables.settings(result["servers"])]
-    lines += [measured_with(document), "", "Back to [all benchmarks](README.md).", ""]
+    lines += [f"{measured_with(document)}{_stolen(result)}", "", "Back to [all benchmarks](README.md).", ""]
     return "\n".join(lines)
 
 
@@ -78,6 +78,12 @@ def _load(document: Document, experiment: Mapping[str, Any]) -> str:
         how = f"{load['clients']} client{'s' if load['clients'] > 1 else ''}, {load['requests']} requests"
     rounds = f", {experiment['rounds']} rounds of each variant in turn" if experiment["rounds"] > 1 else ""
     return f"{how[0].upper()}{how[1:]}{rounds}. {model_server(document)}"
+
+
+def _stolen(result: Mapping[str, Any]) -> str:
+    """Return a sentence for a machine that was not there alone: its latencies jump, and only ratios can be quoted."""
+    share = result.get("stolen", 0)
+    return f" A hypervisor gave {share:.0%} of the processor time wanted meanwhile to others." if share >= 0.01 else ""
 
 
 def model_server(document: Document) -> str:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
-from benchmark import figures, pages, results, targets
+from benchmark import figures, machine, pages, results, targets
 from benchmark.__main__ import SCENARIO_NAMES, parse
 from benchmark.clients.base import Sample
 from benchmark.declarations import Scale, Scenario
@@ -104,6 +105,7 @@ def document() -> results.Document:
     }
     listed = [
         {"key": key, "title": key, "question": "?", "notes": [], "servers": [stack], "experiments": found}
+        | {"stolen": 0.25 if key == "client" else 0.004}
         | {"axes": {"open": "requests started each second"} if key == "load" else {}}
         for key, found in scenarios.items()
     ]
@@ -116,6 +118,14 @@ def test_targets_are_measured_and_judged() -> None:
     missed = [what for what, (target, value) in measured.items() if value is None or not target.met(value)]
     assert missed == []
     assert targets.bound_per_second(document()) == 100
+
+
+def test_stolen_time_is_a_share_of_what_was_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = psutil.cpu_times()
+    later = {"user": 5, "system": 1, "idle": 30, "iowait": 4, "steal": 2}
+    times = iter((now, now._replace(**{name: getattr(now, name) + seconds for name, seconds in later.items()})))
+    monkeypatch.setattr(psutil, "cpu_times", lambda: next(times))
+    assert machine.StolenTime().share() == pytest.approx(0.25)
 
 
 def test_a_target_without_figures_is_not_judged() -> None:
@@ -131,7 +141,9 @@ def test_pages_say_what_was_measured(tmp_path: Path) -> None:
     assert "[model server](model_server.md)" in index
     assert index.count("| met |") == len(targets.TARGETS)
     assert "p50 of ModelInfer with one JPEG ÷ floor: 1.05." in (tmp_path / "client.md").read_text()
+    assert "A hypervisor gave 25% of the processor time" in (tmp_path / "client.md").read_text()
     page = (tmp_path / "rest_or_grpc.md").read_text()
+    assert "hypervisor" not in page
     assert page.count("stand-in, not TensorFlow Serving") == 2
     assert "LIGHTBOX_TRANSPORT=grpc ./serve.sh serve" in page
     assert "BIND_TO_PORT" not in page
