@@ -1,7 +1,7 @@
-"""Admission: how many requests are worked on at once, how many may wait, and who is turned away.
+"""Admission: how many requests a worker works on at once, and which of those that waited are not begun.
 
-A worker has more threads than requests in progress: some wait for their turn, and the rest are there to say
-503 at once. It stands before Flask, so that turning away costs next to nothing.
+How many may wait is nginx's to count, for all workers together. It stands before Flask: what is not begun costs next
+to nothing.
 """
 
 from __future__ import annotations
@@ -18,14 +18,10 @@ import orjson
 
 from lightbox.errors import STATUS_OF_CODE
 from lightbox.telemetry.clock import RequestClock
-from lightbox.telemetry.metric_names import QUEUE_FULL
 from lightbox.telemetry.request_log import UNMATCHED, FinishedRequest, Observer
 
 RECEIVED_HEADER = "HTTP_X_LIGHTBOX_RECEIVED"
 """When nginx had the whole request, seconds since the epoch; nginx sets it, a caller's own never gets through."""
-
-SPARE_THREADS = 8
-"""Threads of a worker that neither work nor wait: they turn requests away while all others are taken."""
 
 _PIECE = 1 << 18
 
@@ -33,37 +29,21 @@ WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 
 
 class Admission:
-    """WSGI middleware that lets ``in_progress`` requests through at once and ``waiting`` more wait for their turn.
+    """WSGI middleware that lets ``in_progress`` requests through at once; the others wait for their turn.
 
-    ``observers`` hear of those that are turned away.
+    ``observers`` hear of those that are not begun.
     """
 
     def __init__(
-        self, app: WsgiApp, in_progress: int, waiting: int, deadline_seconds: float, observers: Sequence[Observer] = ()
+        self, app: WsgiApp, in_progress: int, deadline_seconds: float, observers: Sequence[Observer] = ()
     ) -> None:
         self._app = app
         self._places = threading.Semaphore(in_progress)
-        self._most = in_progress + waiting
         self._deadline_seconds = deadline_seconds
         self._observers = observers
-        self._lock = threading.Lock()
-        self._here = 0
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer a request, or 503 when the queue is full or the request's time passed in it."""
-        with self._lock:
-            full = self._here >= self._most
-            self._here += not full
-        if full:
-            reason = "as many requests as are allowed are in progress and waiting"
-            return self._refuse(environ, start_response, QUEUE_FULL, reason)
-        try:
-            return self._in_turn(environ, start_response)
-        finally:
-            with self._lock:
-                self._here -= 1
-
-    def _in_turn(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Answer a request when its turn comes; 504 when its time passed before."""
         left = self._deadline_seconds - seconds_since_received(environ)
         if left <= 0 or not self._places.acquire(timeout=left):
             late = max(self._deadline_seconds, self._deadline_seconds - left)

@@ -170,7 +170,6 @@ def create_app(
     app.wsgi_app = Admission(  # type: ignore[method-assign]
         app.wsgi_app,
         settings.threads,
-        settings.most_requests - settings.threads,  # nginx spreads them unevenly, and lets no more of them in
         settings.deadline_seconds,
         observers,
     )

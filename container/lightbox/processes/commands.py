@@ -8,7 +8,6 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
-from lightbox.admission import SPARE_THREADS
 from lightbox.plan import ModelServerAddress
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings import Settings
@@ -105,7 +104,7 @@ def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: Ru
         "--worker-class",
         "lightbox.processes.worker.LingeringWorker",
         f"--workers={settings.workers}",
-        f"--threads={settings.threads + settings.max_waiting + SPARE_THREADS}",
+        f"--threads={settings.threads + settings.max_waiting}",
         f"--timeout={settings.gunicorn_timeout}",
         f"--graceful-timeout={max(1, int(settings.drain_seconds))}",
         "--keep-alive=75",
