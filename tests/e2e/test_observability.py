@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -88,6 +89,45 @@ def test_refusals_are_counted_by_reason(stack: Stack) -> None:
     before = value(stack, "lightbox_rejected_total", reason="image_undecodable")
     assert stack.invoke(b"no image", Content_Type="image/png").status_code == 400
     assert value(stack, "lightbox_rejected_total", reason="image_undecodable") == before + 1
+
+
+@pytest.mark.parametrize(
+    ("sent", "status", "reason", "method", "path"),
+    [
+        (
+            b"POST /invocations?a=b HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000000\r\n\r\n",
+            413,
+            "too_large",
+            "POST",
+            None,
+        ),
+        (
+            b"POST /endpoints/e/invocations HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000000\r\n\r\n",
+            424,
+            "too_large",
+            "POST",
+            None,
+        ),
+        (b"GET /internal/x HTTP/1.1\r\nHost: a\r\n\r\n", 404, "route_not_found", "GET", "/internal/x"),
+        (b"POST /ping HTTP/1.1\r\nContent-Length: +0\r\n\r\n", 400, "bad_request", "POST", "/ping"),
+        (b"\x16\x03\x01\x00 \xff\x1b[31m\r\n\r\n", 400, "bad_request", "-", "-"),
+        (b"GET /" + b"x" * 20000 + b" HTTP/1.1\r\n\r\n", 414, "bad_request", None, None),
+    ],
+    ids=["too large", "too large for boto3", "hidden route", "malformed header", "no HTTP", "long line"],
+)
+def test_what_nginx_answers_by_itself_is_logged_and_counted(
+    stack: Stack, sent: bytes, status: int, reason: str, method: str | None, path: str | None
+) -> None:
+    before, lines = value(stack, "lightbox_rejected_total", reason=reason), len(request_lines(stack))
+    with socket.create_connection(("127.0.0.1", stack.port), timeout=30) as connection:
+        connection.sendall(sent)
+        assert f" {status} ".encode() in connection.recv(1 << 16).splitlines()[0]
+    assert any(len(request_lines(stack)) > lines for _ in poll(10))
+    (line,) = request_lines(stack)[lines:]
+    assert (line["process"], line["status"], line["error"], line["route"]) == ("nginx", status, reason, "unmatched")
+    assert method in (None, line["method"])
+    assert path in (None, line["path"])
+    assert value(stack, "lightbox_rejected_total", reason=reason) == before + 1
 
 
 def test_names_that_callers_invent_make_no_series(stack: Stack) -> None:

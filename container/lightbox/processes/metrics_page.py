@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from lightbox.plan import ServingPlan
@@ -20,17 +20,18 @@ MOST_MODELS = 100
 class MetricsPage:
     """Makes the page anew for each caller."""
 
-    def __init__(self, plan: ServingPlan, run_dir: Path, models: Callable[[], Iterable[str]]) -> None:
+    def __init__(
+        self, plan: ServingPlan, run_dir: Path, models: Callable[[], Iterable[str]], refused: Mapping[str, int]
+    ) -> None:
         self._folder = run_dir / METRICS_FOLDER
         self._servers = plan.model_servers
         self._models = models
         self.restarts: Counter[str] = Counter()
-        self.refused = 0
-        """Requests that nginx has refused because the sidecar had as many as it takes."""
+        self._refused = refused
 
     async def render(self, ready: bool) -> bytes:
         """Return the page in Prometheus's text format."""
-        facts = ProcessFacts(ready, dict(self.restarts), await self._versions(), self.refused)
+        facts = ProcessFacts(ready, dict(self.restarts), await self._versions(), dict(self._refused))
         return await asyncio.to_thread(exposition, self._folder, facts)
 
     async def _versions(self) -> dict[tuple[str, ...], int]:

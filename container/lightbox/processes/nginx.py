@@ -11,7 +11,7 @@ from pathlib import Path
 
 from lightbox.cores import available_cores
 from lightbox.errors import STATUS_OF_CODE
-from lightbox.processes.nginx_log import level_to_log
+from lightbox.processes.nginx_log import ANSWERED, level_to_log
 from lightbox.settings import Settings
 
 TEMPLATE = Path(__file__).resolve().parents[3] / "nginx.conf"
@@ -37,6 +37,7 @@ def render(settings: Settings, run_dir: Path, sidecar: str, health: str) -> str:
         "WORKER_PROCESSES": str(available_cores()),
         "DRAIN_MILLISECONDS": str(max(1, int((settings.drain_seconds - settings.last_seconds) * 1000))),
         "RUN_DIR": _quotable(str(run_dir)),
+        "ANSWERED": ANSWERED,
         "LOG_LEVEL": level_to_log(settings.nginx_loglevel),
         "MAX_BODY_MB": str(settings.max_body_mb),
         "MAX_REQUESTS": str(settings.most_requests),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from lightbox.processes.refused_requests import RefusedRequests
+
 LEVELS = ("debug", "info", "notice", "warn", "error", "crit", "alert", "emerg")
 _LEAST_SAID = "error"
 """nginx says at least this much, whatever the operator wants to read: refusals and lost workers are told so."""
@@ -15,6 +17,9 @@ _LINE = re.compile(rf"\S+ \S+ \[(?P<level>{'|'.join(LEVELS)})\] \d+#\d+: (\*\d+ 
 _REFUSED = "no live upstreams while connecting to upstream"
 """nginx refuses a request because the sidecar has as many as it takes."""
 
+ANSWERED = "lightbox-answered "
+"""What the line of a request that nginx itself answered begins with, as nginx.conf has it; JSON follows."""
+
 _LOST_WORKER = re.compile(r"worker process \d+ exited (on signal|with fatal code)")
 
 
@@ -24,23 +29,23 @@ def level_to_log(wanted: str) -> str:
 
 
 class NginxLog:
-    """Hears every line; calls ``refused`` for a request that was refused and ``lost_worker`` when a worker died."""
+    """Hears every line; tells ``requests`` of those that nginx answered, and calls ``lost_worker`` when one died."""
 
-    def __init__(self, wanted: str, refused: Callable[[], None], lost_worker: Callable[[], None]) -> None:
+    def __init__(self, wanted: str, requests: RefusedRequests, lost_worker: Callable[[], None]) -> None:
         self._wanted = LEVELS.index(wanted)
-        self._refused = refused
+        self._requests = requests
         self._lost_worker = lost_worker
 
     def swallows(self, line: str) -> bool:
-        """Act upon a line, and tell whether nobody is to read it.
-
-        Refusals are counted and not passed on: under overload there are too many of them.
-        """
+        """Act upon a line, and tell whether nobody is to read it as it is."""
+        if line.startswith(ANSWERED):
+            self._requests.answered(line.removeprefix(ANSWERED))
+            return True
         told = _LINE.match(line)
         if told is None:
             return False
         if told["said"].startswith(_REFUSED):
-            self._refused()
+            self._requests.one_too_many()
             return True
         if _LOST_WORKER.match(told["said"]):
             self._lost_worker()

@@ -21,10 +21,12 @@ from lightbox.processes.listening import inherited, listen
 from lightbox.processes.metrics_page import MetricsPage
 from lightbox.processes.nginx import find_nginx, render
 from lightbox.processes.nginx_log import NginxLog
+from lightbox.processes.refused_requests import RefusedRequests
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings import Settings
 from lightbox.telemetry import log_lines
 from lightbox.telemetry.log_lines import say
+from lightbox.telemetry.request_log import RequestLog
 from lightbox.user_code.errors import UserCodeError
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -52,8 +54,9 @@ class Supervisor:
         self._plan = plan
         sidecar, self._health_address = run_dir.address("sidecar"), run_dir.address("health")
         self._health = Health(plan.default_model, plan.model_servers, sidecar)
+        self._refused = RefusedRequests(RequestLog(2, settings.log_format == "json", "nginx"))
         if settings.metrics:
-            self._health.metrics = MetricsPage(plan, run_dir.path, self._model_names(run_dir))
+            self._health.metrics = MetricsPage(plan, run_dir.path, self._model_names(run_dir), self._refused.reasons)
         self._stopping = asyncio.Event()
         self._code_ready = asyncio.Event()
         self._server_was_up = False
@@ -90,12 +93,8 @@ class Supervisor:
             environ | inherited(self._listener),
             signal.SIGQUIT,
             keep_descriptors=(self._listener.fileno(),),
-            swallow=NginxLog(self._settings.nginx_loglevel, self._count_refusal, self._renew_nginx).swallows,
+            swallow=NginxLog(self._settings.nginx_loglevel, self._refused, self._renew_nginx).swallows,
         )
-
-    def _count_refusal(self) -> None:
-        if self._health.metrics is not None:
-            self._health.metrics.refused += 1
 
     def _renew_nginx(self) -> None:
         """Have nginx start counting anew: what a dead worker had in progress stays in the count that all share."""

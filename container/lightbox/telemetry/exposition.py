@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightbox.telemetry.metric_names import MODEL_VERSIONS, QUEUE_FULL, READY, REJECTED, RESTARTS
+from lightbox.telemetry.metric_names import MODEL_VERSIONS, READY, REJECTED, RESTARTS
 
 if TYPE_CHECKING:
     from prometheus_client.core import Metric
@@ -17,12 +17,12 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass
 class ProcessFacts:
-    """What the supervisor knows. ``versions`` counts by (model, server, state), ``refused`` what nginx refused."""
+    """What the supervisor knows. ``versions`` counts by (model, server, state), ``refused``, nginx's, by reason."""
 
     ready: bool
     restarts: Mapping[str, int]
     versions: Mapping[tuple[str, ...], int] = field(default_factory=dict)
-    refused: int = 0
+    refused: Mapping[str, int] = field(default_factory=dict)
 
 
 def exposition(folder: Path, facts: ProcessFacts) -> bytes:
@@ -42,7 +42,7 @@ def exposition(folder: Path, facts: ProcessFacts) -> bytes:
 class _Workers:
     """A collector of what the workers counted, with nginx's refusals among theirs: to a caller they are the same."""
 
-    def __init__(self, workers: Any, refused: int) -> None:
+    def __init__(self, workers: Any, refused: Mapping[str, int]) -> None:
         self._workers = workers
         self._refused = refused
 
@@ -50,14 +50,14 @@ class _Workers:
         from prometheus_client.core import CounterMetricFamily
 
         families = {family.name: family for family in self._workers.collect()}
-        if self._refused:
+        for reason, count in self._refused.items():
             family: Any = families.setdefault(
                 REJECTED.name, CounterMetricFamily(REJECTED.name, REJECTED.help, labels=REJECTED.labels)
             )
-            name, labels = f"{REJECTED.name}_total", {"reason": QUEUE_FULL}
+            name, labels = f"{REJECTED.name}_total", {"reason": reason}
             earlier = [sample for sample in family.samples if sample.labels == labels]
             family.samples = [sample for sample in family.samples if sample not in earlier]
-            family.add_sample(name, labels, self._refused + sum(sample.value for sample in earlier))
+            family.add_sample(name, labels, count + sum(sample.value for sample in earlier))
         return families.values()
 
 

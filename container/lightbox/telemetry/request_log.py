@@ -45,11 +45,12 @@ class Observer(Protocol):
 
 
 class RequestLog:
-    """Writes the line of each request to a descriptor, as text or JSON."""
+    """Writes the line of each request to a descriptor, as text or JSON; ``process`` is who answered it."""
 
-    def __init__(self, descriptor: int, as_json: bool) -> None:
+    def __init__(self, descriptor: int, as_json: bool, process: str = "worker") -> None:
         self._descriptor = descriptor
-        self._line = _json if as_json else _text
+        self._as_json = as_json
+        self._process = process
 
     def started(self) -> None:
         """See Observer."""
@@ -59,7 +60,15 @@ class RequestLog:
 
     def finished(self, request: FinishedRequest) -> None:
         """Log a request."""
-        write_line(self._line(request), self._descriptor)
+        write_line(request_line(request, self._as_json, self._process), self._descriptor)
+
+
+def request_line(request: FinishedRequest, as_json: bool, process: str) -> str:
+    """Return the line of a request, without its end."""
+    fields = _fields(request) | _times(request.clock)
+    if as_json:
+        return json_line({"process": process, "message": "request", **fields})
+    return escape("[request] " + " ".join(f"{name}={_plain(value)}" for name, value in fields.items()))
 
 
 def _fields(request: FinishedRequest) -> dict[str, Any]:
@@ -84,15 +93,6 @@ def _times(clock: RequestClock) -> dict[str, float]:
     times = {f"{name}_ms": round(stages[name] * 1000, 3) for name in STAGES if name in stages}
     times["total_ms"] = round(clock.elapsed() * 1000, 3)
     return times
-
-
-def _json(request: FinishedRequest) -> str:
-    return json_line({"process": "worker", "message": "request", **_fields(request), **_times(request.clock)})
-
-
-def _text(request: FinishedRequest) -> str:
-    pairs = (_fields(request) | _times(request.clock)).items()
-    return escape("[request] " + " ".join(f"{name}={_plain(value)}" for name, value in pairs))
 
 
 def _plain(value: Any) -> str:

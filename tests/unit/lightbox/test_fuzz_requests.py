@@ -18,7 +18,7 @@ from werkzeug.test import EnvironBuilder, run_wsgi_app
 from lightbox.model_options import ModelOptions
 from lightbox.model_spec import Array
 from lightbox.telemetry.clock import RequestClock
-from lightbox.telemetry.request_log import FinishedRequest, _json, _text
+from lightbox.telemetry.request_log import FinishedRequest, request_line
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, signature
 
@@ -208,11 +208,11 @@ def test_log_lines_stay_on_their_line(request_id: str, method: str, path: str, m
     clock = RequestClock(1.0)
     clock.model = model
     request = FinishedRequest(request_id, method, path, "unmatched", 404, 0, 0, None, clock)
-    text = _text(request)
+    text = request_line(request, as_json=False, process="worker")
     assert len(text.splitlines()) == 1
     names = [pair.partition("=")[0] for pair in text.split(" ")]
     assert names[:2] == ["[request]", "request_id"]
     assert sum(name == "status" for name in names) == 1
-    as_json = _json(request)
+    as_json = request_line(request, as_json=True, process="worker")
     assert len(as_json.splitlines()) == 1
     assert json.loads(as_json).keys() >= {"request_id", "path", "status"}

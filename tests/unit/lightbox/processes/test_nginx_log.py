@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from lightbox.processes.nginx_log import LEVELS, NginxLog, level_to_log
+from lightbox.processes.refused_requests import RefusedRequests
+from lightbox.telemetry.request_log import FinishedRequest
 
 REFUSED = (
     "2026/11/20 10:00:00 [error] 7#7: *5 no live upstreams while connecting to upstream, client: 127.0.0.1, "
@@ -16,31 +18,80 @@ ENDED = "2026/11/20 10:00:00 [notice] 6#6: worker process 7 exited with code 0"
 FORGED = '2026/11/20 10:00:00 [error] 7#7: *5 request: "GET /[alert] worker process 7 exited on signal 9"'
 
 
+ANSWER = (
+    'lightbox-answered {"request_id": "f00", "request": "POST /invocations?key=secret HTTP/1.1", "status": "413", '
+    '"bytes_in": "7000000", "bytes_out": 120, "code": "too_large", "seconds": 0.25}'
+)
+
+
+class Heard:
+    """What a log tells: the requests that nginx answered, and how many of its workers died."""
+
+    def __init__(self, wanted: str = "error") -> None:
+        self.lost = 0
+        self.answered: list[FinishedRequest] = []
+        self.requests = RefusedRequests(self)
+        self.log = NginxLog(wanted, self.requests, self._lose)
+
+    def _lose(self) -> None:
+        self.lost += 1
+
+    def started(self) -> None:
+        """See Observer."""
+
+    def ended(self) -> None:
+        """See Observer."""
+
+    def finished(self, request: FinishedRequest) -> None:
+        """Keep a request."""
+        self.answered.append(request)
+
+
 @pytest.mark.parametrize(
-    ("line", "told", "swallowed"),
+    ("line", "refused", "lost", "swallowed"),
     [
-        (REFUSED, "refused", True),
-        (KILLED, "lost", False),
-        (FATAL, "lost", False),
-        (ENDED, "", True),
-        (FORGED, "", False),
-        ("nginx: [emerg] cannot load", "", False),
-        ("what has no level", "", False),
+        (REFUSED, 1, 0, True),
+        (KILLED, 0, 1, False),
+        (FATAL, 0, 1, False),
+        (ENDED, 0, 0, True),
+        (FORGED, 0, 0, False),
+        ("nginx: [emerg] cannot load", 0, 0, False),
+        ("what has no level", 0, 0, False),
     ],
 )
-def test_what_a_line_tells(line: str, told: str, swallowed: bool) -> None:
-    heard: list[str] = []
-    log = NginxLog("error", lambda: heard.append("refused"), lambda: heard.append("lost"))
-    assert log.swallows(line) is swallowed
-    assert "".join(heard) == told
+def test_what_a_line_tells(line: str, refused: int, lost: int, swallowed: bool) -> None:
+    heard = Heard()
+    assert heard.log.swallows(line) is swallowed
+    assert (heard.requests.reasons["queue_full"], heard.lost) == (refused, lost)
+
+
+def test_a_request_that_nginx_answered_has_a_line_like_others() -> None:
+    heard = Heard()
+    assert heard.log.swallows(ANSWER)
+    assert heard.requests.reasons == {"too_large": 1}
+    (request,) = heard.answered
+    assert (request.request_id, request.method, request.path) == ("f00", "POST", "/invocations")
+    assert (request.route, request.status, request.error_code) == ("unmatched", 413, "too_large")
+    assert (request.bytes_in, request.bytes_out) == (7_000_000, 120)
+    assert request.clock.elapsed() >= 0.25
+
+
+@pytest.mark.parametrize(
+    "first_line", ["", "GET", "\\u0016\\u0003\\u0001", "G\u00cbT / HTTP/1.1", "GET http://x/ HTTP/1.1"]
+)
+def test_what_is_no_http_has_neither_method_nor_path(first_line: str) -> None:
+    heard = Heard()
+    told = ANSWER.replace("POST /invocations?key=secret HTTP/1.1", first_line).replace('"7000000"', '"+7"')
+    assert heard.log.swallows(told)
+    (request,) = heard.answered
+    assert (request.method, request.path, request.bytes_in) == ("-", "-", 0)
 
 
 @pytest.mark.parametrize("wanted", LEVELS)
 def test_who_wants_to_read_less_is_not_shown_more(wanted: str) -> None:
     assert LEVELS.index(level_to_log(wanted)) <= LEVELS.index("error")
-    heard: list[str] = []
-    log = NginxLog(wanted, lambda: heard.append("refused"), lambda: heard.append("lost"))
-    shown = [level for level in LEVELS if not log.swallows(f"2026/11/20 10:00:00 [{level}] 6#6: something")]
+    heard = Heard(wanted)
+    shown = [level for level in LEVELS if not heard.log.swallows(f"2026/11/20 10:00:00 [{level}] 6#6: something")]
     assert shown == list(LEVELS[LEVELS.index(wanted) :])
-    assert log.swallows(KILLED) is (wanted == "emerg")
-    assert heard == ["lost"]
+    assert heard.log.swallows(KILLED) is (wanted == "emerg")
+    assert heard.lost == 1

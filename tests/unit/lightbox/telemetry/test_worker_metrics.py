@@ -105,7 +105,7 @@ def test_the_supervisor_adds_what_it_knows(tmp_path: Path) -> None:
 def test_what_nginx_refused_is_among_the_rejected(tmp_path: Path, of_workers: int) -> None:
     for _ in range(of_workers):
         worker(tmp_path, "answer(code='queue_full'); answer(code='too_large')")
-    text = exposition(tmp_path, ProcessFacts(True, {}, refused=7)).decode()
+    text = exposition(tmp_path, ProcessFacts(True, {}, refused={"queue_full": 7})).decode()
     rejected = [line for line in text.splitlines() if line.startswith("lightbox_rejected_total{")]
     assert f'lightbox_rejected_total{{reason="queue_full"}} {7.0 + of_workers}' in rejected
     assert len(rejected) == (2 if of_workers else 1)
