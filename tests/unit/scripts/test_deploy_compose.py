@@ -11,13 +11,14 @@ from typing import Any
 import pytest
 import yaml
 
+from lightbox.errors import STATUS_OF_CODE
 from lightbox.settings import Settings
 from lightbox.settings_loading import variable_names
-from lightbox.telemetry.metric_names import COUNTERS, GAUGES, HISTOGRAMS, series_names
+from lightbox.telemetry.metric_names import COUNTERS, GAUGES, HISTOGRAMS, QUEUE_FULL, series_names
 from support.stack import REPOSITORY
 
 DEPLOY = REPOSITORY / "deploy"
-LABELS = {label for metric in (*COUNTERS, *HISTOGRAMS, *GAUGES) for label in metric.labels} | {"instance", "le"}
+LABELS = {label for metric in (*COUNTERS, *HISTOGRAMS, *GAUGES) for label in metric.labels} | {"instance", "job", "le"}
 
 
 def load(path: Path) -> dict[str, Any]:
@@ -64,6 +65,18 @@ def test_compose_sets_what_lightbox_reads_and_publishes_what_it_opens() -> None:
     assert lightbox["environment"].keys() <= {name for field in Settings.model_fields for name in variable_names(field)}
     port = lightbox["environment"]["LIGHTBOX_KSERVE_GRPC_PORT"]
     assert lightbox["ports"] == ["8080:8080", f"{port}:{port}"]
+
+
+def test_alerts_tell_our_errors_from_the_callers() -> None:
+    ours = {code for code, status in STATUS_OF_CODE.items() if status.http >= 500}
+    found = {rule["alert"]: set(re.findall(r'reason[!=]~"([^"]+)"', rule["expr"])) for rule in rules()}
+    (reasons,) = found["LightboxServerErrors"]
+    assert set(reasons.split("|")) == ours
+    (reasons,) = found["LightboxCallersErrors"]
+    assert set(reasons.split("|")) == ours | {QUEUE_FULL, "waited_too_long", "hung_up"}
+    (away,) = (rule["expr"] for rule in rules() if rule["alert"] == "LightboxAway")
+    job = load(DEPLOY / "compose" / "prometheus.yaml")["scrape_configs"][0]["job_name"]
+    assert f'up{{job="{job}"}}' in away
 
 
 @pytest.mark.parametrize("rule", rules(), ids=lambda rule: rule["alert"])
