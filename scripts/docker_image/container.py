@@ -16,7 +16,7 @@ from docker_image.programs import ProgramFailed
 
 HARDENED = (
     "--read-only",
-    "--tmpfs=/tmp",
+    "--tmpfs=/tmp:exec",
     "--cap-drop=ALL",
     "--security-opt=no-new-privileges",
     "--memory=1g",

@@ -39,7 +39,7 @@ Way = Callable[[Engine, str, Path], str]
 
 def with_a_writable_root(engine: Engine, image: str, models: Path) -> str:
     """Where everything could be written to, nothing outside /tmp is; no word is needed after the image's name."""
-    with running(engine.docker, image, models, options=("--tmpfs=/tmp", *engine.run_options)) as container:
+    with running(engine.docker, image, models, options=("--tmpfs=/tmp:exec", *engine.run_options)) as container:
         writes_nothing(container)
     return "nothing is written outside /tmp"
 
