@@ -174,7 +174,7 @@ def sheet(document: Document) -> str:
         f"in progress = 16,667 × {latency} = {needed.in_progress:.0f}",
         f"of {needed.instances} × {unit.cores} × {capacity.THREADS_A_CORE} = {needed.in_progress_at_most:,} places.",
     ]
-    command = f"```bash\npython scripts/capacity.py {given}\n```"
+    command = f"```bash\n.venv/bin/python scripts/capacity.py {given}\n```"
     return "\n\n".join([_wrapped(" ".join(ways)), command, capacity.sheet(unit), _wrapped(" ".join(by_hand))])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -91,8 +92,10 @@ def _same_network(document: Document, clients: int, name: str) -> dict[str, Any]
 
 def _tail_at_half_of_peak(document: Document) -> float | None:
     peak = results.variant(document, "load", "same_network_8", load.LIGHTBOX).get("throughput")
-    points = [point for point in results.experiments(document, "load", "open") if peak and point["x"] <= peak / 2]
-    figures = points[-1]["variants"][0] if points else {}
+    points = results.experiments(document, "load", "open")
+    if not peak or not points:
+        return None
+    figures = min(points, key=lambda point: abs(point["x"] - peak / 2))["variants"][0]
     return figures["p99"] / figures["p50"] if "p99" in figures else None
 
 
@@ -107,9 +110,14 @@ def _worker_memory(document: Document) -> float | None:
 
 
 def _sidecar_start(document: Document) -> float | None:
+    """Seconds of the median start; the sample's handlers bring TensorFlow along, which is not Lightbox's to load."""
     servers = [server for scenario in document["scenarios"] for server in scenario["servers"]]
-    starts = [server["started"]["sidecar"] for server in servers if "sidecar" in server.get("started", {})]
-    return min(starts) if starts else None
+    starts = [
+        server["started"]["sidecar"]
+        for server in servers
+        if "sidecar" in server.get("started", {}) and server["name"] not in rest_or_grpc.SAMPLES
+    ]
+    return statistics.median(starts) if starts else None
 
 
 TARGETS = (
@@ -132,7 +140,7 @@ TARGETS = (
         False,
         _against_litserve(8, "throughput"),
     ),
-    Target("p99 ÷ p50 at half of peak load, open loop", 2.0, True, _tail_at_half_of_peak),
+    Target("p99 ÷ p50 at the rate nearest half of peak load, open loop", 2.0, True, _tail_at_half_of_peak),
     Target("largest worker after 1,000 requests", 110, True, _worker_memory, "MB"),
-    Target("sidecar start, model server aside", 1.5, True, _sidecar_start, "s"),
+    Target("sidecar start, model server aside, median of the stacks", 1.5, True, _sidecar_start, "s"),
 )

@@ -50,7 +50,7 @@ def text(found: Overload, slow: Sample, busy: int, options: argparse.Namespace) 
         "",
         *table(("phase", "answers/s", "p50", "p99", "503", "p99 of a 503"), _phases(found, slow)),
         "",
-        *table(("memory, MB", "first quarter", "last quarter"), _memory(found.memory)),
+        *table(("memory of all of a kind, MB", "first quarter", "last quarter"), _memory(found.memory)),
     ]
     if loaded.first_error:
         lines += ["", f"first refusal: {loaded.first_error}"]

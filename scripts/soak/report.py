@@ -33,7 +33,7 @@ def text(result: Result) -> str:
     lines += table(("", "number", ""), [(name, f"{ledger.counts[name]:,}", what) for name, what in COUNTS])
     recoveries = [(kind, [kill.back_after for kill in ledger.kills if kill.kind == kind]) for kind in KINDS]
     lines += ["", *table(("killed", "times", "median recovery", "worst"), map(_recovery, recoveries))]
-    lines += ["", *table(("memory, MB", "start", "highest", "end"), _memory(result))]
+    lines += ["", *table(("memory of all of a kind, MB", "start", "highest", "end"), _memory(result))]
     lines += ["", *(f"LOST: {line}" for line in ledger.lost[:50]), *(f"FAILED: {line}" for line in result.failures)]
     return "\n".join(lines).rstrip()
 

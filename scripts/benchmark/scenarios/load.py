@@ -125,5 +125,5 @@ def _form(image: bytes) -> bytes:
 
 def _open_loop(rate: int, scale: Scale) -> Experiment:
     variant = Variant(LIGHTBOX, common.lightbox(), common.post_image("mobilenet_v2"))
-    requests = rate * scale.pick(3, 8)
-    return Experiment("open", f"open loop, {rate}/s", (variant,), Load(requests, rate=rate, most_seconds=20), x=rate)
+    load = Load(rate * scale.pick(3, 4), rate=rate, most_seconds=20)
+    return Experiment("open", f"open loop, {rate}/s", (variant,), load, scale.pick(1, 3), x=rate)

@@ -19,6 +19,8 @@ LIGHTBOX_REST, LIGHTBOX_GRPC = "Lightbox REST", "Lightbox gRPC"
 MOST_SECONDS = 12.0
 """No variant takes longer in a round: a detection over REST takes seconds, and a hundred of them too long."""
 WITHOUT_BOTO3 = "Lightbox gRPC, without boto3"
+SAMPLES = ("the sample's rest handler", "the sample's grpc handler")
+"""The stacks in which they run."""
 KINDS = {"classification": "mobilenet_v2", "detection": "efficientdet_d1"}
 
 
@@ -81,4 +83,4 @@ def _sample(wire: Literal["rest", "grpc"]) -> Server:
         "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "mobilenet_v2",
         "PREDICT_USING_GRPC": "true" if wire == "grpc" else "false",
     }
-    return Stack(f"the sample's {wire} handler", models.with_handler(HANDLER), tuple(settings.items()))
+    return Stack(SAMPLES[wire == "grpc"], models.with_handler(HANDLER), tuple(settings.items()))
