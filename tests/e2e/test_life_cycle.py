@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -65,6 +66,9 @@ def test_ping_answers_while_every_thread_is_busy(impatient: Stack) -> None:
             pool.submit(impatient.invoke, red(255), X_Amzn_SageMaker_Custom_Attributes="tfs-model-name=slow")
             for _ in range(20)
         ]
+        in_progress = re.compile(r"^lightbox_requests_in_progress (\d+)", re.MULTILINE)
+        metrics = (requests.get(f"{impatient.url}/metrics", timeout=10).text for _ in poll(20))
+        assert any((found := in_progress.search(page)) and int(found[1]) >= 16 for page in metrics)
         assert [impatient.ping() for _ in range(5)] == [200] * 5
         assert {future.result().status_code for future in busy} <= {503, 504}
 
@@ -120,9 +124,7 @@ def test_while_nginx_is_started_again_connections_wait(odd_models: Path, tmp_pat
 def test_a_stop_lets_accepted_requests_finish(odd_models: Path, tmp_path: Path, number: signal.Signals) -> None:
     with running(odd_models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="slow") as stack, ThreadPoolExecutor(1) as pool:
         answer = pool.submit(stack.invoke, red(50))
-        for _ in poll(5):
-            if any(process.cpu_percent(0.1) > 50 for process in stack.processes("-m model_server")):
-                break
+        stack.wait_until_computing()
         children = psutil.Process(stack.process.pid).children(recursive=True)
         assert not answer.done()
         assert stack.stop(number) == 0
@@ -143,9 +145,7 @@ def test_a_stop_during_start_up(sample_models: Path, tmp_path: Path) -> None:
 def test_a_second_signal_does_not_wait(odd_models: Path, tmp_path: Path) -> None:
     with running(odd_models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="slow") as stack, ThreadPoolExecutor(1) as pool:
         cut = pool.submit(stack.invoke, red(255))
-        for _ in poll(5):
-            if any(process.cpu_percent(0.1) > 50 for process in stack.processes("-m model_server")):
-                break
+        stack.wait_until_computing()
         stack.process.send_signal(signal.SIGTERM)
         for _ in poll(5):
             if "stopping" in stack.log:

@@ -15,7 +15,7 @@ import requests
 
 from support.fakes import png
 from support.models import copy_golden, export_constant, export_slow_image
-from support.stack import Stack, poll, running
+from support.stack import Stack, running
 
 GRAPH_WITHOUT_SIGNATURE = b"\x12\x09\x0a\x07\x22\x05serve"
 IMAGE = png(np.zeros((8, 8, 3)))
@@ -208,9 +208,7 @@ def test_an_unload_under_load_finishes_what_runs(stack: Stack, root: Path) -> No
     assert invoke(stack, "slow").status_code == 200
     with ThreadPoolExecutor(1) as pool:
         running_one = pool.submit(invoke, stack, "slow", png(np.full((8, 8, 3), (40, 0, 0))))
-        for _ in poll(5):
-            if any(process.cpu_percent(0.1) > 50 for process in stack.processes("-m model_server")):
-                break
+        stack.wait_until_computing()
         assert unload(stack, "slow").status_code == 200
         assert running_one.result().status_code == 200, running_one.result().text
     assert invoke(stack, "slow").status_code == 404

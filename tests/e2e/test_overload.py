@@ -24,9 +24,7 @@ def test_what_is_too_much_is_refused_whole_and_counted(tmp_path: Path) -> None:
     with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(1) as pool:
         first = pool.submit(stack.invoke, slow)
         # Another request before that one is in would take the only place.
-        for _ in poll(20):
-            if any(process.cpu_percent(0.1) > 50 for process in stack.processes("-m model_server")):
-                break
+        stack.wait_until_computing()
         assert stack.invoke(b"", Content_Type="image/png").status_code == 503
         refused = [stack.invoke(large, Content_Type="image/png") for _ in range(10)]
         assert not first.done()
@@ -63,9 +61,7 @@ def test_a_dead_nginx_worker_takes_no_places_with_it(tmp_path: Path) -> None:
     with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(4) as pool:
         for _ in range(3):
             cut = [pool.submit(stack.invoke, slow) for _ in range(4)]
-            for _ in poll(20):
-                if any(process.cpu_percent(0.1) > 50 for process in stack.processes("-m model_server")):
-                    break
+            stack.wait_until_computing()
             for worker in stack.processes("nginx: worker process"):
                 worker.kill()
             for request in cut:
@@ -87,9 +83,7 @@ def test_who_hangs_up_while_waiting_is_not_served(tmp_path: Path) -> None:
     settings = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "1"}
     with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(1) as pool:
         first = pool.submit(stack.invoke, slow)
-        for _ in poll(20):
-            if any(process.cpu_percent(0.1) > 50 for process in stack.processes("-m model_server")):
-                break
+        stack.wait_until_computing()
         for _ in range(5):
             with socket.create_connection(("127.0.0.1", stack.port)) as caller:
                 head = f"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Length: {len(large)}\r\n\r\n"

@@ -44,11 +44,6 @@ def of_stack(stack: Stack) -> list[psutil.Process]:
     ]
 
 
-def until_working(stack: Stack, part: str = "-m model_server") -> None:
-    """Wait until a process computes."""
-    assert any(any(p.cpu_percent(0.05) > 50 for p in stack.processes(part)) for _ in poll(20))
-
-
 def minds_signals(stack: Stack) -> bool:
     """Tell whether SIGTERM no longer finds a program that has only just been loaded: the first few milliseconds."""
     status = Path(f"/proc/{stack.process.pid}/status").read_text()
@@ -98,10 +93,10 @@ def test_a_stop_ends_in_time_however_long_a_request_takes(models: Path, tmp_path
     settings = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "slow", "LIGHTBOX_DRAIN_SECONDS": "2"}
     with running(models, tmp_path, **settings) as stack, ThreadPoolExecutor(1) as pool:
         cut = pool.submit(stack.invoke, red(255))
-        until_working(stack)
+        stack.wait_until_computing()
         started = time.monotonic()
         assert stack.stop() == 0, stack.log
-        assert time.monotonic() - started < 2 + 1  # a second for a busy machine
+        assert time.monotonic() - started < 2 + 4  # the request would take longer; the rest is for a busy machine
         assert not of_stack(stack)
         with pytest.raises(requests.RequestException):
             cut.result()
@@ -116,7 +111,7 @@ def test_half_a_body_does_not_hold_a_stop_for_long(models: Path, tmp_path: Path)
         assert stack.ping() == 200  # nginx has read what came before
         started = time.monotonic()
         assert stack.stop() == 0
-        assert time.monotonic() - started < 14
+        assert time.monotonic() - started < 25  # LIGHTBOX_DRAIN_SECONDS is 30
 
 
 def test_a_killed_supervisor_takes_all_along_and_the_next_start_cleans_up(models: Path, tmp_path: Path) -> None:
@@ -212,7 +207,7 @@ def test_requests_in_flight_when_the_model_server_dies(slow: Stack, wire: str, n
     with ThreadPoolExecutor(4) as pool:
         header = {"X_Amzn_SageMaker_Custom_Attributes": f"tfs-transport={wire}"}
         answers = [pool.submit(slow.invoke, red(100), **header) for _ in range(4)]
-        until_working(slow)
+        slow.wait_until_computing()
         slow.processes("-m model_server")[0].send_signal(number)
         slow.wait_for_ping(503, 5)
         for answer in answers:

@@ -100,6 +100,10 @@ class Stack:
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return requests.post(self.url + path, data=body, headers=named, timeout=60)
 
+    def wait_until_computing(self, part: str = "-m model_server") -> None:
+        """Wait until a process computes. On a busy machine it gets a share of a core; at rest it uses a hundredth."""
+        assert any(any(process.cpu_percent(0.1) > 15 for process in self.processes(part)) for _ in poll(20)), self.log
+
     def boto3(self) -> Any:
         """Return a SageMaker Runtime client that calls this stack."""
         return boto3.client(

@@ -20,20 +20,23 @@ def test_a_worker_has_twice_its_share_of_the_cores(cores: int, workers: int, at_
 def test_no_more_than_allowed_at_once() -> None:
     turns, inside, most, lock = Turns(2), 0, 0, threading.Lock()
     clocks = [RequestClock(30) for _ in range(6)]
+    all_there = threading.Barrier(7)
 
     def work(clock: RequestClock) -> None:
         nonlocal inside, most
+        all_there.wait(30)
         with turns.take(clock):
             with lock:
                 inside += 1
                 most = max(most, inside)
-            time.sleep(0.01)
+            time.sleep(0.2)  # for the others to come and find no place
             with lock:
                 inside -= 1
 
     threads = [threading.Thread(target=work, args=(clock,)) for clock in clocks]
     for thread in threads:
         thread.start()
+    all_there.wait(30)
     for thread in threads:
         thread.join(30)
     assert (inside, most) == (0, 2)

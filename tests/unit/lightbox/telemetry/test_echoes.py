@@ -26,10 +26,12 @@ def client() -> FlaskClient:
 
 
 def echoed(body: str, text: str) -> int:
-    """Return how many bytes of the caller's character the answer's message holds."""
+    """Return how many bytes of the caller's text the answer's message holds: its first letters, or one piece of it."""
     parsed = json.loads(body)
     message = parsed.get("error") or parsed["OriginalMessage"]
-    return sum(len(letter.encode()) for letter in message if letter == text[0])
+    letters = sum(len(letter.encode()) for letter in message if letter == text[0])
+    pieces = (text[start : start + length] for length in range(len(message), 0, -1) for start in (0, 1))
+    return max(letters, len(next((piece for piece in pieces if piece in message), "").encode()))
 
 
 @pytest.mark.parametrize("text", LONG, ids=["word", "words", "quotes", "double quotes", "backslashes"])
