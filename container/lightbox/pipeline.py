@@ -126,7 +126,9 @@ class Pipeline:
             custom_attributes=invocation.attributes,
             signature=request.signature,
             options=target.options,
-            original_images=self._requests.originals(invocation.body, invocation.content_type, request.images),
+            original_images=self._requests.originals(
+                invocation.body, invocation.content_type, target.clock, request.images
+            ),
         )
 
     def probe(self, clock: RequestClock) -> None:

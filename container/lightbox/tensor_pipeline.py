@@ -54,7 +54,7 @@ class TensorPipeline:
             if images and not names_own:
                 return _selected(signature, self._bodies(images, signature, clock, request), request.outputs)
             code = NONE
-        shown = self._shown(images, signature, model, request)
+        shown = self._shown(images, signature, model, clock, request)
         if images and code.preprocess is not None:
             with clock.stage("preprocess"):
                 inputs: Mapping[str, Array] = own.prepare(code.preprocess, shown)
@@ -92,7 +92,12 @@ class TensorPipeline:
         return {ANSWER: string_tensor(bodies)}
 
     def _shown(
-        self, images: tuple[bytes, ...], signature: SignatureSpec, model: PlannedModel, request: TensorRequest
+        self,
+        images: tuple[bytes, ...],
+        signature: SignatureSpec,
+        model: PlannedModel,
+        clock: RequestClock,
+        request: TensorRequest,
     ) -> Request:
         return Request(
             body=images[0] if len(images) == 1 else b"",
@@ -101,7 +106,7 @@ class TensorPipeline:
             custom_attributes=request.attributes,
             signature=signature,
             options=model.options,
-            original_images=self._image_codec.originals(lambda: images),
+            original_images=self._image_codec.originals(lambda: images, clock),
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 
 import numpy as np
 
@@ -51,9 +52,18 @@ class ImageCodec:
         self._turns = Turns(decoding_at_once(cores, settings.workers))
         self._resizer = Resizer(cores)
 
-    def originals(self, bodies: Callable[[], Sequence[bytes]]) -> OriginalImages:
-        """Return the images as the user's code sees them; nothing is decoded, and ``bodies`` not called, yet."""
-        return OriginalImages(bodies, self._limits, self._upright)
+    def originals(self, bodies: Callable[[], Sequence[bytes]], clock: RequestClock) -> OriginalImages:
+        """Return the images as the user's code sees them; nothing is decoded, and ``bodies`` not called, yet.
+
+        They are decoded in turn with all others, and raise DeadlineExceeded as ``decode`` does.
+        """
+        return OriginalImages(
+            bodies,
+            self._limits,
+            self._upright,
+            turn=partial(self._turns.take, clock),
+            one_of_batch=partial(_image_of_batch, clock=clock),
+        )
 
     def decode(
         self, bodies: Sequence[bytes], signature: SignatureSpec, options: ModelOptions, clock: RequestClock

@@ -15,6 +15,7 @@ from lightbox.errors import BadRequest, MalformedBody, UnsupportedMediaType
 from lightbox.images.decode import is_image
 from lightbox.images.originals import OriginalImages
 from lightbox.settings import Settings
+from lightbox.telemetry.clock import RequestClock
 
 IMAGE_TYPES = ("application/x-image", "image/*")
 JSON_TYPES = ("application/json", "application/jsonlines", "application/jsons")
@@ -60,12 +61,14 @@ class RequestCodecs:
                 raise
             raise MalformedBody(f"without a Content-Type a body that is no image is JSON: {error.message}") from error
 
-    def originals(self, body: bytes, content_type: str, images: Sequence[bytes] = ()) -> OriginalImages:
+    def originals(
+        self, body: bytes, content_type: str, clock: RequestClock, images: Sequence[bytes] = ()
+    ) -> OriginalImages:
         """Return a request's images as the user's code sees them; nothing is read before they are asked for.
 
         They are ``images`` where decoding has given some, else a form's parts, else the body.
         """
-        return self.images.originals(lambda: images or _image_bodies(body, content_type))
+        return self.images.originals(lambda: images or _image_bodies(body, content_type), clock)
 
     def _find(self, name: str, body: bytes) -> RequestCodec:
         if not name:

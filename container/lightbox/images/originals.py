@@ -3,21 +3,40 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from functools import cached_property
+from typing import TypeVar
 
 from PIL.Image import Image
 
+from lightbox.errors import TooLarge
 from lightbox.images.decode import ImageLimits, decode_rgb, open_image
+from lightbox.images.limits import MAX_PIXELS_SETTING
 from lightbox.images.orientation import orientation_of, swaps_sides
+
+Turn = Callable[[], AbstractContextManager[object]]
+"""Entered around each decoding: lets a few through at once."""
+OneOfBatch = Callable[[int, int], AbstractContextManager[object]]
+"""Entered around each image with its place, from 0, and how many there are: names the one that fails."""
+_Found = TypeVar("_Found")
 
 
 class OriginalImages:
-    """Encoded images, decoded once, on first use."""
+    """Encoded images, decoded once, on first use. Raises what ``turn`` and ``one_of_batch`` raise, too."""
 
-    def __init__(self, bodies: Callable[[], Sequence[bytes]], limits: ImageLimits, upright: bool) -> None:
+    def __init__(
+        self,
+        bodies: Callable[[], Sequence[bytes]],
+        limits: ImageLimits,
+        upright: bool,
+        turn: Turn,
+        one_of_batch: OneOfBatch,
+    ) -> None:
         self._find_bodies = bodies
         self._limits = limits
         self._upright = upright
+        self._turn = turn
+        self._one_of_batch = one_of_batch
 
     @cached_property
     def _bodies(self) -> Sequence[bytes]:
@@ -25,18 +44,44 @@ class OriginalImages:
 
     @cached_property
     def images(self) -> list[Image]:
-        """The images, mode RGB. Raises ImageUndecodable and TooLarge."""
-        return [decode_rgb(body, self._limits, apply_exif_orientation=self._upright) for body in self._bodies]
+        """The images, mode RGB. Raises ImageUndecodable, and TooLarge for one or for all together."""
+        self._check_together()
+        return self._each(self._decode)
 
     @cached_property
     def sizes(self) -> list[tuple[int, int]]:
-        """(width, height) of each image, upright. Pixels of a JPEG are not decoded for it. Raises as ``images``."""
-        return [self._size(index) for index in range(len(self._bodies))]
+        """(width, height) of each image, upright. Raises ImageUndecodable and TooLarge.
 
-    def _size(self, index: int) -> tuple[int, int]:
-        if "images" not in vars(self):
-            image = open_image(self._bodies[index], self._limits)
-            if image.format == "JPEG":  # other formats may tell the orientation after the pixels
-                width, height = image.size
-                return (height, width) if self._upright and swaps_sides(orientation_of(image)) else (width, height)
-        return self.images[index].size
+        Pixels of a JPEG are not decoded for it; of other images one at a time, and not kept.
+        """
+        return [image.size for image in self.images] if "images" in vars(self) else self._each(self._size)
+
+    def _size(self, body: bytes) -> tuple[int, int]:
+        image = open_image(body, self._limits)
+        if image.format != "JPEG":  # other formats may tell the orientation after the pixels
+            return self._decode(body).size
+        width, height = image.size
+        return (height, width) if self._upright and swaps_sides(orientation_of(image)) else (width, height)
+
+    def _decode(self, body: bytes) -> Image:
+        with self._turn():
+            return decode_rgb(body, self._limits, apply_exif_orientation=self._upright)
+
+    def _check_together(self) -> None:
+        """All have as many pixels as one image may have: they are in memory together."""
+        if len(self._bodies) < 2:
+            return
+        headers = self._each(lambda body: open_image(body, self._limits).size)
+        pixels = sum(width * height for width, height in headers)
+        if pixels > self._limits.max_pixels:
+            raise TooLarge(
+                f"{len(headers)} images are {pixels:,} pixels together; "
+                f"at most {self._limits.max_pixels:,} are accepted ({MAX_PIXELS_SETTING})"
+            )
+
+    def _each(self, read: Callable[[bytes], _Found]) -> list[_Found]:
+        found = []
+        for index, body in enumerate(self._bodies):
+            with self._one_of_batch(index, len(self._bodies)):
+                found.append(read(body))
+        return found

@@ -53,13 +53,14 @@ class Request:
     def images(self) -> list[Image]:
         """The request's images: Pillow images, mode RGB, upright, in their own size; decoded on first use.
 
-        Raises ImageUndecodable (400) when the body is no image, TooLarge (413) beyond the limits.
+        Raises ImageUndecodable (400) when the body is no image, TooLarge (413) beyond the limits: several are kept to
+        LIGHTBOX_MAX_IMAGE_PIXELS together, for all are in memory. Raises DeadlineExceeded (504) when time runs out.
         """
         return self.original_images.images
 
     @property
     def image_sizes(self) -> list[tuple[int, int]]:
-        """(width, height) of each image as it came, upright. Raises as ``images`` does."""
+        """(width, height) of each image as it came, upright; no image is kept for it. Raises as one of ``images``."""
         return self.original_images.sizes
 
     @property
