@@ -5,7 +5,8 @@
     ROOT/export/Servo/<N>/    what SageMaker's training jobs write; named Servo
     ROOT/, ROOT/<name>/       a SavedModel with no version directory; served as version 1
 
-``<N>`` is a whole number, leading zeros allowed. ``code/`` holds the user's code, never a model.
+``<N>`` is a whole number, leading zeros allowed. ``code/`` holds the user's code, never a model. Digits make a
+model only where at least one of them holds a SavedModel: ``data/2024/`` and ``checkpoints/1000/`` beside it do not.
 """
 
 from __future__ import annotations
@@ -43,7 +44,9 @@ def find_models(root: Path) -> list[ModelOnDisk]:
     if not root.is_dir():
         raise ModelLayoutError(f"LIGHTBOX_MODEL_DIR: the model directory {root} does not exist")
     models: dict[str, ModelOnDisk] = {}
-    for model in _walk(root, MAX_DEPTH):
+    found = list(_walk(root, MAX_DEPTH))
+    # Where none can be served they are all returned: what each of their versions lacks can then be said.
+    for model in list(filter(is_servable, found)) or found:
         if not is_model_name(model.name):
             raise ModelLayoutError(
                 f"LIGHTBOX_MODEL_DIR: {model.base_path} cannot be a model's name: expected letters, digits, "
@@ -61,6 +64,11 @@ def find_models(root: Path) -> list[ModelOnDisk]:
             f"{root}/<name>/<N>/saved_model.pb or {root}/export/Servo/<N>/saved_model.pb, N a whole number"
         )
     return [models[name] for name in sorted(models)]
+
+
+def folders_without_model(root: Path) -> list[Path]:
+    """Return the folders below ``root`` that look like models by their versions' names, but hold no SavedModel."""
+    return [model.base_path for model in _walk(root, MAX_DEPTH) if not is_servable(model)]
 
 
 def choose_default(models: list[ModelOnDisk], wanted: str | None) -> str:
@@ -90,6 +98,13 @@ def _walk(folder: Path, depth: int) -> Iterator[ModelOnDisk]:
         for entry in folders:
             if not is_version(entry.name) and entry.name != "code":
                 yield from _walk(entry, depth - 1)
+
+
+def is_servable(model: ModelOnDisk) -> bool:
+    """Tell whether any version of a model holds a SavedModel."""
+    if model.unversioned:
+        return True
+    return any(is_version(entry.name) and is_saved_model(entry) for entry in model.base_path.iterdir())
 
 
 def is_version(name: str) -> bool:

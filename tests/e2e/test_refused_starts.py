@@ -68,7 +68,7 @@ def test_wrong_settings_do_not_hide_wrong_models(tmp_path: Path, models: Path) -
 
 
 def test_every_wrong_model_is_named(tmp_path: Path, models: Path) -> None:
-    said = refuse(tmp_path, LIGHTBOX_MODEL_DIR=str(bad_options(hollow(models))))
+    said = refuse(tmp_path, LIGHTBOX_MODEL_DIR=str(bad_options(corrupt(models))))
     assert str(models / "broken/1") in said
     assert str(models / "image_mean/code/lightbox.json") in said
 
@@ -89,8 +89,9 @@ def corrupt(models: Path) -> Path:
 
 
 def hollow(models: Path) -> Path:
-    (models / "broken" / "1").mkdir(parents=True)
-    return models
+    """Versions and no SavedModel in any, with no model beside them."""
+    (models / "alone" / "broken" / "1").mkdir(parents=True)
+    return models / "alone"
 
 
 def silent(models: Path) -> Path:
@@ -119,7 +120,7 @@ def bad_options(models: Path) -> Path:
         (missing, "nowhere"),
         (empty, "empty"),
         (corrupt, "broken/1"),
-        (hollow, "broken/1"),
+        (hollow, "alone/broken/1"),
         (silent, "silent/1/saved_model.pb has no usable signature"),
         (truncated, "broken/"),
         (bad_options, "image_mean/code/lightbox.json"),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lightbox.errors import BadRequest, ModelNotFound
-from lightbox.model_layout import ModelLayoutError, ModelOnDisk, find_models, is_model_name, is_saved_model, is_version
+from lightbox.model_layout import ModelLayoutError, ModelOnDisk, find_models, is_model_name, is_servable
 
 MAX_ENTRIES = 20_000
 """Files and folders of one model that are looked at."""
@@ -75,10 +75,8 @@ def _check_links(folder: Path, inside: Path, field: str) -> None:
 
 def _with_a_version(model: ModelOnDisk, source: Source) -> ModelOnDisk:
     """A model server waits for ever for a base path without a version that it could load."""
-    if not model.unversioned:
-        versions = [entry for entry in model.base_path.iterdir() if is_version(entry.name)]
-        if not any(is_saved_model(version) for version in versions):
-            raise ModelNotFound(f"{source.field}: no version in {source.shown!r} holds a saved_model.pb")
+    if not is_servable(model):
+        raise ModelNotFound(f"{source.field}: no version in {source.shown!r} holds a saved_model.pb")
     return model
 
 

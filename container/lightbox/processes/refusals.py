@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from lightbox.model_checks import misfits, unusable_versions
-from lightbox.model_layout import ModelLayoutError, ModelOnDisk
+from lightbox.model_layout import ModelLayoutError, ModelOnDisk, folders_without_model
 from lightbox.model_options import ModelOptionsError
 from lightbox.processes.commands import ModelServerMissing, model_server_program
 from lightbox.processes.nginx import NginxMissing, find_nginx
@@ -74,15 +74,20 @@ def find_lasting_problems(settings: Settings, wrong: Collection[str] = ()) -> li
 
 
 def find_warnings(settings: Settings) -> list[str]:
-    """Return a sentence for each setting that a model other than the default one cannot follow.
+    """Return a sentence for each folder that is taken for no model, and each setting that a model cannot follow.
 
-    A variable is for all models and may be meant for some: requests to the others say so themselves.
+    The default model follows them all, or the start is refused. A variable is for all models and may be meant for some:
+    requests to the others say so themselves.
     """
     if settings.multi_model:
         return []
     models, default = plan_models(settings)
+    passed = [
+        f"LIGHTBOX_MODEL_DIR: {folder} is no model: none of its folders of digits holds saved_model.pb"
+        for folder in folders_without_model(settings.model_dir)
+    ]
     others = (model for model in models.values() if model.name != default)
-    return [problem for model in others for own, problem in _misfits(model, settings) if not own]
+    return passed + [problem for model in others for own, problem in _misfits(model, settings) if not own]
 
 
 def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings) -> list[str]:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.model_layout import ModelLayoutError, choose_default, find_models, is_model_name
+from lightbox.model_layout import ModelLayoutError, choose_default, find_models, folders_without_model, is_model_name
 
 
 def saved_model(folder: Path) -> None:
@@ -60,6 +60,29 @@ def test_a_name_that_cannot_be_asked_for(tmp_path: Path) -> None:
     saved_model(tmp_path / "my net" / "1")
     with pytest.raises(ModelLayoutError, match="my net"):
         find_models(tmp_path)
+
+
+@pytest.mark.parametrize("data", ["data/2024", "checkpoints/1000", "7", "net/code/3"])
+def test_digits_without_a_saved_model_are_no_model_beside_one(tmp_path: Path, data: str) -> None:
+    root = tmp_path / "root"
+    saved_model(root / "net" / "1")
+    (root / data).mkdir(parents=True)
+    (root / data / "x.csv").touch()
+    assert names(root) == [("net", "net", False)]
+    assert folders_without_model(root) == ([] if data == "net/code/3" else [(root / data).parent])
+
+
+def test_digits_alone_are_taken_for_models_that_lack_something(tmp_path: Path) -> None:
+    (tmp_path / "a" / "1").mkdir(parents=True)
+    (tmp_path / "b" / "1").mkdir(parents=True)
+    assert [model.name for model in find_models(tmp_path)] == ["a", "b"]
+
+
+def test_a_version_without_a_saved_model_beside_one_with(tmp_path: Path) -> None:
+    saved_model(tmp_path / "net" / "1")
+    (tmp_path / "net" / "2").mkdir()
+    assert [model.name for model in find_models(tmp_path)] == ["net"]
+    assert folders_without_model(tmp_path) == []
 
 
 def test_default_is_the_wanted_or_the_first(tmp_path: Path) -> None:

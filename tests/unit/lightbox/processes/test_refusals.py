@@ -88,6 +88,23 @@ def test_code_that_universal_code_may_complete_is_not_judged_yet(root: Path) -> 
     assert find_problems(settings(root, **universal)) == []
 
 
+def test_data_beside_a_model_is_told_and_stops_nothing(root: Path) -> None:
+    (root / "data" / "2024").mkdir(parents=True)
+    (root / "data" / "2024" / "x.csv").touch()
+    assert find_problems(settings(root)) == []
+    (warning,) = find_warnings(settings(root))
+    assert f"{root / 'data'} is no model" in warning
+
+
+def test_a_version_without_a_saved_model(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    (root / "image_mean" / "9").mkdir()
+    (problem,) = find_problems(settings(root))
+    assert problem == f"LIGHTBOX_MODEL_DIR: {root / 'image_mean' / '9'} holds no saved_model.pb"
+    alone = tmp_path_factory.mktemp("alone")
+    (alone / "2024").mkdir()
+    assert f"LIGHTBOX_MODEL_DIR: {alone / '2024'} holds no saved_model.pb" in find_problems(settings(alone))
+
+
 def test_outputs_that_the_default_model_does_not_give(root: Path) -> None:
     wrong = settings(root, LIGHTBOX_OUTPUTS="mean,median", SAGEMAKER_TFS_DEFAULT_MODEL_NAME="image_mean")
     assert find_problems(wrong) == ["LIGHTBOX_OUTPUTS: the model 'image_mean' gives mean; got median"]
