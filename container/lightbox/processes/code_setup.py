@@ -11,7 +11,7 @@ import json
 import os
 import sys
 import sysconfig
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lightbox.plan import ServingPlan
@@ -20,7 +20,7 @@ from lightbox.processes.commands import PYTHON
 from lightbox.processes.run_dir import RunDir
 from lightbox.telemetry.log_lines import say
 from lightbox.user_code.errors import UserCodeError
-from lightbox.user_code.places import FILE_NAME, find_inference, find_requirements
+from lightbox.user_code.places import FILE_NAME, find_inference, find_requirements, has_lib
 
 IMPORT_SECONDS = 45.0
 """How long all imports of users' code may take: a start that cannot succeed ends within a minute."""
@@ -39,16 +39,16 @@ class CodeSetup:
         self._packages = run_dir.path / "packages"
         self._result = run_dir.path / "code_check.json"
         self.environ = self._worker_environ(environ)
-        # Paths inside of the file are meant from where it lies.
-        start = self._requirements[0].parent if self._requirements else None
-        self._pip = Child("requirements", self._pip_command(), _pip_environ(environ), cwd=start)
+        self._pip = self._pip_child(self._requirements, environ)
+        self._needed = [file for file in self._requirements if not has_lib(file)]
+        self._pip_of_needed = self._pip_child(self._needed, environ)
         self._check = Child(
             "inference",
             [*PYTHON, "lightbox.processes.code_check", str(plan_file), str(self._result)],
             self.environ,
             cwd=run_dir.path,
         )
-        self.children = [self._pip, self._check]
+        self.children = [self._pip, self._pip_of_needed, self._check]
 
     async def run(self, import_seconds: float = IMPORT_SECONDS) -> None:
         """Install and check; raise UserCodeError with one sentence when the code cannot be used."""
@@ -60,14 +60,26 @@ class CodeSetup:
             say(f"no {FILE_NAME} in {' or '.join(map(str, self._searched))}: the built-in handling answers")
 
     async def _install(self) -> None:
-        names = ", ".join(map(str, self._requirements))
-        say(f"installing {names}")
+        """Install everything; what has a ``lib/`` beside it need not succeed, which without a network it cannot."""
         _make_environment(self._packages)
-        code = await self._pip.run()
+        failure = await self._run_pip(self._pip, self._requirements)
+        spared = [str(file) for file in self._requirements if file not in self._needed]
+        if failure and spared:
+            say(f"{failure} Going on without {', '.join(spared)}, with the lib/ beside it")
+            failure = await self._run_pip(self._pip_of_needed, self._needed) if self._needed else ""
+        if failure:
+            raise UserCodeError(failure)
+
+    async def _run_pip(self, pip: Child, files: Sequence[Path]) -> str:
+        """Install what the files name; return a sentence where that fails."""
+        names = ", ".join(map(str, files))
+        say(f"installing {names}")
+        code = await pip.run()
         if code != 0:
-            words = next((line for line in reversed(self._pip.last_lines) if line.startswith("ERROR")), "")
-            raise UserCodeError(f"{names} cannot be installed, pip ended with exit code {code}. {words}".rstrip())
+            words = next((line for line in reversed(pip.last_lines) if line.startswith("ERROR")), "")
+            return f"{names} cannot be installed, pip ended with exit code {code}. {words}".rstrip()
         say(f"installed {names}")
+        return ""
 
     async def _try_import(self, seconds: float) -> None:
         run = asyncio.create_task(self._check.run())
@@ -99,11 +111,14 @@ class CodeSetup:
             worker[name] = ",".join(filter(None, [environ.get(name), LOOPBACK]))
         return worker
 
-    def _pip_command(self) -> list[str]:
-        files = [part for file in self._requirements for part in ("-r", str(file))]
+    def _pip_child(self, requirements: Sequence[Path], environ: Mapping[str, str]) -> Child:
+        files = [part for file in requirements for part in ("-r", str(file))]
         python = str(self._packages / "bin" / "python")
         pip = [python, "-P", "-m", "pip", "install", "--no-user", "--no-input", "--disable-pip-version-check"]
-        return [*pip, "--no-warn-script-location", "--progress-bar=off", *files]
+        command = [*pip, "--no-warn-script-location", "--progress-bar=off", *files]
+        # Paths inside of the file are meant from where it lies.
+        start = requirements[0].parent if requirements else None
+        return Child("requirements", command, _pip_environ(environ), cwd=start)
 
 
 def site_packages(environment: Path) -> Path:

@@ -33,6 +33,11 @@ def find_requirements(code_dirs: Sequence[Path]) -> list[Path]:
     return [file for file in dict.fromkeys(files) if _is_there(file)]
 
 
+def has_lib(requirements: Path) -> bool:
+    """Tell whether a ``lib/`` with packages lies beside a ``requirements.txt``."""
+    return (requirements.parent / LIB).is_dir()
+
+
 def refuse_misplaced(code_dirs: Sequence[Path]) -> None:
     """Raise UserCodeError for a file that is meant as ``inference.py`` but is not where it is looked for.
 

@@ -107,6 +107,28 @@ def test_requirements_that_exclude_each_other(tmp_path: Path, code: Path, capfd:
     assert "[requirements] ERROR" in capfd.readouterr().err
 
 
+def test_requirements_beside_lib_may_fail(tmp_path: Path, code: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (code / "requirements.txt").write_text("nowhere==1.0\n")
+    (code / "lib").mkdir()
+    (code / "lib" / "from_lib.py").touch()
+    (code / "inference.py").write_text("import from_lib\ndef handler(d, c): ...")
+    asyncio.run(setup_of(tmp_path, code).run())
+    assert f"Going on without {code}/requirements.txt, with the lib/ beside it" in capfd.readouterr().err
+
+
+def test_requirements_without_lib_are_installed_though_others_fail(tmp_path: Path, code: Path) -> None:
+    other = tmp_path / "other"
+    write_wheel(other, "one", {"from_one": ""})
+    (other / "requirements.txt").write_text(f"--find-links {other}\none==1.0\n")
+    (code / "requirements.txt").write_text("nowhere==1.0\n")
+    (code / "lib").mkdir()
+    (code / "inference.py").write_text("import from_one\ndef handler(d, c): ...")
+    asyncio.run(setup_of(tmp_path, code, other).run())
+    (other / "requirements.txt").write_text("nowhere==1.0\n")
+    with pytest.raises(UserCodeError, match=f"^{other}/requirements.txt cannot be installed"):
+        asyncio.run(setup_of(tmp_path, code, other).run())
+
+
 def test_a_requirement_that_breaks_the_sidecar_is_blamed(tmp_path: Path, code: Path) -> None:
     write_wheel(code, "broken", {"orjson": "raise ImportError('this is no orjson')"})
     (code / "requirements.txt").write_text("./broken-1.0-py3-none-any.whl\n")
