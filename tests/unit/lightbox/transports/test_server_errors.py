@@ -1,0 +1,33 @@
+"""What a model server's RESOURCE_EXHAUSTED means: a queue that is full, or a model that has no memory."""
+
+from __future__ import annotations
+
+import pytest
+
+from lightbox.transports.server_errors import from_server
+
+NO_MEMORY = "OOM when allocating tensor with shape[1,100000,100000,3] and type float on CPU by allocator cpu"
+
+
+@pytest.mark.parametrize("wire_adds", ["", "\n\t [[{{node StatefulPartitionedCall/conv}}]]"])
+def test_a_graph_without_memory_is_the_models_fault(wire_adds: str) -> None:
+    error = from_server("RESOURCE_EXHAUSTED", NO_MEMORY + wire_adds, "net", 1)
+    assert (error.code, error.status) == ("model_failed", 502)
+    assert NO_MEMORY in error.message
+
+
+def test_any_graph_node_that_has_run_out_is_the_models_fault() -> None:
+    message = "Resource exhausted\n\t [[{{function_node __inference_1}}{{node queue}}]]"
+    assert from_server("RESOURCE_EXHAUSTED", message, "net", None).code == "model_failed"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "The batch scheduling queue to which this task was submitted is full; task_size = 1",
+        "Server Threadpool Exhausted",
+    ],
+)
+def test_a_full_queue_is_busy(message: str) -> None:
+    error = from_server("RESOURCE_EXHAUSTED", message, "net", 1)
+    assert (error.code, error.status) == ("unavailable", 503)
