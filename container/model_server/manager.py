@@ -63,36 +63,35 @@ class Manager:
             self.changed.notify_all()
 
     def _want(self, servables: dict[int, Servable], name: str, version: int, path: str) -> None:
-        # A version is known by its number alone: another base path for it changes nothing while it lives.
+        # A version is known by its number alone: another base path for it changes nothing while it is aspired.
         current = servables.get(version)
-        if current is not None and (current.aspired or current.state != State.END):
+        if current is not None and current.aspired:
+            return
+        if current is not None and current.state != State.END:
             current.aspired = True
+            current.comes_back = path if current.state == State.UNLOADING or path != current.path else None
             return
         servables[version] = servable = Servable(name, version, path, self.changed)
         self._loads.submit(self._load, servable)
 
-    def names(self) -> list[str]:
-        """Return the names of all models that ever had a version."""
-        with self.changed:
-            return list(self._models)
-
     # ---------------------------------------------------------------- loading
 
     def _load(self, servable: Servable) -> None:
+        error: StatusError | None = None
         try:
             self._loader.check(servable)
             servable.session = self._attempts(servable)
-        except StatusError as error:
-            log.error("Loading servable: %s failed: %s", servable, error)
-            servable.move(State.END, error)
-        except Exception as error:  # a fault of ours must not leave the version LOADING for ever
-            log.exception("Loading servable: %s failed", servable)
-            servable.move(State.END, StatusError(Code.INTERNAL, str(error)))
-        else:
             log.info("Successfully loaded servable version %s", servable)
-            servable.move(State.AVAILABLE)
-        with self.changed:
+        except StatusError as failure:
+            log.error("Loading servable: %s failed: %s", servable, failure)
+            error = failure
+        except Exception as failure:  # a fault of ours must not leave the version LOADING for ever
+            log.exception("Loading servable: %s failed", servable)
+            error = StatusError(Code.INTERNAL, str(failure))
+        with self.changed:  # in one hold: nobody is to see a state that is left at once
+            servable.move(State.AVAILABLE if error is None else State.END, error)
             self._unload_what_is_replaced(servable.name)
+            self._load_again(servable)
 
     def _attempts(self, servable: Servable) -> Runner:
         for attempt in range(self._policy.max_retries + 1):
@@ -110,7 +109,8 @@ class Manager:
         log.error("Loading servable: %s failed: %s", servable, error)
         with self.changed:
             given_up = self.changed.wait_for(
-                lambda: self._stopping or not servable.aspired, max(0.0, self._policy.retry_seconds)
+                lambda: self._stopping or not servable.aspired or servable.comes_back is not None,
+                max(0.0, self._policy.retry_seconds),
             )
         return not given_up
 
@@ -123,7 +123,7 @@ class Manager:
         if aspired and not any(servable.state == State.AVAILABLE for servable in aspired):
             return
         for servable in servables:
-            if servable.state == State.AVAILABLE and not servable.aspired:
+            if servable.state == State.AVAILABLE and (not servable.aspired or servable.comes_back is not None):
                 servable.move(State.UNLOADING)
                 self._unloads.submit(self._unload, servable)
 
@@ -133,15 +133,16 @@ class Manager:
             servable.session.close()
         servable.session = None
         log.info("Done unloading servable version %s", servable)
-        servable.move(State.END)
         with self.changed:
+            servable.move(State.END)
             self._load_again(servable)
 
     def _load_again(self, ended: Servable) -> None:
-        """A version that came back while it was being unloaded; the caller holds ``changed``."""
+        """Load a version that came back before it had ended; the caller holds ``changed``."""
         servables = self._models[ended.name]
-        if ended.aspired and servables.get(ended.version) is ended:
-            servables[ended.version] = fresh = Servable(ended.name, ended.version, ended.path, self.changed)
+        path = ended.comes_back if ended.state == State.END and ended.aspired else None
+        if path is not None and servables.get(ended.version) is ended:
+            servables[ended.version] = fresh = Servable(ended.name, ended.version, path, self.changed)
             self._loads.submit(self._load, fresh)
 
     # ----------------------------------------------------------------- asking

@@ -20,7 +20,10 @@ class State(IntEnum):
 
 
 class Servable:
-    """A version on its way from START to END; ``changed`` guards every field and wakes who waits."""
+    """A version on its way from START to END; ``changed`` guards every field and wakes who waits.
+
+    ``comes_back`` is the path to load it from again once it has ended, when it was aspired again before that.
+    """
 
     def __init__(self, name: str, version: int, path: str, changed: threading.Condition) -> None:
         self.name = name
@@ -29,6 +32,7 @@ class Servable:
         self.state = State.START
         self.error: StatusError | None = None
         self.aspired = True
+        self.comes_back: str | None = None
         self.session: Runner | None = None
         self._changed = changed
         self._calls = 0

@@ -6,56 +6,15 @@ import shutil
 import threading
 from pathlib import Path
 
-import grpc
 import pytest
 
+from support.model_folder import CORRUPT, Folder, answer, serve
 from support.model_server import MODELS, ModelServer, config_text
-from tfs_wire.messages import model_management_pb2, model_service_pb2_grpc
-
-NO_RETRIES = "--max_num_load_retries=0"
-CORRUPT = "Read less bytes than requested"
-
-
-class Folder:
-    """A base path whose versions come and go; even numbers answer 3.5 for 1.0, odd ones 2.5."""
-
-    def __init__(self, path: Path, *versions: int) -> None:
-        self.path = path
-        path.mkdir(exist_ok=True)
-        for version in versions:
-            self.add(version)
-
-    def add(self, version: int, name: str = "") -> None:
-        """Let a version appear whole."""
-        parts = self.path.parent / "parts"
-        shutil.copytree(MODELS / "half_plus_two" / ("1" if version % 2 else "2"), parts)
-        parts.rename(self.path / (name or str(version)))
-
-    def add_corrupt(self, version: int) -> None:
-        """Let a version appear whose graph is garbage."""
-        parts = self.path.parent / "parts"
-        parts.mkdir()
-        (parts / "saved_model.pb").write_bytes(b"garbage")
-        parts.rename(self.path / str(version))
-
-    def remove(self, version: int) -> None:
-        """Take a version away."""
-        shutil.rmtree(self.path / str(version))
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path / "x", 1)
-
-
-def serve(folder: Folder, tmp_path: Path, *flags: str) -> ModelServer:
-    return ModelServer(tmp_path / "server", "--model_name=x", f"--model_base_path={folder.path}", NO_RETRIES, *flags)
-
-
-def answer(server: ModelServer, model: str = "x") -> float:
-    status, body = server.predict(model, instances=[1.0])
-    assert status == 200, body
-    return float(body["predictions"][0])
 
 
 def test_versions_come_and_go(folder: Folder, tmp_path: Path) -> None:
@@ -231,62 +190,3 @@ def test_the_configuration_file_is_read_again(folder: Folder, tmp_path: Path) ->
         path.write_text(config_text(both[0]))
         server.wait_for_states("y", (1, "END"))
         assert answer(server, "x") == 2.5
-
-
-# ------------------------------------------------------------- reload requests
-
-
-def reload(server: ModelServer, *models: tuple[str, str, str]) -> None:
-    request = model_management_pb2.ReloadConfigRequest()
-    for name, path, platform in models:
-        request.config.model_config_list.config.add(name=name, base_path=path, model_platform=platform)
-    with grpc.insecure_channel(server.grpc_address) as channel:
-        stub = model_service_pb2_grpc.ModelServiceStub(channel)
-        stub.HandleReloadConfigRequest(request, timeout=20)
-
-
-def refused(server: ModelServer, *models: tuple[str, str, str]) -> tuple[str, str]:
-    with pytest.raises(grpc.RpcError) as caught:
-        reload(server, *models)
-    return caught.value.code().name, caught.value.details()
-
-
-def test_a_refused_reload_does_not_spoil_later_ones(folder: Folder, tmp_path: Path) -> None:
-    good = ("x", str(folder.path), "tensorflow")
-    with serve(folder, tmp_path) as server:
-        server.wait_ready()
-        code, text = refused(server, good, ("y", str(folder.path), ""))
-        assert code == "INVALID_ARGUMENT"
-        assert text.endswith("nor ModelServerConfig::model_platform, model name is y")
-        assert refused(server, good, ("y", str(folder.path), "caffe"))[1] == (
-            "Model y requests unsupported platform caffe"
-        )
-        reload(server, good, ("y", str(folder.path), "tensorflow"))
-        assert answer(server, "y") == 2.5
-
-
-def test_a_reload_with_an_empty_base_path_does_not_block(folder: Folder, tmp_path: Path) -> None:
-    good = ("x", str(folder.path), "tensorflow")
-    later = Folder(tmp_path / "later")
-    with serve(folder, tmp_path) as server:
-        server.wait_ready()
-        reload(server, good, ("y", str(later.path), "tensorflow"))
-        error = '{\n    "error": "Could not find any versions of model y"\n}'
-        assert server.rest("GET", "/v1/models/y") == (404, error)
-        reload(server, good, ("y", str(later.path), "tensorflow"))
-        later.add(2)
-        server.wait_for_states("y", (2, "AVAILABLE"))
-
-
-def test_a_reload_with_a_corrupt_model(folder: Folder, tmp_path: Path) -> None:
-    good = ("x", str(folder.path), "tensorflow")
-    bad = Folder(tmp_path / "bad")
-    bad.add_corrupt(1)
-    with serve(folder, tmp_path) as server:
-        server.wait_ready()
-        code, text = refused(server, good, ("bad", str(bad.path), "tensorflow"))
-        error = f"{{{{{{name: bad version: 1}} due to error: OUT_OF_RANGE: {CORRUPT}}}, }}"
-        assert (code, text) == ("UNKNOWN", f"1 model(s) did not become available: {error}")
-        assert server.states("bad") == [(1, "END", CORRUPT)]
-        reload(server, good)
-        assert answer(server) == 2.5

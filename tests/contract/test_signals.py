@@ -6,7 +6,6 @@ import signal
 import threading
 from pathlib import Path
 
-import psutil
 import pytest
 
 from support.model_server import MODELS, ModelServer
@@ -20,19 +19,11 @@ def test_a_signal_lets_calls_end(tmp_path: Path, number: signal.Signals) -> None
         outcomes: list[int] = []
         client = threading.Thread(target=lambda: outcomes.append(server.predict("slow", instances=[300_000])[0]))
         client.start()
-        server.until(lambda: is_busy(server))
+        server.until(server.is_busy)
         server.process.send_signal(number)
         assert server.wait_end() == -number
         client.join()
         assert outcomes == [200]
-
-
-def is_busy(server: ModelServer) -> bool:
-    """Whether the server's processor time grows: the call has arrived."""
-    process = psutil.Process(server.process.pid)
-    before = sum(process.cpu_times()[:2])
-    threading.Event().wait(0.1)
-    return sum(process.cpu_times()[:2]) - before > 0.03
 
 
 def test_a_signal_ends_a_server_that_still_loads(tmp_path: Path) -> None:

@@ -10,10 +10,13 @@ import re
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 GOLDEN = Path(__file__).parents[1] / "contract" / "golden"
 MODELS = GOLDEN / "models"
@@ -116,6 +119,13 @@ class ModelServer:
     def wait_for_states(self, model: str, *wanted: tuple[int, str]) -> None:
         """Wait until the model's versions have these states, newest first."""
         self.until(lambda: [(version, state) for version, state, _ in self.states(model)] == list(wanted))
+
+    def is_busy(self) -> bool:
+        """Tell whether the processor time grows: a call has arrived."""
+        process = psutil.Process(self.process.pid)
+        before = sum(process.cpu_times()[:2])
+        threading.Event().wait(0.1)
+        return sum(process.cpu_times()[:2]) - before > 0.03
 
     def wait_end(self, seconds: float = 30.0) -> int:
         """Wait for the process and return its exit code."""

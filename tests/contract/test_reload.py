@@ -1,0 +1,89 @@
+"""Requests that change which models are served, as observed on the real server."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import pytest
+
+from support.model_folder import CORRUPT, Folder, answer, serve
+from support.model_server import MODELS, ModelServer
+from tfs_wire.messages import model_management_pb2, model_service_pb2_grpc
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Folder:
+    return Folder(tmp_path / "x", 1)
+
+
+def reload(server: ModelServer, *models: tuple[str, str, str]) -> None:
+    request = model_management_pb2.ReloadConfigRequest()
+    for name, path, platform in models:
+        request.config.model_config_list.config.add(name=name, base_path=path, model_platform=platform)
+    with grpc.insecure_channel(server.grpc_address) as channel:
+        stub = model_service_pb2_grpc.ModelServiceStub(channel)
+        stub.HandleReloadConfigRequest(request, timeout=20)
+
+
+def refused(server: ModelServer, *models: tuple[str, str, str]) -> tuple[str, str]:
+    with pytest.raises(grpc.RpcError) as caught:
+        reload(server, *models)
+    return caught.value.code().name, caught.value.details()
+
+
+def test_a_refused_reload_does_not_spoil_later_ones(folder: Folder, tmp_path: Path) -> None:
+    good = ("x", str(folder.path), "tensorflow")
+    with serve(folder, tmp_path) as server:
+        server.wait_ready()
+        code, text = refused(server, good, ("y", str(folder.path), ""))
+        assert code == "INVALID_ARGUMENT"
+        assert text.endswith("nor ModelServerConfig::model_platform, model name is y")
+        assert refused(server, good, ("y", str(folder.path), "caffe"))[1] == (
+            "Model y requests unsupported platform caffe"
+        )
+        reload(server, good, ("y", str(folder.path), "tensorflow"))
+        assert answer(server, "y") == 2.5
+
+
+def test_a_reload_with_an_empty_base_path_does_not_block(folder: Folder, tmp_path: Path) -> None:
+    good = ("x", str(folder.path), "tensorflow")
+    later = Folder(tmp_path / "later")
+    with serve(folder, tmp_path) as server:
+        server.wait_ready()
+        reload(server, good, ("y", str(later.path), "tensorflow"))
+        error = '{\n    "error": "Could not find any versions of model y"\n}'
+        assert server.rest("GET", "/v1/models/y") == (404, error)
+        reload(server, good, ("y", str(later.path), "tensorflow"))
+        later.add(2)
+        server.wait_for_states("y", (2, "AVAILABLE"))
+
+
+def test_a_reload_with_a_corrupt_model(folder: Folder, tmp_path: Path) -> None:
+    good = ("x", str(folder.path), "tensorflow")
+    bad = Folder(tmp_path / "bad")
+    bad.add_corrupt(1)
+    with serve(folder, tmp_path) as server:
+        server.wait_ready()
+        code, text = refused(server, good, ("bad", str(bad.path), "tensorflow"))
+        error = f"{{{{{{name: bad version: 1}} due to error: OUT_OF_RANGE: {CORRUPT}}}, }}"
+        assert (code, text) == ("UNKNOWN", f"1 model(s) did not become available: {error}")
+        assert server.states("bad") == [(1, "END", CORRUPT)]
+        reload(server, good)
+        assert answer(server) == 2.5
+
+
+def test_a_model_comes_back_with_other_files_while_a_call_in_the_old_runs(folder: Folder, tmp_path: Path) -> None:
+    old, new = MODELS / "slow", Folder(tmp_path / "new", 1)
+    others = ("x", str(folder.path), "tensorflow")
+    with serve(folder, tmp_path) as server, ThreadPoolExecutor(1) as pool:
+        server.wait_ready()
+        reload(server, others, ("m", str(old), "tensorflow"))
+        call = pool.submit(server.predict, "m", instances=[300_000])
+        server.until(server.is_busy)
+        reload(server, others)
+        assert server.states("m") == [(1, "UNLOADING", "")]
+        reload(server, others, ("m", str(new.path), "tensorflow"))
+        assert answer(server, "m") == 2.5
+        assert call.result(60)[0] == 200

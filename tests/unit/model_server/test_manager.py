@@ -1,0 +1,121 @@
+"""A version that is wanted again before it has gone: the newest files are loaded, and nobody sees it settled before."""
+
+from __future__ import annotations
+
+import queue
+import threading
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from model_server.manager import LoadPolicy, Manager
+from model_server.servable import Servable
+
+SECONDS = 30.0
+
+
+class Files:
+    """A loader whose sessions know no more than the path that they came from; ``free`` lets loads through."""
+
+    def __init__(self) -> None:
+        self.free = threading.Event()
+        self.free.set()
+        self.begun: queue.Queue[str] = queue.Queue()
+
+    def check(self, servable: Servable) -> None:
+        """See Loader.check."""
+
+    def load(self, servable: Servable) -> Any:
+        """See Loader.load."""
+        self.begun.put(servable.path)
+        assert self.free.wait(SECONDS)
+        return SimpleNamespace(path=servable.path, close=lambda: None)
+
+
+class Watched(threading.Condition):
+    """Calls ``look`` whenever a thread is about to let others see what it has changed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.look: Callable[[], object] = lambda: None
+        self._holds = threading.local()
+
+    def __enter__(self) -> bool:
+        entered = super().__enter__()
+        self._holds.depth = getattr(self._holds, "depth", 0) + 1
+        return entered
+
+    def __exit__(self, *exc_info: Any) -> None:
+        if self._holds.depth == 1:
+            self.look()
+        self._holds.depth -= 1
+        super().__exit__(*exc_info)
+
+
+@pytest.fixture
+def files() -> Files:
+    return Files()
+
+
+@pytest.fixture
+def manager(files: Files) -> Iterator[Manager]:
+    """A manager of the model m, whose version 1 is wanted from ``old``."""
+    manager = Manager(files, LoadPolicy(max_retries=0))  # type: ignore[arg-type]
+    manager.changed = Watched()
+    yield manager
+    files.free.set()
+    manager.stop()
+
+
+def want(manager: Manager, *paths: str | None) -> None:
+    for path in paths:
+        manager.aspire("m", {1: path} if path else {})
+
+
+def served(manager: Manager) -> str:
+    assert manager.wait_until_settled(["m"], SECONDS)
+    servable, session = manager.enter("m", None)
+    servable.leave()
+    return str(session.path)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("wanted", [["new"], ["other", None, "new"], ["old"]])
+def test_a_call_in_the_old_files_runs_on(manager: Manager, wanted: list[str | None]) -> None:
+    want(manager, "old")
+    assert served(manager) == "old"
+    running, _ = manager.enter("m", None)
+    want(manager, None, *wanted)
+    running.leave()
+    assert served(manager) == wanted[-1]
+
+
+def test_it_is_not_settled_before_it_is_loaded_again(manager: Manager, files: Files) -> None:
+    want(manager, "old")
+    assert served(manager) == "old"
+    running, _ = manager.enter("m", None)
+    want(manager, None, "new")
+    files.free.clear()
+    settled: list[bool] = []
+    manager.changed.look = lambda: settled.append(manager.wait_until_settled(["m"], 0))  # type: ignore[attr-defined]
+    running.leave()
+    assert [files.begun.get(timeout=SECONDS) for _ in range(2)] == ["old", "new"]
+    assert settled
+    assert not any(settled)
+
+
+@pytest.mark.parametrize("wanted", ["new", "old"])
+def test_other_files_while_the_old_are_loaded(manager: Manager, files: Files, wanted: str) -> None:
+    files.free.clear()
+    want(manager, "old", None, wanted)
+    files.free.set()
+    assert served(manager) == wanted
+
+
+def test_another_path_for_what_is_wanted_changes_nothing(manager: Manager, files: Files) -> None:
+    want(manager, "old")
+    assert served(manager) == "old"
+    want(manager, "new")
+    assert served(manager) == "old"
+    assert list(files.begun.queue) == ["old"]
