@@ -3,6 +3,7 @@
     LightboxError
     ├── BadRequest            the caller sent something that cannot be used; handlers may raise it
     │   ├── ImageUndecodable
+    │   ├── UnknownSignature
     │   ├── InputMismatch     name, dtype, rank or dimensions differ from the model's signature
     │   └── MalformedBody
     ├── TooLarge              bytes, pixels or frames beyond a limit
@@ -106,6 +107,21 @@ class BadRequest(LightboxError):
     def status(self) -> int:
         """HTTP status: as raised, else the code's own."""
         return self._status or super().status
+
+
+class UnknownSignature(BadRequest):
+    """A model has no signature of the name; ``version`` is the one that was asked, ``known`` are its signatures."""
+
+    version: int = 0
+    known: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, model: str, version: int, name: str, known: Iterable[str]) -> UnknownSignature:
+        """Return the error for a version's signatures; those that begin with two underscores are TensorFlow's own."""
+        public = tuple(sorted(key for key in known if not key.startswith("__")))
+        error = cls(f"signature: the model {model!r} has no signature {name!r}; it has {', '.join(public)}")
+        error.version, error.known = version, public
+        return error
 
 
 class ImageUndecodable(BadRequest):

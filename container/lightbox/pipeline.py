@@ -21,7 +21,7 @@ from lightbox.signatures import Signatures
 from lightbox.telemetry.clock import RequestClock
 from lightbox.tensor_pipeline import TensorPipeline
 from lightbox.tensor_request import TensorAnswer, TensorRequest
-from lightbox.transports.base import DEFAULT_SIGNATURE, PredictCall, Transport
+from lightbox.transports.base import PredictCall, Transport
 from lightbox.user_code import own
 from lightbox.user_code.aws import AwsHandlers
 from lightbox.user_code.own import LightboxHandlers
@@ -85,8 +85,7 @@ class Pipeline:
         invocation: Invocation,
     ) -> Answer:
         def find_signature(name: str | None) -> SignatureSpec:
-            wanted = invocation.signature or name or DEFAULT_SIGNATURE
-            return self._signatures.get(transport, model.name, invocation.version, wanted, clock)
+            return self._signatures.get(transport, model.name, invocation.version, invocation.signature or name, clock)
 
         answers = negotiate(invocation.accept) if handlers.postprocess is None else None
         target = Target(find_signature, model.options, clock, invocation.method)
@@ -149,7 +148,7 @@ class Pipeline:
     ) -> SignatureSpec:
         """Return a signature, by default the one that answers when a request names none. Raises as ``infer`` does."""
         name, transport = self._catalogue.find(model).name, self._transport(None, clock)
-        get = partial(self._signatures.get, transport, name, version, signature or DEFAULT_SIGNATURE, clock)
+        get = partial(self._signatures.get, transport, name, version, signature, clock)
         return self._signatures.on_newest(name, version, get)
 
     def models(self) -> list[str]:

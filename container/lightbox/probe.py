@@ -10,7 +10,7 @@ from lightbox.errors import DeadlineExceeded, LightboxError, ModelNotFound, Unav
 from lightbox.model_spec import Array, SignatureSpec, TensorSpec, image_input
 from lightbox.signatures import Signatures
 from lightbox.telemetry.clock import RequestClock
-from lightbox.transports.base import DEFAULT_SIGNATURE, PredictCall, Transport
+from lightbox.transports.base import PredictCall, Transport
 
 OPEN_SIDE = 32
 """Height and width of a made-up image where the signature leaves them open."""
@@ -26,7 +26,7 @@ def probe(model: str, transport: Transport, signatures: Signatures, clock: Reque
     Raises Unavailable, DeadlineExceeded or ModelNotFound when it did not.
     """
     try:
-        signature = signatures.get(transport, model, None, DEFAULT_SIGNATURE, clock)
+        signature = signatures.get(transport, model, None, None, clock)
         transport.predict(PredictCall(signature, made_up_inputs(signature)), clock)
     except (Unavailable, DeadlineExceeded, ModelNotFound):
         raise

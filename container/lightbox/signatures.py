@@ -12,10 +12,10 @@ import time
 from collections.abc import Callable
 from typing import TypeVar
 
-from lightbox.errors import ModelNotFound
+from lightbox.errors import ModelNotFound, UnknownSignature
 from lightbox.model_spec import SignatureSpec
 from lightbox.telemetry.clock import RequestClock
-from lightbox.transports.base import Transport
+from lightbox.transports.base import DEFAULT_SIGNATURE, Transport
 
 FRESH_SECONDS = 1.0
 MAX_REMEMBERED = 1000
@@ -32,15 +32,23 @@ class Signatures:
         self._known: dict[_Key, tuple[float, SignatureSpec]] = {}
 
     def get(
-        self, transport: Transport, model: str, version: int | None, name: str, clock: RequestClock
+        self, transport: Transport, model: str, version: int | None, name: str | None, clock: RequestClock
     ) -> SignatureSpec:
-        """Return a signature, not older than ``FRESH_SECONDS`` for the newest version. Raises as Transport does."""
-        key = (model, version, name)
+        """Return a signature, not older than ``FRESH_SECONDS`` for the newest version. Raises as Transport does.
+
+        Without a name it is serving_default, or the model's only one: TF Hub's models call theirs default.
+        """
+        key = (model, version, name or "")
         with self._lock:
             known = self._known.get(key)
         if known and time.monotonic() - known[0] < FRESH_SECONDS:
             return known[1]
-        spec = transport.signature(model, version, name, clock)
+        try:
+            spec = transport.signature(model, version, name or DEFAULT_SIGNATURE, clock)
+        except UnknownSignature as error:
+            if name or len(error.known) != 1:
+                raise
+            spec = transport.signature(model, error.version, error.known[0], clock)
         with self._lock:
             if len(self._known) >= MAX_REMEMBERED:
                 self._known.clear()

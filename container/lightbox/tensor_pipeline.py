@@ -16,7 +16,7 @@ from lightbox.plan import PlannedModel
 from lightbox.signatures import Signatures
 from lightbox.telemetry.clock import RequestClock
 from lightbox.tensor_request import TensorAnswer, TensorRequest
-from lightbox.transports.base import DEFAULT_SIGNATURE, PredictCall, Transport
+from lightbox.transports.base import PredictCall, Transport
 from lightbox.user_code import own
 from lightbox.user_code.answers import HandlerAnswer
 from lightbox.user_code.aws import AwsHandlers
@@ -46,8 +46,7 @@ class TensorPipeline:
         self, code: Handlers, model: PlannedModel, transport: Transport, clock: RequestClock, request: TensorRequest
     ) -> TensorAnswer:
         """Return the outputs, or raise a LightboxError."""
-        wanted = request.signature or DEFAULT_SIGNATURE
-        signature = self._signatures.get(transport, model.name, request.version, wanted, clock)
+        signature = self._signatures.get(transport, model.name, request.version, request.signature, clock)
         images = encoded_images(request.inputs, signature)
         names_own = bool(request.outputs) and all(name in signature.outputs for name in request.outputs)
         if isinstance(code, AwsHandlers):

@@ -29,8 +29,8 @@ class Transport(Protocol):
     def signature(self, model: str, version: int | None, name: str, clock: RequestClock) -> SignatureSpec:
         """Return a signature as the model server describes it; without a version that of the newest.
 
-        Raises ModelNotFound for a model or version that is not loaded, BadRequest for an unknown signature,
-        Unavailable and DeadlineExceeded.
+        Raises ModelNotFound for a model or version that is not loaded, UnknownSignature, Unavailable and
+        DeadlineExceeded.
         """
         ...
 

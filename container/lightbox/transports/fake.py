@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from lightbox.errors import BadRequest, ModelNotFound
+from lightbox.errors import ModelNotFound, UnknownSignature
 from lightbox.model_spec import Array, SignatureSpec
 from lightbox.telemetry.clock import RequestClock
 from lightbox.transports.base import PredictCall
@@ -36,7 +36,8 @@ class FakeTransport:
         if wanted not in versions or wanted is None:
             raise ModelNotFound(f"no version {version} of {model}")
         if (model, wanted, name) not in self._served:
-            raise BadRequest(f"signature: {model} has no {name!r}")
+            known = [key[2] for key in self._served if key[:2] == (model, wanted)]
+            raise UnknownSignature.of(model, wanted, name, known)
         return self._served[model, wanted, name][0]
 
     def predict(self, call: PredictCall, clock: RequestClock) -> dict[str, Array]:

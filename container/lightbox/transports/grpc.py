@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 
-from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, ModelFailed, ModelServerAway
+from lightbox.errors import DeadlineExceeded, LightboxError, ModelFailed, ModelServerAway, UnknownSignature
 from lightbox.model_spec import Array, SignatureSpec, TensorSpec
 from lightbox.telemetry.clock import RequestClock
 from lightbox.transports.base import PredictCall
@@ -64,8 +64,7 @@ class GrpcTransport:
         signatures = get_model_metadata_pb2.SignatureDefMap()
         reply.metadata["signature_def"].Unpack(signatures)
         if name not in signatures.signature_def:
-            public = ", ".join(sorted(key for key in signatures.signature_def if not key.startswith("__")))
-            raise BadRequest(f"signature: the model {model!r} has no signature {name!r}; it has {public}")
+            raise UnknownSignature.of(model, int(reply.model_spec.version.value), name, signatures.signature_def)
         return _signature_spec(model, reply.model_spec.version.value, name, signatures.signature_def[name])
 
     def predict(self, call: PredictCall, clock: RequestClock) -> dict[str, Array]:

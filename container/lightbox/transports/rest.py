@@ -12,7 +12,15 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.exceptions import NewConnectionError
 
-from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, ModelFailed, ModelServerAway, Unavailable
+from lightbox.errors import (
+    BadRequest,
+    DeadlineExceeded,
+    LightboxError,
+    ModelFailed,
+    ModelServerAway,
+    Unavailable,
+    UnknownSignature,
+)
 from lightbox.model_spec import Array, SignatureSpec, TensorSpec
 from lightbox.telemetry.clock import RequestClock
 from lightbox.transports.base import PredictCall
@@ -55,10 +63,10 @@ class RestTransport:
         reply = self._call("GET", _path(model, version) + "/metadata", None, model, version, clock)
         answer = json_arrays.loads(reply)
         signatures = answer["metadata"]["signature_def"]["signature_def"]
+        version = int(answer["model_spec"]["version"])
         if name not in signatures:
-            public = ", ".join(sorted(key for key in signatures if not key.startswith("__")))
-            raise BadRequest(f"signature: the model {model!r} has no signature {name!r}; it has {public}")
-        return _signature_spec(model, int(answer["model_spec"]["version"]), name, signatures[name])
+            raise UnknownSignature.of(model, version, name, signatures)
+        return _signature_spec(model, version, name, signatures[name])
 
     def predict(self, call: PredictCall, clock: RequestClock) -> dict[str, Array]:
         """See Transport.predict. Every output crosses the wire; those not wanted are dropped here."""

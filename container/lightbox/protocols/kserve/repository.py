@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 from lightbox import errors
-from lightbox.errors import BadRequest, LightboxError
+from lightbox.errors import BadRequest, LightboxError, UnknownSignature
 from lightbox.multi_model.loader import ModelLoader
 from lightbox.multi_model.targets import Targets
 from lightbox.pipeline import Pipeline
@@ -32,7 +33,11 @@ class Repository:
         self._loader = loader
 
     def model_metadata(self, model: str, version: str, clock: RequestClock) -> dict[str, Any]:
-        """Return a model's inputs and outputs, -1 for an open dimension. Raises ModelNotFound and Unavailable."""
+        """Return a model's inputs and outputs, -1 for an open dimension.
+
+        They are those of the signature that answers a request which names none. Raises ModelNotFound, Unavailable, and
+        UnknownSignature where there is none such.
+        """
         spec = self._pipeline.describe(model, version_number(version), clock)
         return {
             "name": spec.model,
@@ -43,8 +48,9 @@ class Repository:
         }
 
     def check_ready(self, model: str, version: str, clock: RequestClock) -> None:
-        """Raise ModelNotFound or Unavailable unless the model can answer."""
-        self._pipeline.describe(model, version_number(version), clock)
+        """Raise ModelNotFound or Unavailable unless the model can answer. One that wants its signature named can."""
+        with suppress(UnknownSignature):
+            self._pipeline.describe(model, version_number(version), clock)
 
     def index(self, ready_only: bool, clock: RequestClock) -> list[dict[str, str]]:
         """Return every model with its newest version and state."""
@@ -78,10 +84,12 @@ class Repository:
 
     def _entry(self, name: str, clock: RequestClock) -> dict[str, str]:
         try:
-            spec = self._pipeline.describe(name, None, clock)
+            version = self._pipeline.describe(name, None, clock).version
+        except UnknownSignature as error:
+            version = error.version
         except LightboxError as error:
             return {"name": name, "version": "", "state": "UNAVAILABLE", "reason": error.message}
-        return {"name": name, "version": str(spec.version), "state": "READY", "reason": ""}
+        return {"name": name, "version": str(version), "state": "READY", "reason": ""}
 
     def _fixed(self) -> LightboxError:
         return errors.MethodNotAllowed("models are loaded and unloaded in multi-model mode only: SAGEMAKER_MULTI_MODEL")
