@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from lightbox.errors import ModelServerAway, Unavailable
+from lightbox.errors import LightboxError, ModelNotFound, ModelServerAway
 from lightbox.model_spec import Array, SignatureSpec
 from lightbox.telemetry.clock import RequestClock
 from lightbox.transports.base import PredictCall, Transport
@@ -31,7 +31,7 @@ class BalancedTransport:
         return self._call(lambda transport: transport.signature(model, version, name, clock))
 
     def predict(self, call: PredictCall, clock: RequestClock) -> dict[str, Array]:
-        """See Transport.predict. A call that reached no server goes to the next one; another is not repeated."""
+        """See Transport.predict. A call that no model has seen goes to the next server; another is not repeated."""
         return self._call(lambda transport: transport.predict(call, clock))
 
     def close(self) -> None:
@@ -40,12 +40,19 @@ class BalancedTransport:
             transport.close()
 
     def _call(self, call: Callable[[Transport], Result]) -> Result:
-        failure: Unavailable = ModelServerAway("no model server can be reached")
+        """Return what the first server answers that can be reached and has the model.
+
+        A new version is not in all servers at once: one may describe it, and another not have it yet.
+        """
+        failure: LightboxError = ModelServerAway("no model server can be reached")
         for index in self._order():
             try:
                 result = call(self._transports[index])
             except ModelServerAway as error:
                 self._away_until[index] = time.monotonic() + AVOID_SECONDS
+                failure = failure if isinstance(failure, ModelNotFound) else error
+            except ModelNotFound as error:
+                self._away_until[index] = 0.0
                 failure = error
             else:
                 self._away_until[index] = 0.0

@@ -1,0 +1,84 @@
+"""Several model servers behind one transport: who is away or has not loaded a version yet is passed over."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lightbox.errors import ModelFailed, ModelNotFound, ModelServerAway
+from lightbox.model_spec import Array
+from lightbox.telemetry.clock import RequestClock
+from lightbox.transports.balanced import BalancedTransport
+from lightbox.transports.base import PredictCall
+from lightbox.transports.fake import FakeTransport
+from support.fakes import channel_means, mean_model
+
+OLD, NEW = mean_model(version=1), mean_model(version=2)
+INPUTS: dict[str, Array] = {"image": np.zeros((1, 4, 4, 3), np.uint8)}
+
+
+class Away(FakeTransport):
+    """A server that cannot be reached."""
+
+    def predict(self, call: PredictCall, clock: RequestClock) -> dict[str, Array]:
+        """See Transport.predict."""
+        self.calls.append(call)
+        raise ModelServerAway("away")
+
+
+def server(*versions: int) -> FakeTransport:
+    fake = FakeTransport()
+    for version in versions:
+        fake.serve(mean_model(version=version), channel_means)
+    return fake
+
+
+def predict(balanced: BalancedTransport, version: int = 2) -> dict[str, Array]:
+    return balanced.predict(PredictCall(mean_model(version=version), INPUTS), RequestClock(30))
+
+
+def test_requests_go_round() -> None:
+    servers = [server(2), server(2)]
+    balanced = BalancedTransport(servers)
+    for _ in range(4):
+        predict(balanced)
+    assert [len(fake.calls) for fake in servers] == [2, 2]
+
+
+def test_a_version_that_one_server_does_not_have_yet() -> None:
+    balanced = BalancedTransport([server(1), server(1, 2)])
+    for _ in range(2):
+        assert predict(balanced)["mean"].shape == (1, 3)
+    for _ in range(2):
+        assert balanced.signature("mean", 2, "serving_default", RequestClock(30)) == NEW
+
+
+def test_a_version_that_none_has() -> None:
+    servers = [server(1), server(1)]
+    with pytest.raises(ModelNotFound):
+        predict(BalancedTransport(servers))
+    assert [len(fake.calls) for fake in servers] == [1, 1]
+
+
+@pytest.mark.parametrize("away_first", [True, False])
+def test_a_server_that_is_away_beside_one_without_the_version(away_first: bool) -> None:
+    servers = [Away(), server(1)] if away_first else [server(1), Away()]
+    with pytest.raises(ModelNotFound):
+        predict(BalancedTransport(servers))
+    assert [len(fake.calls) for fake in servers] == [1, 1]
+
+
+def test_all_away() -> None:
+    with pytest.raises(ModelServerAway, match="away"):
+        predict(BalancedTransport([Away(), Away()]))
+
+
+def test_what_has_run_is_not_repeated() -> None:
+    def fail(inputs: object) -> dict[str, Array]:
+        raise ModelFailed("it failed")
+
+    failing, other = FakeTransport(), server(1)
+    failing.serve(OLD, fail)
+    with pytest.raises(ModelFailed):
+        predict(BalancedTransport([failing, other]), version=1)
+    assert not other.calls
