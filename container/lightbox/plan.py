@@ -57,11 +57,6 @@ class ServingPlan(BaseModel):
     """Where code for every model lies that has none of its own, in multi-model mode."""
 
     @property
-    def model_server(self) -> ModelServerAddress:
-        """The first model server."""
-        return self.model_servers[0]
-
-    @property
     def all_code_dirs(self) -> list[tuple[Path, ...]]:
         """Where the code of each model is looked for, and that of models which are still to come."""
         places = [model.code_dirs for model in self.models.values()]

@@ -9,7 +9,6 @@ from lightbox.errors import TooLarge
 MAX_PIXELS_SETTING = "LIGHTBOX_MAX_IMAGE_PIXELS"
 MAX_SIDE_SETTING = "LIGHTBOX_MAX_IMAGE_SIDE"
 MAX_MEMORY_SETTING = "LIGHTBOX_MAX_IMAGE_MEMORY_MB"
-MAX_BYTES_SETTING = "LIGHTBOX_MAX_BODY_MB"
 
 
 @dataclass(frozen=True)
@@ -25,21 +24,11 @@ class ImageLimits:
     max_memory_mb: int = 400
     """Peak of decoding in MB, as estimated from the header. LIGHTBOX_MAX_IMAGE_MEMORY_MB."""
 
-    max_bytes: int | None = None
-    """Encoded bytes, where the body holds more than the one image. LIGHTBOX_MAX_BODY_MB."""
-
     header_cpu_seconds: float = 1.0
     """Processor time for reading what lies before the pixels; only a hostile file comes near it."""
 
     cpu_seconds: float = 4.0
     """Processor time for reading the whole file, as far as it is read piece by piece."""
-
-    def check_bytes(self, count: int) -> None:
-        """Raise TooLarge if an encoded image of ``count`` bytes is beyond the limit."""
-        if self.max_bytes is not None and count > self.max_bytes:
-            raise TooLarge(
-                f"The image has {count:,} bytes; at most {self.max_bytes:,} are accepted ({MAX_BYTES_SETTING})."
-            )
 
     def check_size(self, width: int, height: int) -> None:
         """Raise TooLarge if an image of ``width`` x ``height`` pixels is beyond the limits."""

@@ -74,7 +74,7 @@ class RestTransport:
         signature = (spec.model, spec.version, spec.name)
         by_row = may_go_by_rows(call) and signature not in self._without_rows
         with clock.stage("encode"):
-            _refuse_unspeakable(spec, call.outputs)
+            _refuse_unspeakable(spec)
             body = write_request(call, by_row)
         with clock.stage("predict"):
             path = _path(spec.model, spec.version) + ":predict"
@@ -145,7 +145,7 @@ def _error_text(reply: requests.Response) -> str:
         return reply.text
 
 
-def _refuse_unspeakable(spec: SignatureSpec, wanted: tuple[str, ...]) -> None:
+def _refuse_unspeakable(spec: SignatureSpec) -> None:
     """Refuse dtypes that the server could not read, or could run the model for and then not write."""
     for tensor in (*spec.inputs.values(), *spec.outputs.values()):
         if tensor.dtype in NOT_OVER_REST:

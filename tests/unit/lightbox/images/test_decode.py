@@ -121,7 +121,6 @@ def test_fast_size_reduces_a_jpeg_to_no_less_than_twice_that(orientation: int) -
         (ImageLimits(max_pixels=10_000), "LIGHTBOX_MAX_IMAGE_PIXELS"),
         (ImageLimits(max_side=150), "LIGHTBOX_MAX_IMAGE_SIDE"),
         (ImageLimits(max_memory_mb=0), "LIGHTBOX_MAX_IMAGE_MEMORY_MB"),
-        (ImageLimits(max_bytes=500), "LIGHTBOX_MAX_BODY_MB"),
     ],
 )
 @pytest.mark.parametrize("format_name", ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM"])
