@@ -21,13 +21,16 @@ from lightbox.codecs.text import as_text
 from lightbox.errors import InputMismatch, MalformedBody
 from lightbox.model_spec import Array, TensorSpec, describe_shape
 
-_NUMBER = re.compile(r"\s*[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:e[+-]?\d+)?|inf|infinity|nan)\s*", re.ASCII | re.IGNORECASE)
+_NUMBER = re.compile(r"\s*[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf|infinity|nan)\s*", re.ASCII | re.IGNORECASE)
 _INFINITY = re.compile(r"\s*[+-]?inf(?:inity)?\s*", re.IGNORECASE)
 _BOOLS = {"true": True, "false": False, "1": True, "0": False}
 
 
 class CsvCodec:
-    """Reads rows of numbers or text for a model with one input."""
+    """Reads rows of numbers or text for a model with one input; a field may be as long as a body."""
+
+    def __init__(self, max_body_mb: int) -> None:
+        csv.field_size_limit(max_body_mb << 20)  # for the whole process; 131072 without it
 
     def decode(self, body: bytes, content_type: ContentType, target: Target) -> DecodedRequest:
         """See RequestCodec.decode."""

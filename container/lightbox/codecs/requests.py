@@ -38,7 +38,7 @@ class RequestCodecs:
         self._codecs: dict[str, RequestCodec] = {
             "application/x-image": self._image,
             **dict.fromkeys(JSON_TYPES + OTHER_JSON_TYPES, self._json),
-            **dict.fromkeys(CSV_TYPES, CsvCodec()),
+            **dict.fromkeys(CSV_TYPES, CsvCodec(settings.max_body_mb)),
             **dict.fromkeys(NPY_TYPES + OTHER_NPY_TYPES, NpyCodec(settings.max_body_mb)),
             **dict.fromkeys(FORM_TYPES, MultipartCodec(images)),
         }

@@ -60,6 +60,17 @@ def test_fields_for_a_string_model_are_text(body: str, expected: list[bytes]) ->
     assert tensor(body, CSV, "string").tolist() == expected
 
 
+def test_a_field_may_be_as_long_as_a_body() -> None:
+    long = "A" * 300_000
+    assert tensor(f"{long}\n{long}\n", CSV, "string").tolist() == [long.encode()] * 2
+    assert tensor("0" * 300_000 + "7", CSV, "float32").tolist() == [7]
+
+
+def test_a_long_field_that_is_no_number_is_refused_without_trying_every_way_to_read_it() -> None:
+    with pytest.raises(MalformedBody, match="row 1, field 1"):
+        tensor("1" * 1_000_000 + "_", CSV)
+
+
 def test_a_charset_is_honoured() -> None:
     assert tensor("café".encode("latin-1"), "text/csv; charset=iso-8859-1", "string").tolist() == ["café".encode()]
 
