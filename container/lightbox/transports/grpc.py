@@ -95,10 +95,14 @@ class GrpcTransport:
 
     def _reconnected(self, clock: RequestClock) -> bool:
         """Wait a moment for a model server that has just come back; tell whether it is there."""
+        patience = min(self._reconnect_seconds, _time_left(clock))
+        ready = grpc.channel_ready_future(self.channel)
         try:
-            grpc.channel_ready_future(self.channel).result(min(self._reconnect_seconds, _time_left(clock)))
+            ready.result(patience)
         except grpc.FutureTimeoutError:
             return False
+        finally:
+            ready.cancel()  # else it follows the channel until that is ready, one for each request of an outage
         return True
 
     def close(self) -> None:

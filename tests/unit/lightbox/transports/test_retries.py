@@ -125,3 +125,37 @@ def test_a_call_that_may_have_run_is_not_sent_again(wire: str) -> None:
     assert calls == ["predict"]
     assert not isinstance(caught.value, ModelServerAway)
     assert caught.value.retry_after >= 1
+
+
+def test_a_wait_for_a_server_that_stays_away_leaves_nothing_behind() -> None:
+    waiting = GrpcTransport(f"127.0.0.1:{free_port()}", reconnect_seconds=0.01)
+    channel = Followed(waiting.channel)
+    waiting.channel = channel
+    with pytest.raises(ModelServerAway):
+        waiting.predict(CALL, RequestClock(10.0))
+    assert (channel.followed, channel.followers) == (1, [])
+    waiting.close()
+
+
+class Followed:
+    """A channel that knows who is told of its connection."""
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        self._channel = channel
+        self.followers: list[Any] = []
+        self.followed = 0
+
+    def subscribe(self, callback: Any, try_to_connect: bool = False) -> None:
+        """See grpc.Channel.subscribe."""
+        self.followed += 1
+        self.followers.append(callback)
+        self._channel.subscribe(callback, try_to_connect)
+
+    def unsubscribe(self, callback: Any) -> None:
+        """See grpc.Channel.unsubscribe."""
+        self.followers.remove(callback)
+        self._channel.unsubscribe(callback)
+
+    def close(self) -> None:
+        """See grpc.Channel.close."""
+        self._channel.close()
