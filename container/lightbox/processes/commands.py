@@ -61,7 +61,8 @@ def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir:
         f"--port={address.grpc_port}",
         f"--rest_api_port={address.rest_port}",
         f"--model_config_file={run_dir / MODEL_CONFIG}",
-        # A model that cannot be loaded is reported now, not after five attempts a minute apart.
+        # A model that cannot be loaded is reported now, not after five attempts a minute apart. The price: a version
+        # that is seen half-copied is not tried again (docs/production.md tells how to put one there).
         "--max_num_load_retries=0",
         # More calls than threads are answered RESOURCE_EXHAUSTED. Threads are made when needed, so allow plenty: for
         # all that workers can send at once, and for calls that run on after their request was answered with 504.
