@@ -18,7 +18,7 @@ from soak.exchange import Check, Request
 SAMPLES = Path(__file__).resolve().parents[2] / "docs" / "samples"
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 TOLERANCE = 1e-4
-"""TensorFlow Serving's JSON has 6 significant digits."""
+"""Allows for another order of additions, as batches of other sizes have it."""
 
 
 def requests() -> list[Request]:

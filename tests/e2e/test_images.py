@@ -19,8 +19,8 @@ from support.fakes import png
 from support.stack import Stack
 
 WIRES = ["grpc", "rest"]
-TOLERANCE = {"grpc": 1e-5, "rest": 2e-5}
-"""REST carries 6 significant digits; both allow for another order of additions in another process."""
+TOLERANCE = 1e-5
+"""Allows for another order of additions in another process."""
 
 
 def attributes(wire: str, model: str = "mobilenet_v2") -> str:
@@ -58,7 +58,7 @@ def test_a_photo_gives_what_keras_gives(stack: Stack, photo: bytes, in_process: 
     assert answer.status_code == 200, answer.text
     predictions = np.array(answer.json()["predictions"])
     assert predictions.shape == (1, 1000)
-    np.testing.assert_allclose(predictions, keras_answer(in_process, photo), rtol=TOLERANCE[wire], atol=1e-8)
+    np.testing.assert_allclose(predictions, keras_answer(in_process, photo), rtol=TOLERANCE, atol=1e-8)
 
 
 @pytest.mark.parametrize("wire", WIRES)

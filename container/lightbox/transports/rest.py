@@ -1,6 +1,7 @@
 """The REST wire: ``POST /v1/models/M/versions/V:predict`` with JSON.
 
-TensorFlow Serving prints floats with 6 significant digits, so outputs agree with gRPC's within 1e-5 relative.
+TensorFlow Serving prints floats with 6 significant digits, or with 9 (17 for float64) where those do not give the
+number back: outputs are those of gRPC to the last bit, but for denormal numbers, which it writes as 0.
 """
 
 from __future__ import annotations
