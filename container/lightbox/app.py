@@ -153,7 +153,7 @@ def multi_model_parts(
     state.on_change = pipeline.forget
     management = ModelManagement([open_channel(server.grpc_target) for server in plan.model_servers])
     loader = ModelLoader(settings, run_dir, state, management, check_code, plan.shared_code_dirs)
-    return Parts(settings, pipeline, Targets(settings.model_dir, run_dir, loader, state), loader, state)
+    return Parts(settings, pipeline, Targets(loader, state), loader, state)
 
 
 def create_app(

@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tarfile
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
 from lightbox.errors import BadRequest, ModelNotFound
 from lightbox.model_layout import ModelLayoutError, ModelOnDisk, find_models, is_model_name, is_servable
 
+ARCHIVE_ENDINGS = (".tar.gz", ".tgz")
 MAX_ENTRIES = 20_000
 """Files and folders of one model that are looked at."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A model's folder: its path, and the caller's words for it, which errors use: the field, and what stood there."""
+    """Where a model lies, in the caller's words, and what the caller calls that: errors begin with this field."""
 
     path: object
     field: str = "url"
-    words: str | None = None
+    may_be_archive: bool = False
 
     @property
     def shown(self) -> str:
         """What the caller wrote, short enough for an error."""
-        return str(self.path if self.words is None else self.words)[:200]
+        return str(self.path)[:200]
 
 
 def check_name(name: object) -> str:
@@ -37,32 +39,50 @@ def check_name(name: object) -> str:
     return name
 
 
-def locate(source: Source, roots: Sequence[Path]) -> tuple[Path, ModelOnDisk]:
-    """Return the folder that ``source``, a path in one of ``roots``, names and the one model in it.
+def locate(source: Source, root: Path) -> Path:
+    """Return the folder that ``source`` names, or the archive; a relative path is meant from ``root``.
 
-    A relative path is meant from the first root. Raises BadRequest when the path, or a link below it, leaves its
-    root, or when several models lie there; ModelNotFound when none does.
+    Raises BadRequest when the path leaves ``root``, ModelNotFound when there is nothing.
     """
     path, field, shown = source.path, source.field, source.shown
     if not isinstance(path, str) or not path or "\x00" in path:
         raise BadRequest(f"{field}: expected the path of a model's folder, got {shown!r}")
     try:
-        folder = (roots[0] / path.removeprefix("file://")).resolve()
+        found = (root / path.removeprefix("file://")).resolve()
+        there = found.is_dir() or (source.may_be_archive and path.endswith(ARCHIVE_ENDINGS) and found.is_file())
     except (OSError, RuntimeError):
         raise BadRequest(f"{field}: the path {shown!r} cannot be followed") from None
-    inside = next((root.resolve() for root in roots if root.resolve() in folder.parents), None)
-    if inside is None:
-        raise BadRequest(f"{field}: expected a path below {roots[0]}, got {shown!r}")
-    if not folder.is_dir():
-        raise ModelNotFound(f"{field}: there is no folder {shown!r}")
-    _check_links(folder, inside, field)
+    if root.resolve() not in found.parents:
+        raise BadRequest(f"{field}: expected a path below {root}, got {shown!r}")
+    if not there:
+        raise ModelNotFound(f"{field}: there is no model {shown!r}")
+    return found
+
+
+def unpack(archive: Path, folder: Path, source: Source) -> None:
+    """Unpack an archive into a new folder. Raises BadRequest where that fails, or a member would leave the folder."""
+    folder.mkdir(parents=True)
+    try:
+        with tarfile.open(archive, "r:gz") as members:
+            members.extractall(folder, filter="data")
+    except (tarfile.TarError, zlib.error, OSError, EOFError) as error:
+        raise BadRequest(f"{source.field}: the archive cannot be unpacked: {type(error).__name__}") from None
+
+
+def find_model(folder: Path, inside: Path, source: Source) -> ModelOnDisk:
+    """Return the one model in a folder, where ``source`` led.
+
+    Raises BadRequest when a link leads out of ``inside`` or several models lie there; ModelNotFound when none does.
+    """
+    field, shown = source.field, source.shown
+    _check_links(folder, inside.resolve(), field)
     try:
         models = find_models(folder)
     except ModelLayoutError:
         raise ModelNotFound(f"{field}: no SavedModel was found in {shown!r}") from None
     if len(models) != 1:
         raise BadRequest(f"{field}: expected one model in {shown!r}, found {', '.join(m.name for m in models)}")
-    return folder, _with_a_version(models[0], source)
+    return _with_a_version(models[0], source)
 
 
 def _check_links(folder: Path, inside: Path, field: str) -> None:

@@ -1,7 +1,7 @@
 """Which models are loaded: one file in the run directory, the truth for all workers.
 
-Whoever changes it holds a lock on a file beside it. Readers take no lock: the file is replaced as a
-whole, and a reader looks again only when it is another file than last time.
+Whoever changes it holds a lock: a file beside it, there while it is held. Readers take none: the list is
+replaced as a whole, and a reader looks again only when it is another file than last time.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class LoadedModels:
     """The catalogue of multi-model mode; ``on_change`` hears the name of each model that came or went."""
 
     def __init__(self, run_dir: Path, on_change: Callable[[str], None] = lambda _: None) -> None:
+        self._run_dir = run_dir
         self._path = run_dir / "loaded_models.json"
-        self._lock_path = run_dir / "loaded_models.lock"
         self.on_change = on_change
         self._reading = threading.Lock()
         self._seen: tuple[int, int] | None = None
@@ -95,25 +95,48 @@ class LoadedModels:
         partial.replace(self._path)
 
     @contextmanager
+    def loading(self, name: str, clock: RequestClock) -> Iterator[None]:
+        """Hold the lock under which the model of a name is made ready; others are not held up by it.
+
+        Raises Unavailable when somebody else holds it until the request's deadline.
+        """
+        with _locked(self._run_dir / f"loading-{name}.lock", clock, f"the model {name!r} is being loaded; try again"):
+            yield
+
+    @contextmanager
     def changing(self, clock: RequestClock) -> Iterator[None]:
         """Hold the lock under which models are loaded and unloaded, one after another in all workers.
 
         Raises Unavailable when others hold it until the request's deadline.
         """
-        lock = os.open(self._lock_path, os.O_RDWR | os.O_CREAT, 0o600)
-        try:
-            while not _try_lock(lock):
-                if clock.remaining() <= 0:
-                    raise Unavailable("another model is being loaded or unloaded; try again")
-                time.sleep(LOCK_PAUSE_SECONDS)
+        path = self._run_dir / "loaded_models.lock"
+        with _locked(path, clock, "another model is being loaded or unloaded; try again"):
             yield
-        finally:
-            os.close(lock)
 
 
-def _try_lock(descriptor: int) -> bool:
+@contextmanager
+def _locked(path: Path, clock: RequestClock, busy: str) -> Iterator[None]:
+    while (lock := _try_lock(path)) is None:
+        if clock.remaining() <= 0:
+            raise Unavailable(busy)
+        time.sleep(LOCK_PAUSE_SECONDS)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+        yield
+    finally:
+        path.unlink(
+            missing_ok=True
+        )  # before it is given up: who opened it meanwhile sees that it is not the one any more
+        os.close(lock)
+
+
+def _try_lock(path: Path) -> int | None:
+    """Return the descriptor of a lock's file, None while another process or thread holds it."""
+    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if path.stat().st_ino == os.fstat(lock).st_ino:
+            return lock
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    os.close(lock)
+    return None

@@ -34,7 +34,9 @@ def sagemaker_blueprint(pipeline: Pipeline, max_body_mb: int, targets: Targets |
 
     @blueprint.post("/invocations")
     def invocations() -> Response:
-        return invoke(pipeline, max_body_mb, request.headers.get(TARGET_MODEL) if targets else None)
+        # Loads nothing: here it is the platform that loads models, by their names.
+        target = request.headers.get(TARGET_MODEL)
+        return invoke(pipeline, max_body_mb, targets.name_of(target) if targets and target else None)
 
     @blueprint.post("/endpoints/<name>/invocations")
     def endpoint_invocations(name: str) -> Response:

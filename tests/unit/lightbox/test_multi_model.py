@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from flask import Flask, g
 
+from lightbox.errors import Unavailable
 from lightbox.model_options import ModelOptions
 from lightbox.multi_model.state import LoadedModel, LoadedModels
 from lightbox.plan import PlannedModel
@@ -37,6 +40,34 @@ def test_one_changes_at_a_time(tmp_path: Path) -> None:
         pass
     with other.changing(RequestClock(1)):
         pass
+
+
+def test_a_model_that_is_made_ready_holds_up_no_other(tmp_path: Path) -> None:
+    state, other = LoadedModels(tmp_path), LoadedModels(tmp_path)
+    with state.loading("a", RequestClock(1)):
+        with other.loading("b", RequestClock(0.1)), other.changing(RequestClock(0.1)):
+            pass
+        with pytest.raises(Unavailable, match="'a' is being loaded"), other.loading("a", RequestClock(0.1)):
+            pass
+    with other.loading("a", RequestClock(1)):
+        pass
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_lock_whose_file_comes_and_goes_has_one_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lightbox.multi_model.state.LOCK_PAUSE_SECONDS", 0.0001)
+    holders: list[int] = []
+
+    def hold(_: int) -> int:
+        with LoadedModels(tmp_path).loading("a", RequestClock(60)):
+            holders.append(1)
+            together = len(holders)
+            time.sleep(0.0005)
+            holders.pop()
+        return together
+
+    with ThreadPoolExecutor(8) as pool:
+        assert set(pool.map(hold, range(300))) == {1}
 
 
 def test_pages_hold_every_model_once(tmp_path: Path) -> None:

@@ -71,16 +71,19 @@ class Repository:
         return target
 
     def load(self, model: str, clock: RequestClock) -> None:
-        """Load a folder of the models directory, if it is not loaded. Raises MethodNotAllowed with fixed models."""
+        """Load a folder or an archive of the models directory, if it is not loaded.
+
+        Raises ModelNotFound, MethodNotAllowed with fixed models, and as Targets.load.
+        """
         if self._targets is None:
             raise self._fixed()
         self._targets.load(model, clock, field="model")
 
     def unload(self, model: str, clock: RequestClock) -> None:
-        """Stop serving a model. Raises ModelNotFound, and MethodNotAllowed with fixed models."""
-        if self._loader is None:
+        """Stop serving a model, named as ``load`` names it or as it is listed. Raises as ``load`` does."""
+        if self._loader is None or self._targets is None:
             raise self._fixed()
-        self._loader.unload(model, clock)
+        self._loader.unload(self._targets.name_of(model), clock)
 
     def _entry(self, name: str, clock: RequestClock) -> dict[str, str]:
         try:

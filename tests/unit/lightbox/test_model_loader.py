@@ -1,0 +1,84 @@
+"""Loading and unloading over a model server that only listens: how long it may take, and what is left behind."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lightbox.errors import BadRequest, LightboxError
+from lightbox.multi_model.loader import ModelLoader
+from lightbox.multi_model.places import Source
+from lightbox.multi_model.state import LoadedModels
+from lightbox.plan import PlannedModel
+from lightbox.settings_loading import load_settings
+from lightbox.telemetry.clock import RequestClock
+from lightbox.user_code.errors import UserCodeError
+
+GOLDEN = Path(__file__).parents[2] / "contract" / "golden" / "models"
+
+
+class Listener:
+    """Notes how long it may take for each configuration; refuses when it is to."""
+
+    def __init__(self) -> None:
+        self.allowed: list[float] = []
+        self.refusal: LightboxError | None = None
+
+    def reload(self, config: str, clock: RequestClock) -> None:
+        self.allowed.append(clock.remaining())
+        if self.refusal is not None:
+            raise self.refusal
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path) -> Path:
+    shutil.copytree(GOLDEN / "half_plus_two", tmp_path / "models" / "half")
+    folder = tmp_path / "run"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def server() -> Listener:
+    return Listener()
+
+
+def loader(run_dir: Path, server: Listener, code_problem: str | None = None) -> ModelLoader:
+    def check_code(model: PlannedModel) -> None:
+        if code_problem is not None:
+            raise UserCodeError(f"{model.code_dirs[0]}: {code_problem}")
+
+    environ = {"LIGHTBOX_MODEL_DIR": str(run_dir.parent / "models"), "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "1"}
+    settings = load_settings(environ | {"SAGEMAKER_MULTI_MODEL": "true"})
+    return ModelLoader(settings, run_dir, LoadedModels(run_dir), server, check_code)
+
+
+def bare(run_dir: Path) -> Source:
+    return Source(str(next((run_dir.parent / "models" / "half").iterdir()).relative_to(run_dir.parent / "models")))
+
+
+def test_what_a_load_made_goes_with_the_model(run_dir: Path, server: Listener) -> None:
+    models = loader(run_dir, server)
+    loaded = models.load("a", bare(run_dir), RequestClock(30))
+    assert (loaded.model.base_path / "1" / "saved_model.pb").exists()
+    assert loaded.model.base_path.is_relative_to(run_dir)
+    models.unload("a", RequestClock(30))
+    assert list((run_dir / "models").iterdir()) == []
+
+
+def test_what_a_refused_load_made_goes_too(run_dir: Path, server: Listener) -> None:
+    server.refusal = BadRequest("no")
+    with pytest.raises(BadRequest, match="no"):
+        loader(run_dir, server).load("a", bare(run_dir), RequestClock(30))
+    with pytest.raises(BadRequest) as refused:
+        loader(run_dir, server, "it hangs").load("a", bare(run_dir), RequestClock(30))
+    assert refused.value.message == f"url: {bare(run_dir).path}/code: it hangs"
+    assert list((run_dir / "models").iterdir()) == []
+
+
+@pytest.mark.parametrize("url", ["a" * 300, "../models", "/", "a\x00b", None, 7, ""])
+def test_paths_that_lead_nowhere_are_told_as_such(run_dir: Path, server: Listener, url: object) -> None:
+    with pytest.raises(BadRequest, match="url: "):
+        loader(run_dir, server).load("a", Source(url), RequestClock(30))
