@@ -6,7 +6,8 @@ import importlib.util
 import sys
 import threading
 import zlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from types import ModuleType
 
@@ -16,7 +17,7 @@ from lightbox.user_code.places import LIB
 
 _lock = threading.Lock()
 _folders: set[Path] = set()
-"""Folders of code that this process has loaded."""
+"""Folders of code from which modules are loaded."""
 
 
 def load_functions(file: Path) -> dict[str, Function]:
@@ -59,19 +60,59 @@ def _put_on_path(folder: Path) -> None:
     places = (folder, folder / LIB)
     _forget_namesakes(places)
     _folders.update(places)
-    for entry in map(str, places):
-        if entry in sys.path:
-            sys.path.remove(entry)
-        sys.path.insert(0, entry)
+    _take_off_path(places)
+    sys.path[:0] = [str(folder / LIB), str(folder)]
+
+
+def _take_off_path(places: Sequence[Path]) -> None:
+    entries = {str(place) for place in places}
+    sys.path[:] = [entry for entry in sys.path if entry not in entries]
+
+
+def forget_folder(folder: Path) -> None:
+    """Drop what was imported from a folder of code, and take it off the path: its files may have changed.
+
+    A package with compiled modules stays, as few of them can be loaded twice in one process.
+    """
+    with _lock:
+        found = {name: module for name, module in list(sys.modules.items()) if _lies_in(module, [folder])}
+        compiled = {name.partition(".")[0] for name, module in found.items() if _is_compiled(module)}
+        for name in found:
+            if name.partition(".")[0] not in compiled:
+                sys.modules.pop(name, None)
+        places = (folder, folder / LIB)
+        _take_off_path(places)
+        if not compiled:
+            _folders.difference_update(places)
+        for entry in [entry for entry in list(sys.path_importer_cache) if _is_below(entry, folder)]:
+            sys.path_importer_cache.pop(entry, None)
+
+
+def _lies_in(module: ModuleType, folders: Collection[Path]) -> bool:
+    file = getattr(module, "__file__", None)
+    try:
+        # A package without an __init__.py has no file, and places that may be more than one.
+        places = [file] if file else list(getattr(module, "__path__", ()))
+    except KeyError:  # of such a package whose parent is gone
+        return False
+    return bool(places) and all(any(_is_below(str(place), folder) for folder in folders) for place in places)
+
+
+def _is_below(path: str, folder: Path) -> bool:
+    return path == str(folder) or path.startswith(f"{folder}/")
+
+
+def _is_compiled(module: ModuleType) -> bool:
+    return str(getattr(module, "__file__", "")).endswith(tuple(EXTENSION_SUFFIXES))
 
 
 def _forget_namesakes(places: Sequence[Path]) -> None:
     """Drop what was imported from another model's folder under a name that these places have too."""
     names = {entry.name.partition(".")[0] for place in places if place.is_dir() for entry in place.iterdir()}
-    others = tuple(f"{folder}/" for folder in _folders.difference(places))
-    for name, module in list(sys.modules.items()):
-        file = getattr(module, "__file__", None) or ""
-        if name.partition(".")[0] in names and file.startswith(others) and not file.startswith(f"{places[0]}/"):
+    namesakes = {name: module for name, module in list(sys.modules.items()) if name.partition(".")[0] in names}
+    others = _folders.difference(places)
+    for name in [name for name, module in namesakes.items() if _lies_in(module, others)]:
+        if not _lies_in(namesakes[name], places[:1]):
             del sys.modules[name]
 
 

@@ -1,17 +1,20 @@
-"""The user's code of every model in this process, loaded once at start."""
+"""The user's code of every model in this process, imported once, and anew when a model was loaded anew."""
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
-from lightbox.errors import HandlerFailed
+from lightbox.errors import HandlerFailed, Unavailable
 from lightbox.plan import PlannedModel
 from lightbox.user_code.aws import AwsHandlers
 from lightbox.user_code.errors import UserCodeError
-from lightbox.user_code.loader import load_functions
+from lightbox.user_code.loader import forget_folder, load_functions
 from lightbox.user_code.own import LightboxHandlers
 from lightbox.user_code.places import find_inference
 
@@ -22,6 +25,15 @@ Handlers = AwsHandlers | LightboxHandlers
 NONE = LightboxHandlers()
 """No user's code: the built-in handling does both halves."""
 
+TURN_SECONDS = 30.0
+"""How long a request waits for the import of another model's code."""
+
+
+class _Loaded(NamedTuple):
+    code_dirs: tuple[Path, ...]
+    file: Path | None
+    handlers: Handlers
+
 
 class UserCode:
     """Handlers by model; models that share an ``inference.py`` share one import of it."""
@@ -29,7 +41,8 @@ class UserCode:
     def __init__(self) -> None:
         self._loading = threading.Lock()
         self._of_file: dict[Path, Handlers] = {}
-        self._of_model: dict[str, tuple[Path | None, Handlers]] = {}
+        self._of_model: dict[str, _Loaded] = {}
+        self._forgotten: deque[tuple[str, Path | None]] = deque()
 
     def load(self, models: Iterable[PlannedModel]) -> None:
         """Import the code of models; raise UserCodeError for the first that cannot be used."""
@@ -39,35 +52,77 @@ class UserCode:
     def of(self, model: PlannedModel) -> Handlers:
         """Return a model's handlers, NONE where it has no code; imports the code of a model seen for the first time.
 
-        Raises HandlerFailed when that cannot be used.
+        Raises HandlerFailed when that cannot be used, Unavailable while others' import takes too long.
         """
         known = self._of_model.get(model.name)
-        if known is not None:
-            return known[1]
+        if known is not None and known.code_dirs == model.code_dirs:
+            return known.handlers
         try:
             return self._load(model)
         except UserCodeError as error:
             raise HandlerFailed(str(error)) from error
 
-    def forget(self, model: str) -> None:
-        """Import a model's code anew when it is asked for again."""
-        with self._loading:
-            file, _ = self._of_model.pop(model, (None, NONE))
-            if file is not None and all(file != other for other, _ in self._of_model.values()):
-                self._of_file.pop(file, None)
+    def uses(self, file: Path) -> bool:
+        """Tell whether an ``inference.py`` is imported for a model."""
+        return any(loaded.file == file for loaded in list(self._of_model.values()))
 
-    def _load(self, model: PlannedModel) -> Handlers:
-        file, handlers = self.load_from(model.code_dirs)
-        self._of_model[model.name] = file, handlers
-        return handlers
+    def forget(self, model: str) -> None:
+        """Import a model's code anew when it is asked for again. Does not wait for an import in progress."""
+        gone = self._of_model.pop(model, None)
+        self._forgotten.append((model, gone.file if gone else None))
+        self._tidy()
 
     def load_from(self, code_dirs: Sequence[Path]) -> tuple[Path | None, Handlers]:
         """Import the first ``inference.py`` of ``code_dirs``, if there is one; raise UserCodeError if it is no use."""
-        with self._loading:
-            file = find_inference(code_dirs)
-            if file is not None and file not in self._of_file:
+        with self._turn():
+            return self._import(code_dirs)
+
+    def _load(self, model: PlannedModel) -> Handlers:
+        with self._turn():
+            file, handlers = self._import(model.code_dirs)
+            self._of_model[model.name] = _Loaded(model.code_dirs, file, handlers)
+            return handlers
+
+    def _import(self, code_dirs: Sequence[Path]) -> tuple[Path | None, Handlers]:
+        file = find_inference(code_dirs)
+        if file is None:
+            return None, NONE
+        if file not in self._of_file:
+            try:
                 self._of_file[file] = load_handlers(file)
-            return file, NONE if file is None else self._of_file[file]
+            except UserCodeError:
+                forget_folder(file.parent)  # what it had imported may be mended when it is tried again
+                raise
+        return file, self._of_file[file]
+
+    @contextmanager
+    def _turn(self) -> Iterator[None]:
+        """One imports at a time: what others import meanwhile would be found on its path."""
+        if not self._loading.acquire(timeout=TURN_SECONDS):
+            raise Unavailable("the code of another model is being imported; try again")
+        try:
+            self._drop_forgotten()
+            yield
+        finally:
+            self._loading.release()
+            self._tidy()
+
+    def _tidy(self) -> None:
+        """Drop what was forgotten, unless somebody imports: who does, tidies up afterwards."""
+        while self._forgotten and self._loading.acquire(blocking=False):
+            try:
+                self._drop_forgotten()
+            finally:
+                self._loading.release()
+
+    def _drop_forgotten(self) -> None:
+        while self._forgotten:
+            model, file = self._forgotten.popleft()
+            late = self._of_model.pop(model, None)  # its import had begun before it was forgotten
+            for gone in {file, late.file if late else None}:
+                if gone in self._of_file and not self.uses(gone):
+                    del self._of_file[gone]
+                    forget_folder(gone.parent)
 
 
 def load_handlers(file: Path) -> Handlers:
