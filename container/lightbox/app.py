@@ -21,6 +21,7 @@ from lightbox.multi_model.state import LoadedModels
 from lightbox.multi_model.targets import Targets
 from lightbox.pipeline import Pipeline
 from lightbox.plan import PlannedModel, ServingPlan
+from lightbox.processes.code_trial import try_code
 from lightbox.protocols.answers import error_response
 from lightbox.protocols.batch_transform import batch_transform_blueprint
 from lightbox.protocols.internal import internal_blueprint
@@ -43,7 +44,7 @@ from lightbox.transports.base import Transport
 from lightbox.transports.grpc import GrpcTransport, open_channel
 from lightbox.transports.management import ModelManagement
 from lightbox.transports.rest import RestTransport
-from lightbox.user_code.errors import UserCodeError
+from lightbox.user_code.places import find_inference
 from lightbox.user_code.registry import UserCode
 
 log = logging.getLogger("lightbox")
@@ -143,10 +144,9 @@ def multi_model_parts(
     """Return the parts of multi-model mode: models come and go by requests."""
 
     def check_code(model: PlannedModel) -> None:
-        try:
-            user_code.load([model])
-        except UserCodeError as error:
-            raise errors.BadRequest(str(error)) from error
+        file = find_inference(model.code_dirs)
+        if file is not None and not user_code.uses(file):
+            try_code(model, run_dir)
 
     state = LoadedModels(run_dir)
     pipeline = Pipeline(settings, plan, transports, user_code, channels, catalogue=state)

@@ -26,7 +26,7 @@ from lightbox.user_code.errors import UserCodeError
 ROLLBACK_SECONDS = 30.0
 
 CodeCheck = Callable[[PlannedModel], None]
-"""Raises LightboxError when a model's inference.py cannot be used."""
+"""Raises UserCodeError when a model's inference.py cannot be used; ends within its own limit."""
 
 
 class Management(Protocol):

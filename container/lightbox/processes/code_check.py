@@ -1,6 +1,6 @@
 """A process that imports the user's code as a worker would, and writes down what came of it.
 
-Started by ``code_setup`` as ``python -m lightbox.processes.code_check PLAN RESULT``.
+Started by ``code_trial`` as ``python -m lightbox.processes.code_check PLAN RESULT``.
 """
 
 from __future__ import annotations

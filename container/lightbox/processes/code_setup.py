@@ -7,7 +7,6 @@ hangs harms nobody, and the supervisor can refuse the start with one sentence.
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 import sysconfig
@@ -16,14 +15,11 @@ from pathlib import Path
 
 from lightbox.plan import ServingPlan
 from lightbox.processes.child import Child
-from lightbox.processes.commands import PYTHON
+from lightbox.processes.code_trial import IMPORT_SECONDS, judge, trial_command
 from lightbox.processes.run_dir import RunDir
 from lightbox.telemetry.log_lines import say
 from lightbox.user_code.errors import UserCodeError
 from lightbox.user_code.places import FILE_NAME, find_inference, find_requirements, has_lib
-
-IMPORT_SECONDS = 45.0
-"""How long all imports of users' code may take: a start that cannot succeed ends within a minute."""
 
 LOOPBACK = "localhost,127.0.0.1"
 
@@ -44,7 +40,7 @@ class CodeSetup:
         self._pip_of_needed = self._pip_child(self._needed, environ)
         self._check = Child(
             "inference",
-            [*PYTHON, "lightbox.processes.code_check", str(plan_file), str(self._result)],
+            trial_command(plan_file, self._result),
             self.environ,
             cwd=run_dir.path,
         )
@@ -86,20 +82,8 @@ class CodeSetup:
         done, _ = await asyncio.wait({run}, timeout=seconds)
         if not done:
             self._check.kill()
-        code = await run
-        found = json.loads(self._result.read_text()) if self._result.exists() else {}
-        if code == 0 and found.get("done"):
-            return
-        file = found.get("file", FILE_NAME)
-        if found.get("problem"):
-            raise UserCodeError(str(found["problem"]))
-        if not done:
-            raise UserCodeError(f"{file}: importing it did not end within {seconds:g} s")
-        ended = f"ended the process with exit code {code}" if code >= 0 else f"was ended by signal {-code}"
-        if "file" not in found:
-            replaced = f"; {', '.join(map(str, self._requirements))} may have replaced what Lightbox needs"
-            raise UserCodeError(f"the sidecar cannot start: it {ended}{replaced if self._requirements else ''}")
-        raise UserCodeError(f"{file}: importing it {ended}")
+        replaced = f"; {', '.join(map(str, self._requirements))} may have replaced what Lightbox needs"
+        judge(self._result, await run, None if done else seconds, replaced if self._requirements else "")
 
     def _worker_environ(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return a worker's environment: what was installed is on the path; loopback needs no proxy."""

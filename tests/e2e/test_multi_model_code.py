@@ -1,0 +1,85 @@
+"""User code of models that come and go, through the whole stack."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+import requests
+
+from support.fakes import png
+from support.models import export_constant
+from support.stack import Stack, poll, running
+
+IMAGE = png(np.zeros((8, 8, 3)))
+TRIAL = "processes.code_check"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def stack(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with running(root, tmp_path_factory.mktemp("run"), SAGEMAKER_MULTI_MODEL="true") as stack:
+        yield stack
+
+
+def write_model(root: Path, name: str, source: str) -> Path:
+    """Write a model with code of its own, and return the code's folder."""
+    export_constant(root / name, 1, 1.0)
+    (root / name / "code").mkdir()
+    (root / name / "code" / "inference.py").write_text(source)
+    return root / name / "code"
+
+
+def load(stack: Stack, name: str) -> requests.Response:
+    return requests.post(f"{stack.url}/models", json={"model_name": name, "url": name}, timeout=120)
+
+
+def unload(stack: Stack, name: str) -> requests.Response:
+    return requests.delete(f"{stack.url}/models/{name}", timeout=60)
+
+
+def answers(stack: Stack, name: str) -> set[str]:
+    """Return what all workers answer."""
+    with ThreadPoolExecutor(8) as pool:
+        return set(pool.map(lambda _: stack.invoke(IMAGE, f"/models/{name}/invoke").text, range(32)))
+
+
+def trial(stack: Stack) -> psutil.Process:
+    """Return the process in which code is tried."""
+    for _ in poll(60):
+        if found := stack.processes(TRIAL):
+            return found[0]
+    raise AssertionError("no code is tried in a process of its own")
+
+
+def test_code_that_hangs_when_it_is_imported_holds_up_nobody(stack: Stack, root: Path) -> None:
+    write_model(root, "hangs", "import time\ntime.sleep(600)\n")
+    write_model(root, "fine", "def postprocess(outputs, request): return 'fine'\n")
+    with ThreadPoolExecutor(1) as pool:
+        hanging = pool.submit(load, stack, "hangs")
+        tried = trial(stack)
+        assert load(stack, "fine").status_code == 200
+        assert answers(stack, "fine") == {'"fine"'}
+        assert unload(stack, "fine").status_code == 200
+        tried.kill()
+        refused = hanging.result(60)
+    assert (refused.status_code, refused.json()["code"]) == (400, "bad_request")
+    assert refused.json()["error"] == "url: hangs/code/inference.py: importing it was ended by signal 9"
+    assert requests.get(f"{stack.url}/models", timeout=10).json() == {"models": []}
+
+
+def test_changed_helpers_are_used_by_all_workers_after_unload_and_load(stack: Stack, root: Path) -> None:
+    code = write_model(root, "helped", "import helper\ndef postprocess(outputs, request): return helper.WORD\n")
+    for word in ("first", "the second one"):
+        (code / "helper.py").write_text(f"WORD = {word!r}\n")
+        assert load(stack, "helped").status_code == 200
+        assert answers(stack, "helped") == {f'"{word}"'}
+        assert unload(stack, "helped").status_code == 200

@@ -1,0 +1,56 @@
+"""Trying code while serving: each way in which an import can fail, in real processes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lightbox.model_options import ModelOptions
+from lightbox.plan import PlannedModel
+from lightbox.processes.code_trial import try_code
+from lightbox.processes.commands import CONTAINER_DIR
+from lightbox.user_code.errors import UserCodeError
+
+
+@pytest.fixture
+def run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PYTHONPATH", str(CONTAINER_DIR))  # as a worker has it
+    folder = tmp_path / "run"
+    folder.mkdir()
+    return folder
+
+
+def model(folder: Path, source: str) -> PlannedModel:
+    folder.mkdir()
+    (folder / "inference.py").write_text(source)
+    return PlannedModel(name="a", base_path=folder, options=ModelOptions(), code_dirs=(folder / "none", folder))
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("import os; os._exit(0)", ": importing it ended the process with exit code 0"),
+        ("import os; os.abort()", ": importing it was ended by signal 6"),
+        ("def handler(data): ...", ": handler is called with 2 arguments"),
+    ],
+)
+def test_code_that_cannot_be_used(tmp_path: Path, run_dir: Path, source: str, said: str) -> None:
+    with pytest.raises(UserCodeError) as caught:
+        try_code(model(tmp_path / "code", source), run_dir)
+    assert str(caught.value).startswith(f"{tmp_path / 'code' / 'inference.py'}{said}")
+    assert list(run_dir.iterdir()) == []
+
+
+def test_code_that_does_not_end(tmp_path: Path, run_dir: Path) -> None:
+    begun = tmp_path / "begun"
+    source = f"import pathlib, time\npathlib.Path({str(begun)!r}).touch()\ntime.sleep(600)"
+    with pytest.raises(UserCodeError, match="importing it did not end within 20 s"):
+        try_code(model(tmp_path / "code", source), run_dir, seconds=20)
+    assert begun.exists()
+    assert list(run_dir.iterdir()) == []
+
+
+def test_code_that_can_be_used(tmp_path: Path, run_dir: Path) -> None:
+    try_code(model(tmp_path / "code", "def handler(data, context): ..."), run_dir)
+    assert list(run_dir.iterdir()) == []
