@@ -46,6 +46,7 @@ async def serve(parts: Parts, observers: list[Observer], health: str) -> None:
         desk,
         Readiness(lambda: ping(health), stopping),
         settings.deadline_seconds,
+        settings.load_seconds,
         settings.max_body_mb << 20,
     )
     front.server.add_insecure_port(f"[::]:{settings.kserve_grpc_port}")

@@ -171,5 +171,6 @@ class Pipeline:
 def _check_time(clock: RequestClock) -> None:
     if clock.remaining() <= 0:
         raise DeadlineExceeded(
-            f"the request waited {clock.waited:.1f} s for a free thread; it is allowed {clock.allowed_seconds:g} s"
+            f"the {clock.allowed_seconds:g} s that the request is allowed passed before the model was asked: "
+            f"it waited {clock.waited:.1f} s for a free thread"
         )

@@ -26,6 +26,9 @@ from lightbox.settings_values import (
 BATCH_TIMEOUT = 600.0
 """Seconds that SageMaker's batch transform waits for an answer, unless the job says otherwise."""
 
+LOAD_SECONDS = 60.0
+"""Seconds that SageMaker waits for a model to be loaded; a request of callers may be allowed less."""
+
 NO_LIMIT = 100_000_000
 """Batches in the queue; AWS's container takes the same number in batch transform."""
 
@@ -121,7 +124,8 @@ class Settings(BaseModel):
         validation_alias=AliasChoices("LIGHTBOX_REQUEST_TIMEOUT_SECONDS", "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS"),
     )
     """Seconds a request may take before it is answered with 504: 30, and 600 in batch transform, unless set. The
-    timeouts of gunicorn and nginx are derived from it, each longer than the one inside it."""
+    timeouts of gunicorn and nginx are derived from it, each longer than the one inside it. In multi-model mode
+    loading and unloading a model may take 60 s, if that is more."""
 
     proxy_read_timeout: float | None = Field(
         None, gt=0, le=7200, validation_alias="SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS"
@@ -248,6 +252,16 @@ class Settings(BaseModel):
         if self.proxy_read_timeout is None or "request_timeout" in self.model_fields_set:
             return self.request_timeout
         return min(self.request_timeout, max(self.proxy_read_timeout - 1, self.proxy_read_timeout / 2))
+
+    @property
+    def load_seconds(self) -> float:
+        """Seconds that loading or unloading a model may take in multi-model mode."""
+        return max(LOAD_SECONDS, self.deadline_seconds)
+
+    @property
+    def nginx_load_read_timeout(self) -> int:
+        """Seconds after which nginx gives up on a model that is loaded or unloaded."""
+        return max(self.nginx_read_timeout, int(self.load_seconds + 10))
 
     @property
     def most_requests(self) -> int:

@@ -10,10 +10,11 @@ import numpy as np
 import psutil
 import pytest
 import requests
+import tritonclient.grpc as triton
 
 from support.fakes import png
 from support.models import export_constant
-from support.stack import Stack, poll, running
+from support.stack import Stack, free_port, poll, running
 
 IMAGE = png(np.zeros((8, 8, 3)))
 TRIAL = "processes.code_check"
@@ -83,3 +84,21 @@ def test_changed_helpers_are_used_by_all_workers_after_unload_and_load(stack: St
         assert load(stack, "helped").status_code == 200
         assert answers(stack, "helped") == {f'"{word}"'}
         assert unload(stack, "helped").status_code == 200
+
+
+def test_loading_may_take_longer_than_requests_may(tmp_path: Path) -> None:
+    write_model(tmp_path / "models", "slow", "import time\ntime.sleep(4)\ndef postprocess(outputs, request): ...\n")
+    port = free_port()
+    settings = {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "2", "LIGHTBOX_KSERVE_GRPC_PORT": str(port)}
+    with (
+        running(tmp_path / "models", tmp_path / "run", SAGEMAKER_MULTI_MODEL="true", **settings) as stack,
+        triton.InferenceServerClient(f"127.0.0.1:{port}") as client,
+    ):
+        loaded = load(stack, "slow")
+        assert loaded.status_code == 200, loaded.text
+        assert unload(stack, "slow").status_code == 200
+        assert stack.invoke(b"", "/v2/repository/models/slow/load").status_code == 200
+        assert requests.get(f"{stack.url}/models/slow", timeout=10).status_code == 200
+        client.unload_model("slow")
+        client.load_model("slow")
+        assert requests.get(f"{stack.url}/models/slow", timeout=10).status_code == 200

@@ -104,6 +104,7 @@ def serving(
             Desk(2, waiting, patience=0.5, observers=observers),
             Readiness(is_ready, asyncio.Event()),
             allowed_seconds=allowed,
+            load_seconds=allowed,
             max_bytes=MAX_BYTES,
         )
         front.server.add_insecure_port(address)

@@ -65,7 +65,7 @@ class ModelLoader:
 
         Raises BadRequest, ModelNotFound, AlreadyLoaded and NoRoom; after each of them nothing has changed.
         """
-        checked = check_name(name)
+        checked, clock = check_name(name), clock.longer(self._settings.load_seconds)
         with self._state.loading(checked, clock):
             self._loaded_before(checked)
             generation = uuid.uuid4().hex
@@ -83,6 +83,7 @@ class ModelLoader:
 
     def unload(self, name: str, clock: RequestClock) -> None:
         """Stop serving a model; what is in progress finishes. Raises ModelNotFound."""
+        clock = clock.longer(self._settings.load_seconds)
         with self._state.changing(clock):
             gone = self._state.get(name)
             rest = {key: value for key, value in self._state.all().items() if key != name}

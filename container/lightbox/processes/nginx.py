@@ -47,6 +47,7 @@ def render(settings: Settings, run_dir: Path, sidecar: str, health: str) -> str:
         "METRICS": "health" if settings.metrics else "sidecar",
         "PORT": str(settings.port),
         "READ_TIMEOUT": str(settings.nginx_read_timeout),
+        "LOAD_READ_TIMEOUT": str(settings.nginx_load_read_timeout),
     } | _error_bodies(settings)
     return _PLACEHOLDER.sub(lambda match: values[match[1]], TEMPLATE.read_text())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 
 STAGES = ("wait", "decode", "preprocess", "encode", "predict", "decode_response", "postprocess")
 """The stages of a request in their order, "wait" for a turn to decode; ``total`` covers them and all between."""
@@ -45,6 +46,12 @@ class RequestClock:
     def remaining(self) -> float:
         """Seconds until the request must be answered; not above zero when that has passed."""
         return self.allowed_seconds - self.waited - self.elapsed()
+
+    def longer(self, seconds: float) -> RequestClock:
+        """Return this clock with ``seconds`` allowed, where that is more; it still began when this one did."""
+        other = copy(self)
+        other.allowed_seconds = max(seconds, self.allowed_seconds)
+        return other
 
     def server_timing(self) -> str:
         """Return the value of a ``Server-Timing`` header (https://www.w3.org/TR/server-timing/), milliseconds."""

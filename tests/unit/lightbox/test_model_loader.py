@@ -59,6 +59,14 @@ def bare(run_dir: Path) -> Source:
     return Source(str(next((run_dir.parent / "models" / "half").iterdir()).relative_to(run_dir.parent / "models")))
 
 
+def test_loading_may_take_longer_than_a_request(run_dir: Path, server: Listener) -> None:
+    models = loader(run_dir, server)
+    models.load("a", Source("half"), RequestClock(1, waited=1))
+    models.unload("a", RequestClock(1, waited=1))
+    assert len(server.allowed) == 2
+    assert min(server.allowed) > 1
+
+
 def test_what_a_load_made_goes_with_the_model(run_dir: Path, server: Listener) -> None:
     models = loader(run_dir, server)
     loaded = models.load("a", bare(run_dir), RequestClock(30))

@@ -77,6 +77,7 @@ def test_the_request_timeout_is_gunicorns_unless_set() -> None:
     [
         {},
         {"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "2"},
+        {"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "90"},
         {"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "0.5"},
         {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "20"},
         {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "1"},
@@ -88,6 +89,7 @@ def test_each_timeout_is_longer_than_the_one_inside(environ: dict[str, str]) -> 
     settings = load_settings(environ)
     assert settings.deadline_seconds < settings.nginx_read_timeout
     assert settings.deadline_seconds < settings.gunicorn_timeout
+    assert max(60, settings.deadline_seconds) <= settings.load_seconds < settings.nginx_load_read_timeout
 
 
 def test_a_request_timeout_that_is_set_outlasts_nginxs() -> None:

@@ -25,6 +25,8 @@ WINDOW_BYTES = 4 << 20
 KEEPALIVE_MS = 60_000
 LEAST_PING_MS = 5_000
 """Callers that ping more often than that lose their connection; some proxies do not wait gRPC's five minutes."""
+LOADING = ("RepositoryModelLoad", "RepositoryModelUnload")
+"""The calls that may take longer than a request."""
 REQUEST_ID = "x-amzn-requestid"
 _STREAM = f"/{messages.INFERENCE_SERVICE}/ModelStreamInfer"
 
@@ -33,12 +35,19 @@ class Front:
     """A gRPC server with three services: inference, health, reflection. Make it in the event loop that runs it."""
 
     def __init__(
-        self, service: InferenceService, desk: Desk, readiness: Readiness, allowed_seconds: float, max_bytes: int
+        self,
+        service: InferenceService,
+        desk: Desk,
+        readiness: Readiness,
+        allowed_seconds: float,
+        load_seconds: float,
+        max_bytes: int,
     ) -> None:
         self._service = service
         self._desk = desk
         self._readiness = readiness
         self._allowed_seconds = allowed_seconds
+        self._load_seconds = load_seconds
         self._max_bytes = max_bytes
         options = [
             ("grpc.max_receive_message_length", min(ROOM * max_bytes, MOST_BYTES)),
@@ -83,9 +92,10 @@ class Front:
         """Return the handler of a call that a thread answers, message and answer as bytes."""
         route = f"/{messages.INFERENCE_SERVICE}/{method.name}"
         work = self._within_limit(self._service.work(method))
+        allowed_seconds = self._load_seconds if method.name in LOADING else self._allowed_seconds
 
         async def handle(data: bytes, context: Any) -> bytes:
-            caller = Caller(context, self._allowed_seconds)
+            caller = Caller(context, allowed_seconds)
             answered = await self._desk.answer(route, data, caller, work)
             told = [(REQUEST_ID, caller.request_id), ("server-timing", answered.clock.server_timing())]
             if (error := answered.error) is not None:
