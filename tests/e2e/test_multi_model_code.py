@@ -102,3 +102,14 @@ def test_loading_may_take_longer_than_requests_may(tmp_path: Path) -> None:
         client.unload_model("slow")
         client.load_model("slow")
         assert requests.get(f"{stack.url}/models/slow", timeout=10).status_code == 200
+
+
+def test_a_stop_leaves_nothing_of_code_that_is_tried(tmp_path: Path) -> None:
+    write_model(tmp_path / "models", "hangs", "import time\ntime.sleep(600)\n")
+    settings = {"SAGEMAKER_MULTI_MODEL": "true", "LIGHTBOX_DRAIN_SECONDS": "3"}
+    with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(load, stack, "hangs")
+        tried = trial(stack)
+        assert stack.stop() == 0
+        tried.wait(10)
+        assert asked.exception(60) is not None or asked.result().status_code >= 500
