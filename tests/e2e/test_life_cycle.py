@@ -149,6 +149,7 @@ def test_a_stop_during_start_up(sample_models: Path, tmp_path: Path) -> None:
             if "Starting gunicorn" in stack.log:
                 break
         assert stack.stop(seconds=40) == 0
+        assert "did not stop in time" not in stack.log
         assert [path.name for path in tmp_path.iterdir()] == ["serve.log"]
 
 

@@ -46,7 +46,7 @@ def test_as_many_as_are_allowed_are_taken_however_they_are_spread(tmp_path: Path
     settings = {"SAGEMAKER_GUNICORN_WORKERS": "3", "SAGEMAKER_GUNICORN_THREADS": "1", "LIGHTBOX_MAX_WAITING": "2"}
     with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(12) as pool:
         slow = png(np.full((8, 8, 3), (10, 0, 0)))
-        for _ in range(5):
+        for _ in range(3):
             assert list(pool.map(lambda _: stack.invoke(slow).status_code, range(9))) == [200] * 9, stack.log
         statuses = list(pool.map(lambda _: stack.invoke(slow).status_code, range(12)))
         assert set(statuses) == {200, 503}
@@ -56,7 +56,7 @@ def test_as_many_as_are_allowed_are_taken_however_they_are_spread(tmp_path: Path
 
 def test_a_dead_nginx_worker_takes_no_places_with_it(tmp_path: Path) -> None:
     export_slow_image(tmp_path / "models" / "slow")
-    slow, quick = (png(np.full((8, 8, 3), (red, 0, 0))) for red in (60, 0))
+    slow, quick = (png(np.full((8, 8, 3), (red, 0, 0))) for red in (30, 0))
     settings = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "4", "LIGHTBOX_MAX_WAITING": "2"}
     with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(4) as pool:
         for _ in range(3):

@@ -2,11 +2,17 @@
 
 gunicorn takes a worker that has not yet begun to serve for one that hangs, and kills it after its timeout, which is
 about serving. A user's module may take longer to import, above all when every worker imports TensorFlow at once.
+
+A worker that was forked a moment ago has the master's signal handlers, which put a signal into a queue that only the
+master reads: a stop that comes then would be waited for until its time is up.
 """
 
 from __future__ import annotations
 
+import queue
+import signal
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 secure_scheme_headers: dict[str, str] = {}
@@ -18,18 +24,28 @@ LOAD_SECONDS = 120
 """How long a worker may load before gunicorn's timeout begins to count."""
 BEAT_SECONDS = 1.0
 
+STOPS = (signal.SIGTERM, signal.SIGINT, signal.SIGQUIT)
+
 _loaded = threading.Event()
 
 
 def post_fork(server: Any, worker: Any) -> None:
-    """Give signs of life for a worker that loads."""
+    """Give signs of life for a worker that loads, and remember where the master's handlers leave signals."""
+    worker.left_signals = server.SIG_QUEUE
     _loaded.clear()
     threading.Thread(target=_beat, args=(worker,), daemon=True).start()
 
 
 def post_worker_init(worker: Any) -> None:
-    """Leave the signs of life to the worker, which serves from now on."""
+    """Leave the signs of life to the worker, which serves from now on, unless it was told to stop already."""
     _loaded.set()
+    if any(number in STOPS for number in _left(worker.left_signals)):
+        worker.alive = False
+
+
+def _left(signals: queue.SimpleQueue[int]) -> Iterator[int]:
+    while not signals.empty():
+        yield signals.get_nowait()
 
 
 def _beat(worker: Any) -> None:

@@ -1,14 +1,26 @@
 from __future__ import annotations
 
+import inspect
+import queue
+import signal
 import threading
 
 import pytest
+from gunicorn.arbiter import Arbiter
 
 from lightbox.processes import worker_hooks
 
 
+class Master:
+    """What a worker has of its master after the fork: the queue that the master's signal handlers fill."""
+
+    def __init__(self) -> None:
+        self.SIG_QUEUE: queue.SimpleQueue[int] = queue.SimpleQueue()
+
+
 class Worker:
     def __init__(self) -> None:
+        self.alive = True
         self.signs = threading.Semaphore(0)
 
     def notify(self) -> None:
@@ -18,7 +30,7 @@ class Worker:
 def test_a_worker_gives_signs_of_life_until_it_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(worker_hooks, "BEAT_SECONDS", 0.01)
     worker, before = Worker(), set(threading.enumerate())
-    worker_hooks.post_fork(None, worker)
+    worker_hooks.post_fork(Master(), worker)
     (beating,) = set(threading.enumerate()) - before
     assert all(worker.signs.acquire(timeout=10) for _ in range(3))
     worker_hooks.post_worker_init(worker)
@@ -30,7 +42,30 @@ def test_a_worker_that_never_loads_is_left_to_gunicorn(monkeypatch: pytest.Monke
     monkeypatch.setattr(worker_hooks, "BEAT_SECONDS", 0.01)
     monkeypatch.setattr(worker_hooks, "LOAD_SECONDS", 0.05)
     before = set(threading.enumerate())
-    worker_hooks.post_fork(None, Worker())
+    worker_hooks.post_fork(Master(), Worker())
     for beating in set(threading.enumerate()) - before:
         beating.join(10)
         assert not beating.is_alive()
+
+
+@pytest.mark.parametrize(
+    ("left", "alive"),
+    [
+        ([], True),
+        ([signal.SIGCHLD, signal.SIGHUP, Arbiter.WAKEUP_REQUEST], True),
+        ([signal.SIGCHLD, signal.SIGTERM], False),
+        ([signal.SIGINT], False),
+        ([signal.SIGQUIT], False),
+    ],
+)
+def test_a_stop_that_came_before_the_worker_had_its_handlers_counts(left: list[int], alive: bool) -> None:
+    master, worker = Master(), Worker()
+    worker_hooks.post_fork(master, worker)
+    for number in left:
+        master.SIG_QUEUE.put(number)
+    worker_hooks.post_worker_init(worker)
+    assert worker.alive is alive
+
+
+def test_gunicorns_master_has_that_queue() -> None:
+    assert "self.SIG_QUEUE.put_nowait(sig)" in inspect.getsource(Arbiter.signal)
