@@ -32,8 +32,8 @@ def scenario(scale: Scale) -> Scenario:
         question="The container's front speaks REST either way. What does the wire between the sidecar and the "
         "model server change, and what does the code around it?",
         experiments=(
-            _experiment("classification", scale.pick((10, 2, 0), (10, 10, 4)), common.classification_floor()),
-            _experiment("detection", scale.pick((1, 1, 0), (10, 10, 1)), common.detection_floor()),
+            _experiment("classification", scale, scale.pick((10, 2, 0), (10, 10, 4)), common.classification_floor()),
+            _experiment("detection", scale, scale.pick((1, 1, 0), (10, 10, 1)), common.detection_floor()),
         ),
         notes=(
             "Every variant gets the same 1024x768 JPEG through boto3's `invoke_endpoint` and returns the same outputs: "
@@ -52,15 +52,15 @@ def scenario(scale: Scale) -> Scenario:
     )
 
 
-def _experiment(kind: str, how_many: tuple[int, int, int], floor: Client) -> Experiment:
+def _experiment(kind: str, scale: Scale, how_many: tuple[int, int, int], floor: Client) -> Experiment:
     calls, rounds, counted = how_many
     model = KINDS[kind]
     return Experiment(
         key=kind,
         title=kind,
         variants=(
-            Variant(SAMPLE_REST, _sample("rest"), _boto3(f"tfs-model-name={model}")),
-            Variant(SAMPLE_GRPC, _sample("grpc"), _boto3(f"tfs-model-name={model}")),
+            Variant(SAMPLE_REST, _sample("rest", scale), _boto3(f"tfs-model-name={model}")),
+            Variant(SAMPLE_GRPC, _sample("grpc", scale), _boto3(f"tfs-model-name={model}")),
             Variant(LIGHTBOX_REST, common.lightbox(), _boto3(common.attributes(model, "rest"))),
             Variant(LIGHTBOX_GRPC, common.lightbox(), _boto3(common.attributes(model, "grpc"))),
             Variant(WITHOUT_BOTO3, common.lightbox(), common.post_image(model, "grpc")),
@@ -78,9 +78,11 @@ def _boto3(custom_attributes: str) -> Boto3Client:
     return Boto3Client(photos.photo(), common.IMAGE, custom_attributes)
 
 
-def _sample(wire: Literal["rest", "grpc"]) -> Server:
+def _sample(wire: Literal["rest", "grpc"], scale: Scale) -> Server:
     settings = {
         "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "mobilenet_v2",
         "PREDICT_USING_GRPC": "true" if wire == "grpc" else "false",
+        # One client needs one worker, and each of them imports TensorFlow.
+        **scale.pick({"SAGEMAKER_GUNICORN_WORKERS": "1"}, {}),
     }
     return Stack(SAMPLES[wire == "grpc"], models.with_handler(HANDLER), tuple(settings.items()))
