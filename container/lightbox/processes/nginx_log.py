@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from lightbox.processes.refused_requests import RefusedRequests
-
 LEVELS = ("debug", "info", "notice", "warn", "error", "crit", "alert", "emerg")
 _LEAST_SAID = "error"
 """nginx says at least this much, whatever the operator wants to read: refusals and lost workers are told so."""
@@ -15,7 +13,7 @@ _LINE = re.compile(rf"\S+ \S+ \[(?P<level>{'|'.join(LEVELS)})\] \d+#\d+: (\*\d+ 
 """Date, time, level, process and connection. Matched from its beginning: a caller's words come later in a line."""
 
 _REFUSED = "no live upstreams while connecting to upstream"
-"""nginx refuses a request because the sidecar has as many as it takes."""
+"""nginx refuses a request because the sidecar has as many as it takes: the request's own line says so too."""
 
 ANSWERED = "lightbox-answered "
 """What the line of a request that nginx itself answered begins with, as nginx.conf has it; JSON follows."""
@@ -29,23 +27,26 @@ def level_to_log(wanted: str) -> str:
 
 
 class NginxLog:
-    """Hears every line; tells ``requests`` of those that nginx answered, and calls ``lost_worker`` when one died."""
+    """Hears every line; calls ``answered`` with what is told of a request that nginx answered itself, and
+    ``lost_worker`` when a worker died."""
 
-    def __init__(self, wanted: str, requests: RefusedRequests, lost_worker: Callable[[], None]) -> None:
+    def __init__(self, wanted: str, answered: Callable[[str], None], lost_worker: Callable[[], None]) -> None:
         self._wanted = LEVELS.index(wanted)
-        self._requests = requests
+        self._answered = answered
         self._lost_worker = lost_worker
 
     def swallows(self, line: str) -> bool:
         """Act upon a line, and tell whether nobody is to read it as it is."""
         if line.startswith(ANSWERED):
-            self._requests.answered(line.removeprefix(ANSWERED))
+            try:
+                self._answered(line.removeprefix(ANSWERED))
+            except ValueError:  # not as it was written: better shown than lost, with all that comes after it
+                return False
             return True
         told = _LINE.match(line)
         if told is None:
             return False
         if told["said"].startswith(_REFUSED):
-            self._requests.one_too_many()
             return True
         if _LOST_WORKER.match(told["said"]):
             self._lost_worker()

@@ -9,29 +9,24 @@ from typing import Any
 import orjson
 
 from lightbox.telemetry.clock import RequestClock
-from lightbox.telemetry.metric_names import QUEUE_FULL
 from lightbox.telemetry.request_log import UNMATCHED, FinishedRequest, Observer
 
 _DIGITS = re.compile("[0-9]{1,18}")  # a caller's own Content-Length, which may be why it was refused
 
 
 class RefusedRequests:
-    """Logs each, but for those that were one too many: of these there may be more than can be read."""
+    """Logs and counts each."""
 
     def __init__(self, log: Observer) -> None:
         self._log = log
         self.reasons: Counter[str] = Counter()
         """How many there were of each error code, for ``/metrics``."""
 
-    def one_too_many(self) -> None:
-        """Count a request that was refused because the sidecar had as many as it takes."""
-        self.reasons[QUEUE_FULL] += 1
-
     def answered(self, told: str) -> None:
         """Log and count a request by what nginx tells of it, JSON as nginx.conf has it."""
-        request = _read(orjson.loads(told))
-        self.reasons[request.error_code or ""] += 1
-        self._log.finished(request)
+        fields = orjson.loads(told)
+        self.reasons[fields["code"]] += 1
+        self._log.finished(_read(fields))
 
 
 def _read(told: dict[str, Any]) -> FinishedRequest:

@@ -93,7 +93,7 @@ class Supervisor:
             environ | inherited(self._listener),
             signal.SIGQUIT,
             keep_descriptors=(self._listener.fileno(),),
-            swallow=NginxLog(self._settings.nginx_loglevel, self._refused, self._renew_nginx).swallows,
+            swallow=NginxLog(self._settings.nginx_loglevel, self._refused.answered, self._renew_nginx).swallows,
         )
 
     def _renew_nginx(self) -> None:
