@@ -123,9 +123,8 @@ def _locked(path: Path, clock: RequestClock, busy: str) -> Iterator[None]:
     try:
         yield
     finally:
-        path.unlink(
-            missing_ok=True
-        )  # before it is given up: who opened it meanwhile sees that it is not the one any more
+        # Before it is given up: who opened it meanwhile sees that it is not the one any more.
+        path.unlink(missing_ok=True)
         os.close(lock)
 
 

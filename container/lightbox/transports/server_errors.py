@@ -16,7 +16,7 @@ from lightbox.errors import (
 )
 
 _GRAPH_NODE = re.compile(r"\{\{(?:function_)?node ")
-_NO_MEMORY = re.compile("OOM when allocating")
+_NO_MEMORY = "OOM when allocating"
 _DECODE_NODE = re.compile(r"\{\{node [^}]*decode_?(?:and_?crop_?)?(?:image|jpe?g|png|gif|bmp|webp)", re.IGNORECASE)
 _PARSE_EXAMPLE_NODE = re.compile(r"\{\{node [^}]*parse_?(?:single_?)?example", re.IGNORECASE)
 _SHAPES_DISAGREE = re.compile(r"Incompatible shapes|Matrix size-incompatible")
@@ -37,7 +37,7 @@ def from_server(code: str, message: str, model: str, version: int | None) -> Lig
         return DeadlineExceeded(f"the model server did not answer in time for the {which}")
     if code in ("UNAVAILABLE", "CANCELLED"):  # the message speaks of our own addresses: it is for the log
         return Unavailable(f"the model server is not available for the {which}")
-    if code == "RESOURCE_EXHAUSTED" and not (_GRAPH_NODE.search(message) or _NO_MEMORY.search(message)):
+    if code == "RESOURCE_EXHAUSTED" and not (_GRAPH_NODE.search(message) or _NO_MEMORY in message):
         return Unavailable(f"the model server is busy: {message}")
     return ModelFailed(f"{which} failed: {message}")
 

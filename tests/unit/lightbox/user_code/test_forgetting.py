@@ -15,23 +15,13 @@ from typing import Any
 import pytest
 
 from lightbox.errors import HandlerFailed, Unavailable
-from lightbox.model_options import ModelOptions
 from lightbox.plan import PlannedModel
 from lightbox.user_code import loader
 from lightbox.user_code.own import LightboxHandlers
 from lightbox.user_code.registry import UserCode
+from support.user_code import model, write
 
 HANDLER = "\ndef preprocess(request): return words()\n"
-
-
-def write(file: Path, text: str) -> Path:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
-    return file
-
-
-def model(name: str, *code_dirs: Path) -> PlannedModel:
-    return PlannedModel(name=name, base_path=Path("/m"), options=ModelOptions(), code_dirs=code_dirs)
 
 
 def answer(code: UserCode, wanted: PlannedModel) -> Any:

@@ -7,24 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.model_options import ModelOptions
-from lightbox.plan import PlannedModel
 from lightbox.user_code.aws import AwsHandlers
 from lightbox.user_code.loader import load_functions
 from lightbox.user_code.own import LightboxHandlers
 from lightbox.user_code.registry import NONE, UserCode
+from support.user_code import model, write
 
 REPOSITORY = Path(__file__).parents[4]
-
-
-def write(file: Path, text: str) -> Path:
-    file.parent.mkdir(parents=True, exist_ok=True)
-    file.write_text(text)
-    return file
-
-
-def model(name: str, *code_dirs: Path) -> PlannedModel:
-    return PlannedModel(name=name, base_path=Path("/m"), options=ModelOptions(), code_dirs=code_dirs)
 
 
 def test_lib_wins_over_code_and_code_over_all_else(tmp_path: Path) -> None:

@@ -1,0 +1,20 @@
+"""A user's code on disk, and the planned model that has it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lightbox.model_options import ModelOptions
+from lightbox.plan import PlannedModel
+
+
+def write(file: Path, text: str) -> Path:
+    """Write a file, in folders that need not be there."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text)
+    return file
+
+
+def model(name: str, *code_dirs: Path) -> PlannedModel:
+    """Return a model whose code is looked for in these folders; nothing of it is ever loaded."""
+    return PlannedModel(name=name, base_path=Path("/m"), options=ModelOptions(), code_dirs=code_dirs)
