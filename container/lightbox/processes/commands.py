@@ -95,7 +95,7 @@ def batching_parameters(settings: Settings) -> str:
 
 
 def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: RunDir) -> list[str]:
-    """Return gunicorn's command: threads, no preload (gRPC does not survive a fork), timeouts within nginx's."""
+    """Return gunicorn's command: threads, no preload (worker_hooks has what may be shared), timeouts within nginx's."""
     return [
         *PYTHON,
         "gunicorn",
