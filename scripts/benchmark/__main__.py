@@ -23,12 +23,12 @@ def main(arguments: list[str] | None = None) -> int:
 
     # Ended from outside, the servers are stopped all the same.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    scale = Scale("full" if options.full else "quick")
     try:
-        prepare.prepare(options.scenarios or SCENARIOS)
+        prepare.prepare(scale, options.scenarios or SCENARIOS)
     except prepare.Unprepared as problem:
         print(f"benchmark: {problem}", file=sys.stderr)
         return 1
-    scale = Scale("full" if options.full else "quick")
     chosen = [SCENARIOS[name](scale) for name in options.scenarios or SCENARIOS]
     folder = results.fresh_folder()
     document = results.new_document(scale.name, sys.argv[1:] if arguments is None else arguments)

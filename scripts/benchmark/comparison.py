@@ -48,8 +48,9 @@ class Endpoint:
 def local_endpoint() -> Iterator[Endpoint]:
     """Start Lightbox with mobilenet_v2 and efficientdet_d1, made first where they are missing; stop it at the end."""
     from benchmark import prepare
+    from benchmark.declarations import Scale
 
-    prepare.make_models()
+    prepare.prepare(Scale("quick"), ["rest_or_grpc"])
     with tempfile.TemporaryDirectory() as folder:
         running = common.lightbox().start(Path(folder))
         try:

@@ -38,7 +38,7 @@ class Experiment:
 
     In a sweep ``x`` is this experiment's place on the axis. With ``counted`` calls the bytes on the inner hops
     are counted too, in a pass of its own that is not timed. ``floor`` names the variant that the others are
-    divided by.
+    divided by. With ``warm_up`` each client first sends so many requests, or one from each of the load's clients.
     """
 
     key: str

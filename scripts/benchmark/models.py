@@ -34,12 +34,20 @@ def zoo_model(folder: Path, name: str, form: str) -> None:
 
 
 def classifiers_and_detector() -> Path:
-    """Return the folder of mobilenet_v2, in three forms of input and folded, and of efficientdet_d1."""
+    """Return the folder of mobilenet_v2, in three forms of input, and of efficientdet_d1."""
     root = MODELS / "main"
     for form, name in (("float32", "mobilenet_v2"), ("uint8", "mobilenet_v2_uint8"), ("bytes", "mobilenet_v2_bytes")):
         zoo_model(root / name, "mobilenet_v2", form)
-    zoo_model(root / "mobilenet_v2_folded", "mobilenet_v2_folded", "float32")
     zoo_model(root / "efficientdet_d1", "efficientdet_d1", "uint8")
+    return root
+
+
+def classifiers() -> Path:
+    """Return the folder of mobilenet_v2 as float32 and uint8, each as it is and folded."""
+    main, root = classifiers_and_detector(), MODELS / "classifiers"
+    for form, suffix in (("float32", ""), ("uint8", "_uint8")):
+        link(root / f"mobilenet_v2{suffix}", main / f"mobilenet_v2{suffix}")
+        zoo_model(root / f"mobilenet_v2_folded{suffix}", "mobilenet_v2_folded", form)
     return root
 
 
@@ -155,19 +163,3 @@ def many_models(count: int) -> Path:
     for number in range(count):
         link(root / f"model_{number:03}" / "1", tiny / "1")
     return root
-
-
-def make_all() -> None:
-    """Make every folder of models and the rivals' networks; seconds the first time, nothing later."""
-    classifiers_and_detector()
-    small_classifier()
-    answers_of_sizes()
-    many_models(1)
-    from benchmark.network_dump import dump
-
-    for name in ("mobilenet_v2", "mobilenet_v3"):
-        dump(name)
-
-
-if __name__ == "__main__":
-    make_all()

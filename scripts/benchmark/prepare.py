@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Collection
 
+from benchmark.declarations import Scale
 from benchmark.servers.base import REPOSITORY
 from benchmark.servers.rival import RIVALS, VENV
 from model_zoo import say
@@ -18,22 +19,33 @@ class Unprepared(Exception):
     """Something is missing that this cannot make; the message says what to do."""
 
 
-def prepare(scenarios: Collection[str]) -> None:
+def prepare(scale: Scale, scenarios: Collection[str]) -> None:
     """Make what is missing for these scenarios; a minute the first time. Raises CalledProcessError and Unprepared."""
     with_rivals = bool(NEED_RIVALS.intersection(scenarios))
     if with_rivals and not VENV.is_dir():
         raise Unprepared(f"{VENV} is missing, in which the other servers run: `make bench` makes it")
-    make_models()
+    say.progress("models: made where they are missing")
+    _run([sys.executable, "-m", "benchmark.prepare", scale.name, *scenarios])
     if with_rivals:
         _run([str(VENV / "bin" / "python"), str(RIVALS / "network.py")])
-
-
-def make_models() -> None:
-    """Make the models alone. Raises CalledProcessError."""
-    say.progress("models: made where they are missing")
-    _run([sys.executable, "-m", "benchmark.models"])
 
 
 def _run(command: list[str]) -> None:
     paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
     subprocess.run(command, env=dict(os.environ) | {"PYTHONPATH": paths}, check=True)  # noqa: S603 - our own modules
+
+
+def _make(scale: Scale, scenarios: Collection[str]) -> None:
+    """Make it here: who declares a scenario makes the models that it names."""
+    from benchmark.network_dump import dump
+    from benchmark.scenarios import SCENARIOS
+
+    for name in scenarios:
+        SCENARIOS[name](scale)
+    if NEED_RIVALS.intersection(scenarios):
+        for network in ("mobilenet_v2", "mobilenet_v3"):
+            dump(network)
+
+
+if __name__ == "__main__":
+    _make(Scale("quick" if sys.argv[1] == "quick" else "full"), sys.argv[2:])

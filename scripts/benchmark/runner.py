@@ -59,6 +59,7 @@ class Runner:
         began, stolen = time.perf_counter(), StolenTime()
         self._each(self._start, servers_of(scenario))
         experiments = [self._experiment(experiment) for experiment in scenario.experiments]
+        self._count_hops(scenario, experiments)
         return {
             "key": scenario.key,
             "title": scenario.title,
@@ -95,7 +96,6 @@ class Runner:
                 if (running := self._servers.get(variant.server)) is not None
             }
             rounds, cpu = self._rounds(experiment, clients)
-        counted = self._count_hops(experiment) if experiment.counted else {}
         floor = rounds.get(experiment.floor or "", [])
         variants = []
         for variant in experiment.variants:
@@ -106,8 +106,6 @@ class Runner:
             result["cpu_ms"] = figures.per_request(cpu.get(variant.name, {}), sum(s.answers for s in samples))
             if floor and samples:
                 result["ratio"] = figures.paired_ratio(samples, floor)
-            if variant.name in counted:
-                result["hops"] = counted[variant.name]
             variants.append(result)
         self._progress.experiment(experiment.title, variants)
         load = experiment.load
@@ -128,7 +126,7 @@ class Runner:
         rounds: dict[str, list[Sample]] = {name: [] for name in clients}
         cpu: dict[str, dict[str, float]] = {name: {} for name in clients}
         variants = [variant for variant in experiment.variants if variant.name in clients]
-        for variant in variants:
+        for variant in variants if experiment.warm_up else ():
             warm_up = Load(max(experiment.warm_up, experiment.load.clients), experiment.load.clients)
             self._run(clients[variant.name], variant, warm_up)
         for number in range(experiment.rounds):
@@ -153,19 +151,21 @@ class Runner:
         self._answers[variant.server] += sample.answers
         return sample
 
-    def _count_hops(self, experiment: Experiment) -> dict[str, dict[str, list[int]]]:
-        """Return bytes there and back per request on each inner hop, for variants whose servers have hops."""
-        counted: dict[str, dict[str, list[int]]] = {}
-        for server in dict.fromkeys(variant.server for variant in experiment.variants):
+    def _count_hops(self, scenario: Scenario, results: Sequence[dict[str, Any]]) -> None:
+        """Note bytes there and back per request on each inner hop, for variants whose servers have hops."""
+        wanted: dict[Server, list[tuple[Variant, int, dict[str, Any]]]] = {}
+        for experiment, result in zip(scenario.experiments, results, strict=True):
+            for variant, found in zip(experiment.variants, result["variants"], strict=True):
+                if experiment.counted and variant.server not in self._failed:
+                    wanted.setdefault(variant.server, []).append((variant, experiment.counted, found))
+        for server, variants in wanted.items():
             twin = server.counting()
-            if twin is None or server in self._failed:
+            if twin is None:
                 continue
             self._progress.say(f"counting the bytes inside {server.name}")
             with self._counted(twin) as running:
-                for variant in experiment.variants:
-                    if variant.server == server:
-                        counted[variant.name] = _bytes_per_request(running, variant, experiment.counted)
-        return counted
+                for variant, calls, found in variants:
+                    found["hops"] = _bytes_per_request(running, variant, calls)
 
     @contextmanager
     def _counted(self, twin: Server) -> Iterator[Running]:

@@ -77,7 +77,8 @@ def _against_litserve(clients: int, figure: str) -> Callable[[Document], float |
 
     def measure(document: Document) -> float | None:
         best = min if figure == "p50" else max
-        sides = ((load.LIGHTBOX, load.ONE_THREAD, load.FOLDED), (load.LITSERVE.name, load.LITSERVE_ONE.name))
+        ours = (load.LIGHTBOX, load.ONE_THREAD, load.FOLDED, load.PIXELS)
+        sides = (ours, (load.LITSERVE.name, load.LITSERVE_ONE.name))
         found = [
             [v[figure] for name in names if figure in (v := _same_network(document, clients, name))] for names in sides
         ]

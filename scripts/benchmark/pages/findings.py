@@ -7,7 +7,7 @@ from collections.abc import Callable
 from benchmark import published, results
 from benchmark.pages.tables import number, size
 from benchmark.results import Document
-from benchmark.scenarios import client, load, rest_or_grpc, scale, wire
+from benchmark.scenarios import client, common, load, rest_or_grpc, scale, wire
 from benchmark.targets import bound_per_second
 
 
@@ -35,6 +35,14 @@ def _rest_or_grpc(document: Document) -> list[str]:
             f"{number(theirs[names[1]], 'ms')}); Lightbox over REST {number(averages[2], 'ms')} "
             f"and over gRPC {number(averages[3], 'ms')}."
         )
+        floor, sample = (
+            results.variant(document, "rest_or_grpc", kind, name).get("p50") for name in (common.FLOOR, names[0])
+        )
+        if floor and sample:
+            lines.append(
+                f"{kind}: the floor alone takes {number(floor / sample)} of the sample's REST handler (p50); no "
+                "ratio to that handler can go far below it."
+            )
     return lines
 
 

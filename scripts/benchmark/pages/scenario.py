@@ -45,12 +45,13 @@ def _sweep(document: Document, result: Mapping[str, Any], key: str, axis: str, d
     points = [experiment for experiment in result["experiments"] if experiment["key"] == key]
     if not points:
         return []
-    header = [axis, "", "p50 ms", "p95", "p99", "requests/s", "÷ floor", "failed"]
+    header = [axis, "", "p50 ms", "p95", "p99", "requests/s", "÷ floor", "CPU ms", *tables.BYTES_OF_A_POINT, "failed"]
     rows = []
     for point in points:
         for variant in point["variants"]:
             figures = [tables.number(variant.get(column)) for column in ("p50", "p95", "p99", "throughput", "ratio")]
-            rows.append([f"{point['x']:g}", variant["name"], *figures, str(variant["errors"])])
+            cost = [tables.number(sum(variant["cpu_ms"].values()) or None), *tables.bytes_of_a_point(variant)]
+            rows.append([f"{point['x']:g}", variant["name"], *figures, *cost, str(variant["errors"])])
     title = f"## {axis[0].upper()}{axis[1:]}"
     return [
         title,

@@ -104,6 +104,16 @@ def hops(variants: Sequence[Mapping[str, Any]]) -> list[str]:
     return ["Bytes on the inner hops, there / back:", "", *table(["per request", *names], rows)]
 
 
+BYTES_OF_A_POINT = ("sent / received", "to the model server / back")
+
+
+def bytes_of_a_point(variant: Mapping[str, Any]) -> list[str]:
+    """Return the bytes of one request on the caller's hop and on the one before the model server."""
+    caller = (variant.get("bytes_sent"), variant.get("bytes_received"))
+    inner = next((counts for hop, counts in variant.get("hops", {}).items() if "model server" in hop), ())
+    return [" / ".join(map(size, hop)) if hop and None not in hop else NONE for hop in (caller, inner)]
+
+
 def stages(variants: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return the table of stages as Server-Timing reports them."""
     timed = [variant for variant in variants if variant.get("stages")]

@@ -79,7 +79,8 @@ def _lightbox(size: str, scale: Scale) -> Experiment:
         Variant("binary, REST", stack, common.post_image("mobilenet_v2", "grpc", image)),
         Variant("binary, gRPC", stack, _jpeg(image)),
     )
-    return Experiment(f"lightbox_{size}", f"Lightbox with a model behind, {size}", variants, _load(scale))
+    title = f"Lightbox with a model behind, {size}"
+    return Experiment(f"lightbox_{size}", title, variants, _load(scale), counted=scale.pick(0, 2))
 
 
 def _forms(scale: Scale) -> Experiment:
@@ -102,6 +103,7 @@ def _forms(scale: Scale) -> Experiment:
         load=Load(calls),
         rounds=rounds,
         floor=common.FLOOR,
+        counted=scale.pick(0, 2),
     )
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from benchmark import models, photos
 from benchmark.clients.floor import FloorClient
 from benchmark.clients.http import HttpClient
@@ -14,15 +12,17 @@ ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 FLOOR = "floor"
 
 
-def lightbox(name: str = "Lightbox", **settings: str) -> Stack:
+DEFAULT_MODEL = ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2")
+
+
+def lightbox(**settings: str) -> Stack:
     """Return the stack that most scenarios measure: classifier and detector, by default with default settings."""
-    more = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "mobilenet_v2", **settings}
-    return Stack(name, models.classifiers_and_detector(), tuple(more.items()))
+    return Stack("Lightbox", models.classifiers_and_detector(), (DEFAULT_MODEL, *settings.items()))
 
 
 def with_front() -> Stack:
-    """Return that stack with a gRPC front beside nginx."""
-    return replace(lightbox("Lightbox with its gRPC front"), front=True)
+    """Return a stack of classifiers with a gRPC front beside nginx."""
+    return Stack("Lightbox with its gRPC front", models.classifiers(), (DEFAULT_MODEL,), front=True)
 
 
 def attributes(model: str, transport: str) -> str:

@@ -24,6 +24,8 @@ LITSERVE_ONE = Rival("LitServe + ONNX Runtime, 1 worker", "litserve_onnx.py", ("
 BOUNDARY = "lightbox-benchmark"
 ONE_THREAD = "Lightbox, one thread for an operation"
 FOLDED = "Lightbox, one thread, normalizations folded"
+PIXELS = "Lightbox, one thread, folded, uint8 pixels"
+"""The graph scales, so that a quarter of the bytes goes to the model server."""
 IN_THE_GRAPH = "Lightbox, decoded in the graph"
 LIGHTBOX, DIRECT = "Lightbox", "direct call, tensor prepared"
 
@@ -50,7 +52,8 @@ def scenario(scale: Scale) -> Scenario:
             "graph resizes. LitServe decodes and resizes with Pillow. Both answer all 1000 probabilities, as Lightbox "
             "does. The networks are the same to the last weight, converted to ONNX and checked against Keras.",
             "ONNX Runtime folds batch normalizations into convolutions when it loads a network. TensorFlow Serving "
-            "runs the graph that it is given: one row has the graph of `export_model.py mobilenet_v2_folded`.",
+            "runs the graph that it is given: one row has the graph of `export_model.py mobilenet_v2_folded`, the next "
+            "the same with `--input uint8`, which scales the pixels itself.",
             "In the open loop requests start on time whatever the server does, and latency counts from that time.",
         ),
     )
@@ -78,8 +81,9 @@ def _study(form: str, scale: Scale) -> Experiment:
         f"study_{form}",
         f"MobileNetV3Small, {form}, {STUDY_CLIENTS} clients",
         (Variant(FASTAPI.name, FASTAPI, theirs), *ours),
-        Load(scale.pick(60, 600), STUDY_CLIENTS, most_seconds=scale.pick(4, 15)),
+        Load(scale.pick(60, 600), STUDY_CLIENTS, most_seconds=scale.pick(4, 10)),
         rounds=scale.pick(1, 2),
+        counted=scale.pick(0, 2),
     )
 
 
@@ -95,13 +99,14 @@ def _json(value: object) -> bytes:
 def _same_network(clients: int, scale: Scale) -> Experiment:
     image = photos.photo()
     form = HttpClient(_form(image), f"multipart/form-data; boundary={BOUNDARY}", "/predict")
-    stack = common.lightbox(ONE_THREAD, SAGEMAKER_TFS_INTRA_OP_PARALLELISM="1")
-    one_thread = Variant(ONE_THREAD, stack, common.post_image("mobilenet_v2"))
-    folded = Variant(FOLDED, stack, common.post_image("mobilenet_v2_folded"))
+    settings = (common.DEFAULT_MODEL, ("SAGEMAKER_TFS_INTRA_OP_PARALLELISM", "1"))
+    stack = Stack(ONE_THREAD, models.classifiers(), settings)
+    ours = {ONE_THREAD: "mobilenet_v2", FOLDED: "mobilenet_v2_folded", PIXELS: "mobilenet_v2_folded_uint8"}
+    one_thread = [Variant(name, stack, common.post_image(model)) for name, model in ours.items()]
     variants = [
         Variant(LIGHTBOX, common.lightbox(), common.post_image("mobilenet_v2")),
         Variant(LITSERVE.name, LITSERVE, form),
-        *scale.pick([], [Variant(LITSERVE_ONE.name, LITSERVE_ONE, form), one_thread, folded]),
+        *scale.pick([], [Variant(LITSERVE_ONE.name, LITSERVE_ONE, form), *one_thread]),
     ]
     if clients == 1:
         variants += [
@@ -115,6 +120,7 @@ def _same_network(clients: int, scale: Scale) -> Experiment:
         Load(scale.pick(20, 40 + 20 * clients) if clients == 1 else scale.pick(60, 300), clients, most_seconds=10),
         rounds=scale.pick(2, 5),
         floor=common.FLOOR if clients == 1 else None,
+        counted=scale.pick(0, 2) if clients == 1 else 0,
     )
 
 

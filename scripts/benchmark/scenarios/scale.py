@@ -68,7 +68,17 @@ def _sides(scale: Scale) -> list[Experiment]:
         )
         load = Load(scale.pick(4, 20), most_seconds=scale.pick(3, 10))
         experiments.append(
-            Experiment("side", f"{side} x {side} pixels", variants, load, scale.pick(1, 2), 2, common.FLOOR, x=side)
+            Experiment(
+                "side",
+                f"{side} x {side} pixels",
+                variants,
+                load,
+                scale.pick(1, 2),
+                warm_up=2,
+                floor=common.FLOOR,
+                counted=scale.pick(0, 1),
+                x=side,
+            )
         )
     return experiments
 
@@ -81,7 +91,10 @@ def _batches(scale: Scale) -> list[Experiment]:
             for transport, name in (("grpc", "gRPC"), ("rest", "REST"))
         )
         load = Load(scale.pick(3, 10), most_seconds=scale.pick(3, 15))
-        experiments.append(Experiment("batch", f"batch of {count}", variants, load, x=count, warm_up=2))
+        counted = scale.pick(0, 1)
+        experiments.append(
+            Experiment("batch", f"batch of {count}", variants, load, warm_up=2, counted=counted, x=count)
+        )
     return experiments
 
 
@@ -105,8 +118,9 @@ def _answers(scale: Scale) -> list[Experiment]:
             for transport, name in (("grpc", "gRPC"), ("rest", "REST"))
         )
         load = Load(scale.pick(3, 10), most_seconds=scale.pick(4, 15))
+        bytes_of_it, counted = 4 * models.ANSWER_FLOATS[size], scale.pick(0, 1)
         experiments.append(
-            Experiment("answer", f"answer of {size}", variants, load, warm_up=1, x=4 * models.ANSWER_FLOATS[size])
+            Experiment("answer", f"answer of {size}", variants, load, warm_up=1, counted=counted, x=bytes_of_it)
         )
     return experiments
 

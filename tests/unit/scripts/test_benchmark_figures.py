@@ -13,7 +13,7 @@ from benchmark.__main__ import SCENARIO_NAMES, parse
 from benchmark.clients.base import Sample
 from benchmark.declarations import Scale, Scenario
 from benchmark.pages import tables
-from benchmark.scenarios import SCENARIOS, client, load, rest_or_grpc
+from benchmark.scenarios import SCENARIOS, client, common, load, rest_or_grpc
 
 
 def sample(*milliseconds: float) -> Sample:
@@ -83,13 +83,16 @@ def document() -> results.Document:
             variant(rest_or_grpc.LIGHTBOX_REST, slowest / 10),
             variant(rest_or_grpc.LIGHTBOX_GRPC, slowest / 25),
             variant(rest_or_grpc.WITHOUT_BOTO3, slowest / 25, ratio=1.05),
+            variant(common.FLOOR, slowest / 50),
         ]
 
     prepared = variant(load.DIRECT, 5) | {"cpu_ms": {"model server": 10.0}}
     one = [variant(load.LIGHTBOX, 10), variant(load.LITSERVE.name, 12), variant("floor", 9), prepared]
     one[2]["stages"] = {"decode_cpu": 10.0}
     eight = [variant(load.LIGHTBOX, 10, throughput=95.0), variant(load.LITSERVE.name, 12, throughput=90.0)]
-    open_loop = [experiment("open", [variant(load.LIGHTBOX, 10, p99=15.0)], x) for x in (20, 40, 80)]
+    cost = {"bytes_received": 2000.0, "hops": {"nginx-sidecar": [9, 9], "sidecar-model server gRPC": [602_000, 4000]}}
+    point = variant(load.LIGHTBOX, 10, p99=15.0, **cost) | {"cpu_ms": {"gunicorn": 8.5, "model server": 12.0}}
+    open_loop = [experiment("open", [point], x) for x in (20, 40, 80)]
     scenarios = {
         "client": [experiment(client.FORMS, [variant(client.JPEG_GRPC, 10, ratio=1.05), variant("floor", 9.5)])],
         "rest_or_grpc": [experiment("classification", wires(250)), experiment("detection", wires(2500))],
@@ -142,7 +145,9 @@ def test_pages_say_what_was_measured(tmp_path: Path) -> None:
     assert index.count("| met |") == len(targets.TARGETS)
     assert "p50 of ModelInfer with one JPEG ÷ floor: 1.05." in (tmp_path / "client.md").read_text()
     assert "A hypervisor gave 25% of the processor time" in (tmp_path / "client.md").read_text()
+    assert "| 20.5 | 100 B / 2.00 kB | 602 kB / 4.00 kB |" in (tmp_path / "load.md").read_text()
     page = (tmp_path / "rest_or_grpc.md").read_text()
+    assert "classification: the floor alone takes 0.02 of the sample's REST handler" in page
     assert "hypervisor" not in page
     assert page.count("stand-in, not TensorFlow Serving") == 2
     assert "LIGHTBOX_TRANSPORT=grpc ./serve.sh serve" in page
@@ -165,7 +170,7 @@ def test_pages_written_again_are_the_same(tmp_path: Path) -> None:
 @pytest.fixture
 def declared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Scenario]:
     """Every scenario in both scales, declared without making models."""
-    for maker in ("classifiers_and_detector", "small_classifier", "answers_of_sizes"):
+    for maker in ("classifiers_and_detector", "classifiers", "small_classifier", "answers_of_sizes"):
         monkeypatch.setattr(f"benchmark.models.{maker}", lambda maker=maker: tmp_path / maker)
     monkeypatch.setattr("benchmark.models.with_handler", lambda handler: tmp_path / handler.parent.name)
     monkeypatch.setattr("benchmark.models.many_models", lambda count: tmp_path / f"many_{count}")
