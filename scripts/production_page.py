@@ -24,6 +24,7 @@ REPOSITORY = Path(__file__).parents[1]
 BLOCK = re.compile(r"<!-- ([a-z]+) -->\n.*?<!-- end -->", re.DOTALL)
 SCALE_TARGET = re.compile(r"(--scale-target )\d{4,}")
 FOLDED = "Lightbox, one thread, normalizations folded"
+PIXELS = "Lightbox, one thread, folded, uint8 pixels"
 SMALL, LARGE = "512", "2048"
 """Sides of images, in pixels, whose cost is shown."""
 EIGHT, BATCH = "8 clients", 8
@@ -81,6 +82,7 @@ def choose(document: Document) -> str:
     default = row(document, "load", "same_network_8", capacity.DEFAULT)
     one = row(document, "load", "same_network_8", capacity.ONE_THREAD)
     folded = row(document, "load", "same_network_8", FOLDED)
+    pixels = row(document, "load", "same_network_8", PIXELS)
     rest = row(document, "scale", "concurrency", "REST inside", EIGHT)
     small, large = (_side(document, side) for side in (SMALL, LARGE))
     lines = [
@@ -89,6 +91,7 @@ def choose(document: Document) -> str:
         _line("default settings, 8 clients", default, cores),
         _line("one thread for an operation, 8 clients", one, cores),
         _line("the same, the model exported as mobilenet_v2_folded", folded, cores),
+        _line("the same, exported with `--input uint8`", pixels, cores),
         _line("REST inside, 8 clients", rest, cores),
         _line(f"default settings, 1 client, {SMALL}x{SMALL}, {small.image_kb:.0f} kB", small, cores, alone=True),
         _line(f"default settings, 1 client, {LARGE}x{LARGE}, {large.image_kb:.0f} kB", large, cores, alone=True),
