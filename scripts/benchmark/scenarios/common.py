@@ -10,8 +10,6 @@ from benchmark.servers.stack import Stack
 IMAGE = "application/x-image"
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 FLOOR = "floor"
-
-
 DEFAULT_MODEL = ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2")
 
 
