@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -51,11 +52,11 @@ def classifiers() -> Path:
     return root
 
 
-def with_handler(handler: Path) -> Path:
-    """Return a folder of mobilenet_v2 and efficientdet_d1 whose requests go through a user's ``inference.py``."""
+def with_handler(handler: Path, suffix: str, names: Collection[str]) -> Path:
+    """Return a folder of some of ``classifiers_and_detector``, whose requests a user's ``inference.py`` answers."""
     main = classifiers_and_detector()
-    root = MODELS / handler.parent.name
-    for name in ("mobilenet_v2", "efficientdet_d1"):
+    root = MODELS / f"{handler.parent.name}_{suffix}"
+    for name in names:
         link(root / name / "1", main / name / "1")
     code = root / "code"
     code.mkdir(parents=True, exist_ok=True)

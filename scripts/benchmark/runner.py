@@ -42,7 +42,7 @@ class Runner:
 
     def run(self, scenarios: Sequence[Scenario]) -> list[dict[str, Any]]:
         """Return a result for each scenario."""
-        results = []
+        results: list[dict[str, Any]] = []
         last_use = {server: scenario for scenario in scenarios for server in servers_of(scenario)}
         try:
             for scenario in scenarios:
@@ -53,13 +53,13 @@ class Runner:
         finally:
             self._each(Running.stop, list(self._servers.values()))
             self._servers.clear()
+        self._count_hops(scenarios, results)
         return results
 
     def _scenario(self, scenario: Scenario) -> dict[str, Any]:
         began, stolen = time.perf_counter(), StolenTime()
         self._each(self._start, servers_of(scenario))
         experiments = [self._experiment(experiment) for experiment in scenario.experiments]
-        self._count_hops(scenario, experiments)
         return {
             "key": scenario.key,
             "title": scenario.title,
@@ -151,13 +151,17 @@ class Runner:
         self._answers[variant.server] += sample.answers
         return sample
 
-    def _count_hops(self, scenario: Scenario, results: Sequence[dict[str, Any]]) -> None:
-        """Note bytes there and back per request on each inner hop, for variants whose servers have hops."""
+    def _count_hops(self, scenarios: Sequence[Scenario], results: Sequence[dict[str, Any]]) -> None:
+        """Note bytes there and back per request on each inner hop, for variants whose servers have hops.
+
+        Last of all: each server is started once more for it, whatever the number of scenarios that measured it.
+        """
         wanted: dict[Server, list[tuple[Variant, int, dict[str, Any]]]] = {}
-        for experiment, result in zip(scenario.experiments, results, strict=True):
-            for variant, found in zip(experiment.variants, result["variants"], strict=True):
-                if experiment.counted and variant.server not in self._failed:
-                    wanted.setdefault(variant.server, []).append((variant, experiment.counted, found))
+        for scenario, result in zip(scenarios, results, strict=True):
+            for experiment, measured in zip(scenario.experiments, result["experiments"], strict=True):
+                for variant, found in zip(experiment.variants, measured["variants"], strict=True):
+                    if experiment.counted and variant.server not in self._failed:
+                        wanted.setdefault(variant.server, []).append((variant, experiment.counted, found))
         for server, variants in wanted.items():
             twin = server.counting()
             if twin is None:

@@ -12,8 +12,8 @@ from benchmark.targets import TARGETS
 HEAD = """# Benchmarks
 
 Which bytes should cross which wire, and how near the floor is Lightbox? `make bench` measures the scenarios below anew,
-in about twenty minutes on 2 cores (25 on slow ones), and writes this page and theirs; `make bench BENCH=--quick` shows
-in two to three that all of it works, and writes into `build/benchmarks/`. `results.json` beside this page holds every
+in twenty minutes on 2 slow cores, and writes this page and theirs; `make bench BENCH=--quick` shows
+in two that all of it works, and writes into `build/benchmarks/`. `results.json` beside this page holds every
 figure. What stands under "Also here" was measured by commands of its own.
 
 **The floor** of a request is what one process needs to decode and resize the image with Pillow and make one direct

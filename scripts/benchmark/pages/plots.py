@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -29,11 +31,21 @@ COLOURS = {
 Variants = Sequence[Mapping[str, Any]]
 
 
-def draw_all(document: Document, folder: Path) -> dict[str, str]:
-    """Draw what a document has, as SVG and PNG; return file names without folder and ending by plot key."""
+def draw_all(document: Document, folder: Path) -> frozenset[str]:
+    """Draw what a document has, as SVG and PNG, on all cores; return the names of the files without ending."""
     folder.mkdir(parents=True, exist_ok=True)
+    plots = _plots(document)
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as processes:
+        drawn = [processes.submit(_draw, draw, what, folder, name) for name, (draw, what) in plots.items()]
+        for plot in drawn:
+            plot.result()
+    return frozenset(plots)
+
+
+def _plots(document: Document) -> dict[str, tuple[Callable[..., Figure], tuple[Any, ...]]]:
+    """Return what draws each plot, and of what, by the name of its file."""
     note = _model_server(document)
-    drawn: dict[str, str] = {}
+    plots: dict[str, tuple[Callable[..., Figure], tuple[Any, ...]]] = {}
     for result in document["scenarios"]:
         for experiment in result["experiments"]:
             if experiment["key"] in result["axes"]:
@@ -43,18 +55,17 @@ def draw_all(document: Document, folder: Path) -> dict[str, str]:
                 continue
             name = f"{result['key']}_{experiment['key']}"
             if any(variant["stages"] for variant in variants):
-                drawn[f"{name}_stages"] = _save(
-                    stage_bars(variants, experiment["title"], note), folder, f"{name}_stages"
-                )
-            drawn[f"{name}_latency"] = _save(
-                distributions(variants, experiment["title"], note), folder, f"{name}_latency"
-            )
+                plots[f"{name}_stages"] = (stage_bars, (variants, experiment["title"], note))
+            plots[f"{name}_latency"] = (distributions, (variants, experiment["title"], note))
         for key, axis in result["axes"].items():
             points = [experiment for experiment in result["experiments"] if experiment["key"] == key]
             if any("p50" in variant for point in points for variant in point["variants"]):
-                name = f"{result['key']}_{key}"
-                drawn[name] = _save(sweep(points, axis, note), folder, name)
-    return drawn
+                plots[f"{result['key']}_{key}"] = (sweep, (points, axis, note))
+    return plots
+
+
+def _draw(draw: Callable[..., Figure], what: tuple[Any, ...], folder: Path, name: str) -> None:
+    _save(draw(*what), folder, name)
 
 
 def stage_bars(variants: Variants, title: str, note: str = "") -> Figure:
@@ -136,9 +147,8 @@ def _titles(axes: Axes, title: str, note: str) -> None:
     axes.set_title(f"{title}\n{note}" if note else title, fontsize=10, loc="left")
 
 
-def _save(figure: Figure, folder: Path, name: str) -> str:
+def _save(figure: Figure, folder: Path, name: str) -> None:
     # The same results give the same file, so that a page that is written anew shows no difference.
     with mpl.rc_context({"svg.hashsalt": "lightbox"}):
         figure.savefig(folder / f"{name}.svg", metadata={"Date": None})
     figure.savefig(folder / f"{name}.png", dpi=110, metadata={"Software": None})
-    return name

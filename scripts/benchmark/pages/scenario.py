@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from benchmark.pages import findings, tables
 from benchmark.results import Document
 
 
-def page(document: Document, result: Mapping[str, Any], drawn: Mapping[str, str]) -> str:
+def page(document: Document, result: Mapping[str, Any], drawn: Collection[str]) -> str:
     """Return the page as Markdown."""
     lines = [f"# {result['title']}", "", result["question"], ""]
     found = findings.of(document, result["key"])
@@ -27,7 +27,7 @@ def page(document: Document, result: Mapping[str, Any], drawn: Mapping[str, str]
 
 
 def _experiment(
-    document: Document, result: Mapping[str, Any], experiment: Mapping[str, Any], drawn: Mapping[str, str]
+    document: Document, result: Mapping[str, Any], experiment: Mapping[str, Any], drawn: Collection[str]
 ) -> list[str]:
     variants = experiment["variants"]
     name = f"{result['key']}_{experiment['key']}"
@@ -41,7 +41,7 @@ def _experiment(
     return lines
 
 
-def _sweep(document: Document, result: Mapping[str, Any], key: str, axis: str, drawn: Mapping[str, str]) -> list[str]:
+def _sweep(document: Document, result: Mapping[str, Any], key: str, axis: str, drawn: Collection[str]) -> list[str]:
     points = [experiment for experiment in result["experiments"] if experiment["key"] == key]
     if not points:
         return []
@@ -63,8 +63,8 @@ def _sweep(document: Document, result: Mapping[str, Any], key: str, axis: str, d
     ]
 
 
-def _picture(drawn: Mapping[str, str], key: str) -> list[str]:
-    return [f"![{key.replace('_', ' ')}](plots/{drawn[key]}.svg)", ""] if key in drawn else []
+def _picture(drawn: Collection[str], key: str) -> list[str]:
+    return [f"![{key.replace('_', ' ')}](plots/{key}.svg)", ""] if key in drawn else []
 
 
 def _load(document: Document, experiment: Mapping[str, Any]) -> str:

@@ -51,7 +51,7 @@ def _concurrency(scale: Scale) -> list[Experiment]:
             "concurrency",
             f"{clients} clients",
             variants,
-            Load(scale.pick(40, 100 + 10 * clients), clients, most_seconds=scale.pick(3, 8)),
+            Load(scale.pick(40, 100 + 10 * clients), clients, most_seconds=scale.pick(3, 5)),
             x=clients,
         )
         for clients in points
