@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,6 +20,8 @@ from benchmark.servers import hops, resources
 from benchmark.servers.base import REPOSITORY, Running, Server, ServerFailed
 
 LEAST_BYTES = 1000
+COUNTED_AT_ONCE = 3
+"""Servers whose bytes are counted together: bytes do not depend on what else runs."""
 
 T = TypeVar("T")
 
@@ -162,20 +164,18 @@ class Runner:
                 for variant, found in zip(experiment.variants, measured["variants"], strict=True):
                     if experiment.counted and variant.server not in self._failed:
                         wanted.setdefault(variant.server, []).append((variant, experiment.counted, found))
-        for server, variants in wanted.items():
-            twin = server.counting()
-            if twin is None:
-                continue
-            self._progress.say(f"counting the bytes inside {server.name}")
-            with self._counted(twin) as running:
-                for variant, calls, found in variants:
-                    found["hops"] = _bytes_per_request(running, variant, calls)
+        with ThreadPoolExecutor(COUNTED_AT_ONCE) as threads:
+            list(threads.map(self._count, wanted, wanted.values()))
 
-    @contextmanager
-    def _counted(self, twin: Server) -> Iterator[Running]:
+    def _count(self, server: Server, variants: Sequence[tuple[Variant, int, dict[str, Any]]]) -> None:
+        twin = server.counting()
+        if twin is None:
+            return
+        self._progress.say(f"counting the bytes inside {server.name}")
         running = twin.start(self._folder / f"counted-{next(self._numbers)}")
         try:
-            yield running
+            for variant, calls, found in variants:
+                found["hops"] = _bytes_per_request(running, variant, calls)
         finally:
             running.stop()
 

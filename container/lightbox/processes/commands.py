@@ -20,7 +20,7 @@ WORKER_MEMORY = {
     # glibc gives each thread a heap of its own, and image buffers leave holes in every one of them.
     "MALLOC_ARENA_MAX": "1",
     # What one request frees the next one needs: given back to the kernel it returns a page fault at a time.
-    "MALLOC_TRIM_THRESHOLD_": str(12 << 20),
+    "MALLOC_TRIM_THRESHOLD_": str(8 << 20),
     "MALLOC_MMAP_THRESHOLD_": str(16 << 20),
 }
 """How workers handle memory, where the environment says nothing else; docs/benchmarks/hot_path.md has the gain."""

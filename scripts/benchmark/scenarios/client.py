@@ -84,7 +84,7 @@ def _lightbox(size: str, scale: Scale) -> Experiment:
 
 
 def _forms(scale: Scale) -> Experiment:
-    calls, rounds = scale.pick((8, 2), (30, 10))
+    calls, rounds = scale.pick((8, 2), (30, 8))
     stack, pixels = common.with_front(), photos.pixels(SIDE)
     tensors = {
         "JPEG bytes": _jpeg(photos.photo()),

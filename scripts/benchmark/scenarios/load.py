@@ -41,7 +41,7 @@ def scenario(scale: Scale) -> Scenario:
             _study("binary", scale),
             _same_network(1, scale),
             _same_network(8, scale),
-            *(_open_loop(rate, scale) for rate in scale.pick((20,), (10, 20, 30, 40, 60, 80))),
+            *(_open_loop(rate, scale) for rate in scale.pick((20,), (10, 20, 30, 40, 80))),
         ),
         axes={"open": "requests started each second"},
         notes=(
@@ -117,7 +117,7 @@ def _same_network(clients: int, scale: Scale) -> Experiment:
         f"same_network_{clients}",
         f"mobilenet_v2, {clients} client{'s' if clients > 1 else ''}",
         tuple(variants),
-        Load(scale.pick(20, 40 + 20 * clients) if clients == 1 else scale.pick(60, 200), clients, most_seconds=10),
+        Load(scale.pick(20, 50) if clients == 1 else scale.pick(60, 200), clients, most_seconds=10),
         rounds=scale.pick(2, 5),
         floor=common.FLOOR if clients == 1 else None,
         counted=scale.pick(0, 2) if clients == 1 else 0,

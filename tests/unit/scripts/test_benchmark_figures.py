@@ -34,7 +34,23 @@ def test_p50_is_the_median_of_the_rounds_and_p99_is_of_all() -> None:
 def test_without_answers_there_are_no_figures() -> None:
     failed = Sample(seconds=1)
     failed.fail("refused")
-    assert figures.summarise([failed]) == {"answers": 0, "errors": 1, "first_error": "refused"}
+    assert figures.summarise([failed]) == {"answers": 0, "errors": 1, "refused": 0, "first_error": "refused"}
+
+
+def test_throughput_is_that_of_the_time_in_which_all_clients_are_busy() -> None:
+    assert Sample(answers=8, seconds=4).throughput == 2
+    assert Sample(answers=8, seconds=4, busy_answers=6, busy_seconds=2).throughput == 3
+
+
+@pytest.mark.parametrize(
+    ("rate", "refused", "fine"), [(80, 3, True), (80, 2, False), (None, 3, False), (None, 0, False)]
+)
+def test_only_an_open_loop_may_be_refused(rate: int | None, refused: int, fine: bool) -> None:
+    found = {"answers": 5, "errors": 3, "refused": refused}
+    experiment = {"load": {"rate": rate}, "variants": [found]}
+    assert results.all_answered({"scenarios": [{"experiments": [experiment]}]}) is fine
+    found |= {"errors": 0, "refused": 0}
+    assert results.all_answered({"scenarios": [{"experiments": [experiment]}]})
 
 
 def test_ratios_are_taken_within_a_round() -> None:
