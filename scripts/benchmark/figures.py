@@ -32,7 +32,7 @@ def summarise(rounds: Sequence[Sample]) -> dict[str, object]:
     figures |= {
         "p50": rounded(median(round_p50s(rounds))),
         "average": rounded(fmean(latencies)),
-        "throughput": rounded(median(sample.throughput for sample in rounds)),
+        "throughput": rounded(median(sample.answers / sample.seconds for sample in rounds)),
         "round_p50": [rounded(value) for value in round_p50s(rounds)],
         "quantiles": [rounded(value) for value in np.percentile(latencies, range(101)).tolist()],
         "bytes_sent": round(sum(sample.bytes_sent for sample in rounds) / answers),

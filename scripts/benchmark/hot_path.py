@@ -50,7 +50,7 @@ class Measured:
         cpu, faults = resources.cpu_seconds(self.running.process.pid), page_faults(self.running)
         together = self.photo.run(Load(TOGETHER, CLIENTS))
         after = resources.cpu_seconds(self.running.process.pid)
-        self.note(f"requests/s, {CLIENTS} clients", together.throughput)
+        self.note(f"requests/s, {CLIENTS} clients", together.answers / together.seconds)
         for role in ("nginx", "gunicorn", "model server"):
             self.note(f"{role}, CPU ms a request", (after[role] - cpu[role]) / TOGETHER * 1000)
         self.note("gunicorn, page faults a request", (page_faults(self.running) - faults) / TOGETHER)

@@ -32,16 +32,13 @@ class Load:
 class Sample:
     """What one run of a load gave. Times are in seconds, stages in milliseconds as Server-Timing has them.
 
-    ``refused`` holds how long each answer 503 took; such a request counts among the errors too. ``busy_answers`` came
-    in the first ``busy_seconds``, in which none of a closed loop's clients was without a request yet.
+    ``refused`` holds how long each answer 503 took; such a request counts among the errors too.
     """
 
     latencies: list[float] = field(default_factory=list)
     refused: list[float] = field(default_factory=list)
     seconds: float = 0.0
     answers: int = 0
-    busy_seconds: float = 0.0
-    busy_answers: int = 0
     errors: int = 0
     first_error: str = ""
     bytes_sent: int = 0
@@ -53,13 +50,6 @@ class Sample:
         """Note the stages of one answer."""
         for name, milliseconds in durations.items():
             self.stages.setdefault(name, []).append(milliseconds)
-
-    @property
-    def throughput(self) -> float:
-        """Answers a second while all clients are busy; of the whole run where that is not told."""
-        if self.busy_answers:
-            return self.busy_answers / self.busy_seconds
-        return self.answers / self.seconds
 
     def fail(self, reason: str) -> None:
         """Note an answer that is none."""

@@ -91,9 +91,6 @@ class _Run:
             while self._idle and self._begun < self._load.requests and now < end:
                 self._begin(now)
                 now = time.perf_counter()
-            if self._begun < self._load.requests and now < end:
-                self._sample.busy_seconds = now - self._started
-                self._sample.busy_answers = self._sample.answers
             if len(self._idle) == len(self._connections):
                 return self._finish()
             self._turn(ANSWER_SECONDS)

@@ -19,8 +19,8 @@ it works, and writes into `build/benchmarks/`. `results.json` beside this page h
 **The floor** of a request is what one process needs to decode and resize the image with Pillow and make one direct
 gRPC Predict with the prepared tensor to the same model server. It is measured in the same rounds as the rest, and
 ratios are medians over the rounds of p50 ÷ the floor's p50. Latencies are the caller's, client and server on one
-machine. Throughput is that of the time in which every client has a request under way. p50 and throughput are medians of
-the rounds, of which there is one where no number of them is given; the other percentiles are of all requests together.
+machine. p50 and throughput are medians of the rounds, of which there is one where no number of them is given; the other
+percentiles are of all requests together.
 
 `scripts/latency_comparison.ipynb` compares both wires of one endpoint, here or on SageMaker, and draws what a detector
 saw.

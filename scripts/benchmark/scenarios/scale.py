@@ -90,7 +90,7 @@ def _batches(scale: Scale) -> list[Experiment]:
             Variant(f"{name} inside", common.lightbox(), _batch(count, transport))
             for transport, name in (("grpc", "gRPC"), ("rest", "REST"))
         )
-        load = Load(scale.pick(3, 10), most_seconds=scale.pick(3, 15))
+        load = Load(scale.pick(3, 10), most_seconds=scale.pick(3, 8))
         counted = scale.pick(0, 1)
         experiments.append(
             Experiment("batch", f"batch of {count}", variants, load, warm_up=2, counted=counted, x=count)
@@ -117,7 +117,7 @@ def _answers(scale: Scale) -> list[Experiment]:
             Variant(f"{name} inside", stack, common.post_image(models.answer_model(size), transport, image))
             for transport, name in (("grpc", "gRPC"), ("rest", "REST"))
         )
-        load = Load(scale.pick(3, 10), most_seconds=scale.pick(4, 15))
+        load = Load(scale.pick(3, 10), most_seconds=scale.pick(4, 8))
         bytes_of_it, counted = 4 * models.ANSWER_FLOATS[size], scale.pick(0, 1)
         experiments.append(
             Experiment("answer", f"answer of {size}", variants, load, warm_up=1, counted=counted, x=bytes_of_it)

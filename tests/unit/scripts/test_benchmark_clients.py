@@ -72,8 +72,6 @@ def test_a_closed_loop_sends_so_many_from_so_many(address: Address, clients: int
     assert min(sample.latencies) >= SLOW_SECONDS
     assert Handler.most_in_progress == clients
     assert sample.stages == {"decode": [1.5] * 20, "total": [7.0] * 20}
-    assert 0 < sample.busy_answers <= 20 - clients
-    assert 0 < sample.busy_seconds < sample.seconds - SLOW_SECONDS / 2
 
 
 def test_bytes_are_counted_both_ways(address: Address) -> None:

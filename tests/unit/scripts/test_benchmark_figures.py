@@ -37,11 +37,6 @@ def test_without_answers_there_are_no_figures() -> None:
     assert figures.summarise([failed]) == {"answers": 0, "errors": 1, "refused": 0, "first_error": "refused"}
 
 
-def test_throughput_is_that_of_the_time_in_which_all_clients_are_busy() -> None:
-    assert Sample(answers=8, seconds=4).throughput == 2
-    assert Sample(answers=8, seconds=4, busy_answers=6, busy_seconds=2).throughput == 3
-
-
 @pytest.mark.parametrize(
     ("rate", "refused", "fine"), [(80, 3, True), (80, 2, False), (None, 3, False), (None, 0, False)]
 )
