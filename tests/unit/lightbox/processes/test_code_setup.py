@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import time
 from pathlib import Path
 
@@ -39,6 +41,12 @@ def setup_of(tmp_path: Path, *folders: Path) -> CodeSetup:
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+def test_the_process_that_starts_others_has_no_grpc() -> None:
+    """Its handlers of a fork can abort the child before it becomes another program."""
+    code = "import sys, lightbox.cli, lightbox.processes.supervisor; sys.exit('grpc' in sys.modules)"
+    subprocess.run([sys.executable, "-c", code], env=child_environ(), check=True)
 
 
 @pytest.mark.parametrize(
