@@ -52,10 +52,10 @@ def classifiers() -> Path:
     return root
 
 
-def with_handler(handler: Path, suffix: str, names: Collection[str]) -> Path:
+def with_handler(handler: Path, names: Collection[str]) -> Path:
     """Return a folder of some of ``classifiers_and_detector``, whose requests a user's ``inference.py`` answers."""
     main = classifiers_and_detector()
-    root = MODELS / f"{handler.parent.name}_{suffix}"
+    root = MODELS / "_with_".join([handler.parent.name, *names])
     for name in names:
         link(root / name / "1", main / name / "1")
     code = root / "code"

@@ -160,8 +160,8 @@ def running(model_dir: Path, tmp: Path, **environ: str) -> Iterator[Stack]:
 
 def clean_environ() -> dict[str, str]:
     """Return the environment without settings of this shell that would reach the stack."""
-    ours = ("LIGHTBOX_", "SAGEMAKER_", "GRPC_")
-    return {key: value for key, value in os.environ.items() if not key.startswith(ours)}
+    left_out = ("LIGHTBOX_", "SAGEMAKER_", "GRPC_")
+    return {key: value for key, value in os.environ.items() if not key.startswith(left_out)}
 
 
 def poll(seconds: float, pause: float = 0.05) -> Iterator[None]:

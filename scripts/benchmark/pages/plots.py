@@ -64,10 +64,6 @@ def _plots(document: Document) -> dict[str, tuple[Callable[..., Figure], tuple[A
     return plots
 
 
-def _draw(draw: Callable[..., Figure], what: tuple[Any, ...], folder: Path, name: str) -> None:
-    _save(draw(*what), folder, name)
-
-
 def stage_bars(variants: Variants, title: str, note: str = "") -> Figure:
     """Stack the median stages of each variant; what lies between them and the caller's p50 is grey."""
     figure, axes = _figure(9, 1.6 + 0.45 * len(variants))
@@ -147,7 +143,8 @@ def _titles(axes: Axes, title: str, note: str) -> None:
     axes.set_title(f"{title}\n{note}" if note else title, fontsize=10, loc="left")
 
 
-def _save(figure: Figure, folder: Path, name: str) -> None:
+def _draw(draw: Callable[..., Figure], what: tuple[Any, ...], folder: Path, name: str) -> None:
+    figure = draw(*what)
     # The same results give the same file, so that a page that is written anew shows no difference.
     with mpl.rc_context({"svg.hashsalt": "lightbox"}):
         figure.savefig(folder / f"{name}.svg", metadata={"Date": None})

@@ -93,5 +93,5 @@ def _sample(wire: Literal["rest", "grpc"], scale: Scale) -> Server:
         **scale.pick({"SAGEMAKER_GUNICORN_WORKERS": "1"}, {}),
     }
     kinds = scale.pick(("classification",), tuple(KINDS))
-    folder = models.with_handler(HANDLER, scale.name, [KINDS[kind] for kind in kinds])
+    folder = models.with_handler(HANDLER, [KINDS[kind] for kind in kinds])
     return Stack(SAMPLES[wire == "grpc"], folder, tuple(settings.items()))

@@ -183,7 +183,7 @@ def declared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Scenario]:
     """Every scenario in both scales, declared without making models."""
     for maker in ("classifiers_and_detector", "classifiers", "small_classifier", "answers_of_sizes"):
         monkeypatch.setattr(f"benchmark.models.{maker}", lambda maker=maker: tmp_path / maker)
-    monkeypatch.setattr("benchmark.models.with_handler", lambda handler, suffix, names: tmp_path / suffix)
+    monkeypatch.setattr("benchmark.models.with_handler", lambda handler, names: tmp_path / "_".join(names))
     monkeypatch.setattr("benchmark.models.many_models", lambda count: tmp_path / f"many_{count}")
     return [declare(Scale(scale)) for declare in SCENARIOS.values() for scale in ("quick", "full")]
 
