@@ -76,7 +76,7 @@ def _experiment(kind: str, scale: Scale, how_many: tuple[int, int, int], floor: 
         load=Load(calls, most_seconds=MOST_SECONDS),
         rounds=rounds,
         floor=common.FLOOR,
-        warm_up=scale.pick(0, 1),
+        warm_up=1,
         counted=counted,
     )
 
