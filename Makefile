@@ -43,7 +43,6 @@ serve: $(READY) nginx models  ## Serve the sample models on port 8080
 	@LIGHTBOX_MODEL_DIR="$(abspath $(MODELS))" \
 	 SAGEMAKER_TFS_DEFAULT_MODEL_NAME="$${SAGEMAKER_TFS_DEFAULT_MODEL_NAME-mobilenet_v2}" ./serve.sh serve
 
-# Both at once: mypy takes half a minute of one processor. What it says comes at the end, where it is seen.
 test: lint nginx  ## Run the lint checks and the whole test suite
 	$(PY) -m pytest
 

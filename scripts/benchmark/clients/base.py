@@ -17,8 +17,8 @@ class Load:
     Closed loop (``rate`` is None): ``clients`` send one request after another, ``requests`` in all; with
     ``waves`` all clients start together, and a latency is that of a wave, from its start to its last answer.
     Open loop: ``rate`` requests start each second for ``requests / rate`` seconds whatever the server does,
-    and a latency counts from the moment at which its request was to start. Nothing is sent after
-    ``most_seconds``.
+    and a latency counts from the moment at which its request was to start. A closed loop sends nothing after
+    ``most_seconds``, unless by then it is plain that all requests take at most ``patience`` seconds.
     """
 
     requests: int
@@ -26,6 +26,11 @@ class Load:
     rate: float | None = None
     waves: bool = False
     most_seconds: float = 120.0
+    patience: float = 0.0
+
+    def is_over(self, elapsed: float, sent: int) -> bool:
+        """Tell whether a closed loop that has sent so many requests in so many seconds sends no more."""
+        return elapsed > self.most_seconds and elapsed * self.requests > self.patience * sent
 
 
 @dataclass
@@ -82,9 +87,9 @@ def run_one_by_one(load: Load, call: Call) -> Sample:
     sample = Sample()
     cpu = time.process_time()
     started = time.perf_counter()
-    for _ in range(load.requests):
+    for sent in range(load.requests):
         before = time.perf_counter()
-        if before - started > load.most_seconds:
+        if load.is_over(before - started, sent):
             break
         try:
             call(sample)

@@ -85,10 +85,10 @@ class _Run:
 
     def closed_loop(self) -> Sample:
         """Each client sends its next request when the last is answered."""
-        end = self._started + self._load.most_seconds
+        load = self._load
         while True:
             now = time.perf_counter()
-            while self._idle and self._begun < self._load.requests and now < end:
+            while self._idle and self._begun < load.requests and not load.is_over(now - self._started, self._begun):
                 self._begin(now)
                 now = time.perf_counter()
             if len(self._idle) == len(self._connections):

@@ -111,6 +111,11 @@ def test_nothing_is_sent_after_the_most_seconds(address: Address) -> None:
     assert 1 <= sample.answers < 20
 
 
+def test_who_will_soon_have_sent_all_goes_on_after_the_most_seconds(address: Address) -> None:
+    assert run(address, "/slow", Load(8, most_seconds=SLOW_SECONDS / 2, patience=60)).answers == 8
+    assert run(address, "/slow", Load(1000, most_seconds=SLOW_SECONDS / 2, patience=2 * SLOW_SECONDS)).answers == 1
+
+
 def test_a_client_in_its_own_process(address: Address) -> None:
     with ClientProcess(HttpClient(b"body", "text/plain"), address) as client:
         assert client.run(Load(3)).answers == 3
