@@ -10,6 +10,7 @@ from lightbox.aws_requests import AwsRequests
 from lightbox.catalogue import Catalogue, PlannedModels
 from lightbox.codecs.answers import check_single, negotiate
 from lightbox.codecs.base import Answer, DecodedRequest, Target
+from lightbox.codecs.in_progress import InProgress
 from lightbox.codecs.requests import RequestCodecs
 from lightbox.errors import BadRequest, DeadlineExceeded
 from lightbox.invocation import Invocation
@@ -49,12 +50,17 @@ class Pipeline:
         self._transports = transports
         self._user_code = user_code or UserCode()
         self._signatures = Signatures()
-        self._requests = RequestCodecs(settings)
-        self._tensors = TensorPipeline(self._requests.images, self._signatures, self.invoke)
+        self._in_progress = InProgress()
+        self._requests = RequestCodecs(settings, self._in_progress)
+        self._tensors = TensorPipeline(self._requests.images, self._signatures, self._invoke)
         self._aws = AwsRequests(plan.model_servers, channels or [None for _ in plan.model_servers])
 
     def invoke(self, invocation: Invocation, clock: RequestClock) -> Answer:
         """Return the model's answer, or raise a LightboxError."""
+        with self._in_progress:
+            return self._invoke(invocation, clock)
+
+    def _invoke(self, invocation: Invocation, clock: RequestClock) -> Answer:
         _check_time(clock)
         model = self._catalogue.find(invocation.model)
         clock.model = model.name
@@ -141,7 +147,8 @@ class Pipeline:
         clock.model = model.name
         transport = self._transport(request.transport, clock)
         attempt = partial(self._tensors.infer, self._user_code.of(model), model, transport, clock, request)
-        return self._signatures.on_newest(model.name, request.version, attempt)
+        with self._in_progress:
+            return self._signatures.on_newest(model.name, request.version, attempt)
 
     def describe(
         self, model: str | None, version: int | None, clock: RequestClock, signature: str | None = None

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from lightbox.codecs.base import DecodedRequest, Target
+from lightbox.codecs.in_progress import InProgress
 from lightbox.codecs.media_type import ContentType
 from lightbox.codecs.tensors import string_tensor
 from lightbox.codecs.turns import Turns, decoding_at_once
@@ -38,9 +39,12 @@ class ScalingMismatch(LightboxError):
 
 
 class ImageCodec:
-    """Turns one or more encoded images into a batch, as signature and options want them."""
+    """Turns one or more encoded images into a batch, as signature and options want them.
 
-    def __init__(self, settings: Settings) -> None:
+    While one of the requests that ``in_progress`` counts is alone, all cores resize its images.
+    """
+
+    def __init__(self, settings: Settings, in_progress: InProgress | None = None) -> None:
         self._limits = ImageLimits(
             max_pixels=settings.max_image_pixels,
             max_side=settings.max_image_side,
@@ -49,6 +53,7 @@ class ImageCodec:
         self._upright = settings.exif_orientation
         self._fast = settings.fast_decode
         cores = available_cores()
+        self._in_progress = in_progress or InProgress()
         self._turns = Turns(decoding_at_once(cores, settings.workers))
         self._resizer = Resizer(cores)
 
@@ -114,7 +119,7 @@ class ImageCodec:
         fixed = _fixed_size(wanted, options)
         batch: Array | None = None
         for index, body in enumerate(bodies):
-            with self._turns.take(clock) as alone:
+            with self._turns.take(clock):
                 with clock.stage("decode"), _image_of_batch(index, len(bodies), clock):
                     image = decode_rgb(
                         body,
@@ -135,6 +140,7 @@ class ImageCodec:
                             f"image {index + 1} is {size[0]}x{size[1]} and the first {first}: "
                             "images of different sizes make a batch only for a fixed size; set LIGHTBOX_IMAGE_SIZE"
                         )
+                    alone = self._in_progress.at_most_one
                     self._resizer.fill(image, scaling, batch[index], by_all_cores=alone)
                 del image  # its memory is what the turns bound
         assert batch is not None, "a request holds at least one image"

@@ -28,11 +28,8 @@ class Turns:
         self._taken = 0
 
     @contextmanager
-    def take(self, clock: RequestClock) -> Iterator[bool]:
-        """Hold a place, told whether it is the only one taken.
-
-        Raises DeadlineExceeded when the request's time passes before there is one.
-        """
+    def take(self, clock: RequestClock) -> Iterator[None]:
+        """Hold a place. Raises DeadlineExceeded when the request's time passes before there is one."""
         with self._change:
             if not self._is_free():
                 with clock.stage("wait"):
@@ -42,9 +39,8 @@ class Turns:
                         f"the request's {clock.allowed_seconds:g} s had passed before its image could be decoded"
                     )
             self._taken += 1
-            alone = self._taken == 1
         try:
-            yield alone
+            yield
         finally:
             with self._change:
                 self._taken -= 1

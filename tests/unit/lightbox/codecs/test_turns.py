@@ -57,14 +57,3 @@ def test_a_failure_gives_the_place_back() -> None:
     for _ in range(3):
         with pytest.raises(ValueError, match="broken"), turns.take(RequestClock(1)):
             raise ValueError("broken")
-
-
-def test_who_holds_the_only_place_is_told() -> None:
-    turns = Turns(2)
-    with turns.take(RequestClock(1)) as first:
-        with turns.take(RequestClock(1)) as second:
-            assert (first, second) == (True, False)
-        with turns.take(RequestClock(1)) as again:
-            assert not again
-    with turns.take(RequestClock(1)) as alone:
-        assert alone

@@ -1,0 +1,92 @@
+"""All cores resize the image of a request that is alone; while a worker has others, each image keeps to one core."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import pytest
+
+from lightbox.errors import LightboxError
+from lightbox.images.resizer import Resizer
+from lightbox.invocation import Invocation
+from lightbox.model_spec import Array
+from lightbox.pipeline import Pipeline
+from lightbox.telemetry.clock import RequestClock
+from lightbox.tensor_request import TensorRequest
+from lightbox.transports.fake import FakeTransport
+from support.fakes import channel_means, mean_model, png
+from support.grpc_front import make_pipeline
+
+BODY = png(np.zeros((9, 9, 3)))
+Ask = Callable[[Pipeline], object]
+
+
+def by_body(pipeline: Pipeline) -> object:
+    return pipeline.invoke(Invocation(BODY, "application/x-image"), RequestClock(30))
+
+
+def by_tensor(pipeline: Pipeline) -> object:
+    inputs = {"image": np.array([BODY], object)}
+    return pipeline.infer(TensorRequest(inputs), RequestClock(30))
+
+
+@pytest.fixture
+def by_all_cores(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """What each image was resized by, in turn."""
+    seen: list[bool] = []
+    fill = Resizer.fill
+
+    def noted(self: Resizer, *args: object, by_all_cores: bool) -> None:
+        seen.append(by_all_cores)
+        fill(self, *args, by_all_cores=by_all_cores)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Resizer, "fill", noted)
+    return seen
+
+
+@pytest.mark.parametrize("ask", [by_body, by_tensor])
+@pytest.mark.parametrize("other", [by_body, by_tensor])
+def test_who_is_alone_has_all_cores(ask: Ask, other: Ask, by_all_cores: list[bool]) -> None:
+    asked, go_on = threading.Event(), threading.Event()
+
+    def predict(inputs: Mapping[str, Array]) -> dict[str, Array]:
+        if threading.current_thread() is first:
+            asked.set()
+            assert go_on.wait(30)
+        return channel_means(inputs)
+
+    transport = FakeTransport()
+    transport.serve(mean_model(), predict)
+    pipeline = make_pipeline(transport, ["mean"])
+    first = threading.Thread(target=other, args=(pipeline,))
+    first.start()
+    assert asked.wait(30)
+    ask(pipeline)
+    go_on.set()
+    first.join(30)
+    ask(pipeline)
+    assert by_all_cores == [True, False, True]
+
+
+@pytest.mark.parametrize("ask", [by_body, by_tensor])
+def test_who_failed_is_not_there_any_more(ask: Ask, by_all_cores: list[bool]) -> None:
+    def fail(inputs: Mapping[str, Array]) -> dict[str, Array]:
+        raise LightboxError("no")
+
+    transport = FakeTransport()
+    transport.serve(mean_model(), fail)
+    pipeline = make_pipeline(transport, ["mean"])
+    for _ in range(3):
+        with pytest.raises(LightboxError, match="no"):
+            ask(pipeline)
+    assert by_all_cores == [True, True, True]
+
+
+def test_the_images_of_one_request_do_not_count_as_several(by_all_cores: list[bool]) -> None:
+    transport = FakeTransport()
+    transport.serve(mean_model(), channel_means)
+    pipeline = make_pipeline(transport, ["mean"])
+    pipeline.infer(TensorRequest({"image": np.array([BODY, BODY], object)}), RequestClock(30))
+    assert by_all_cores == [True, True]
