@@ -61,7 +61,9 @@ def json_line(fields: Mapping[str, Any]) -> str:
 def say(text: str, process: str = "lightbox") -> None:
     """Log what a process says, a line for each of its lines."""
     for part in text.split("\n"):
-        print(line(process, part), file=sys.stderr, flush=True)
+        # Not print: with PYTHONUNBUFFERED it writes the line's end apart, and a worker's line can come between.
+        sys.stderr.write(f"{line(process, part)}\n")
+        sys.stderr.flush()
 
 
 def write_line(text: str, descriptor: int) -> None:

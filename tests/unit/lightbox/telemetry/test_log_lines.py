@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -62,6 +63,16 @@ def test_what_a_child_says_is_wrapped_as_json(capsys: pytest.CaptureFixture[str]
 def test_several_lines_become_several_entries(capsys: pytest.CaptureFixture[str]) -> None:
     say("one\ntwo")
     assert capsys.readouterr().err == "[lightbox] one\n[lightbox] two\n"
+
+
+def test_a_line_and_its_end_are_written_at_once() -> None:
+    """As the image is set, Python writes at once what it is given: nothing of others may come before the line's end."""
+    script = "from lightbox.telemetry.log_lines import say; say('one\\ntwo')"
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)  # each system call is a message of its own
+    with ours, theirs:
+        environ = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
+        subprocess.run([sys.executable, "-c", script], env=environ, stderr=theirs.fileno(), check=True)
+        assert [ours.recv(100), ours.recv(100)] == [b"[lightbox] one\n", b"[lightbox] two\n"]
 
 
 def test_a_request_names_its_parts_and_times(tmp_path: Path) -> None:
