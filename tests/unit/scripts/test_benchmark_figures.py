@@ -126,6 +126,11 @@ def document() -> results.Document:
     return {**described, "scenarios": listed}
 
 
+def test_a_start_among_others_is_no_figure() -> None:
+    start = next(target for target in targets.TARGETS if target.what.startswith("sidecar start"))
+    assert (start.measure(document()), start.measure(document() | {"scale": "quick"})) == (1.0, None)
+
+
 def test_targets_are_measured_and_judged() -> None:
     measured = {target.what: (target, target.measure(document())) for target in targets.TARGETS}
     assert all(value is not None for _, value in measured.values())
