@@ -10,7 +10,6 @@ from lightbox.aws_requests import AwsRequests
 from lightbox.catalogue import Catalogue, PlannedModels
 from lightbox.codecs.answers import check_single, negotiate
 from lightbox.codecs.base import Answer, DecodedRequest, Target
-from lightbox.codecs.in_progress import InProgress
 from lightbox.codecs.requests import RequestCodecs
 from lightbox.errors import BadRequest, DeadlineExceeded
 from lightbox.invocation import Invocation
@@ -50,8 +49,8 @@ class Pipeline:
         self._transports = transports
         self._user_code = user_code or UserCode()
         self._signatures = Signatures()
-        self._in_progress = InProgress()
-        self._requests = RequestCodecs(settings, self._in_progress)
+        self._requests = RequestCodecs(settings)
+        self._in_progress = self._requests.images.in_progress
         self._tensors = TensorPipeline(self._requests.images, self._signatures, self._invoke)
         self._aws = AwsRequests(plan.model_servers, channels or [None for _ in plan.model_servers])
 

@@ -41,10 +41,11 @@ class ScalingMismatch(LightboxError):
 class ImageCodec:
     """Turns one or more encoded images into a batch, as signature and options want them.
 
-    While one of the requests that ``in_progress`` counts is alone, all cores resize its images.
+    Who answers a request enters ``in_progress`` for as long: while one is alone there, all cores resize its images.
     """
 
-    def __init__(self, settings: Settings, in_progress: InProgress | None = None) -> None:
+    def __init__(self, settings: Settings) -> None:
+        self.in_progress = InProgress()
         self._limits = ImageLimits(
             max_pixels=settings.max_image_pixels,
             max_side=settings.max_image_side,
@@ -53,7 +54,6 @@ class ImageCodec:
         self._upright = settings.exif_orientation
         self._fast = settings.fast_decode
         cores = available_cores()
-        self._in_progress = in_progress or InProgress()
         self._turns = Turns(decoding_at_once(cores, settings.workers))
         self._resizer = Resizer(cores)
 
@@ -140,7 +140,7 @@ class ImageCodec:
                             f"image {index + 1} is {size[0]}x{size[1]} and the first {first}: "
                             "images of different sizes make a batch only for a fixed size; set LIGHTBOX_IMAGE_SIZE"
                         )
-                    alone = self._in_progress.at_most_one
+                    alone = self.in_progress.at_most_one
                     self._resizer.fill(image, scaling, batch[index], by_all_cores=alone)
                 del image  # its memory is what the turns bound
         assert batch is not None, "a request holds at least one image"

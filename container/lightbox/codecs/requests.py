@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from lightbox.codecs.base import DecodedRequest, Method, RequestCodec, Target
 from lightbox.codecs.csv_request import CsvCodec
 from lightbox.codecs.image import ImageBodyCodec, ImageCodec
-from lightbox.codecs.in_progress import InProgress
 from lightbox.codecs.json_request import JsonCodec
 from lightbox.codecs.media_type import parse_content_type
 from lightbox.codecs.multipart import MultipartCodec, read_parts
@@ -32,8 +31,8 @@ MAYBE_IMAGE_TYPES = ("application/octet-stream", "application/x-www-form-urlenco
 class RequestCodecs:
     """Finds the codec for a Content-Type; one for each worker process, safe to use from several threads."""
 
-    def __init__(self, settings: Settings, in_progress: InProgress | None = None) -> None:
-        self.images = images = ImageCodec(settings, in_progress)
+    def __init__(self, settings: Settings) -> None:
+        self.images = images = ImageCodec(settings)
         self._image = ImageBodyCodec(images)
         self._json = JsonCodec(images)
         self._codecs: dict[str, RequestCodec] = {
