@@ -118,6 +118,11 @@ def test_the_inference_id_is_the_requests_id(client: Any) -> None:
     assert json.loads(caught.value.response["OriginalMessage"])["request_id"] == "order-18"
 
 
+def test_an_answer_has_no_custom_attributes(client: Any) -> None:
+    answer = client.invoke_endpoint(EndpointName="any", Body=b"1", ContentType="text/csv", CustomAttributes="trace=1")
+    assert "CustomAttributes" not in answer
+
+
 def test_a_job_may_ask_how_much_to_send(stack: Stack) -> None:
     answer = requests.get(f"{stack.url}/execution-parameters", timeout=10)
     assert answer.headers["Content-Type"] == "application/json"

@@ -116,3 +116,15 @@ def test_the_grpc_port_is_not_nginxs() -> None:
     with pytest.raises(SettingsError, match="LIGHTBOX_KSERVE_GRPC_PORT: expected another port"):
         load_settings({"LIGHTBOX_KSERVE_GRPC_PORT": "8080"})
     assert load_settings({}).kserve_grpc_port is None
+
+
+def test_variables_of_sagemaker_that_nothing_reads_change_nothing() -> None:
+    unread = ("TFS_VERSION", "MAX_PAYLOAD_IN_MB", "BATCH_STRATEGY", "MAX_CONCURRENT_TRANSFORMS", "PROGRAM", "REGION")
+    assert load_settings({f"SAGEMAKER_{name}": "any" for name in unread}) == load_settings({})
+
+
+def test_both_names_of_the_wire() -> None:
+    assert load_settings({"PREDICT_USING_GRPC": "true"}).transport is TransportName.GRPC
+    assert load_settings({"PREDICT_USING_GRPC": "False"}).transport is TransportName.REST
+    both = {"PREDICT_USING_GRPC": "true", "LIGHTBOX_TRANSPORT": "rest"}
+    assert load_settings(both).transport is TransportName.REST

@@ -1,4 +1,4 @@
-"""What the model server is told."""
+"""What the children are told."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from lightbox.plan import ModelServerAddress
-from lightbox.processes.commands import model_server_flags
+from lightbox.processes.commands import batching_parameters, gunicorn_command, model_server_flags
+from lightbox.processes.nginx import render
+from lightbox.processes.run_dir import RunDir
 from lightbox.settings_loading import load_settings
 
 
@@ -19,3 +21,55 @@ def test_its_own_limit_of_calls_is_far_above_what_is_sent(fronts: dict[str, str]
     in_progress = 3 * 20 * (1 + len(fronts))
     assert int(limits["--grpc_max_threads"]) >= 4 * in_progress
     assert int(limits["--rest_api_num_threads"]) >= in_progress
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        ({}, ["max_batch_size { value: 8 }", "batch_timeout_micros { value: 1000 }"]),
+        ({"SAGEMAKER_TFS_ENABLE_BATCHING": "True"}, ["--enable_batching=true", "--batching_parameters_file="]),
+        ({"SAGEMAKER_TFS_MAX_BATCH_SIZE": "5"}, ["max_batch_size { value: 5 }"]),
+        ({"SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": "5"}, ["batch_timeout_micros { value: 5 }"]),
+        ({"SAGEMAKER_TFS_NUM_BATCH_THREADS": "5"}, ["num_batch_threads { value: 5 }"]),
+        ({"SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES": "5"}, ["max_enqueued_batches { value: 5 }"]),
+        ({"SAGEMAKER_BATCH": "True"}, ["max_enqueued_batches { value: 100000000 }"]),
+        ({"SAGEMAKER_TFS_INTER_OP_PARALLELISM": "5"}, ["--tensorflow_inter_op_parallelism=5"]),
+        ({"SAGEMAKER_TFS_INTRA_OP_PARALLELISM": "5"}, ["--tensorflow_intra_op_parallelism=5"]),
+        ({"SAGEMAKER_TFS_INSTANCE_COUNT": "2"}, ["--per_process_gpu_memory_fraction=0.4000"]),
+        (
+            {"SAGEMAKER_TFS_INSTANCE_COUNT": "2", "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN": "0"},
+            ["--per_process_gpu_memory_fraction=0.5000"],
+        ),
+    ],
+)
+def test_what_a_variable_of_aws_gives_the_model_server(environ: dict[str, str], told: list[str]) -> None:
+    settings = load_settings(environ)
+    flags = model_server_flags(settings, ModelServerAddress(grpc_port=1, rest_port=2), Path("/run"))
+    text = "\n".join([*flags, batching_parameters(settings)])
+    assert [part for part in told if part not in text] == []
+
+
+def test_without_its_variable_the_model_server_is_not_told() -> None:
+    flags = model_server_flags(load_settings({}), ModelServerAddress(grpc_port=1, rest_port=2), Path("/run"))
+    assert not [flag for flag in flags if any(part in flag for part in ("batching", "parallelism", "gpu"))]
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        ({}, ["listen 8080 ", "error_log stderr error;", "--log-level=info"]),
+        ({"SAGEMAKER_BIND_TO_PORT": "8501"}, ["listen 8501 "]),
+        ({"SAGEMAKER_TFS_NGINX_LOGLEVEL": "warn"}, ["error_log stderr warn;"]),
+        ({"SAGEMAKER_GUNICORN_LOGLEVEL": "warning"}, ["--log-level=warning"]),
+        ({"SAGEMAKER_GUNICORN_WORKERS": "3"}, ["--workers=3"]),
+    ],
+)
+def test_what_a_variable_of_aws_gives_nginx_and_gunicorn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environ: dict[str, str], told: list[str]
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    settings = load_settings(environ)
+    with RunDir() as run_dir:
+        gunicorn = gunicorn_command(settings, run_dir.path / "plan.json", "unix:a", run_dir)
+        text = "\n".join([*gunicorn, render(settings, run_dir.path, "unix:a", "unix:b")])
+    assert [part for part in told if part not in text] == []
