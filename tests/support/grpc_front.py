@@ -57,10 +57,10 @@ class Caller:
         request_class = messages.message_class(found.input_type.full_name)
         call = self.channel.unary_unary(
             f"/{messages.INFERENCE_SERVICE}/{method}",
-            request_serializer=request_class.SerializeToString,
+            request_serializer=None if isinstance(request, bytes) else request_class.SerializeToString,
             response_deserializer=messages.message_class(found.output_type.full_name).FromString,
         )
-        return call, request_class(**(request or {}))
+        return call, request if isinstance(request, bytes) else request_class(**(request or {}))
 
     def fails(self, method: str, request: Any = None, **kwargs: Any) -> tuple[str, str]:
         with pytest.raises(grpc.RpcError) as caught:

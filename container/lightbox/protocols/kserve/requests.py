@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from lightbox.errors import MalformedBody, ModelNotFound
+from lightbox.errors import MalformedBody, ModelNotFound, TooLarge
 from lightbox.model_spec import Array
 from lightbox.protocols.kserve.sagemaker_headers import SageMakerHeaders
 from lightbox.tensor_request import TensorRequest
@@ -14,6 +15,8 @@ from lightbox.tensor_request import TensorRequest
 EXTENSIONS = ("binary_tensor_data", "model_repository")
 PLATFORM = "tensorflow_savedmodel"
 SERVER_NAME = "lightbox"
+MAX_NAMED = 1024
+"""Inputs, outputs and parameters that a request may have, each; no model of TensorFlow Serving's has as many."""
 
 
 @dataclass(frozen=True)
@@ -56,9 +59,15 @@ def version_number(text: str) -> int | None:
     return int(text)
 
 
-def once(names: list[str], what: str) -> None:
-    """Raise MalformedBody when a name comes twice."""
-    twice = sorted({name for name in names if names.count(name) > 1})
+def check_count(count: int, what: str) -> None:
+    """Raise TooLarge for more inputs, outputs or parameters than a request may have; it costs no look at them."""
+    if count > MAX_NAMED:
+        raise TooLarge(f"{what}: expected at most {MAX_NAMED}, got {count}")
+
+
+def once(names: Iterable[str], what: str) -> None:
+    """Raise MalformedBody when a name comes twice; takes time in proportion to their number."""
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
     if twice:
         raise MalformedBody(f"{what}: {', '.join(twice)[:200]} is there more than once")
 

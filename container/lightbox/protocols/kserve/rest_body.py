@@ -11,7 +11,7 @@ from lightbox.model_spec import Array
 from lightbox.protocols.kserve import bytes_elements
 from lightbox.protocols.kserve.datatypes import BYTES, checked_shape, from_buffer
 from lightbox.protocols.kserve.json_data import read_data
-from lightbox.protocols.kserve.requests import InferRequest, once
+from lightbox.protocols.kserve.requests import InferRequest, check_count, once
 
 _OBJECTS = 'a JSON object with "inputs"'
 
@@ -25,12 +25,9 @@ def parse_body(body: bytes, header_length: int | None) -> InferRequest:
     end = len(body) if header_length is None else header_length
     document = _document(bytes(view[:end]))
     reader = _Blobs(view[end:])
-    inputs = _objects(document, "inputs", required=True)
-    once([entry["name"] for entry in inputs], "inputs")
+    inputs, outputs = _objects(document, "inputs", required=True), _objects(document, "outputs")
     arrays = {entry["name"]: _input(entry, reader, last=entry is inputs[-1]) for entry in inputs}
     reader.check_end()
-    outputs = _objects(document, "outputs")
-    once([entry["name"] for entry in outputs], "outputs")
     parameters = _parameters(document)
     return InferRequest(
         inputs=arrays,
@@ -126,10 +123,12 @@ def _without_nulls(found: dict[str, Any]) -> dict[str, Any]:
 
 def _objects(document: dict[str, Any], key: str, required: bool = False) -> list[dict[str, Any]]:
     found = document.get(key, [])
+    check_count(len(found) if isinstance(found, list) else 0, key)
     if not isinstance(found, list) or not all(isinstance(e, dict) and isinstance(e.get("name"), str) for e in found):
         raise MalformedBody(f"{key}: expected a list of objects, each with a name")
     if required and not found:
         raise MalformedBody(f"{key}: expected at least one; the body is {_OBJECTS}")
+    once((entry["name"] for entry in found), key)
     return [_without_nulls(entry) for entry in found]
 
 
@@ -137,6 +136,7 @@ def _parameters(entry: dict[str, Any]) -> dict[str, Any]:
     found = entry.get("parameters", {})
     if not isinstance(found, dict):
         raise MalformedBody("parameters: expected an object")
+    check_count(len(found), "parameters")
     return _without_nulls(found)
 
 

@@ -9,9 +9,10 @@ from typing import Any
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import DecodeError
 
-from lightbox.errors import DeadlineExceeded, MalformedBody, Unavailable
+from lightbox.errors import DeadlineExceeded, LightboxError, MalformedBody, Unavailable
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.kserve import messages
+from lightbox.protocols.kserve.grpc_counts import check_counts
 from lightbox.protocols.kserve.grpc_tensors import read_request, write_answer
 from lightbox.protocols.kserve.repository import Repository
 from lightbox.protocols.kserve.sagemaker_headers import SageMakerHeaders, read_headers
@@ -83,15 +84,16 @@ def stream_answer(data: bytes, answered: Answered) -> bytes:
         answer.infer_response.MergeFromString(answered.data)
     else:
         answer.error_message = answered.error.message
-        with suppress(MalformedBody):
+        with suppress(LightboxError):
             answer.infer_response.id = _parsed(messages.message_class("inference.ModelInferRequest"), data).id
     return bytes(answer.SerializeToString())
 
 
 def _parsed(kind: Any, data: bytes) -> Any:
     try:
+        check_counts(data, kind)
         return kind.FromString(data)
-    except DecodeError as error:
+    except (DecodeError, ValueError) as error:
         raise MalformedBody(f"the message is no {kind.DESCRIPTOR.full_name}: {error}") from None
 
 

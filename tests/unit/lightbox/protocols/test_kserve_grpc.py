@@ -20,6 +20,7 @@ from lightbox.protocols.kserve.bytes_elements import split_prefixed
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model, signature
 from support.grpc_front import BLUE, MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
+from tfs_wire.varint import varint
 
 TYPED = {
     "bool": "bool_contents",
@@ -260,3 +261,28 @@ def test_parameters_of_every_kind_reach_the_users_code(transport: FakeTransport,
     assert (answer.outputs[0].name, answer.outputs[0].datatype) == ("answer", "BYTES")
     (body,) = split_prefixed(memoryview(answer.raw_output_contents[0]), 1) or [b""]
     assert json.loads(body) == {"b": "true", "i": "-1", "s": "text", "d": "0.5", "u": str(2**63)}
+
+
+@pytest.mark.parametrize("field", ["inputs", "outputs", "parameters", "raw_input_contents"])
+def test_more_than_a_model_can_have_is_refused_before_it_is_parsed(call: Caller, field: str) -> None:
+    empty = messages.message_class("inference.ModelInferRequest").DESCRIPTOR.fields_by_name[field].number
+    message = bytes([empty << 3 | 2, 0]) * (MAX_BYTES // 2)
+    assert call.fails("ModelInfer", message) == ("RESOURCE_EXHAUSTED", f"{field}: expected at most 1024, got 1025")
+
+
+def test_parameters_of_one_input_are_counted_too(call: Caller) -> None:
+    many = {f"p{index}": {"int64_param": index} for index in range(1025)}
+    assert call.fails("ModelInfer", floats_input(parameters=many)) == (
+        "RESOURCE_EXHAUSTED",
+        "parameters: expected at most 1024, got 1025",
+    )
+
+
+def test_fields_are_counted_all_together(call: Caller) -> None:
+    shape_of_one = b"\x18\x01"  # field 3, not packed
+    entry = shape_of_one * 1000
+    message = (b"\x2a" + varint(len(entry)) + entry) * 20
+    assert call.fails("ModelInfer", message) == (
+        "RESOURCE_EXHAUSTED",
+        "inference.ModelInferRequest.InferInputTensor: expected at most 16384 fields",
+    )

@@ -13,6 +13,7 @@ from flask.testing import FlaskClient
 
 from lightbox.model_options import ModelOptions
 from lightbox.model_spec import Array
+from lightbox.protocols.kserve.requests import MAX_NAMED
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
 
@@ -249,3 +250,19 @@ def test_null_is_as_good_as_nothing(client: FlaskClient) -> None:
 def test_no_number_wraps_around(client: FlaskClient, value: float) -> None:
     document = {"inputs": [{"name": "x", "shape": [1, 2], "datatype": "UINT8", "data": [1, value]}]}
     assert infer(client, "uint8", document).status_code == 400
+
+
+@pytest.mark.parametrize("what", ["inputs", "outputs", "parameters"])
+def test_more_than_a_model_can_have_is_refused_by_its_number(client: FlaskClient, what: str) -> None:
+    names = [f"n{index}" for index in range(MAX_NAMED + 1)]
+    document: dict[str, Any] = {"inputs": [{"name": "x", "shape": [1, 2], "datatype": "FP32", "data": [1, 2]}]}
+    document[what] = dict.fromkeys(names, 1) if what == "parameters" else [{"name": name} for name in names]
+    answer = infer(client, "float32", document)
+    assert answer.status_code == 413
+    assert answer.get_json()["error"] == f"{what}: expected at most 1024, got 1025"
+
+
+def test_each_name_that_comes_twice_is_named(client: FlaskClient) -> None:
+    document = {"inputs": [{"name": name} for name in "abcab"]}
+    answer = infer(client, "float32", document)
+    assert (answer.status_code, answer.get_json()["error"]) == (400, "inputs: a, b is there more than once")
