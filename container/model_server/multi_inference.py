@@ -28,7 +28,8 @@ def multi_inference(
     plans = _plans(session, request)
     examples = classify.serialized_examples(request.input)
     fetches = sorted({name for plan in plans for name in plan.fetches.values()})
-    outputs = dict(zip(fetches, session.run({plans[0].feed: examples}, fetches, options), strict=True))
+    feeds = {plan.feed: examples for plan in plans}
+    outputs = dict(zip(fetches, session.run(feeds, fetches, options), strict=True))
     response = inference_pb2.MultiInferenceResponse()
     for task, plan in zip(request.tasks, plans, strict=True):
         result = response.results.add()
@@ -57,8 +58,6 @@ def _plans(session: Runner, request: inference_pb2.MultiInferenceRequest) -> lis
             raise invalid(f"Duplicate evaluation of signature: {name}")
         seen.add(name)
         plans.append(_plan(session, name, task.method_name))
-        if plans[-1].feed != plans[0].feed:
-            raise invalid("Input tensor must be the same for all Signatures.")
     return plans
 
 
