@@ -16,6 +16,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, Reque
 from lightbox import errors
 from lightbox.admission import Admission, seconds_since_received
 from lightbox.errors import LightboxError
+from lightbox.hidden_folders import hide
 from lightbox.multi_model.loader import ModelLoader
 from lightbox.multi_model.state import LoadedModels
 from lightbox.multi_model.targets import Targets
@@ -102,6 +103,7 @@ def clock_maker(observers: Sequence[Observer]) -> MakeClock:
 def assemble(plan_path: Path) -> Parts:
     """Return the parts for a plan that the supervisor wrote; settings come from the environment."""
     settings = load_settings()
+    hide({"LIGHTBOX_MODEL_DIR": settings.model_dir, "TMPDIR": plan_path.parent})
     # As in AWS's container, what a handler logs with the logging module is seen.
     # A no-op in gunicorn's workers, whose logging stands by now.
     logging.basicConfig(level=settings.gunicorn_loglevel.upper())

@@ -48,6 +48,7 @@ async def serve(parts: Parts, observers: list[Observer], health: str) -> None:
         settings.deadline_seconds,
         settings.load_seconds,
         settings.max_body_mb << 20,
+        settings.kserve_reflection,
     )
     front.server.add_insecure_port(f"[::]:{settings.kserve_grpc_port}")
     await front.server.start()

@@ -45,6 +45,9 @@ class Settings(BaseModel):
     """Port of the Open Inference Protocol's gRPC service; without it that is off. Its REST form is always there, on the
     port of nginx."""
 
+    kserve_reflection: bool = Field(False, validation_alias="LIGHTBOX_KSERVE_REFLECTION")
+    """Answer gRPC's server reflection too, so that tools such as grpcurl find the services and their messages."""
+
     safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = Field(
         None, validation_alias="SAGEMAKER_SAFE_PORT_RANGE"
     )

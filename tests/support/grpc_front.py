@@ -85,7 +85,12 @@ def make_pipeline(transport: FakeTransport, names: Sequence[str], code: Path | N
 
 @contextmanager
 def serving(
-    pipeline: Pipeline, address: str, observers: Sequence[Observer] = (), waiting: int = 2, allowed: float = 30
+    pipeline: Pipeline,
+    address: str,
+    observers: Sequence[Observer] = (),
+    waiting: int = 2,
+    allowed: float = 30,
+    reflection: bool = False,
 ) -> Iterator[Caller]:
     """Run the server in a thread of its own, with two calls in progress at once."""
     loop = asyncio.new_event_loop()
@@ -106,6 +111,7 @@ def serving(
             allowed_seconds=allowed,
             load_seconds=allowed,
             max_bytes=MAX_BYTES,
+            with_reflection=reflection,
         )
         front.server.add_insecure_port(address)
         await front.server.start()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Protocol
 
 from lightbox.errors import AlreadyLoaded, BadRequest, LightboxError, NoRoom
+from lightbox.hidden_folders import without_folders
 from lightbox.model_checks import misfits, unusable_versions
 from lightbox.model_layout import ModelOnDisk
 from lightbox.model_options import ModelOptionsError, load_options
@@ -116,7 +117,7 @@ class ModelLoader:
 
         def refusal(text: str) -> BadRequest:
             # In the words of the caller, who need not know where links and archives lead.
-            return BadRequest(f"{source.field}: {text.replace(str(folder), source.shown)}")
+            return BadRequest(f"{source.field}: {without_folders(text.replace(str(folder), source.shown))}")
 
         found = find_model(folder, root, source)
         code_dirs = list(dict.fromkeys([found.base_path / "code", folder / "code", *self._shared_code_dirs]))

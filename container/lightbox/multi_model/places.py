@@ -53,7 +53,7 @@ def locate(source: Source, root: Path) -> Path:
     except (OSError, RuntimeError):
         raise BadRequest(f"{field}: the path {shown!r} cannot be followed") from None
     if root.resolve() not in found.parents:
-        raise BadRequest(f"{field}: expected a path below {root}, got {shown!r}")
+        raise BadRequest(f"{field}: expected a path below LIGHTBOX_MODEL_DIR, got {shown!r}")
     if not there:
         raise ModelNotFound(f"{field}: there is no model {shown!r}")
     return found

@@ -8,6 +8,7 @@ import grpc
 from google.protobuf import text_format
 
 from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, NoRoom, Unavailable
+from lightbox.hidden_folders import without_folders
 from lightbox.telemetry.clock import RequestClock
 from tfs_wire.messages import model_management_pb2
 
@@ -45,6 +46,7 @@ class ModelManagement:
 
 
 def _translate(code: str, message: str) -> LightboxError:
+    message = without_folders(message)
     if code == "UNAVAILABLE":
         return Unavailable("the model server is not available; try again")
     if code == "DEADLINE_EXCEEDED":

@@ -14,6 +14,7 @@ from lightbox.errors import (
     ModelNotFound,
     Unavailable,
 )
+from lightbox.hidden_folders import without_folders
 
 _GRAPH_NODE = re.compile(r"\{\{(?:function_)?node ")
 _NO_MEMORY = "OOM when allocating"
@@ -28,6 +29,7 @@ def from_server(code: str, message: str, model: str, version: int | None) -> Lig
     RESOURCE_EXHAUSTED is a queue or threads that are full, but also a graph that has no memory for its tensors: that
     is the model's fault, and trying again does not help.
     """
+    message = without_folders(message)
     which = f"model {model!r}" if version is None else f"version {version} of the model {model!r}"
     if code == "INVALID_ARGUMENT":
         return _invalid_argument(message, which)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lightbox.errors import HandlerFailed, LightboxError
+from lightbox.hidden_folders import without_folders
 from lightbox.user_code.functions import Function
 
 
@@ -27,4 +28,4 @@ def _describe(error: BaseException) -> str:
         text = str(error)
     except Exception:
         text = "(its text cannot be made)"
-    return f"{type(error).__name__}: {text}"
+    return f"{type(error).__name__}: {without_folders(text)}"

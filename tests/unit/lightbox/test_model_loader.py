@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lightbox.errors import BadRequest, LightboxError
+from lightbox.hidden_folders import hide
 from lightbox.multi_model.loader import ModelLoader
 from lightbox.multi_model.places import Source
 from lightbox.multi_model.state import LoadedModels
@@ -90,3 +91,17 @@ def test_what_a_refused_load_made_goes_too(run_dir: Path, server: Listener) -> N
 def test_paths_that_lead_nowhere_are_told_as_such(run_dir: Path, server: Listener, url: object) -> None:
     with pytest.raises(BadRequest, match="url: "):
         loader(run_dir, server).load("a", Source(url), RequestClock(30))
+
+
+@pytest.mark.parametrize("where", ["code/inference.py", "half/code/lightbox.json"])
+def test_a_refusal_names_no_folder_of_the_machine(run_dir: Path, server: Listener, where: str) -> None:
+    root = run_dir.parent / "models"
+    models = loader(run_dir, server, code_problem=f"see {root / where} and {run_dir / 'packages'}")
+    hide({"LIGHTBOX_MODEL_DIR": root, "TMPDIR": run_dir})
+    try:
+        for source in (Source("half"), Source("/etc")):
+            with pytest.raises(BadRequest) as refused:
+                models.load("a", source, RequestClock(30))
+            assert str(run_dir.parent) not in refused.value.message
+    finally:
+        hide({})

@@ -64,7 +64,15 @@ def test_compose_sets_what_lightbox_reads_and_publishes_what_it_opens() -> None:
     lightbox = load(DEPLOY / "compose.yaml")["services"]["lightbox"]
     assert lightbox["environment"].keys() <= {name for field in Settings.model_fields for name in variable_names(field)}
     port = lightbox["environment"]["LIGHTBOX_KSERVE_GRPC_PORT"]
-    assert lightbox["ports"] == ["8080:8080", f"{port}:{port}"]
+    assert lightbox["ports"] == [f"${{PUBLISH:-127.0.0.1}}:{number}:{number}" for number in ("8080", port)]
+
+
+def test_compose_publishes_every_port_on_loopback_unless_told_otherwise() -> None:
+    services = load(DEPLOY / "compose.yaml")["services"]
+    published = [entry for service in services.values() for entry in service["ports"]]
+    assert len(published) == 4
+    for entry in published:
+        assert entry.startswith(("127.0.0.1:", "${PUBLISH:-127.0.0.1}:")), entry
 
 
 def test_alerts_tell_our_errors_from_the_callers() -> None:

@@ -35,10 +35,14 @@ def load(path: Path) -> dict[str, Any]:
     return content
 
 
-def container(path: Path) -> dict[str, Any]:
+def pod(path: Path) -> dict[str, Any]:
     spec = load(path)["spec"]
-    pod = spec["predictor"] if "predictor" in spec else spec["template"]["spec"]
-    only: dict[str, Any] = pod["containers"][0]
+    described: dict[str, Any] = spec["predictor"] if "predictor" in spec else spec["template"]["spec"]
+    return described
+
+
+def container(path: Path) -> dict[str, Any]:
+    only: dict[str, Any] = pod(path)["containers"][0]
     return only
 
 
@@ -118,6 +122,16 @@ def test_containers_have_no_privilege(path: Path) -> None:
     assert allowed["capabilities"] == {"drop": ["ALL"]}
     resources = container(path)["resources"]
     assert resources["requests"] == resources["limits"]
+
+
+@pytest.mark.parametrize("path", [DEPLOY / "kubernetes" / "deployment.yaml", *KSERVE], ids=lambda path: path.stem)
+def test_pods_have_no_token_no_unusual_system_call_and_no_disk_without_a_bound(path: Path) -> None:
+    assert pod(path)["automountServiceAccountToken"] is False
+    effective = pod(path).get("securityContext", {}) | container(path)["securityContext"]
+    assert effective["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert (effective["runAsNonRoot"], effective["runAsUser"]) == (True, 1000)
+    folders = [volume["emptyDir"] for volume in pod(path)["volumes"] if "emptyDir" in volume]
+    assert [folder.keys() for folder in folders] == [{"sizeLimit"}]
 
 
 @pytest.mark.parametrize("path", [DEPLOY / "kubernetes" / "deployment.yaml", *KSERVE], ids=lambda path: path.stem)

@@ -32,7 +32,10 @@ _STREAM = f"/{messages.INFERENCE_SERVICE}/ModelStreamInfer"
 
 
 class Front:
-    """A gRPC server with three services: inference, health, reflection. Make it in the event loop that runs it."""
+    """A gRPC server with two services, inference and health, and ``with_reflection`` a third that tells of them.
+
+    Make it in the event loop that runs it.
+    """
 
     def __init__(
         self,
@@ -42,6 +45,7 @@ class Front:
         allowed_seconds: float,
         load_seconds: float,
         max_bytes: int,
+        with_reflection: bool = False,
     ) -> None:
         self._service = service
         self._desk = desk
@@ -60,7 +64,9 @@ class Front:
             ("grpc.http2.min_ping_interval_without_data_ms", LEAST_PING_MS),
         ]
         self.server = grpc.aio.server(options=options)
-        self.server.add_generic_rpc_handlers((self._inference(), self._health(), *self._reflection()))
+        self.server.add_generic_rpc_handlers((self._inference(), self._health()))
+        if with_reflection:
+            self.server.add_generic_rpc_handlers(self._reflection())
 
     async def stop(self, grace: float) -> None:
         """Accept no more calls, and wait up to ``grace`` seconds for those in progress; idle streams end at once."""

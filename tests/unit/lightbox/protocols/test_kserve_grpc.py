@@ -32,6 +32,7 @@ TYPED = {
     "float64": "fp64_contents",
 }
 DTYPES = [*TYPED, "float16"]
+REFLECTION_REQUEST = messages.message_class("grpc.reflection.v1.ServerReflectionRequest")
 
 
 @pytest.fixture
@@ -53,6 +54,15 @@ def pipeline(transport: FakeTransport) -> Pipeline:
 def call(pipeline: Pipeline, tmp_path: Path) -> Iterator[Caller]:
     with serving(pipeline, f"unix:{tmp_path}/front.sock") as caller:
         yield caller
+
+
+def asked_of(caller: Caller, version: str) -> Any:
+    """Return what asks a server about itself."""
+    return caller.channel.stream_stream(
+        f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
+        request_serializer=REFLECTION_REQUEST.SerializeToString,
+        response_deserializer=messages.message_class("grpc.reflection.v1.ServerReflectionResponse").FromString,
+    )
 
 
 def prefixed(*elements: bytes) -> bytes:
@@ -206,20 +216,23 @@ def test_server_and_models_describe_themselves(call: Caller) -> None:
 
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha"])
-def test_reflection_names_services_and_gives_their_files(call: Caller, version: str) -> None:
-    request = messages.message_class("grpc.reflection.v1.ServerReflectionRequest")
-    ask = call.channel.stream_stream(
-        f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
-        request_serializer=request.SerializeToString,
-        response_deserializer=messages.message_class("grpc.reflection.v1.ServerReflectionResponse").FromString,
-    )
+def test_reflection_is_off_unless_it_is_asked_for(call: Caller, version: str) -> None:
+    with pytest.raises(grpc.RpcError) as caught:
+        list(asked_of(call, version)(iter([REFLECTION_REQUEST(list_services="")]), timeout=30))
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+def test_reflection_names_services_and_gives_their_files(pipeline: Pipeline, tmp_path: Path, version: str) -> None:
+    request = REFLECTION_REQUEST
     questions = [
         request(list_services=""),
         request(file_containing_symbol=messages.INFERENCE_SERVICE),
         request(file_by_filename="none"),
         request(all_extension_numbers_of_type="none"),
     ]
-    listed, file, missing, unknown = ask(iter(questions), timeout=30)
+    with serving(pipeline, f"unix:{tmp_path}/reflecting.sock", reflection=True) as caller:
+        listed, file, missing, unknown = asked_of(caller, version)(iter(questions), timeout=30)
     assert messages.INFERENCE_SERVICE in {service.name for service in listed.list_services_response.service}
     assert b"ModelInferRequest" in file.file_descriptor_response.file_descriptor_proto[0]
     assert (missing.error_response.error_code, unknown.error_response.error_code) == (5, 12)
