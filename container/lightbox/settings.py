@@ -1,7 +1,7 @@
 """Every environment variable that Lightbox reads, declared once, and checked at start.
 
 Names that AWS's TensorFlow Serving container knows (``SAGEMAKER_*``) keep their meaning; what is
-ours is called ``LIGHTBOX_*``. ``docs/settings.md`` is generated from this file.
+ours is called ``LIGHTBOX_*``. ``docs/settings.md`` is generated from this file and ``settings_front``.
 """
 
 from __future__ import annotations
@@ -9,9 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, field_validator
 
 from lightbox.cores import available_cores
+from lightbox.settings_front import FrontSettings
 from lightbox.settings_values import (
     ScalingName,
     TransportName,
@@ -19,7 +20,6 @@ from lightbox.settings_values import (
     only_gthread,
     parse_image_size,
     parse_names,
-    parse_port_range,
     parse_transport,
 )
 
@@ -33,26 +33,8 @@ NO_LIMIT = 100_000_000
 """Batches in the queue; AWS's container takes the same number in batch transform."""
 
 
-class Settings(BaseModel):
-    """The effective settings. Fields are in the order of the settings page."""
-
-    model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True)
-
-    port: int = Field(8080, ge=1, le=65535, validation_alias="SAGEMAKER_BIND_TO_PORT")
-    """Port on which nginx listens."""
-
-    kserve_grpc_port: int | None = Field(None, ge=1, le=65535, validation_alias="LIGHTBOX_KSERVE_GRPC_PORT")
-    """Port of the Open Inference Protocol's gRPC service; without it that is off. Its REST form is always there, on the
-    port of nginx."""
-
-    kserve_reflection: bool = Field(False, validation_alias="LIGHTBOX_KSERVE_REFLECTION")
-    """Answer gRPC's server reflection too, so that tools such as grpcurl find the services and their messages."""
-
-    safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = Field(
-        None, validation_alias="SAGEMAKER_SAFE_PORT_RANGE"
-    )
-    """Ports for the model servers, as `low-high`: server i takes gRPC at low+2i and REST at low+2i+1.
-    Without it gRPC is 9000 and REST 8501."""
+class Settings(FrontSettings):
+    """The effective settings. Fields are in the order of the settings page, those of where requests come in first."""
 
     model_dir: Path = Field(Path("/opt/ml/model"), validation_alias="LIGHTBOX_MODEL_DIR")
     """Folder of the models: `<N>/`, `<name>/<N>/`, `export/Servo/<N>/`, or one SavedModel."""
@@ -234,13 +216,6 @@ class Settings(BaseModel):
         low, high = info.data.get("safe_port_range") or (1, 65535)
         if high - low + 1 < 2 * value:
             raise ValueError(f"model servers need two ports each, and SAGEMAKER_SAFE_PORT_RANGE={low}-{high} has fewer")
-        return value
-
-    @field_validator("kserve_grpc_port")
-    @classmethod
-    def _not_nginx_port(cls, value: int | None, info: ValidationInfo) -> int | None:
-        if value is not None and value == info.data.get("port"):
-            raise ValueError("expected another port than nginx's, SAGEMAKER_BIND_TO_PORT")
         return value
 
     @field_validator("model_dir")

@@ -1,4 +1,4 @@
-"""The gRPC form's messages: tensors of every datatype in every form, errors, metadata, reflection."""
+"""The gRPC form's messages: tensors of every datatype in every form, errors, metadata."""
 
 from __future__ import annotations
 
@@ -32,7 +32,6 @@ TYPED = {
     "float64": "fp64_contents",
 }
 DTYPES = [*TYPED, "float16"]
-REFLECTION_REQUEST = messages.message_class("grpc.reflection.v1.ServerReflectionRequest")
 
 
 @pytest.fixture
@@ -54,15 +53,6 @@ def pipeline(transport: FakeTransport) -> Pipeline:
 def call(pipeline: Pipeline, tmp_path: Path) -> Iterator[Caller]:
     with serving(pipeline, f"unix:{tmp_path}/front.sock") as caller:
         yield caller
-
-
-def asked_of(caller: Caller, version: str) -> Any:
-    """Return what asks a server about itself."""
-    return caller.channel.stream_stream(
-        f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
-        request_serializer=REFLECTION_REQUEST.SerializeToString,
-        response_deserializer=messages.message_class("grpc.reflection.v1.ServerReflectionResponse").FromString,
-    )
 
 
 def prefixed(*elements: bytes) -> bytes:
@@ -213,29 +203,6 @@ def test_server_and_models_describe_themselves(call: Caller) -> None:
     assert (tensor.name, tensor.datatype, list(tensor.shape)) == ("image", "UINT8", [-1, 4, 4, 3])
     assert len(call("RepositoryIndex").models) == len(DTYPES) + 1
     assert call.fails("RepositoryModelLoad", {"model_name": "mean"})[0] == "UNIMPLEMENTED"
-
-
-@pytest.mark.parametrize("version", ["v1", "v1alpha"])
-def test_reflection_is_off_unless_it_is_asked_for(call: Caller, version: str) -> None:
-    with pytest.raises(grpc.RpcError) as caught:
-        list(asked_of(call, version)(iter([REFLECTION_REQUEST(list_services="")]), timeout=30))
-    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
-
-
-@pytest.mark.parametrize("version", ["v1", "v1alpha"])
-def test_reflection_names_services_and_gives_their_files(pipeline: Pipeline, tmp_path: Path, version: str) -> None:
-    request = REFLECTION_REQUEST
-    questions = [
-        request(list_services=""),
-        request(file_containing_symbol=messages.INFERENCE_SERVICE),
-        request(file_by_filename="none"),
-        request(all_extension_numbers_of_type="none"),
-    ]
-    with serving(pipeline, f"unix:{tmp_path}/reflecting.sock", reflection=True) as caller:
-        listed, file, missing, unknown = asked_of(caller, version)(iter(questions), timeout=30)
-    assert messages.INFERENCE_SERVICE in {service.name for service in listed.list_services_response.service}
-    assert b"ModelInferRequest" in file.file_descriptor_response.file_descriptor_proto[0]
-    assert (missing.error_response.error_code, unknown.error_response.error_code) == (5, 12)
 
 
 @pytest.mark.parametrize(
