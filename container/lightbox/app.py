@@ -8,14 +8,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
-from flask import Flask, Response, g, request
+from flask import Flask, g, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
 
 from lightbox import errors
-from lightbox.admission import Admission, seconds_since_received
-from lightbox.errors import LightboxError
 from lightbox.hidden_folders import hide
 from lightbox.multi_model.loader import ModelLoader
 from lightbox.multi_model.state import LoadedModels
@@ -23,13 +21,12 @@ from lightbox.multi_model.targets import Targets
 from lightbox.pipeline import Pipeline
 from lightbox.plan import PlannedModel, ServingPlan
 from lightbox.processes.code_trial import try_code
-from lightbox.protocols.answers import error_response
 from lightbox.protocols.batch_transform import batch_transform_blueprint
+from lightbox.protocols.edge import EXCHANGE, Edge, Exchange
 from lightbox.protocols.internal import internal_blueprint
 from lightbox.protocols.kserve.repository import Repository
 from lightbox.protocols.kserve_rest import kserve_blueprint
 from lightbox.protocols.multi_model import multi_model_blueprint
-from lightbox.protocols.observed import observe
 from lightbox.protocols.response_stream import response_stream_blueprint
 from lightbox.protocols.sagemaker import invoke, sagemaker_blueprint
 from lightbox.settings import Settings
@@ -47,8 +44,6 @@ from lightbox.transports.management import ModelManagement
 from lightbox.transports.rest import RestTransport
 from lightbox.user_code.places import find_inference
 from lightbox.user_code.registry import UserCode
-
-log = logging.getLogger("lightbox")
 
 
 @dataclass(frozen=True)
@@ -169,11 +164,14 @@ def create_app(
     app = Flask("lightbox", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_mb << 20
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # it is an empty page of HTML; 405 tells as much, in our form
-    app.wsgi_app = Admission(  # type: ignore[method-assign]
+    # What a view raises is the edge's to answer.
+    app.config["PROPAGATE_EXCEPTIONS"] = True
+    app.wsgi_app = Edge(  # type: ignore[method-assign]
         app.wsgi_app,
         settings.threads,
         settings.deadline_seconds,
         observers,
+        clock_maker(observers),
     )
     app.register_blueprint(internal_blueprint(pipeline))
     app.register_blueprint(sagemaker_blueprint(pipeline, settings.max_body_mb, targets))
@@ -181,31 +179,21 @@ def create_app(
     app.register_blueprint(batch_transform_blueprint(settings))
     app.register_blueprint(kserve_blueprint(pipeline, repository or Repository(pipeline), settings.max_body_mb))
 
-    make_clock = clock_maker(observers)
-    observe(
-        app,
-        lambda: make_clock(settings.deadline_seconds, request.headers.get, seconds_since_received(request.environ)),
-        observers,
-    )
+    @app.before_request
+    def enter() -> None:
+        exchange: Exchange = request.environ[EXCHANGE]
+        g.clock = exchange.clock
+        if request.url_rule is not None:
+            exchange.route = request.url_rule.rule
 
-    @app.errorhandler(Exception)
-    def fail(error: Exception) -> Response:
-        return error_response(_as_ours(error, settings))
+    @app.errorhandler(HTTPException)
+    def translate(error: HTTPException) -> NoReturn:
+        raise _from_http(error, settings) from error
 
     return app
 
 
-def _as_ours(error: Exception, settings: Settings) -> LightboxError:
-    """Return the error that the caller sees; log what is our fault with its traceback."""
-    if isinstance(error, HTTPException):
-        error = _from_http(error, settings)
-    ours = error if isinstance(error, LightboxError) else LightboxError(f"internal error: {type(error).__name__}")
-    if ours.status >= 500:
-        log.error("request %s: %s", g.request_id, ours.message, exc_info=error)
-    return ours
-
-
-def _from_http(error: HTTPException, settings: Settings) -> LightboxError:
+def _from_http(error: HTTPException, settings: Settings) -> errors.LightboxError:
     if isinstance(error, NotFound):
         return errors.RouteNotFound(f"there is no route {request.method} {request.path!r}")
     if isinstance(error, MethodNotAllowed):

@@ -15,7 +15,9 @@
     ├── NotAcceptable
     ├── UnsupportedMediaType
     ├── Unavailable           try again later: the model is loading, its server is down, the queue is full
-    │   └── ModelServerAway   never sent, for want of a connection
+    │   ├── ModelServerAway   never sent, for want of a connection
+    │   ├── WaitedTooLong     its deadline passed before its turn came
+    │   └── HungUp            its caller was gone before its turn came
     ├── DeadlineExceeded
     ├── ModelFailed           the model server ran the model and it failed
     └── HandlerFailed         the user's code raised something that is not one of these
@@ -71,6 +73,8 @@ class LightboxError(Exception):
     """Base of every error that Lightbox answers with. ``code`` is a key of STATUS_OF_CODE."""
 
     code = "internal"
+    log_code: str | None = None
+    """What the request's log line and the metrics call it, where that says more than ``code``."""
 
     def __init__(self, message: str) -> None:
         # Half of a surrogate pair may come from a caller's text; it could not be answered.
@@ -206,6 +210,19 @@ class Unavailable(LightboxError):
 
 class ModelServerAway(Unavailable):
     """No connection to the model server could be made: the request was never sent and may be sent elsewhere."""
+
+
+class WaitedTooLong(Unavailable):
+    """The request's deadline passed while it waited for its turn; it was not begun."""
+
+    code = "deadline_exceeded"
+    log_code = "waited_too_long"
+
+
+class HungUp(Unavailable):
+    """The caller had hung up before the request's turn came; it was not begun."""
+
+    log_code = "hung_up"
 
 
 class DeadlineExceeded(LightboxError):

@@ -14,6 +14,7 @@ import psutil
 import pytest
 import requests
 
+from support.error_shape import assert_error
 from support.fakes import png
 from support.models import copy_golden, export_constant, export_failing_image, export_slow_image
 from support.stack import Stack, poll, running
@@ -64,12 +65,16 @@ def test_a_model_that_fails_is_a_502_with_the_servers_words(impatient: Stack, wi
 def test_ping_answers_while_every_thread_is_busy(impatient: Stack) -> None:
     in_progress, enough = re.compile(r"^lightbox_requests_in_progress (\d+)", re.MULTILINE), threading.Event()
 
-    def keep_asking(_: int) -> set[int]:
-        statuses = set()
+    def keep_asking(client: int) -> set[str]:
+        codes = set()
+        path = "/endpoints/any/invocations" if client % 2 else "/invocations"
+        headers = {"X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=slow", "X-Request-Id": f"client-{client}"}
         while not enough.is_set():
-            asked = impatient.invoke(red(255), X_Amzn_SageMaker_Custom_Attributes="tfs-model-name=slow")
-            statuses.add(asked.status_code)
-        return statuses
+            asked = requests.post(impatient.url + path, red(255), headers=headers, timeout=60)
+            code = "deadline_exceeded" if "504" in asked.text[:60] or asked.status_code == 504 else "unavailable"
+            assert_error(asked.status_code, asked.headers, asked.content, path, code, f"client-{client}")
+            codes.add(code)
+        return codes
 
     with ThreadPoolExecutor(40) as pool:
         busy = pool.map(keep_asking, range(40))
@@ -79,7 +84,7 @@ def test_ping_answers_while_every_thread_is_busy(impatient: Stack) -> None:
             assert [impatient.ping() for _ in range(5)] == [200] * 5
         finally:
             enough.set()
-        assert set().union(*busy) <= {503, 504}
+        assert set().union(*busy) <= {"unavailable", "deadline_exceeded"}
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -95,6 +100,8 @@ def test_the_model_server_dies_and_comes_back(tmp_path: Path, wire: str) -> None
         refused = stack.invoke(red(0))
         assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
         assert int(refused.headers["Retry-After"]) >= 1
+        ping = requests.get(f"{stack.url}/ping", headers={"X-Amzn-RequestId": "asked-1"}, timeout=10)
+        assert_error(ping.status_code, ping.headers, ping.content, "/ping", "unavailable", "asked-1")
         (models / "away").rename(models / "net")
         stack.wait_for_ping(200, 20)
         answers = [stack.invoke(red(0)) for _ in range(10)]

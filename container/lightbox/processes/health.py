@@ -7,16 +7,19 @@ once when the model server dies, and is never held up by requests in progress.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-import uuid
 from collections.abc import Sequence
 from contextlib import suppress
+from email.parser import Parser
 from typing import Any
 
+import orjson
+
+from lightbox.errors import LightboxError, MethodNotAllowed, Unavailable
 from lightbox.plan import ModelServerAddress
 from lightbox.processes.metrics_page import MetricsPage
 from lightbox.processes.model_states import get, model_states
+from lightbox.protocols.edge import choose_request_id, error_response, http_bytes
 from lightbox.telemetry.exposition import CONTENT_TYPE
 
 POLL_SECONDS = 0.25
@@ -153,23 +156,22 @@ class Health:
             if self.metrics and head.startswith(_METRICS_REQUESTS):
                 writer.write(_page(await self.metrics.render(self.problem() is None)))
             else:
-                writer.write(self._reply(*head.decode("latin-1").split(" ", 2)[:2]))
+                writer.write(self._reply(head.decode("latin-1")))
             await writer.drain()
         writer.close()
 
-    def _reply(self, method: str, target: str) -> bytes:
+    def _reply(self, head: str) -> bytes:
+        method, target = head.split(" ", 2)[:2]
         path = target.partition("?")[0]
         if path in (LIVE_PATH, READY_PATH) and method not in ("GET", "HEAD"):
-            message = f"{path} takes GET, got {method}"
-            return _answer("405 Method Not Allowed", _error(message, "method_not_allowed"), "Allow: GET\r\n")
+            return _failed(MethodNotAllowed(f"{path} takes GET, got {method}", ["GET"]), head)
         if path == LIVE_PATH:
-            return _answer("200 OK", {"live": True})
+            return _good({"live": True})
         problem = self.problem()
         states = {"live": True, "ready": problem is None} if path == READY_PATH else {}
         if problem is None:
-            return _answer("200 OK", states) if states else _READY
-        body = {**_error(f"not ready: {problem}", "unavailable"), **states}
-        return _answer("503 Service Unavailable", body, "Retry-After: 1\r\n")
+            return _good(states) if states else _READY
+        return _failed(Unavailable(f"not ready: {problem}"), head, **states)
 
 
 def _page(body: bytes) -> bytes:
@@ -177,14 +179,11 @@ def _page(body: bytes) -> bytes:
     return f"{head}\r\n\r\n".encode() + body
 
 
-def _error(message: str, code: str) -> dict[str, Any]:
-    return {"error": message, "code": code, "request_id": uuid.uuid4().hex}
+def _good(value: dict[str, Any]) -> bytes:
+    body = orjson.dumps(value)
+    return http_bytes(200, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))], body)
 
 
-def _answer(status: str, value: dict[str, Any], headers: str = "") -> bytes:
-    body = json.dumps(value, separators=(",", ":")).encode()
-    head = (
-        f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\n{headers}"
-        f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n"
-    )
-    return head.encode() + body
+def _failed(error: LightboxError, head: str, **more: Any) -> bytes:
+    sent = Parser().parsestr(head.partition("\r\n")[2], headersonly=True)
+    return http_bytes(*error_response(error, choose_request_id(sent.get), **more))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import uuid
-from http import HTTPStatus
 from typing import Any
 
 from gunicorn.http.errors import (
@@ -18,6 +15,7 @@ from gunicorn.util import write_nonblock
 from gunicorn.workers.gthread import ThreadWorker
 
 from lightbox.errors import BadRequest, LightboxError
+from lightbox.protocols.edge import choose_request_id, error_response, http_bytes
 
 _OURS = (InvalidResponseHeader, InvalidResponseHeaderName)
 _STATUSES = {LimitRequestHeaders: 431, LimitRequestLine: 414}
@@ -34,16 +32,9 @@ class JsonWorker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
         else:
             error = LightboxError(f"internal error: {type(exc).__name__}")
             self.log.exception("a request failed outside of the app")
+        sent = {} if req is None else {name.title(): value for name, value in req.headers}
+        answer = error_response(error, choose_request_id(lambda name: sent.get(name.title())), getattr(req, "path", ""))
         try:
-            write_nonblock(client, _answer(error))
+            write_nonblock(client, http_bytes(*answer))
         except OSError:
             self.log.debug("the caller has hung up")
-
-
-def _answer(error: LightboxError) -> bytes:
-    body = json.dumps({"error": error.message, "code": error.code, "request_id": uuid.uuid4().hex}).encode()
-    head = (
-        f"HTTP/1.1 {error.status} {HTTPStatus(error.status).phrase}\r\nConnection: close\r\n"
-        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
-    )
-    return head.encode() + body

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import pwd
 import re
@@ -10,11 +9,21 @@ import shutil
 from pathlib import Path
 
 from lightbox.cores import available_cores
-from lightbox.errors import STATUS_OF_CODE
+from lightbox.errors import (
+    BadRequest,
+    DeadlineExceeded,
+    MethodNotAllowed,
+    RouteNotFound,
+    TooLarge,
+    Unavailable,
+)
 from lightbox.processes.nginx_log import ANSWERED, level_to_log
+from lightbox.protocols.edge import REQUEST_ID_PATTERN, error_body, model_error_body
 from lightbox.settings import Settings
 
 TEMPLATE = Path(__file__).resolve().parents[3] / "nginx.conf"
+REQUEST_ID = "$lightbox_request_id"
+"""nginx's variable with a request's id, as nginx.conf makes it."""
 _PLACEHOLDER = re.compile(r"@([A-Z_]+)@")
 
 
@@ -38,6 +47,7 @@ def render(settings: Settings, run_dir: Path, sidecar: str, health: str) -> str:
         "DRAIN_MILLISECONDS": str(max(1, int((settings.drain_seconds - settings.last_seconds) * 1000))),
         "RUN_DIR": _quotable(str(run_dir)),
         "ANSWERED": ANSWERED,
+        "REQUEST_ID_PATTERN": REQUEST_ID_PATTERN,
         "LOG_LEVEL": level_to_log(settings.nginx_loglevel),
         "MAX_BODY_MB": str(settings.max_body_mb),
         "MAX_REQUESTS": str(settings.most_requests),
@@ -63,41 +73,28 @@ def _user_directive() -> str:
 
 
 def _error_bodies(settings: Settings) -> dict[str, str]:
-    texts = {
-        "too_large": f"the request body is larger than LIGHTBOX_MAX_BODY_MB={settings.max_body_mb} MiB",
-        "unavailable": "try again: as many requests as are allowed are in progress and waiting, "
-        "or the sidecar is starting, restarting or stopping",
-        "deadline_exceeded": f"no answer came within {settings.nginx_read_timeout} s",
-        "route_not_found": "there is no such route",
-        "method_not_allowed": "this route does not take the method $request_method",
+    """Return what nginx answers by itself, quoted for single-quoted strings of its configuration."""
+    too_large = TooLarge(f"the request body is larger than LIGHTBOX_MAX_BODY_MB={settings.max_body_mb} MiB")
+    unavailable = Unavailable(
+        "try again: as many requests as are allowed are in progress and waiting, "
+        "or the sidecar is starting, restarting or stopping"
+    )
+    timed_out = DeadlineExceeded(f"no answer came within {settings.nginx_read_timeout} s")
+    plain = {
+        "ERROR_MALFORMED": BadRequest("the request is no well-formed HTTP"),
+        "ERROR_URI_TOO_LONG": BadRequest("the request line is too long"),
+        "ERROR_HEADERS_TOO_LARGE": BadRequest("the request headers are too large"),
+        "ERROR_ROUTE_NOT_FOUND": RouteNotFound("there is no such route"),
+        "ERROR_METHOD_NOT_ALLOWED": MethodNotAllowed("this route does not take the method $request_method"),
+        "ERROR_TOO_LARGE": too_large,
+        "ERROR_UNAVAILABLE": unavailable,
+        "ERROR_TIMED_OUT": timed_out,
     }
-    plain = {code: _error_body(code, text) for code, text in texts.items()}
-    return {
-        "ERROR_MALFORMED": _error_body("bad_request", "the request is no well-formed HTTP"),
-        "ERROR_URI_TOO_LONG": _error_body("bad_request", "the request line is too long"),
-        "ERROR_HEADERS_TOO_LARGE": _error_body("bad_request", "the request headers are too large"),
-        "ERROR_ROUTE_NOT_FOUND": plain["route_not_found"],
-        "ERROR_METHOD_NOT_ALLOWED": plain["method_not_allowed"],
-        "ERROR_TOO_LARGE": plain["too_large"],
-        "ERROR_UNAVAILABLE": plain["unavailable"],
-        "ERROR_TIMED_OUT": plain["deadline_exceeded"],
-        "MODEL_ERROR_TOO_LARGE": _model_error_body("too_large", plain["too_large"]),
-        "MODEL_ERROR_UNAVAILABLE": _model_error_body("unavailable", plain["unavailable"]),
-        "MODEL_ERROR_TIMED_OUT": _model_error_body("deadline_exceeded", plain["deadline_exceeded"]),
+    on_endpoints = {
+        "MODEL_ERROR_TOO_LARGE": too_large,
+        "MODEL_ERROR_UNAVAILABLE": unavailable,
+        "MODEL_ERROR_TIMED_OUT": timed_out,
     }
-
-
-def _error_body(code: str, text: str) -> str:
-    return json.dumps({"error": text, "code": code, "request_id": "$request_id"})
-
-
-def _model_error_body(code: str, original: str) -> str:
-    """Return SageMaker's form of an error, quoted for a single-quoted string of nginx's configuration."""
-    status = STATUS_OF_CODE[code].http
-    body = {
-        "Message": f"Received status {status} from the model container",
-        "OriginalStatusCode": status,
-        "OriginalMessage": original,
-        "LogStreamArn": "",
-    }
-    return json.dumps(body).replace("\\", "\\\\")
+    bodies = {name: error_body(error, REQUEST_ID) for name, error in plain.items()}
+    bodies |= {name: model_error_body(error, REQUEST_ID) for name, error in on_endpoints.items()}
+    return {name: body.decode().replace("\\", "\\\\") for name, body in bodies.items()}

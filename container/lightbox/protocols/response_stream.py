@@ -7,11 +7,10 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, g, request
 
-from lightbox.errors import LightboxError
 from lightbox.multi_model.targets import Targets
 from lightbox.pipeline import Pipeline
 from lightbox.protocols import event_stream
-from lightbox.protocols.sagemaker import invoke, model_error, target_model
+from lightbox.protocols.sagemaker import invoke, target_model
 
 ACCEPT = "X-Amzn-SageMaker-Accept"
 """The type of the answer inside of the events; Accept itself would be about the stream."""
@@ -30,11 +29,8 @@ def response_stream_blueprint(pipeline: Pipeline, max_body_mb: int, targets: Tar
 
     @blueprint.post("/endpoints/<name>/invocations-response-stream")
     def invocations_response_stream(name: str) -> Response:
-        try:
-            model = target_model(targets, g.clock)
-            return _as_events(invoke(pipeline, max_body_mb, model, accept=request.headers.get(ACCEPT) or LINES))
-        except LightboxError as error:
-            return model_error(error, name)
+        model = target_model(targets, g.clock)
+        return _as_events(invoke(pipeline, max_body_mb, model, accept=request.headers.get(ACCEPT) or LINES))
 
     return blueprint
 

@@ -9,11 +9,9 @@ from flask import Blueprint, Response, g, request
 
 from lightbox.codecs.base import Answer
 from lightbox.codecs.content_coding import decoded_body
-from lightbox.errors import LightboxError, shorten
 from lightbox.invocation import Invocation
 from lightbox.multi_model.targets import Targets
 from lightbox.pipeline import Pipeline
-from lightbox.protocols.answers import error_response, json_body
 from lightbox.protocols.custom_attributes import (
     CUSTOM_ATTRIBUTES,
     TARGET_MODEL,
@@ -26,7 +24,8 @@ from lightbox.telemetry.clock import RequestClock
 
 
 def sagemaker_blueprint(pipeline: Pipeline, max_body_mb: int, targets: Targets | None = None) -> Blueprint:
-    """Return the routes ``/invocations`` and ``/endpoints/<name>/invocations``.
+    """Return the routes ``/invocations`` and ``/endpoints/<name>/invocations``; the edge makes errors of the latter
+    SageMaker's.
 
     ``max_body_mb`` bounds in MiB what a compressed body unfolds to. In multi-model mode ``targets`` loads models.
     """
@@ -40,10 +39,7 @@ def sagemaker_blueprint(pipeline: Pipeline, max_body_mb: int, targets: Targets |
 
     @blueprint.post("/endpoints/<name>/invocations")
     def endpoint_invocations(name: str) -> Response:
-        try:
-            return invoke(pipeline, max_body_mb, target_model(targets, g.clock))
-        except LightboxError as error:
-            return model_error(error, name)
+        return invoke(pipeline, max_body_mb, target_model(targets, g.clock))
 
     return blueprint
 
@@ -85,20 +81,3 @@ def invoke(pipeline: Pipeline, max_body_mb: int, model: str | None = None, accep
 
 def _response(answer: Answer) -> Response:
     return Response(answer.body, content_type=answer.content_type, headers=dict(answer.headers))
-
-
-def model_error(error: LightboxError, endpoint: str) -> Response:
-    """Return an error as SageMaker's runtime gives a model's error, so that boto3 raises ModelError."""
-    original = error_response(error)
-    container = shorten(endpoint, 63)
-    body = {
-        "Message": f"Received status {original.status_code} from the model container {container}: {error.message}",
-        "OriginalStatusCode": original.status_code,
-        "OriginalMessage": original.get_data(as_text=True),
-        "LogStreamArn": "",
-    }
-    response = Response(json_body(body), status=424, mimetype="application/json")
-    response.headers["x-amzn-ErrorType"] = "ModelError"
-    if "Retry-After" in original.headers:
-        response.headers["Retry-After"] = original.headers["Retry-After"]
-    return response

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-import logging
-import re
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from lightbox.errors import DeadlineExceeded, LightboxError, Unavailable
+from lightbox.protocols.edge import as_lightbox_error, choose_request_id
 from lightbox.telemetry.clock import MakeClock, RequestClock
 from lightbox.telemetry.metric_names import QUEUE_FULL
 from lightbox.telemetry.request_log import FinishedRequest, Observer
-
-log = logging.getLogger("lightbox")
-
-_REQUEST_ID_METADATA = ("x-amzn-requestid", "x-request-id", "x-amzn-sagemaker-inference-id")
-_REQUEST_ID = re.compile(r"[A-Za-z0-9._:/+=-]{1,128}")
 
 Work = Callable[[bytes, Callable[[str], str | None], RequestClock], bytes]
 """Answers a serialized message, with a look-up of the caller's headers. Raises LightboxError."""
@@ -34,8 +27,7 @@ class Caller:
         self.allowed_seconds = allowed_seconds if left is None else min(allowed_seconds, left)
         self.came = time.perf_counter()
         self._metadata = {key: value for key, value in context.invocation_metadata() if isinstance(value, str)}
-        given = (self._metadata.get(key, "") for key in _REQUEST_ID_METADATA)
-        self.request_id = next(filter(_REQUEST_ID.fullmatch, given), "") or uuid.uuid4().hex
+        self.request_id = choose_request_id(self.header)
 
     def header(self, name: str) -> str | None:
         """Return a metadata value, by its HTTP header's name."""
@@ -139,10 +131,7 @@ def _done(work: Work, data: bytes, caller: Caller, clock: RequestClock) -> Answe
     try:
         return Answered(clock, work(data, caller.header, clock))
     except Exception as error:
-        ours = error if isinstance(error, LightboxError) else LightboxError(f"internal error: {type(error).__name__}")
-        if ours.status >= 500:
-            log.error("request %s: %s", caller.request_id, ours.message, exc_info=error)
-        return Answered(clock, error=ours)
+        return Answered(clock, error=as_lightbox_error(error, caller.request_id))
 
 
 def _finished(route: str, data: bytes, caller: Caller, answered: Answered, code: str | None) -> FinishedRequest:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import http.client
 import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
+from gunicorn.http.errors import InvalidHeader, InvalidRequestLine
 from gunicorn.workers.gthread import TConn
 
 from lightbox.processes import worker
 from lightbox.processes.worker import LingeringWorker
+from support.error_shape import assert_error
 
 THREADS = 2
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -103,3 +107,35 @@ def test_resting_connections_need_no_thread(lingering: LingeringWorker) -> None:
         assert lingering._threads_are_enough()
         lingering.nr_conns += 1
         assert not lingering._threads_are_enough()
+
+
+@pytest.mark.parametrize(
+    ("failure", "path", "code"),
+    [
+        (InvalidHeader("A"), "/invocations", "bad_request"),
+        (RuntimeError("secret"), "/invocations", "internal"),
+        (RuntimeError("secret"), "/endpoints/any/invocations", "internal"),
+    ],
+)
+def test_what_fails_outside_of_the_app_is_answered_in_the_one_form(
+    lingering: LingeringWorker, failure: Exception, path: str, code: str
+) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        request = SimpleNamespace(headers=[("X-AMZN-REQUESTID", "mine")], path=path)
+        lingering.handle_error(request, ours, ("", 0), failure)
+        response = http.client.HTTPResponse(theirs)
+        ours.close()
+        response.begin()
+        body = response.read()
+    assert "secret" not in assert_error(response.status, response.headers, body, path, code, "mine")
+
+
+def test_a_request_without_a_head_is_answered_too(lingering: LingeringWorker) -> None:
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        lingering.handle_error(None, ours, ("", 0), InvalidRequestLine("x"))
+        ours.close()
+        response = http.client.HTTPResponse(theirs)
+        response.begin()
+        assert_error(response.status, response.headers, response.read(), "", "bad_request")

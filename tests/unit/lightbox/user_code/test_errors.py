@@ -6,6 +6,8 @@ import logging
 
 import pytest
 
+from support.error_shape import assert_error
+
 from .conftest import WithCode
 
 
@@ -48,6 +50,24 @@ def test_what_a_handler_raises(
     elif status < 500:
         assert not caplog.records
     assert client.post("/invocations", data=IMAGE).status_code == status
+
+
+@pytest.mark.parametrize(
+    "path", ["/invocations", "/endpoints/any/invocations", "/endpoints/any/invocations-response-stream"]
+)
+def test_a_failing_handler_leaves_its_traceback_in_the_log_whatever_the_route(
+    with_code: WithCode, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    client = with_code("""
+    def handler(data, context):
+        return 1 / 0
+    """)
+    answer = client.post(path, data=IMAGE, headers={"X-Amzn-RequestId": "order-7"})
+    said = assert_error(answer.status_code, answer.headers, answer.data, path, "handler_failed", "order-7")
+    assert said == "handler failed: ZeroDivisionError: division by zero"
+    (record,) = [record for record in caplog.records if record.exc_info]
+    assert "order-7" in record.getMessage()
+    assert "return 1 / 0" in caplog.text
 
 
 IMAGE = bytes.fromhex(
