@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from lightbox.codecs.base import Method
 from lightbox.errors import BadRequest
 
@@ -9,10 +11,32 @@ CUSTOM_ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 TARGET_MODEL = "X-Amzn-SageMaker-Target-Model"
 
 
+# A run is looked at once, from its first letter: the time is linear in the header's length.
+_NAME = re.compile(r"(?<![a-z-])([a-z-]++)=")
+
+
 def parse_custom_attributes(header: str) -> dict[str, str]:
-    """Return the ``name=value`` pairs of a comma-separated header; what is no pair is left to others."""
-    pairs = (part.partition("=") for part in header.split(","))
-    return {name.strip(): value.strip() for name, equals, value in pairs if equals and name.strip()}
+    """Return the ``name=value`` pairs of a comma-separated header; of several of one name, the last.
+
+    As in AWS's container, a pair whose name begins with ``tfs-`` is found anywhere, behind ``trace=1;`` or a blank
+    say, and its value goes on until the next comma; without a value it is none. What is no pair is left to others.
+    """
+    attributes: dict[str, str] = {}
+    for part in header.split(","):
+        name, equals, value = part.partition("=")
+        if equals and (name := name.strip()) and (value.strip() or not name.startswith("tfs-")):
+            attributes[name] = value.strip()
+        attributes |= _tfs_pair(part)
+    return attributes
+
+
+def _tfs_pair(part: str) -> dict[str, str]:
+    """Return the first ``tfs-`` pair between two commas, if there is one."""
+    for found in _NAME.finditer(part):
+        _, prefix, rest = found[1].partition("tfs-")
+        if prefix and rest and (value := part[found.end() :].strip()):
+            return {prefix + rest: value}
+    return {}
 
 
 def parse_version(text: str | None) -> int | None:
