@@ -169,7 +169,7 @@ def create_app(
     app.wsgi_app = Edge(  # type: ignore[method-assign]
         app.wsgi_app,
         settings.threads,
-        settings.deadline_seconds,
+        pipeline.allowed_seconds,
         observers,
         clock_maker(observers),
     )

@@ -10,15 +10,10 @@ from typing import Any
 from requests import Response
 
 from lightbox.codecs.base import Answer
-from lightbox.errors import LightboxError
 from lightbox.invocation import Invocation
 from lightbox.plan import ModelServerAddress, PlannedModel
 from lightbox.telemetry.clock import RequestClock
-from lightbox.user_code.aws import AwsHandlers, Context, rest_response
-from tfs_wire import json_arrays
-
-JSON = "application/json"
-"""What a handler sees where the caller named no Content-Type or no Accept; and what a pair sends to the model."""
+from lightbox.user_code.aws import JSON, AwsHandlers, Context, rest_response
 
 Predict = Callable[[Invocation], Answer]
 """The built-in handling."""
@@ -27,10 +22,11 @@ Predict = Callable[[Invocation], Answer]
 class AwsRequests:
     """Lets handlers of AWS's API answer; what a pair sends to the model passes the built-in handling's checks."""
 
-    def __init__(self, servers: Sequence[ModelServerAddress], channels: Sequence[Any]) -> None:
-        """``channels`` are gRPC channels, one to each server."""
+    def __init__(self, servers: Sequence[ModelServerAddress], channels: Sequence[Any], timeout: int) -> None:
+        """``channels`` are gRPC channels, one to each server; ``timeout`` is what handlers should give their calls."""
         self._servers = list(zip(servers, channels, strict=True))
         self._turn = itertools.count()
+        self._timeout = timeout
 
     def answer(
         self,
@@ -40,16 +36,11 @@ class AwsRequests:
         predict: Predict,
         clock: RequestClock,
     ) -> Answer:
-        """Return the handler's answer; raises HandlerFailed and whatever LightboxError the handler raises."""
+        """Return the handler's answer; raises as AwsHandlers.invoke and ``predict`` do."""
 
         def predict_json(body: bytes, context: Context) -> Response:
             sent = replace(invocation, body=body, content_type=JSON, accept=JSON)
-            try:
-                return rest_response(200, predict(sent).body, context.rest_uri)
-            except LightboxError as error:
-                # TensorFlow Serving tells a model's failure as 500; 502 is a gateway's word.
-                status = 500 if error.status == 502 else error.status
-                return rest_response(status, json_arrays.dumps({"error": error.message}), context.rest_uri)
+            return rest_response(predict(sent).body, context.rest_uri)
 
         finished = handlers.invoke(invocation.body, self._context(invocation, model), predict_json, clock)
         return Answer(finished.body, finished.content_type)
@@ -69,4 +60,5 @@ class AwsRequests:
             request_content_type=invocation.content_type or JSON,
             accept_header=invocation.accept or JSON,
             content_length=len(invocation.body),
+            timeout=self._timeout,
         )

@@ -238,9 +238,18 @@ class ModelFailed(LightboxError):
 
 
 class HandlerFailed(LightboxError):
-    """The user's handler raised something that is not a LightboxError."""
+    """The user's handler raised something that is not a LightboxError; with a status where that has one of the 5xx."""
 
     code = "handler_failed"
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        super().__init__(message)
+        self._status = status
+
+    @property
+    def status(self) -> int:
+        """HTTP status: as given, else the code's own."""
+        return self._status or super().status
 
 
 def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:

@@ -33,11 +33,11 @@ async def serve(parts: Parts, observers: list[Observer], health: str) -> None:
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    settings = parts.settings
+    settings, allowed = parts.settings, parts.pipeline.allowed_seconds
     desk = Desk(
         settings.workers * settings.threads,
         settings.workers * settings.max_waiting,
-        settings.nginx_read_timeout - settings.deadline_seconds,
+        settings.nginx_read_timeout - allowed,
         observers,
         clock_maker(observers),
     )
@@ -45,7 +45,7 @@ async def serve(parts: Parts, observers: list[Observer], health: str) -> None:
         InferenceService(parts.pipeline, parts.repository),
         desk,
         Readiness(lambda: ping(health), stopping),
-        settings.deadline_seconds,
+        allowed,
         settings.load_seconds,
         settings.max_body_mb << 20,
         settings.kserve_reflection,

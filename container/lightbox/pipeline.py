@@ -25,7 +25,7 @@ from lightbox.transports.base import PredictCall, Transport
 from lightbox.user_code import own
 from lightbox.user_code.aws import AwsHandlers
 from lightbox.user_code.own import LightboxHandlers
-from lightbox.user_code.registry import NONE, UserCode
+from lightbox.user_code.registry import NONE, Handlers, UserCode
 from lightbox.user_code.request import Request
 
 
@@ -52,23 +52,45 @@ class Pipeline:
         self._requests = RequestCodecs(settings)
         self._in_progress = self._requests.images.in_progress
         self._tensors = TensorPipeline(self._requests.images, self._signatures, self._invoke)
-        self._aws = AwsRequests(plan.model_servers, channels or [None for _ in plan.model_servers])
+        self._aws = AwsRequests(
+            plan.model_servers, channels or [None for _ in plan.model_servers], settings.call_seconds
+        )
 
     def invoke(self, invocation: Invocation, clock: RequestClock) -> Answer:
         """Return the model's answer, or raise a LightboxError."""
         with self._in_progress:
             return self._invoke(invocation, clock)
 
+    @property
+    def allowed_seconds(self) -> float:
+        """Seconds that requests may take here: as many as handlers may, unless there can be none."""
+        may_have_handlers = self._settings.multi_model or not self._user_code.is_empty()
+        return self._settings.handler_seconds if may_have_handlers else self._settings.deadline_seconds
+
     def _invoke(self, invocation: Invocation, clock: RequestClock) -> Answer:
-        _check_time(clock)
         model = self._catalogue.find(invocation.model)
-        clock.model = model.name
+        handlers = self._begin(model, clock)
         transport = self._transport(invocation.transport, clock)
-        handlers = self._user_code.of(model)
         if isinstance(handlers, AwsHandlers):
-            predict = partial(self._answer, NONE, model, transport, clock)
+
+            def predict(sent: Invocation) -> Answer:
+                return self._answer(NONE, model, transport, self._clock_of_call(clock), sent)
+
             return self._aws.answer(handlers, invocation, model, predict, clock)
         return self._answer(handlers, model, transport, clock, invocation)
+
+    def _begin(self, model: PlannedModel, clock: RequestClock) -> Handlers:
+        """Return the model's handlers, with the clock set for them; raise DeadlineExceeded when time is up."""
+        handlers = self._user_code.of(model)
+        if handlers is NONE:
+            clock.limit(self._settings.deadline_seconds)
+        _check_time(clock)
+        clock.model = model.name
+        return handlers
+
+    def _clock_of_call(self, clock: RequestClock) -> RequestClock:
+        """Return the clock of what a pair of handlers asks the model."""
+        return clock.within(self._settings.call_seconds) if self._settings.wait_seconds else clock
 
     def _answer(
         self,
@@ -141,11 +163,10 @@ class Pipeline:
 
     def infer(self, request: TensorRequest, clock: RequestClock) -> TensorAnswer:
         """Return the model's outputs for tensors that are decoded already, or raise a LightboxError."""
-        _check_time(clock)
         model = self._catalogue.find(request.model)
-        clock.model = model.name
+        handlers = self._begin(model, clock)
         transport = self._transport(request.transport, clock)
-        attempt = partial(self._tensors.infer, self._user_code.of(model), model, transport, clock, request)
+        attempt = partial(self._tensors.infer, handlers, model, transport, clock, request)
         with self._in_progress:
             return self._signatures.on_newest(model.name, request.version, attempt)
 

@@ -68,7 +68,7 @@ def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir:
         # all that workers can send at once, and for calls that run on after their request was answered with 504.
         f"--grpc_max_threads={GRPC_THREADS_EACH * in_progress + 8}",
         f"--rest_api_num_threads={max(in_progress + 8, 16)}",
-        f"--rest_api_timeout_in_ms={int(settings.deadline_seconds * 1000) + 1000}",
+        f"--rest_api_timeout_in_ms={int(settings.handler_seconds * 1000) + 1000}",
     ]
     if address.grpc_socket:
         flags.append(f"--grpc_socket_path={address.grpc_socket}")

@@ -47,6 +47,16 @@ class RequestClock:
         """Seconds until the request must be answered; not above zero when that has passed."""
         return self.allowed_seconds - self.waited - self.elapsed()
 
+    def limit(self, seconds: float) -> None:
+        """Allow no more than ``seconds`` in all."""
+        self.allowed_seconds = min(self.allowed_seconds, seconds)
+
+    def within(self, seconds: float) -> RequestClock:
+        """Return this clock for a part of the request that may take ``seconds`` from now, if so much is left."""
+        other = copy(self)
+        other.limit(self.waited + self.elapsed() + seconds)
+        return other
+
     def longer(self, seconds: float) -> RequestClock:
         """Return this clock with ``seconds`` allowed, where that is more; it still began when this one did."""
         other = copy(self)

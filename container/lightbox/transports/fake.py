@@ -13,13 +13,14 @@ Function = Callable[[Mapping[str, Array]], dict[str, Array]]
 
 
 class FakeTransport:
-    """Serves functions under signatures; keeps the calls it got in ``calls``."""
+    """Serves functions under signatures; keeps the calls in ``calls``, and in ``allowed`` the seconds they had."""
 
     name = "fake"
 
     def __init__(self) -> None:
         self._served: dict[tuple[str, int, str], tuple[SignatureSpec, Function]] = {}
         self.calls: list[PredictCall] = []
+        self.allowed: list[float] = []
 
     def serve(self, signature: SignatureSpec, function: Function) -> None:
         """Serve a function as one signature of one version of a model."""
@@ -43,6 +44,7 @@ class FakeTransport:
     def predict(self, call: PredictCall, clock: RequestClock) -> dict[str, Array]:
         """See Transport.predict."""
         self.calls.append(call)
+        self.allowed.append(clock.allowed_seconds)
         key = call.signature.model, call.signature.version, call.signature.name
         if key not in self._served:
             raise ModelNotFound(f"no version {key[1]} of {key[0]}")

@@ -1,7 +1,7 @@
 """AWS's handler API: ``handler(data, context)``, or ``input_handler`` with ``output_handler``.
 
-The context and the order of its fields are those of
-https://github.com/aws/sagemaker-tensorflow-serving-container, docker/build_artifacts/sagemaker/tfs_utils.py.
+The context and the order of its fields are those of release 2.20 (https://github.com/aws/deep-learning-containers);
+before, it had no ``timeout``.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ from lightbox.telemetry.clock import RequestClock
 from lightbox.user_code.answers import HandlerAnswer, as_bytes, check_content_type
 from lightbox.user_code.calls import call
 from lightbox.user_code.functions import Function
+
+JSON = "application/json"
+"""What a handler sees where the caller named no Content-Type or no Accept; what its body is where it names no type."""
 
 
 class Context(NamedTuple):
@@ -53,9 +56,12 @@ class Context(NamedTuple):
     content_length: int
     """Bytes of the body."""
 
+    timeout: int
+    """Whole seconds that a call of the model server should be given."""
+
 
 PredictJson = Callable[[bytes, Context], requests.Response]
-"""Answers the body of a TensorFlow Serving REST call as TensorFlow Serving would, errors too."""
+"""Answers the body of a TensorFlow Serving REST call as TensorFlow Serving would; raises what is not status 200."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,11 @@ class AwsHandlers:
     output_handler: Function | None = None
 
     def invoke(self, body: bytes, context: Context, predict_json: PredictJson, clock: RequestClock) -> HandlerAnswer:
-        """Answer a request. Raises HandlerFailed, or whatever LightboxError the user's code raises."""
+        """Answer a request. Raises HandlerFailed, the model's errors and every LightboxError of the user's code.
+
+        ``output_handler`` is called for the model server's 200 only, as since release 2.20. It got other statuses too
+        before: a handler that did not look at them answered errors with 200.
+        """
         data = BytesIO(body)
         if self.handler is not None:
             return _read_answer("handler", call(self.handler, data, context))
@@ -79,10 +89,10 @@ class AwsHandlers:
             return _read_answer("output_handler", call(self.output_handler, response, context))
 
 
-def rest_response(status: int, body: bytes, url: str) -> requests.Response:
-    """Return the response that a POST to the model server would have given."""
+def rest_response(body: bytes, url: str) -> requests.Response:
+    """Return the response that a POST to the model server would have given, status 200."""
     response = requests.Response()
-    response.status_code = status
+    response.status_code = 200
     response.url = url
     response.encoding = "utf-8"
     response.headers["Content-Type"] = "application/json"
@@ -110,4 +120,4 @@ def _read_answer(name: str, result: Any) -> HandlerAnswer:
     body, content_type = as_bytes(result[0]), result[1]
     if body is None:
         raise HandlerFailed(f"{name} returned {type(result[0]).__name__} as the body: expected str or bytes")
-    return HandlerAnswer(body, check_content_type(name, content_type))
+    return HandlerAnswer(body, JSON if content_type is None else check_content_type(name, content_type))

@@ -62,6 +62,10 @@ class UserCode:
         except UserCodeError as error:
             raise HandlerFailed(str(error)) from error
 
+    def is_empty(self) -> bool:
+        """Tell whether no model has code."""
+        return not self._of_file
+
     def uses(self, file: Path) -> bool:
         """Tell whether an ``inference.py`` is imported for a model."""
         return any(loaded.file == file for loaded in list(self._of_model.values()))

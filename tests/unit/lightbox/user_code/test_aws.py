@@ -52,6 +52,7 @@ def test_the_context_of_a_bare_request(with_code: WithCode) -> None:
         "request_content_type": "application/json",
         "accept_header": "application/json",
         "content_length": 5,
+        "timeout": 60,
         "body": "hello",
     }
 
@@ -125,26 +126,35 @@ def test_the_columnar_form_is_answered_by_column(with_code: WithCode) -> None:
         (BODY, "tfs-model-version=9", 404, "9"),
     ],
 )
-def test_errors_come_with_tensorflow_serving_s_status(
+def test_the_model_s_errors_are_the_answer_s_own(
     with_code: WithCode, body: bytes, attributes: str | None, status: int, said: str
 ) -> None:
-    got, ok, answer = post(with_code(PAIR), body, attributes).get_json()
-    assert (got, ok, list(answer)) == (status, False, ["error"])
-    assert said in answer["error"]
+    answer = post(with_code(PAIR), body, attributes)
+    assert answer.status_code == status
+    assert said in answer.get_json()["error"]
 
 
 @pytest.mark.parametrize(
     ("error", "status"),
-    [(Unavailable("gone"), 503), (DeadlineExceeded("late"), 504), (ModelFailed("burst"), 500)],
+    [(Unavailable("gone"), 503), (DeadlineExceeded("late"), 504), (ModelFailed("burst"), 502)],
 )
-def test_errors_of_the_model_server(
-    with_code: WithCode, transport: FakeTransport, error: Exception, status: int
+@pytest.mark.parametrize("route", ["/invocations", "/endpoints/any/invocations"])
+def test_output_handler_is_called_for_status_200_only(
+    with_code: WithCode, transport: FakeTransport, error: Exception, status: int, route: str
 ) -> None:
     def fail(inputs: object) -> dict[str, Array]:
         raise error
 
+    client = with_code(PAIR.replace("    import json", "    raise AssertionError"))
     transport.serve(mean_model(), fail)
-    assert post(with_code(PAIR), BODY).get_json() == [status, False, {"error": str(error)}]
+    answer = client.post(route, data=BODY)
+    told = answer.get_json()
+    if route != "/invocations":
+        assert (answer.status_code, told["OriginalStatusCode"]) == (424, status)
+        told = json.loads(told["OriginalMessage"])
+    else:
+        assert answer.status_code == status
+    assert told["error"] == str(error)
 
 
 def test_a_version_replaced_in_between_is_looked_up_again(with_code: WithCode, transport: FakeTransport) -> None:
@@ -170,7 +180,7 @@ def test_outputs_that_the_options_leave_out_are_not_asked_for(write_code: WriteC
         ("b'x'", "handler returned bytes: expected two values"),
         ("('a', 'b', 'c')", "handler returned 3 values"),
         ("({'a': 1}, 'application/json')", "handler returned dict as the body: expected str or bytes"),
-        ("('x', None)", "handler returned None as the content type: expected text such as text/csv"),
+        ("('x', 7)", "handler returned 7 as the content type: expected text such as text/csv"),
         ("('x', 'a/b\\r\\nSet-Cookie: 1')", "as the content type"),
     ],
 )
@@ -179,6 +189,37 @@ def test_a_wrong_answer_is_500_with_a_sentence(with_code: WithCode, result: str,
     assert answer.status_code == 500
     assert answer.get_json()["code"] == "handler_failed"
     assert said in answer.get_json()["error"]
+
+
+@pytest.mark.parametrize("result", ["('{}', None)", "[b'{}', None]"])
+def test_no_content_type_is_json(with_code: WithCode, result: str) -> None:
+    answer = post(with_code(f"def handler(data, context): return {result}"))
+    assert (answer.status_code, answer.headers["Content-Type"], answer.data) == (200, "application/json", b"{}")
+
+
+def test_the_timeout_is_the_last_of_eleven_fields(write_code: WriteCode, transport: FakeTransport) -> None:
+    code = write_code("""
+    import json
+    def handler(data, context):
+        *ten, timeout = context
+        return json.dumps([len(ten), timeout, context.timeout]), None
+    """).parent
+    environ = {"SAGEMAKER_TFS_WAIT_TIME_SECONDS": "7"}
+    client = fake_app(transport, {"mean": ModelOptions()}, environ, code).test_client()
+    assert post(client).get_json() == [10, 7, 7]
+
+
+@pytest.mark.parametrize(
+    ("wait", "timeout", "least", "most"),
+    [("2", "50", 2, 49), ("300", "50", 50, 50), ("", "50", 50, 50), ("", "", 60, 60)],
+)
+def test_what_a_pair_asks_the_model_may_take_the_wait_time(
+    write_code: WriteCode, transport: FakeTransport, wait: str, timeout: str, least: float, most: float
+) -> None:
+    environ = {"SAGEMAKER_TFS_WAIT_TIME_SECONDS": wait, "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": timeout}
+    client = fake_app(transport, {"mean": ModelOptions()}, environ, write_code(PAIR).parent).test_client()
+    assert post(client, BODY).status_code == 200
+    assert least <= transport.allowed[-1] <= most
 
 
 def test_a_wrong_input_is_500_with_a_sentence(with_code: WithCode) -> None:

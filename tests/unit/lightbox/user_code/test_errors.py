@@ -70,6 +70,36 @@ def test_a_failing_handler_leaves_its_traceback_in_the_log_whatever_the_route(
     assert "return 1 / 0" in caplog.text
 
 
+FALCON = """
+    from http import HTTPStatus
+    class HTTPError(Exception):
+        def __init__(self, status, title=None, description=None):
+            self.status, self.title, self.description = status, title or status, description
+    """
+
+
+@pytest.mark.parametrize(
+    ("raised", "status", "code", "said"),
+    [
+        ("HTTPError('400 Bad Request', description='no cat')", 400, "bad_request", "no cat"),
+        ("HTTPError('422 Unprocessable Entity', 'No cat', 'a dog came')", 422, "bad_request", "No cat: a dog came"),
+        ("HTTPError('415 Unsupported Media Type')", 415, "bad_request", "415 Unsupported Media Type"),
+        ("HTTPError(HTTPStatus.NOT_FOUND, 'No cat')", 404, "bad_request", "No cat"),
+        ("HTTPError(503, 'Full', 'come back')", 503, "handler_failed", "Full: come back"),
+        ("HTTPError('302 Found', 'Gone')", 500, "handler_failed", "handler failed: HTTPError: "),
+        ("HTTPError('4000', 'Odd')", 500, "handler_failed", "handler failed: HTTPError: "),
+        ("HTTPError(None, 'Odd')", 500, "handler_failed", "handler failed: HTTPError: "),
+    ],
+)
+def test_a_falcon_error_keeps_its_status_and_text(
+    with_code: WithCode, raised: str, status: int, code: str, said: str
+) -> None:
+    client = with_code(f"{FALCON}\n    def handler(data, context):\n        raise {raised}")
+    answer = client.post("/invocations", data=IMAGE)
+    assert (answer.status_code, answer.get_json()["code"]) == (status, code)
+    assert answer.get_json()["error"].startswith(said)
+
+
 IMAGE = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63f8cfc0000003010100c9fe92ef"
     "0000000049454e44ae426082"
