@@ -19,6 +19,7 @@
     │   ├── WaitedTooLong     its deadline passed before its turn came
     │   └── HungUp            its caller was gone before its turn came
     ├── DeadlineExceeded
+    │   └── LateLoad          of POST /models, 408
     ├── ModelFailed           the model server ran the model and it failed
     └── HandlerFailed         the user's code raised something that is not one of these
 
@@ -229,6 +230,15 @@ class DeadlineExceeded(LightboxError):
     """The model server did not answer in time."""
 
     code = "deadline_exceeded"
+
+
+class LateLoad(DeadlineExceeded):
+    """A model was not ready in time on AWS's own route, which says 408 for it."""
+
+    @property
+    def status(self) -> int:
+        """HTTP status."""
+        return 408
 
 
 class ModelFailed(LightboxError):

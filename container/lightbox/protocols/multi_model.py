@@ -10,7 +10,7 @@ from typing import Any
 
 from flask import Blueprint, Response, g, request
 
-from lightbox.errors import BadRequest, MalformedBody
+from lightbox.errors import BadRequest, DeadlineExceeded, LateLoad, MalformedBody
 from lightbox.multi_model.loader import ModelLoader
 from lightbox.multi_model.places import Source
 from lightbox.multi_model.state import LoadedModel, LoadedModels
@@ -28,7 +28,10 @@ def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Call
     @blueprint.post("/models")
     def load() -> Response:
         wanted = _read_object(request.get_data(cache=False))
-        return _json(_entry(loader.load(wanted.get("model_name"), Source(wanted.get("url")), g.clock)))
+        try:
+            return _json(_entry(loader.load(wanted.get("model_name"), Source(wanted.get("url")), g.clock)))
+        except DeadlineExceeded as late:
+            raise LateLoad(late.message) from late
 
     @blueprint.get("/models")
     def list_models() -> Response:

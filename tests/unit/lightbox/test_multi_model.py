@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 from flask import Flask, g
 
-from lightbox.errors import Unavailable
+from lightbox.errors import DeadlineExceeded, Unavailable
 from lightbox.model_options import ModelOptions
 from lightbox.multi_model.state import LoadedModel, LoadedModels
 from lightbox.plan import PlannedModel
 from lightbox.protocols.multi_model import PAGE_SIZE, multi_model_blueprint
 from lightbox.telemetry.clock import RequestClock
+from lightbox.transports.fake import FakeTransport
+from support.fakes import fake_app
 
 
 def loaded(name: str, generation: str = "1") -> LoadedModel:
@@ -68,6 +70,26 @@ def test_a_lock_whose_file_comes_and_goes_has_one_holder(tmp_path: Path, monkeyp
 
     with ThreadPoolExecutor(8) as pool:
         assert set(pool.map(hold, range(300))) == {1}
+
+
+class LateLoader:
+    """A model server that does not load in time."""
+
+    def load(self, *_: object) -> LoadedModel:
+        raise DeadlineExceeded("the model server did not load the model in time")
+
+    unload = load
+
+
+def test_a_late_load_is_408(tmp_path: Path) -> None:
+    app = fake_app(FakeTransport(), {"a": ModelOptions()})
+    state = LoadedModels(tmp_path)
+    state.write({"b": loaded("b")})
+    blueprint = multi_model_blueprint(LateLoader(), state, lambda _: None)  # type: ignore[arg-type, return-value]
+    app.register_blueprint(blueprint)
+    late = app.test_client().post("/models", json={"model_name": "a", "url": "/a"})
+    assert (late.status_code, late.get_json()["code"]) == (408, "deadline_exceeded")
+    assert app.test_client().delete("/models/b").status_code == 504
 
 
 def test_pages_hold_every_model_once(tmp_path: Path) -> None:
