@@ -125,6 +125,14 @@ class Settings(FrontSettings):
     max_image_pixels: int = Field(50_000_000, ge=1, validation_alias="LIGHTBOX_MAX_IMAGE_PIXELS")
     """Most pixels (width times height) that an image may have; beyond it 413, before it is decoded."""
 
+    max_request_pixels: int = Field(
+        default_factory=lambda given: 10 * given.get("max_image_pixels", 50_000_000),
+        ge=1,
+        validation_alias="LIGHTBOX_MAX_REQUEST_PIXELS",
+    )
+    """Most pixels that all images of a request may have together, in a form, in JSON or in a BYTES tensor; beyond it
+    413, before the image that passes it is decoded. Ten times `LIGHTBOX_MAX_IMAGE_PIXELS` unless set."""
+
     max_image_side: int = Field(65_535, ge=1, validation_alias="LIGHTBOX_MAX_IMAGE_SIDE")
     """Most pixels that an image may have in one direction; beyond it 413."""
 

@@ -77,6 +77,7 @@ class TensorPipeline:
         self, images: tuple[bytes, ...], signature: SignatureSpec, clock: RequestClock, request: TensorRequest
     ) -> dict[str, Array]:
         """Return what a handler of AWS's API answers to each image, as one tensor of byte strings."""
+        self._image_codec.check(images, clock)  # all of them: the handler is asked for one at a time
         invocation = Invocation(
             body=b"",
             content_type=IMAGE,

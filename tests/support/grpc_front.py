@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -69,7 +69,9 @@ class Caller:
         return error.code().name, error.details()
 
 
-def make_pipeline(transport: FakeTransport, names: Sequence[str], code: Path | None = None) -> Pipeline:
+def make_pipeline(
+    transport: FakeTransport, names: Sequence[str], code: Path | None = None, environ: Mapping[str, str] | None = None
+) -> Pipeline:
     """Return a pipeline over a fake model server; ``code`` is a folder with an ``inference.py`` for all models."""
     folders = (code,) if code else ()
     plan = ServingPlan(
@@ -80,7 +82,7 @@ def make_pipeline(transport: FakeTransport, names: Sequence[str], code: Path | N
         default_model=names[0],
         model_servers=(ModelServerAddress(grpc_port=1, rest_port=2),),
     )
-    return Pipeline(load_settings({}), plan, {"grpc": transport})
+    return Pipeline(load_settings(environ or {}), plan, {"grpc": transport})
 
 
 @contextmanager

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
+from itertools import chain
 
 import numpy as np
 
@@ -48,6 +49,7 @@ class ImageCodec:
         self.in_progress = InProgress()
         self._limits = ImageLimits(
             max_pixels=settings.max_image_pixels,
+            max_request_pixels=settings.max_request_pixels,
             max_side=settings.max_image_side,
             max_memory_mb=settings.max_image_memory_mb,
         )
@@ -93,21 +95,34 @@ class ImageCodec:
     def _encoded(self, bodies: Sequence[bytes], wanted: ImageInput, clock: RequestClock) -> Array:
         """Check the headers only: decoding is the graph's part."""
         with clock.stage("decode"):
-            for index, body in enumerate(bodies):
-                with _image_of_batch(index, len(bodies), clock):
-                    header = open_image(body, self._limits)
-                    clock.images.append((str(header.format), header.width * header.height))
+            clock.images.extend(self._headers(bodies, clock))
         with clock.stage("preprocess"):
             batch = string_tensor(bodies)
             return batch if wanted.batched or len(bodies) != 1 else batch.reshape(())
 
-    def check_among(self, tensors: Iterable[Array], clock: RequestClock) -> None:
-        """Check the headers of whatever begins as an image among tensors of byte strings. Raises as ``decode``."""
-        for tensor in tensors:
-            bodies = list(filter(is_image, tensor.ravel().tolist())) if tensor.dtype.hasobject else []
-            for index, body in enumerate(bodies):
-                with _image_of_batch(index, len(bodies), clock):
-                    open_image(body, self._limits)
+    def check_among(self, tensors: Iterable[Array], clock: RequestClock, or_texts: bool = False) -> None:
+        """Check the headers of whatever begins as an image among tensors of byte strings. Raises as ``decode``.
+
+        With ``or_texts`` what begins as an image, and is none, is taken for a text.
+        """
+        elements = chain.from_iterable(tensor.ravel().tolist() for tensor in tensors if tensor.dtype.hasobject)
+        self.check(list(filter(is_image, elements)), clock, or_texts)
+
+    def check(self, bodies: Sequence[bytes], clock: RequestClock, or_texts: bool = False) -> None:
+        """Check the headers of the images of a request. Raises as ``decode``; ``or_texts`` as in ``check_among``."""
+        for _ in self._headers(bodies, clock, or_texts):
+            pass
+
+    def _headers(
+        self, bodies: Sequence[bytes], clock: RequestClock, or_texts: bool = False
+    ) -> Iterator[tuple[str, int]]:
+        """Yield the format and the pixels of each image."""
+        before = 0
+        for index, body in enumerate(bodies):
+            with suppress(ImageUndecodable) if or_texts else nullcontext(), _image_of_batch(index, len(bodies), clock):
+                header = open_image(body, self._limits.after(before))
+                before += (pixels := header.width * header.height)
+                yield str(header.format), pixels
 
     def _pixels(self, bodies: Sequence[bytes], wanted: ImageInput, options: ModelOptions, clock: RequestClock) -> Array:
         scaling = Scaling(options.scaling)
@@ -118,17 +133,19 @@ class ImageCodec:
             )
         fixed = _fixed_size(wanted, options)
         batch: Array | None = None
+        before = 0
         for index, body in enumerate(bodies):
             with self._turns.take(clock):
                 with clock.stage("decode"), _image_of_batch(index, len(bodies), clock):
                     image = decode_rgb(
                         body,
-                        self._limits,
+                        self._limits.after(before),
                         apply_exif_orientation=self._upright,
                         mode="RGB" if wanted.channels == 3 else "L",
                         fast_size=fixed if self._fast else None,
                     )
-                clock.images.append((sniff_format(body) or "", image.width * image.height))
+                before += (pixels := image.width * image.height)
+                clock.images.append((sniff_format(body) or "", pixels))
                 with clock.stage("preprocess"):
                     size = fixed or (wanted.width or image.width, wanted.height or image.height)
                     if batch is None:

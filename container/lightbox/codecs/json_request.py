@@ -61,7 +61,9 @@ class JsonCodec:
             return DecodedRequest(signature, inputs, form, images=tuple(images))
         with target.clock.stage("decode"):
             read = read_inputs if form is Form.COLUMNS else read_instances
-            return DecodedRequest(signature, read(payload, signature, body.has_bools), form)
+            inputs = read(payload, signature, body.has_bools)
+            self._images.check_among(inputs.values(), target.clock, or_texts=True)
+            return DecodedRequest(signature, inputs, form)
 
 
 def _parse(text: bytes, method: Method) -> _Body:

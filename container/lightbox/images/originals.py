@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
-from typing import TypeVar
 
 from PIL.Image import Image
 
@@ -18,7 +17,6 @@ Turn = Callable[[], AbstractContextManager[object]]
 """Entered around each decoding: lets a few through at once."""
 OneOfBatch = Callable[[int, int], AbstractContextManager[object]]
 """Entered around each image with its place, from 0, and how many there are: names the one that fails."""
-_Found = TypeVar("_Found")
 
 
 class OriginalImages:
@@ -46,7 +44,11 @@ class OriginalImages:
     def images(self) -> list[Image]:
         """The images, mode RGB. Raises ImageUndecodable, and TooLarge for one or for all together."""
         self._check_together()
-        return self._each(self._decode)
+        found = []
+        for index, body in enumerate(self._bodies):
+            with self._one(index):
+                found.append(self._decode(body))
+        return found
 
     @cached_property
     def sizes(self) -> list[tuple[int, int]]:
@@ -54,10 +56,10 @@ class OriginalImages:
 
         Pixels of a JPEG are not decoded for it; of other images one at a time, and not kept.
         """
-        return [image.size for image in self.images] if "images" in vars(self) else self._each(self._size)
+        return [image.size for image in self.images] if "images" in vars(self) else self._each_size(self._size)
 
-    def _size(self, body: bytes) -> tuple[int, int]:
-        image = open_image(body, self._limits)
+    def _size(self, body: bytes, limits: ImageLimits) -> tuple[int, int]:
+        image = open_image(body, limits)
         if image.format != "JPEG":  # other formats may tell the orientation after the pixels
             return self._decode(body).size
         width, height = image.size
@@ -71,7 +73,7 @@ class OriginalImages:
         """All have as many pixels as one image may have: they are in memory together."""
         if len(self._bodies) < 2:
             return
-        headers = self._each(lambda body: open_image(body, self._limits).size)
+        headers = self._each_size(lambda body, limits: open_image(body, limits).size)
         pixels = sum(width * height for width, height in headers)
         if pixels > self._limits.max_pixels:
             raise TooLarge(
@@ -79,9 +81,14 @@ class OriginalImages:
                 f"at most {self._limits.max_pixels:,} are accepted ({MAX_PIXELS_SETTING})"
             )
 
-    def _each(self, read: Callable[[bytes], _Found]) -> list[_Found]:
-        found = []
+    def _each_size(self, read: Callable[[bytes, ImageLimits], tuple[int, int]]) -> list[tuple[int, int]]:
+        found, pixels = [], 0
         for index, body in enumerate(self._bodies):
-            with self._one_of_batch(index, len(self._bodies)):
-                found.append(read(body))
+            with self._one(index):
+                width, height = read(body, self._limits.after(pixels))
+            found.append((width, height))
+            pixels += width * height
         return found
+
+    def _one(self, index: int) -> AbstractContextManager[object]:
+        return self._one_of_batch(index, len(self._bodies))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL.PngImagePlugin import PngImageFile
 
 from lightbox.codecs.image import ImageCodec
 from lightbox.errors import DeadlineExceeded, ImageUndecodable, LightboxError, MalformedBody, TooLarge
 from lightbox.model_options import ModelOptions
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.clock import RequestClock
-from support.decoding import PIXELS, decode
-from support.fakes import png, signature
+from support.decoding import PIXELS, TEXTS, b64, decode
+from support.fakes import Tensor, png, signature
 
 RED = png(np.full((5, 3, 3), (200, 0, 0)))
 GREEN = png(np.full((2, 7, 3), (0, 100, 0)))
@@ -97,6 +101,51 @@ def test_small_images_do_not_make_a_large_batch() -> None:
     assert decode(form(*[RED] * 9), FORM, PIXELS, environ=environ).inputs["image"].shape[0] == 9
     with pytest.raises(TooLarge, match=r"10 images of 2x2 are 40 pixels.*LIGHTBOX_MAX_IMAGE_PIXELS"):
         decode(form(*[RED] * 10), FORM, PIXELS, environ=environ)
+
+
+@pytest.mark.parametrize("inputs", [PIXELS, TEXTS], ids=["pixels", "encoded"])
+@pytest.mark.parametrize("as_json", [False, True], ids=["form", "json"])
+def test_the_pixels_of_a_requests_images_are_bounded_together(inputs: Mapping[str, Tensor], as_json: bool) -> None:
+    def read(*images: bytes) -> int:
+        body = {"instances": [{"b64": b64(image)} for image in images]}
+        found = (
+            decode(json.dumps(body), inputs=inputs, environ=environ)
+            if as_json
+            else decode(form(*images), FORM, inputs, environ=environ)
+        )
+        return len(next(iter(found.inputs.values())))
+
+    environ = {"LIGHTBOX_MAX_REQUEST_PIXELS": "44"}
+    assert read(RED, GREEN, RED) == 3
+    with pytest.raises(TooLarge, match=r"image 4: .* up to this one have 58 pixels; .*LIGHTBOX_MAX_REQUEST_PIXELS"):
+        read(RED, GREEN, RED, GREEN)
+
+
+def test_texts_that_begin_as_images_do_not_hide_images_behind_them() -> None:
+    texts = {"instances": [{"b64": b64(RED[:20])}, *[{"b64": b64(RED)}] * 3]}
+    assert len(decode(json.dumps(texts), inputs=TEXTS).inputs["text"]) == 4
+    with pytest.raises(TooLarge, match="LIGHTBOX_MAX_REQUEST_PIXELS"):
+        decode(json.dumps(texts), inputs=TEXTS, environ={"LIGHTBOX_MAX_REQUEST_PIXELS": "44"})
+
+
+def test_what_is_decoded_for_a_request_does_not_grow_with_the_number_of_its_images(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def decoded(count: int) -> int:
+        found: list[int] = []
+        prepare = PngImageFile.load_prepare
+
+        def counted(image: PngImageFile) -> None:
+            found.append(image.width * image.height)
+            prepare(image)
+
+        with monkeypatch.context() as patched, pytest.raises(TooLarge, match="LIGHTBOX_MAX_REQUEST_PIXELS"):
+            patched.setattr(PngImageFile, "load_prepare", counted)
+            decode(form(*[image] * count), FORM, PIXELS, environ={"LIGHTBOX_MAX_IMAGE_PIXELS": "10000"})
+        return sum(found)
+
+    image = png(np.zeros((100, 100), np.uint8))
+    assert decoded(200) == decoded(11) == 10 * 100 * 100
 
 
 def test_a_batch_ends_with_its_time() -> None:

@@ -53,6 +53,14 @@ def test_images_together_are_kept_to_the_pixels_of_one_before_any_is_decoded(mon
         _ = of(RED, GREEN, RED, codec=codec).images
 
 
+def test_sizes_are_read_for_no_more_pixels_than_a_request_may_have() -> None:
+    codec = ImageCodec(load_settings({"LIGHTBOX_MAX_REQUEST_PIXELS": "44"}))
+    assert of(RED, GREEN, RED, codec=codec).sizes == [(3, 5), (7, 2), (3, 5)]
+    for read in READ:
+        with pytest.raises(TooLarge, match=r"image 4: .* 59 pixels; at most 44 .*LIGHTBOX_MAX_REQUEST_PIXELS"):
+            read(of(RED, GREEN, RED, RED, codec=codec))
+
+
 def test_sizes_come_from_images_that_are_there(monkeypatch: pytest.MonkeyPatch) -> None:
     found = of(RED, GREEN)
     assert found.images is found.images

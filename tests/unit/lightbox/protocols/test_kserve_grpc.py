@@ -266,3 +266,18 @@ def test_fields_are_counted_all_together(call: Caller) -> None:
         "RESOURCE_EXHAUSTED",
         "inference.ModelInferRequest.InferInputTensor: expected at most 16384 fields",
     )
+
+
+@pytest.mark.parametrize("raw", [False, True])
+def test_the_pixels_of_all_images_are_bounded_together(transport: FakeTransport, tmp_path: Path, raw: bool) -> None:
+    def request(*bodies: bytes) -> dict[str, Any]:
+        if not raw:
+            return images(*bodies)
+        entry = {"name": "image", "datatype": "BYTES", "shape": [len(bodies)]}
+        return {"model_name": "mean", "inputs": [entry], "raw_input_contents": [prefixed(*bodies)]}
+
+    pipeline = make_pipeline(transport, ["mean"], environ={"LIGHTBOX_MAX_REQUEST_PIXELS": "48"})
+    with serving(pipeline, f"unix:{tmp_path}/s") as call:
+        assert floats(call("ModelInfer", request(*[RED] * 3))) == [200, 0, 0] * 3
+        code, text = call.fails("ModelInfer", request(*[RED] * 4))
+    assert (code, "image 4: " in text, "LIGHTBOX_MAX_REQUEST_PIXELS" in text) == ("RESOURCE_EXHAUSTED", True, True)
