@@ -8,13 +8,13 @@ import sys
 from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
+from lightbox.errors import StartError
 from lightbox.model_checks import newest_signatures
 from lightbox.model_layout import ModelOnDisk
 from lightbox.model_options import load_options
 from lightbox.processes.commands import model_server_program
 from lightbox.processes.nginx import find_nginx
 from lightbox.processes.refusals import (
-    REFUSALS,
     StartRefused,
     find_lasting_problems,
     find_problems,
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
         return 2
     try:
         return tune(options) if command == "tune" else commands[command]()
-    except REFUSALS as error:
+    except StartError as error:
         say("cannot start:")
         print(error, file=sys.stderr)
         return 1

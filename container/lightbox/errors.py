@@ -20,8 +20,14 @@
     │   └── HungUp            its caller was gone before its turn came
     ├── DeadlineExceeded
     │   └── LateLoad          of POST /models, 408
+    ├── ScalingMismatch       the model's options ask for a scaling that its dtype cannot hold
     ├── ModelFailed           the model server ran the model and it failed
     └── HandlerFailed         the user's code raised something that is not one of these
+
+    StartError                what ends a start with sentences for the operator; each is where it is raised
+    ├── SettingsError · ModelLayoutError · ModelOptionsError · SavedModelError · UserCodeError
+    ├── ModelServerMissing · NginxMissing · TracingMissing · PortTaken · RunDirError
+    └── StartRefused · GaveUp
 
 Messages are whole sentences: which field, what was expected, what came.
 """
@@ -95,6 +101,10 @@ class LightboxError(Exception):
     def grpc_status(self) -> str:
         """Name of the gRPC status."""
         return STATUS_OF_CODE[self.code].grpc
+
+
+class StartError(Exception):
+    """Base of what stops a start: its message is for the operator, a line for each problem, without a traceback."""
 
 
 class BadRequest(LightboxError):
@@ -239,6 +249,10 @@ class LateLoad(DeadlineExceeded):
     def status(self) -> int:
         """HTTP status."""
         return 408
+
+
+class ScalingMismatch(LightboxError):
+    """The model's options ask for a scaling that its dtype cannot hold."""
 
 
 class ModelFailed(LightboxError):

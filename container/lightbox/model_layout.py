@@ -16,12 +16,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from lightbox.errors import StartError
+
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
 MODEL_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
 MAX_DEPTH = 4
 
 
-class ModelLayoutError(Exception):
+class ModelLayoutError(StartError):
     """The model directory cannot be served; the message is one sentence that names the path."""
 
 

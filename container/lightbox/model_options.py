@@ -9,13 +9,14 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from lightbox.errors import StartError
 from lightbox.settings import Settings
 from lightbox.settings_values import ScalingName, parse_image_size
 
 OPTIONS_FILE = "lightbox.json"
 
 
-class ModelOptionsError(Exception):
+class ModelOptionsError(StartError):
     """``code/lightbox.json`` cannot be used; the message names the file and every wrong key."""
 
 

@@ -7,7 +7,7 @@ whatever is sent has been checked here first.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lightbox.errors import BadRequest, InputMismatch, shorten
@@ -53,7 +53,6 @@ class SignatureSpec:
     name: str
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
-    method: str = field(default="tensorflow/serving/predict")
 
     def check_inputs(self, inputs: Mapping[str, Array]) -> None:
         """Raise InputMismatch unless names, dtypes, ranks and dimensions are those of the signature."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from lightbox.errors import StartError
 from lightbox.model_spec import SignatureSpec, TensorSpec
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.fields import read_fields, read_varint
@@ -21,13 +22,13 @@ _META_GRAPHS = 2
 _META_INFO, _SIGNATURES = 1, 5
 _TAGS = 4
 _KEY, _VALUE = 1, 2
-_INPUTS, _OUTPUTS, _METHOD = 1, 2, 3
+_INPUTS, _OUTPUTS = 1, 2
 _DTYPE, _SHAPE = 2, 3
 _DIMENSION, _UNKNOWN_RANK = 2, 3
 _SIZE = 1
 
 
-class SavedModelError(Exception):
+class SavedModelError(StartError):
     """A SavedModel cannot be served; the message is a sentence that names its file."""
 
 
@@ -69,9 +70,8 @@ def _signatures(graph: memoryview, model: str, version: int) -> Iterator[tuple[s
     """Yield what has outputs; names that begin with two underscores are TensorFlow's own."""
     for name, value in _entries(graph, _SIGNATURES):
         inputs, outputs = dict(_tensors(value, _INPUTS)), dict(_tensors(value, _OUTPUTS))
-        method = next((str(text, "utf-8") for number, text in _fields(value) if number == _METHOD), "")
         if outputs and not name.startswith("__"):
-            yield name, SignatureSpec(model, version, name, inputs, outputs, method)
+            yield name, SignatureSpec(model, version, name, inputs, outputs)
 
 
 def _tensors(signature: memoryview, field: int) -> Iterator[tuple[str, TensorSpec]]:

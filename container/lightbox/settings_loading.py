@@ -9,10 +9,11 @@ from typing import Any
 
 from pydantic import AliasChoices, ValidationError
 
+from lightbox.errors import StartError
 from lightbox.settings import Settings
 
 
-class SettingsError(Exception):
+class SettingsError(StartError):
     """Settings that cannot be used; ``problems`` holds one whole sentence for each.
 
     ``usable`` are the settings without the variables in ``wrong``, to look for what else is amiss.

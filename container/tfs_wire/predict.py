@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from tfs_wire.dtypes import DT_STRING, number_of
 from tfs_wire.fields import LENGTH_DELIMITED, read_fields
-from tfs_wire.messages import model_pb2, predict_pb2, tensor_pb2
+from tfs_wire.messages import predict_pb2, tensor_pb2
 from tfs_wire.tensor_reader import read_tensor
 from tfs_wire.varint import varint
 
@@ -28,7 +28,6 @@ _TAG_KEY = varint(1 << 3 | LENGTH_DELIMITED)
 _TAG_VALUE = varint(2 << 3 | LENGTH_DELIMITED)
 _TAG_CONTENT = varint(tensor_pb2.TensorProto.TENSOR_CONTENT_FIELD_NUMBER << 3 | LENGTH_DELIMITED)
 _OUTPUTS = predict_pb2.PredictResponse.OUTPUTS_FIELD_NUMBER
-_MODEL_SPEC = predict_pb2.PredictResponse.MODEL_SPEC_FIELD_NUMBER
 
 
 def write_predict_request(
@@ -102,21 +101,18 @@ def _empty_tensor(number: int, shape: tuple[int, ...]) -> tensor_pb2.TensorProto
     return tensor
 
 
-def read_predict_response(data: bytes) -> tuple[dict[str, Array], int]:
-    """Return the outputs of a serialized PredictResponse by name, and the version that answered.
+def read_predict_response(data: bytes) -> dict[str, Array]:
+    """Return the outputs of a serialized PredictResponse by name.
 
     Float arrays are read-only views of ``data``. bfloat16 is widened to float32; string tensors are
     object arrays of bytes. Raises ValueError for bytes that are no such message.
     """
     outputs: dict[str, Array] = {}
-    version = 0
     for number, _, value in read_fields(memoryview(data)):
         if number == _OUTPUTS:
             name, tensor = _map_entry(value)
             outputs[name] = read_tensor(tensor)
-        elif number == _MODEL_SPEC:
-            version = int(model_pb2.ModelSpec.FromString(bytes(value)).version.value)
-    return outputs, version
+    return outputs
 
 
 def _map_entry(entry: memoryview) -> tuple[str, memoryview]:

@@ -9,7 +9,6 @@ import numpy as np
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _GROUP = 7
-_LONGEST = 10
 
 
 def varint(value: int) -> bytes:

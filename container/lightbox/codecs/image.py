@@ -18,8 +18,8 @@ from lightbox.cores import available_cores
 from lightbox.errors import (
     DeadlineExceeded,
     ImageUndecodable,
-    LightboxError,
     MalformedBody,
+    ScalingMismatch,
     TooLarge,
     UnsupportedMediaType,
 )
@@ -33,10 +33,6 @@ from lightbox.model_options import ModelOptions
 from lightbox.model_spec import Array, ImageInput, SignatureSpec, image_input, scaling_problem
 from lightbox.settings import Settings
 from lightbox.telemetry.clock import RequestClock
-
-
-class ScalingMismatch(LightboxError):
-    """The model's options ask for a scaling that its dtype cannot hold."""
 
 
 class ImageCodec:

@@ -37,7 +37,8 @@ from lightbox.images.depth import DEEP, Scale, scale_of
 from lightbox.images.failures import undecodable
 
 Colour = tuple[int, int, int]
-WHITE: Colour = (255, 255, 255)
+BACKGROUND: Colour = (255, 255, 255)
+"""What shows through where an image is transparent."""
 
 STRIP_PIXELS = 1 << 20
 
@@ -46,29 +47,29 @@ _BY_PILLOW = frozenset({"1", "L", "P", "RGBX", "CMYK", "YCbCr", "HSV", "LAB"})
 _STRAIGHT_ALPHA = {"LA": "LA", "La": "LA", "RGBA": "RGBA", "RGBa": "RGBA"}
 
 
-def to_rgb(image: Image.Image, background: Colour = WHITE) -> Image.Image:
-    """Give the image in mode RGB by the table above; ``background`` shows through where it is transparent.
+def to_rgb(image: Image.Image) -> Image.Image:
+    """Give the image in mode RGB by the table above; BACKGROUND shows through where it is transparent.
 
     An RGB image is returned as it is, not copied. Raises ImageUndecodable for what has no RGB meaning.
     """
     with undecodable("image"):
         image.load()
-        return _convert(image, background)
+        return _convert(image)
 
 
-def to_grey(image: Image.Image, background: Colour = WHITE) -> Image.Image:
+def to_grey(image: Image.Image) -> Image.Image:
     """Give the image in mode L: grey values as they are, colours by Pillow's convert("L") of to_rgb."""
     if image.mode == "L" and not image.has_transparency_data:
         return image
-    return to_rgb(image, background).convert("L")
+    return to_rgb(image).convert("L")
 
 
-def _convert(image: Image.Image, background: Colour) -> Image.Image:
+def _convert(image: Image.Image) -> Image.Image:
     if image.mode in DEEP:
         scale = scale_of(image, (image.crop(box) for box in _strips(image)))
-        return _in_strips(image, lambda strip: _from_deep(strip, scale, background))
+        return _in_strips(image, lambda strip: _from_deep(strip, scale))
     if image.has_transparency_data:
-        return _in_strips(image, lambda strip: _composite(strip, background))
+        return _in_strips(image, _composite)
     if image.mode == "RGB":
         return image
     if image.mode in _BY_PILLOW:
@@ -91,18 +92,18 @@ def _in_strips(image: Image.Image, convert: Callable[[Image.Image], Image.Image]
     return whole
 
 
-def _composite(strip: Image.Image, background: Colour) -> Image.Image:
+def _composite(strip: Image.Image) -> Image.Image:
     mode = _STRAIGHT_ALPHA.get(strip.mode, "RGBA")
     straight = strip if strip.mode == mode else strip.convert(mode)
-    canvas = Image.new("RGB", straight.size, background)
+    canvas = Image.new("RGB", straight.size, BACKGROUND)
     canvas.paste(straight, (0, 0), straight)
     return canvas
 
 
-def _from_deep(strip: Image.Image, scale: Scale, background: Colour) -> Image.Image:
+def _from_deep(strip: Image.Image, scale: Scale) -> Image.Image:
     grey = scale.grey(strip)
     key = strip.info.get("transparency")
     if not isinstance(key, int):
         return Image.fromarray(grey).convert("RGB")
     transparent = (np.asarray(strip) == key)[..., np.newaxis]
-    return Image.fromarray(np.where(transparent, np.array(background, np.uint8), grey[..., np.newaxis]))
+    return Image.fromarray(np.where(transparent, np.array(BACKGROUND, np.uint8), grey[..., np.newaxis]))

@@ -10,7 +10,7 @@ from PIL.PngImagePlugin import PngImageFile
 
 from lightbox.errors import ImageUndecodable
 from lightbox.images import guards
-from lightbox.images.color import WHITE, Colour, to_grey, to_rgb
+from lightbox.images.color import to_grey, to_rgb
 from lightbox.images.failures import undecodable
 from lightbox.images.formats import OPENERS, is_image, sniff_format
 from lightbox.images.limits import ImageLimits
@@ -48,7 +48,6 @@ def decode_rgb(
     limits: ImageLimits = DEFAULT_LIMITS,
     *,
     apply_exif_orientation: bool = True,
-    background: Colour = WHITE,
     mode: Literal["RGB", "L"] = "RGB",
     fast_size: tuple[int, int] | None = None,
 ) -> Image.Image:
@@ -56,7 +55,7 @@ def decode_rgb(
 
     ``fast_size`` is the (width, height) that the caller will resize to: a JPEG of at least four times that is
     then decoded at reduced scale, to no less than twice that, which is faster and changes pixels by 1 or 2.
-    ``background`` is what transparent pixels are composited on. Raises as open_image does, also for a file
+    Transparent pixels are composited on white. Raises as open_image does, also for a file
     whose pixels are truncated or broken.
     """
     image = open_image(body, limits)
@@ -66,7 +65,7 @@ def decode_rgb(
         _allow(image, limits.cpu_seconds)
         image.load()
         orientation = orientation_of(image) if apply_exif_orientation else UPRIGHT
-    pixels = to_rgb(image, background) if mode == "RGB" else to_grey(image, background)
+    pixels = to_rgb(image) if mode == "RGB" else to_grey(image)
     del image  # before the turned copy is made: half the memory of a large one
     return turn_upright(pixels, orientation)
 

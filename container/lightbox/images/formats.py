@@ -62,17 +62,6 @@ OPENERS: dict[str, Opener] = {
     "PPM": PpmImageFile,
 }
 
-MEDIA_TYPES: dict[str, str] = {
-    "JPEG": "image/jpeg",
-    "PNG": "image/png",
-    "GIF": "image/gif",
-    "WEBP": "image/webp",
-    "BMP": "image/bmp",
-    "TIFF": "image/tiff",
-    "PPM": "image/x-portable-anymap",
-}
-"""The media type of each format, for documentation and for 415 answers."""
-
 _MAGIC = re.compile(
     rb"(?P<JPEG>\xff\xd8\xff)"
     rb"|(?P<PNG>\x89PNG\r\n\x1a\n)"

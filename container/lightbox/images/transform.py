@@ -37,17 +37,6 @@ _CAFFE_MEAN_BGR = (103.939, 116.779, 123.68)
 Float32 = npt.NDArray[np.float32]
 
 
-def check_scaling(scaling: Scaling, dtype: npt.DTypeLike, channels: int) -> None:
-    """Raise ValueError if a model input of ``dtype`` and ``channels`` cannot take pixels scaled like this."""
-    wanted = np.dtype(dtype)
-    if not np.can_cast(np.uint8, wanted):
-        raise ValueError(f"an image input must hold the values 0 to 255; {wanted} does not")
-    if scaling is not Scaling.NONE and not np.issubdtype(wanted, np.floating):
-        raise ValueError(f"scaling {scaling} gives fractions, but the model's input is {wanted}: use none")
-    if scaling in {Scaling.TORCH, Scaling.CAFFE} and channels != 3:
-        raise ValueError(f"scaling {scaling} is defined for 3 channels, the model's input has {channels}")
-
-
 def resize(image: Image, size: tuple[int, int], rows: range | None = None) -> Image:
     """Give the image in ``size`` (width, height), exactly as Pillow's ``image.resize(size)``; or only some ``rows``.
 
@@ -71,10 +60,10 @@ def to_tensor(
 
     ``image`` has mode RGB (3 channels) or L (1). With ``out``, an array of that shape and dtype (one row of
     the request's batch, say), the values are written there and it is returned. The arithmetic is float32
-    whatever the dtype. Raises ValueError for what check_scaling refuses or a wrong ``out``.
+    whatever the dtype. Raises ValueError for a wrong ``out``; model_spec.scaling_problem tells
+    which dtypes and channels can hold a scaling.
     """
     channels = len(image.getbands())
-    check_scaling(scaling, dtype, channels)
     shape = (image.height, image.width, channels)
     if out is None:
         out = np.empty(shape, dtype)

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from pathlib import Path
 
+from lightbox.errors import StartError
 from lightbox.plan import ModelServerAddress
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings import Settings
@@ -29,7 +30,7 @@ GRPC_THREADS_EACH = 4
 CONTAINER_DIR = Path(__file__).resolve().parents[2]
 
 
-class ModelServerMissing(Exception):
+class ModelServerMissing(StartError):
     """The model server that the settings ask for is not installed; the message says what to do."""
 
 

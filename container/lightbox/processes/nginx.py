@@ -14,6 +14,7 @@ from lightbox.errors import (
     DeadlineExceeded,
     MethodNotAllowed,
     RouteNotFound,
+    StartError,
     TooLarge,
     Unavailable,
 )
@@ -27,7 +28,7 @@ REQUEST_ID = "$lightbox_request_id"
 _PLACEHOLDER = re.compile(r"@([A-Z_]+)@")
 
 
-class NginxMissing(Exception):
+class NginxMissing(StartError):
     """nginx is not installed; the message says what to do."""
 
 

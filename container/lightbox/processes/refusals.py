@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
+from lightbox.errors import StartError
 from lightbox.model_checks import misfits, unusable_versions
-from lightbox.model_layout import ModelLayoutError, ModelOnDisk, folders_without_model
-from lightbox.model_options import ModelOptionsError
-from lightbox.processes.commands import ModelServerMissing, model_server_program
-from lightbox.processes.nginx import NginxMissing, find_nginx
-from lightbox.processes.run_dir import RunDirError
+from lightbox.model_layout import ModelOnDisk, folders_without_model
+from lightbox.processes.commands import model_server_program
+from lightbox.processes.nginx import find_nginx
 from lightbox.processes.startup import (
-    PortTaken,
     check_front_port,
     check_port,
     check_port_range,
@@ -20,28 +18,10 @@ from lightbox.processes.startup import (
     plan_models,
 )
 from lightbox.settings import Settings
-from lightbox.settings_loading import SettingsError
-from lightbox.telemetry.tracing import TracingMissing
-from lightbox.user_code.errors import UserCodeError
 
 
-class StartRefused(Exception):
+class StartRefused(StartError):
     """Nothing can be started; the message holds a line for each problem."""
-
-
-REFUSALS = (
-    SettingsError,
-    ModelLayoutError,
-    ModelOptionsError,
-    ModelServerMissing,
-    NginxMissing,
-    PortTaken,
-    RunDirError,
-    StartRefused,
-    TracingMissing,
-    UserCodeError,
-)
-"""What stops a start with sentences for the operator instead of a traceback."""
 
 
 def find_problems(settings: Settings, wrong: Collection[str] = ()) -> list[str]:
@@ -109,5 +89,5 @@ def _misfits(model: ModelOnDisk, settings: Settings) -> Iterator[tuple[bool, str
 def _noted_in(problems: list[str]) -> Iterator[None]:
     try:
         yield
-    except REFUSALS as error:
+    except StartError as error:
         problems += str(error).splitlines()

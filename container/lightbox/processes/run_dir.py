@@ -9,6 +9,8 @@ import socket
 import tempfile
 from pathlib import Path
 
+from lightbox.errors import StartError
+
 SOCKET_PATH_LIMIT = 100
 """A unix socket's path has 108 bytes on Linux; some are left for what programs append."""
 
@@ -16,7 +18,7 @@ SOCKET_PATH_LIMIT = 100
 PREFIX, LOCK = "lightbox-", "lock"
 
 
-class RunDirError(Exception):
+class RunDirError(StartError):
     """The run directory cannot be made; the message is one sentence that names it."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from lightbox.errors import StartError
 from lightbox.model_layout import ModelOnDisk, choose_default, find_models
 from lightbox.model_options import load_options
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
@@ -17,7 +18,7 @@ GRPC_PORT, REST_PORT = 9000, 8501
 """The model server's ports without SAGEMAKER_SAFE_PORT_RANGE, as in AWS's container."""
 
 
-class PortTaken(Exception):
+class PortTaken(StartError):
     """A port that the settings name is in use; the message names setting and port."""
 
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from lightbox.errors import StartError
 from lightbox.model_server_config import model_config
 from lightbox.multi_model.state import LoadedModels
 from lightbox.plan import ServingPlan
@@ -42,7 +43,7 @@ LET_IN = ("nginx", "grpc_front")
 _UNLOADABLE = re.compile(r"\{name: (?P<name>\S+) version: (?P<version>-?\d+)\} due to error: (?P<reason>[^\n]*)")
 
 
-class GaveUp(Exception):
+class GaveUp(StartError):
     """A child cannot stay up; the message says why."""
 
 

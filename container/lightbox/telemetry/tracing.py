@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from lightbox.errors import StartError
 from lightbox.settings import Settings
 from lightbox.telemetry.clock import RequestClock
 from lightbox.telemetry.request_log import FinishedRequest
@@ -23,7 +24,7 @@ ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 PACKAGES = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
 
 
-class TracingMissing(Exception):
+class TracingMissing(StartError):
     """An endpoint is set and the packages are not installed; the message says what to do."""
 
 

@@ -34,11 +34,6 @@ class BalancedTransport:
         """See Transport.predict. A call that no model has seen goes to the next server; another is not repeated."""
         return self._call(lambda transport: transport.predict(call, clock))
 
-    def close(self) -> None:
-        """Close all of them."""
-        for transport in self._transports:
-            transport.close()
-
     def _call(self, call: Callable[[Transport], Result]) -> Result:
         """Return what the first server answers that can be reached and has the model.
 

@@ -40,7 +40,3 @@ class Transport(Protocol):
         Raises ModelNotFound, InputMismatch, ModelFailed, Unavailable and DeadlineExceeded.
         """
         ...
-
-    def close(self) -> None:
-        """Close its connections."""
-        ...

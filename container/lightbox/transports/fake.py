@@ -51,6 +51,3 @@ class FakeTransport:
         with clock.stage("predict"):
             outputs = self._served[key][1](call.inputs)
         return {name: array for name, array in outputs.items() if not call.outputs or name in call.outputs}
-
-    def close(self) -> None:
-        """Do nothing: there is no connection."""

@@ -76,7 +76,7 @@ class GrpcTransport:
             reply = self._call(self._predict, request, spec.model, spec.version, clock)
         with clock.stage("decode_response"):
             try:
-                return read_predict_response(reply)[0]
+                return read_predict_response(reply)
             except ValueError as error:
                 raise ModelFailed(f"the answer of the model {spec.model!r} cannot be read: {error}") from error
 
@@ -137,7 +137,6 @@ def _signature_spec(model: str, version: int, name: str, signature: meta_graph_p
         name=name,
         inputs={key: _tensor_spec(key, info) for key, info in sorted(signature.inputs.items())},
         outputs={key: _tensor_spec(key, info) for key, info in sorted(signature.outputs.items())},
-        method=signature.method_name,
     )
 
 

@@ -163,7 +163,6 @@ def _signature_spec(model: str, version: int, name: str, signature: dict[str, An
         name=name,
         inputs={key: _tensor_spec(key, info) for key, info in sorted(signature["inputs"].items())},
         outputs={key: _tensor_spec(key, info) for key, info in sorted(signature["outputs"].items())},
-        method=signature["method_name"],
     )
 
 

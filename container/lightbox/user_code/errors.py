@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lightbox.errors import StartError
 
-class UserCodeError(Exception):
+
+class UserCodeError(StartError):
     """A whole sentence that names the file and what is wrong with it."""

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
+import re
 import time
 
 import numpy as np
 import pytest
 from flask.testing import FlaskClient
 
-from lightbox.errors import DeadlineExceeded, InputMismatch, LightboxError, ModelFailed, Unavailable
+import lightbox
+from lightbox import errors
+from lightbox.errors import DeadlineExceeded, InputMismatch, LightboxError, ModelFailed, StartError, Unavailable
 from lightbox.model_options import ModelOptions
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
@@ -239,3 +244,20 @@ def test_every_error_class_has_a_status() -> None:
     for cls in below(LightboxError):
         assert 400 <= cls("x").status <= 599
         assert cls("x").grpc_status
+
+
+def test_what_stops_a_start_is_a_start_error_and_stands_in_the_tree() -> None:
+    for module in pkgutil.walk_packages(lightbox.__path__, "lightbox."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    drawn = errors.__doc__ or ""
+    assert {cls.__name__ for cls in StartError.__subclasses__()} <= set(re.findall(r"\w+", drawn))
+    ours = [cls for cls in Exception.__subclasses__() if cls.__module__.startswith("lightbox.")]
+    assert {cls for cls in ours if ".tuning." not in cls.__module__} == {LightboxError, StartError}
+
+
+def test_the_tree_of_errors_is_drawn_whole() -> None:
+    def below(cls: type[Exception]) -> set[str]:
+        return {cls.__name__}.union(*(below(sub) for sub in cls.__subclasses__()))
+
+    assert below(LightboxError) <= set(re.findall(r"\w+", errors.__doc__ or ""))

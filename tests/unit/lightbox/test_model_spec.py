@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lightbox.errors import BadRequest, InputMismatch
-from lightbox.model_spec import Array, ImageInput, SignatureSpec, TensorSpec, image_input
+from lightbox.model_spec import Array, ImageInput, SignatureSpec, TensorSpec, image_input, scaling_problem
 
 Shape = tuple[int | None, ...] | None
 
@@ -33,6 +33,28 @@ def signature(**inputs: tuple[str, Shape]) -> SignatureSpec:
 )
 def test_how_an_image_reaches_a_model(dtype: str, shape: Shape, expected: ImageInput | None) -> None:
     assert image_input(signature(x=(dtype, shape))) == expected
+
+
+@pytest.mark.parametrize(
+    ("scaling", "dtype", "channels", "said"),
+    [
+        ("tf", "uint8", 3, "'tf' makes fractions, but the model's input x is uint8"),
+        ("unit", "int32", 3, "makes fractions"),
+        ("torch", "float32", 1, "is for 3 channels, but the model's input x has 1"),
+        ("caffe", "float32", 1, "is for 3 channels"),
+        ("torch", "float32", 3, None),
+        ("tf", "float16", 1, None),
+        ("none", "uint8", 3, None),
+    ],
+)
+def test_impossible_scalings_are_named(scaling: str, dtype: str, channels: int, said: str | None) -> None:
+    problem = scaling_problem(scaling, ImageInput("x", False, True, dtype, 2, 2, channels))
+    assert problem is None if said is None else problem is not None and said in problem
+
+
+@pytest.mark.parametrize("dtype", ["int8", "bool"])
+def test_what_cannot_hold_a_pixel_takes_no_image(dtype: str) -> None:
+    assert image_input(signature(x=(dtype, (None, 2, 2, 3)))) is None
 
 
 def test_two_inputs_take_no_image() -> None:

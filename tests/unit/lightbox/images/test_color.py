@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +28,8 @@ def noise(bands: int, dtype: type[np.generic] = np.uint8, top: int = 256, size: 
 
 
 def rgb(image: Image.Image, background: tuple[int, int, int] = (255, 255, 255)) -> Array:
-    return np.asarray(to_rgb(image, background))
+    with patch.object(color, "BACKGROUND", background):
+        return np.asarray(to_rgb(image))
 
 
 def over(colour: Array, alpha: Array, background: tuple[int, int, int]) -> Array:
@@ -70,8 +72,8 @@ def test_alpha_is_composited_on_the_background(background: tuple[int, int, int])
 @pytest.mark.parametrize(("mode", "premultiplied"), [("RGBA", "RGBa"), ("LA", "La")])
 def test_premultiplied_alpha_is_within_one_of_straight_alpha(mode: str, premultiplied: str) -> None:
     image = Image.fromarray(noise(len(mode)))
-    there = to_rgb(image.convert(premultiplied), RED_BACKGROUND)
-    apart = np.asarray(there).astype(int) - np.asarray(to_rgb(image, RED_BACKGROUND))
+    there = rgb(image.convert(premultiplied), RED_BACKGROUND)
+    apart = there.astype(int) - rgb(image, RED_BACKGROUND)
     assert np.abs(apart).max() <= 1
 
 
@@ -165,9 +167,9 @@ def test_floats_beyond_every_range_are_refused() -> None:
 @pytest.mark.parametrize("bands", [2, 4])
 def test_large_images_are_converted_in_strips_without_a_seam(bands: int, monkeypatch: pytest.MonkeyPatch) -> None:
     pixels = noise(bands, size=(60, 45))
-    whole = to_rgb(Image.fromarray(pixels), RED_BACKGROUND)
+    whole = Image.fromarray(rgb(Image.fromarray(pixels), RED_BACKGROUND))
     monkeypatch.setattr(color, "STRIP_PIXELS", 60 * 7)
-    assert to_rgb(Image.fromarray(pixels), RED_BACKGROUND).tobytes() == whole.tobytes()
+    assert Image.fromarray(rgb(Image.fromarray(pixels), RED_BACKGROUND)).tobytes() == whole.tobytes()
 
 
 def test_range_of_a_large_image_is_that_of_all_its_strips(monkeypatch: pytest.MonkeyPatch) -> None:

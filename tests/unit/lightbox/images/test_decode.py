@@ -56,10 +56,9 @@ def test_a_palette_png_is_bit_equal_to_pillow() -> None:
     assert decode_rgb(body).tobytes() == Image.open(BytesIO(body)).convert("RGB").tobytes()
 
 
-def test_background_is_a_choice() -> None:
+def test_the_background_is_white() -> None:
     body = saved(Image.new("RGBA", (2, 1), (9, 9, 9, 0)), "PNG")
     assert decode_rgb(body).getpixel((0, 0)) == (255, 255, 255)
-    assert decode_rgb(body, background=(1, 2, 3)).getpixel((0, 0)) == (1, 2, 3)
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))

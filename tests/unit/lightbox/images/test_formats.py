@@ -13,7 +13,6 @@ from PIL import Image
 from corpus.valid_jpeg import jpeg
 from corpus.writers import jpeg_segment, tiff_directory
 from lightbox.images.decode import is_image, open_image, sniff_format
-from lightbox.images.formats import MEDIA_TYPES, OPENERS
 
 
 @pytest.mark.parametrize(
@@ -50,10 +49,6 @@ def test_format_is_told_from_the_first_bytes(body: bytes, name: str) -> None:
 def test_what_is_no_image(body: bytes) -> None:
     assert sniff_format(body) is None
     assert not is_image(body)
-
-
-def test_every_format_has_a_media_type() -> None:
-    assert MEDIA_TYPES.keys() == OPENERS.keys()
 
 
 def test_a_jpegs_resolution_is_not_read_from_its_exif() -> None:

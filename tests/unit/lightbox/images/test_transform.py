@@ -8,7 +8,7 @@ import pytest
 from keras.applications import densenet, mobilenet_v2, resnet50
 from PIL import Image
 
-from lightbox.images.transform import Scaling, check_scaling, resize, to_tensor
+from lightbox.images.transform import Scaling, resize, to_tensor
 
 KERAS = {
     Scaling.NONE: lambda x: x,
@@ -76,22 +76,6 @@ def test_grey_has_one_channel(scaling: Scaling) -> None:
     tensor = to_tensor(grey, scaling, np.float32)
     assert tensor.shape == (16, 16, 1)
     assert np.array_equal(tensor[..., 0], keras_on(grey, scaling))
-
-
-@pytest.mark.parametrize(
-    ("scaling", "dtype", "channels", "words"),
-    [
-        (Scaling.TF, np.uint8, 3, "gives fractions, but the model's input is uint8"),
-        (Scaling.UNIT, np.int32, 3, "gives fractions"),
-        (Scaling.NONE, np.int8, 3, "must hold the values 0 to 255; int8 does not"),
-        (Scaling.NONE, np.bool_, 3, "must hold the values 0 to 255"),
-        (Scaling.TORCH, np.float32, 1, "is defined for 3 channels, the model's input has 1"),
-        (Scaling.CAFFE, np.float32, 1, "is defined for 3 channels"),
-    ],
-)
-def test_impossible_combinations_are_named(scaling: Scaling, dtype: npt.DTypeLike, channels: int, words: str) -> None:
-    with pytest.raises(ValueError, match=words):
-        check_scaling(scaling, dtype, channels)
 
 
 @pytest.mark.parametrize("out", [np.empty((16, 16, 1), np.float32), np.empty((16, 16, 3), np.float64)])

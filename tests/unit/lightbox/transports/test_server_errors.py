@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import grpc
 import pytest
 
 from lightbox.transports.server_errors import from_server
+from tfs_wire.status import Code
 
 NO_MEMORY = "OOM when allocating tensor with shape[1,100000,100000,3] and type float on CPU by allocator cpu"
 
@@ -31,3 +33,26 @@ def test_any_graph_node_that_has_run_out_is_the_models_fault() -> None:
 def test_a_full_queue_is_busy(message: str) -> None:
     error = from_server("RESOURCE_EXHAUSTED", message, "net", 1)
     assert (error.code, error.status) == ("unavailable", 503)
+
+
+EXPECTED = {
+    "INVALID_ARGUMENT": "bad_request",
+    "NOT_FOUND": "model_not_found",
+    "DEADLINE_EXCEEDED": "deadline_exceeded",
+    "UNAVAILABLE": "unavailable",
+    "CANCELLED": "unavailable",
+    "RESOURCE_EXHAUSTED": "unavailable",
+    # What a model server has no business to say, and what only a failing graph says.
+    **dict.fromkeys(("UNKNOWN", "ALREADY_EXISTS", "PERMISSION_DENIED", "UNAUTHENTICATED"), "model_failed"),
+    **dict.fromkeys(("FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED"), "model_failed"),
+    **dict.fromkeys(("INTERNAL", "DATA_LOSS"), "model_failed"),
+}
+
+
+@pytest.mark.parametrize("status", [status for status in grpc.StatusCode if status is not grpc.StatusCode.OK])
+def test_every_status_of_grpc_is_translated_on_purpose(status: grpc.StatusCode) -> None:
+    assert from_server(status.name, "said so", "net", 1).code == EXPECTED[status.name]
+
+
+def test_the_wires_know_the_same_statuses() -> None:
+    assert {code.name for code in Code} - {"OK"} == EXPECTED.keys()
