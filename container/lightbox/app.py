@@ -98,7 +98,13 @@ def clock_maker(observers: Sequence[Observer]) -> MakeClock:
 def assemble(plan_path: Path) -> Parts:
     """Return the parts for a plan that the supervisor wrote; settings come from the environment."""
     settings = load_settings()
-    hide({"LIGHTBOX_MODEL_DIR": settings.model_dir, "TMPDIR": plan_path.parent})
+    hide(
+        {
+            "LIGHTBOX_MODEL_DIR": settings.model_dir,
+            "LIGHTBOX_CODE_DIR": settings.code_dir,
+            "TMPDIR": plan_path.parent,
+        }
+    )
     # As in AWS's container, what a handler logs with the logging module is seen.
     # A no-op in gunicorn's workers, whose logging stands by now.
     logging.basicConfig(level=settings.gunicorn_loglevel.upper())

@@ -21,7 +21,7 @@ from lightbox.processes.refusals import (
     find_warnings,
 )
 from lightbox.processes.run_dir import RunDir
-from lightbox.processes.startup import code_dirs, make_plan, plan_models
+from lightbox.processes.startup import code_dirs, make_plan, plan_models, shared_code_dirs
 from lightbox.processes.supervisor import STOP_SIGNALS, Supervisor
 from lightbox.settings import Settings
 from lightbox.settings_loading import SettingsError, load_settings, variable_names
@@ -114,7 +114,7 @@ def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> No
     for name, signature in sorted(newest_signatures(model).items()):
         takes, gives = (", ".join(map(str, tensors.values())) for tensors in (signature.inputs, signature.outputs))
         print(f"  its signature {name}: {takes or 'nothing'} -> {gives}")
-    folders = code_dirs(model, settings.model_dir / "code")
+    folders = code_dirs(model, shared_code_dirs(settings))
     print(f"  its code: {find_code(folders) or 'built-in handling'}")
     print(f"  its options: {load_options(folders, settings).model_dump_json(exclude_none=True)}")
 

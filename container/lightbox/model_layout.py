@@ -19,8 +19,10 @@ from pathlib import Path
 from lightbox.errors import StartError
 
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
-MODEL_NAME = re.compile(r"[A-Za-z0-9._-]{1,200}")
+LONGEST_NAME = 255
+"""Characters of a model's name, as in AWS's container."""
 MAX_DEPTH = 4
+_NAME = re.compile(r"[A-Za-z0-9._-]+")
 
 
 class ModelLayoutError(StartError):
@@ -37,8 +39,8 @@ class ModelOnDisk:
 
 
 def is_model_name(name: str) -> bool:
-    """Tell whether a model may be called so: letters, digits, ``.``, ``_``, ``-``, up to 200 characters."""
-    return MODEL_NAME.fullmatch(name) is not None and name.strip(".") != ""
+    """Tell whether a model may be called so: letters, digits, ``.``, ``_``, ``-``, up to LONGEST_NAME of them."""
+    return len(name) <= LONGEST_NAME and _NAME.fullmatch(name) is not None and name.strip(".") != ""
 
 
 def find_models(root: Path) -> list[ModelOnDisk]:
@@ -52,7 +54,7 @@ def find_models(root: Path) -> list[ModelOnDisk]:
         if not is_model_name(model.name):
             raise ModelLayoutError(
                 f"LIGHTBOX_MODEL_DIR: {model.base_path} cannot be a model's name: expected letters, digits, "
-                "'.', '_' and '-', at most 200 characters"
+                f"'.', '_' and '-', at most {LONGEST_NAME} characters"
             )
         if model.name in models:
             raise ModelLayoutError(

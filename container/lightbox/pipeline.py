@@ -11,8 +11,10 @@ from lightbox.catalogue import Catalogue, PlannedModels
 from lightbox.codecs.answers import check_single, negotiate
 from lightbox.codecs.base import Answer, DecodedRequest, Target
 from lightbox.codecs.requests import RequestCodecs
-from lightbox.errors import BadRequest, DeadlineExceeded
+from lightbox.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.invocation import Invocation
+from lightbox.model_layout import is_model_name
+from lightbox.model_options import ModelOptions
 from lightbox.model_spec import Array, SignatureSpec
 from lightbox.plan import PlannedModel, ServingPlan
 from lightbox.probe import probe
@@ -48,6 +50,9 @@ class Pipeline:
         self._catalogue = catalogue or PlannedModels(plan)
         self._transports = transports
         self._user_code = user_code or UserCode()
+        self._any_model = PlannedModel(
+            name="", base_path=settings.model_dir, options=ModelOptions(), code_dirs=plan.shared_code_dirs
+        )
         self._signatures = Signatures()
         self._requests = RequestCodecs(settings)
         self._in_progress = self._requests.images.in_progress
@@ -68,7 +73,10 @@ class Pipeline:
         return self._settings.handler_seconds if may_have_handlers else self._settings.deadline_seconds
 
     def _invoke(self, invocation: Invocation, clock: RequestClock) -> Answer:
-        model = self._catalogue.find(invocation.model)
+        try:
+            model = self._catalogue.find(invocation.model)
+        except ModelNotFound as error:
+            return self._answer_for_unknown(error, invocation, clock)
         handlers = self._begin(model, clock)
         transport = self._transport(invocation.transport, clock)
         if isinstance(handlers, AwsHandlers):
@@ -78,6 +86,24 @@ class Pipeline:
 
             return self._aws.answer(handlers, invocation, model, predict, clock)
         return self._answer(handlers, model, transport, clock, invocation)
+
+    def _answer_for_unknown(self, error: ModelNotFound, invocation: Invocation, clock: RequestClock) -> Answer:
+        """Let a handler for all models answer, which AWS's container asks for models that do not exist, too.
+
+        Raises ``error`` where there is none; it is also what a pair is told of the model.
+        """
+        # In multi-model mode AWS's container looks first; and a name that no model can have is no part of an address.
+        asked = not self._settings.multi_model and is_model_name(invocation.model or "")
+        handlers = self._user_code.of(self._any_model) if asked else NONE
+        if not isinstance(handlers, AwsHandlers):
+            raise error
+        _check_time(clock)
+
+        def predict(_: Invocation) -> Answer:
+            raise error
+
+        model = self._any_model.model_copy(update={"name": invocation.model})
+        return self._aws.answer(handlers, invocation, model, predict, clock)
 
     def _begin(self, model: PlannedModel, clock: RequestClock) -> Handlers:
         """Return the model's handlers, with the clock set for them; raise DeadlineExceeded when time is up."""

@@ -54,11 +54,11 @@ class ServingPlan(BaseModel):
     """None in multi-model mode: there a request names its model."""
     model_servers: tuple[ModelServerAddress, ...]
     shared_code_dirs: tuple[Path, ...] = ()
-    """Where code for every model lies that has none of its own, in multi-model mode."""
+    """Where code for every model lies that has none of its own; it is asked for models that do not exist, too."""
 
     @property
     def all_code_dirs(self) -> list[tuple[Path, ...]]:
-        """Where the code of each model is looked for, and that of models which are still to come."""
+        """Where the code of each model is looked for, and that of models which are still to come, or not there."""
         places = [model.code_dirs for model in self.models.values()]
         return places + ([self.shared_code_dirs] if self.shared_code_dirs else [])
 

@@ -23,6 +23,7 @@ from lightbox.settings_values import (
     TransportName,
     in_lower_case,
     only_gthread,
+    parse_default_model,
     parse_image_size,
     parse_names,
     parse_transport,
@@ -39,18 +40,25 @@ class Settings(FrontSettings):
     """Start with no model; models are loaded, listed and unloaded by requests to `/models`. The model directory is
     then `/opt/ml/models` unless it is set."""
 
+    code_dir: Path = Field(Path("/opt/ml/code"), validation_alias="LIGHTBOX_CODE_DIR")
+    """Folder with the `inference.py`, `lib/` and `requirements.txt` for all models of multi-model mode that have none
+    of their own. After it `code/` in the model directory is looked at."""
+
     max_models: int = Field(1000, ge=1, le=100_000, validation_alias="LIGHTBOX_MAX_MODELS")
     """Most models that are loaded at once in multi-model mode; beyond it a load is answered with 507."""
 
     universal_bucket: str | None = Field(None, validation_alias="SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET")
-    """S3 bucket with an `inference.py` for all models. With the prefix, and where there is no `code/` in the model
-    directory, it is downloaded at start; that takes boto3, which the image does not have by itself."""
+    """S3 bucket with an `inference.py` for all models. With the prefix, and where there is neither `LIGHTBOX_CODE_DIR`
+    nor a `code/` in the model directory, it is downloaded at start; that takes boto3, which the image does not have by
+    itself."""
 
     universal_prefix: str | None = Field(None, validation_alias="SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX")
     """Folder in that bucket, or how the names of the files begin."""
 
-    default_model: str | None = Field(None, validation_alias="SAGEMAKER_TFS_DEFAULT_MODEL_NAME")
-    """The model that answers when a request names none; without it the first by name."""
+    default_model: Annotated[str | None, BeforeValidator(parse_default_model)] = Field(
+        None, validation_alias="SAGEMAKER_TFS_DEFAULT_MODEL_NAME"
+    )
+    """The model that answers when a request names none; without it, or with `None`, the first by name."""
 
     transport: Annotated[TransportName, BeforeValidator(parse_transport)] = Field(
         TransportName.GRPC, validation_alias=AliasChoices("LIGHTBOX_TRANSPORT", "PREDICT_USING_GRPC")
@@ -224,7 +232,7 @@ class Settings(FrontSettings):
             raise ValueError(f"model servers need two ports each, and SAGEMAKER_SAFE_PORT_RANGE={low}-{high} has fewer")
         return value
 
-    @field_validator("model_dir")
+    @field_validator("model_dir", "code_dir")
     @classmethod
     def _absolute(cls, value: Path) -> Path:
         return value.absolute()

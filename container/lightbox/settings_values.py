@@ -36,6 +36,11 @@ def in_lower_case(value: Any) -> Any:
     return value.strip().lower() if isinstance(value, str) else value
 
 
+def parse_default_model(value: Any) -> Any:
+    """Return a model's name; None for the text that AWS's container has where there is none."""
+    return None if value == "None" else value
+
+
 def parse_transport(value: Any) -> Any:
     """Read a wire's name; true and false too, as PREDICT_USING_GRPC has it."""
     return {"true": "grpc", "1": "grpc", "false": "rest", "0": "rest"}.get(word := in_lower_case(value), word)

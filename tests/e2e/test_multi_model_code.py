@@ -15,6 +15,7 @@ import tritonclient.grpc as triton
 from support.fakes import png
 from support.models import export_constant
 from support.stack import Stack, free_port, poll, running
+from support.wheels import write_wheel
 
 IMAGE = png(np.zeros((8, 8, 3)))
 TRIAL = "processes.code_check"
@@ -84,6 +85,40 @@ def test_changed_helpers_are_used_by_all_workers_after_unload_and_load(stack: St
         assert load(stack, "helped").status_code == 200
         assert answers(stack, "helped") == {f'"{word}"'}
         assert unload(stack, "helped").status_code == 200
+
+
+EVERYWHERE = """
+import json, os, subprocess, sys
+import in_lib, in_requirements
+
+def handler(data, context):
+    seen = subprocess.run([sys.executable, "-c", "import in_lib; print(in_lib.AT)"], capture_output=True, text=True)
+    told = [os.environ[name] for name in ("TFS_DEFAULT_MODEL_NAME", "TFS_GRPC_PORTS", "TFS_REST_PORTS")]
+    ports = [context.grpc_port, context.rest_uri.split(":")[2].split("/")[0]]
+    return json.dumps([context.model_name, seen.stdout.strip(), in_requirements.AT, told[0], told[1:] == ports]), None
+"""
+
+
+def test_code_for_all_models_may_lie_in_sagemakers_folder(tmp_path: Path) -> None:
+    name = "n" * 255
+    code = tmp_path / "code"
+    write_wheel(code, "needed", {"in_requirements": "AT = 'requirements'"})
+    (code / "requirements.txt").write_text("./needed-1.0-py3-none-any.whl")
+    (code / "lib").mkdir()
+    (code / "lib" / "in_lib.py").write_text("AT = 'lib'")
+    (code / "inference.py").write_text(EVERYWHERE)
+    export_constant(tmp_path / "models" / name, 1, 1.0)
+    write_model(tmp_path / "models", "own", "def handler(data, context): return 'own', None\n")
+    (tmp_path / "models" / "code").mkdir()
+    (tmp_path / "models" / "code" / "inference.py").write_text("def handler(data, context): return 'old', None\n")
+    settings = {"SAGEMAKER_MULTI_MODEL": "true", "LIGHTBOX_CODE_DIR": str(code)}
+    with running(tmp_path / "models", tmp_path / "run", **settings) as stack:
+        assert load(stack, name).status_code == 200
+        assert load(stack, "own").status_code == 200
+        told = stack.invoke(IMAGE, f"/models/{name}/invoke")
+        assert told.json() == [name, "lib", "requirements", "None", True], told.text
+        assert stack.invoke(IMAGE, "/models/own/invoke").text == "own"
+        assert unload(stack, name).status_code == 200
 
 
 def test_loading_may_take_longer_than_requests_may(tmp_path: Path) -> None:

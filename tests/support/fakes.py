@@ -61,6 +61,7 @@ def fake_app(
         },
         default_model=next(iter(models)),
         model_servers=(ModelServerAddress(grpc_port=1, rest_port=2),),
+        shared_code_dirs=(code,) if code else (),
     )
     user_code = UserCode()
     user_code.load(plan.models.values())

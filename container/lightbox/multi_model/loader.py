@@ -105,7 +105,7 @@ class ModelLoader:
         return loaded
 
     def _own_folder(self, name: str, generation: str) -> Path:
-        return self._run_dir / "models" / f"{name}-{generation}"
+        return self._run_dir / "models" / f"{name[:200]}-{generation}"  # a file's name has 255 characters at most
 
     def _prepared(self, name: str, source: Source, own: Path) -> tuple[PlannedModel, int]:
         """Return the model at ``source``, and its files' bytes; ``own`` is the folder for what is made for it."""

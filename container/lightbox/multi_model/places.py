@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lightbox.errors import BadRequest, ModelNotFound
-from lightbox.model_layout import ModelLayoutError, ModelOnDisk, find_models, is_model_name, is_servable
+from lightbox.model_layout import LONGEST_NAME, ModelLayoutError, ModelOnDisk, find_models, is_model_name, is_servable
 
 ARCHIVE_ENDINGS = (".tar.gz", ".tgz")
 MAX_ENTRIES = 20_000
@@ -33,7 +33,7 @@ def check_name(name: object) -> str:
     """Return a model's name, or raise BadRequest."""
     if not isinstance(name, str) or not is_model_name(name):
         raise BadRequest(
-            "model_name: expected a name of letters, digits, '.', '_' and '-', at most 200 characters, "
+            f"model_name: expected a name of letters, digits, '.', '_' and '-', at most {LONGEST_NAME} characters, "
             f"got {str(name)[:200]!r}"
         )
     return name

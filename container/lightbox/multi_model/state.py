@@ -7,6 +7,7 @@ replaced as a whole, and a reader looks again only when it is another file than 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import os
 import threading
 import time
@@ -100,7 +101,8 @@ class LoadedModels:
 
         Raises Unavailable when somebody else holds it until the request's deadline.
         """
-        with _locked(self._run_dir / f"loading-{name}.lock", clock, f"the model {name!r} is being loaded; try again"):
+        lock = hashlib.sha256(name.encode()).hexdigest()  # a name may be as long as that of a file
+        with _locked(self._run_dir / f"loading-{lock}.lock", clock, f"the model {name!r} is being loaded; try again"):
             yield
 
     @contextmanager

@@ -7,6 +7,7 @@ import re
 from contextlib import suppress
 
 from lightbox.errors import AlreadyLoaded
+from lightbox.model_layout import LONGEST_NAME
 from lightbox.multi_model.loader import ModelLoader
 from lightbox.multi_model.places import Source
 from lightbox.multi_model.state import LoadedModels
@@ -43,4 +44,4 @@ def model_name(target: str) -> str:
     """
     whole = target.removesuffix(".gz").removesuffix(".tar").removesuffix(".tgz")
     name = re.sub(r"[^A-Za-z0-9._-]", "-", whole)
-    return name if name == whole else f"{name}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
+    return name if name == whole else f"{name[: LONGEST_NAME - 9]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"

@@ -93,7 +93,7 @@ class CodeSetup:
             worker["PYTHONPATH"] = os.pathsep.join([ours, str(site_packages(self._packages)), *rest])
         for name in ("no_proxy", "NO_PROXY"):
             worker[name] = ",".join(filter(None, [environ.get(name), LOOPBACK]))
-        return worker
+        return worker | _told_to_handlers(self._plan)
 
     def _pip_child(self, requirements: Sequence[Path], environ: Mapping[str, str]) -> Child:
         files = [part for file in requirements for part in ("-r", str(file))]
@@ -103,6 +103,15 @@ class CodeSetup:
         # Paths inside of the file are meant from where it lies.
         start = requirements[0].parent if requirements else None
         return Child("requirements", command, _pip_environ(environ), cwd=start)
+
+
+def _told_to_handlers(plan: ServingPlan) -> dict[str, str]:
+    """Return the variables that AWS's container has in the environment of handlers."""
+    return {
+        "TFS_DEFAULT_MODEL_NAME": str(plan.default_model),  # "None" in multi-model mode, as there
+        "TFS_GRPC_PORTS": ",".join(str(server.grpc_port) for server in plan.model_servers),
+        "TFS_REST_PORTS": ",".join(str(server.rest_port) for server in plan.model_servers),
+    }
 
 
 def site_packages(environment: Path) -> Path:

@@ -14,6 +14,7 @@ from tempfile import TemporaryDirectory
 from lightbox.plan import PlannedModel, ServingPlan
 from lightbox.processes.commands import PYTHON
 from lightbox.user_code.errors import UserCodeError
+from lightbox.user_code.loader import environ_without_code
 from lightbox.user_code.places import FILE_NAME
 
 IMPORT_SECONDS = 45.0
@@ -54,7 +55,12 @@ def try_code(model: PlannedModel, run_dir: Path, seconds: float = IMPORT_SECONDS
         try:
             # In our process group: should we be killed meanwhile, the supervisor ends it with the rest of that.
             tried = subprocess.run(  # noqa: S603 - our own command
-                trial_command(plan_file, result), cwd=run_dir, stdin=subprocess.DEVNULL, timeout=seconds, check=False
+                trial_command(plan_file, result),
+                env=environ_without_code(),
+                cwd=run_dir,
+                stdin=subprocess.DEVNULL,
+                timeout=seconds,
+                check=False,
             )
             code = tried.returncode
         except subprocess.TimeoutExpired:

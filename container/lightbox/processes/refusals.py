@@ -16,6 +16,7 @@ from lightbox.processes.startup import (
     check_port_range,
     code_dirs,
     plan_models,
+    shared_code_dirs,
 )
 from lightbox.settings import Settings
 
@@ -82,7 +83,7 @@ def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings
 
 
 def _misfits(model: ModelOnDisk, settings: Settings) -> Iterator[tuple[bool, str]]:
-    return misfits(model, code_dirs(model, settings.model_dir / "code"), settings)
+    return misfits(model, code_dirs(model, shared_code_dirs(settings)), settings)
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 from lightbox.errors import StartError
@@ -34,21 +35,29 @@ def make_plan(settings: Settings, run_dir: RunDir) -> ServingPlan:
     Raises ModelLayoutError, ModelOptionsError and UserCodeError, each with one sentence.
     """
     models, default = ({}, None) if settings.multi_model else plan_models(settings)
-    shared = download_universal_code(settings, run_dir.path / "universal_code") or settings.model_dir / "code"
+    shared = shared_code_dirs(settings)
+    if downloaded := download_universal_code(settings, run_dir.path / "universal_code", shared):
+        shared = (downloaded,)
     return ServingPlan(
         models={name: _planned(model, settings, run_dir, shared) for name, model in models.items()},
         default_model=default,
         model_servers=choose_addresses(settings, run_dir),
-        shared_code_dirs=(shared,) if settings.multi_model else (),
+        shared_code_dirs=shared,
     )
 
 
-def code_dirs(model: ModelOnDisk, shared: Path) -> list[Path]:
-    """Return where a model's user code may lie: in its own folder first, then in the one for all models."""
-    return list(dict.fromkeys([model.base_path / "code", shared]))
+def shared_code_dirs(settings: Settings) -> tuple[Path, ...]:
+    """Return where code for all models may lie; SageMaker has a folder of its own for it in multi-model mode."""
+    beside_models = settings.model_dir / "code"
+    return (settings.code_dir, beside_models) if settings.multi_model else (beside_models,)
 
 
-def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir, shared: Path) -> PlannedModel:
+def code_dirs(model: ModelOnDisk, shared: Iterable[Path]) -> list[Path]:
+    """Return where a model's user code may lie: in its own folder first, then in those for all models."""
+    return list(dict.fromkeys([model.base_path / "code", *shared]))
+
+
+def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir, shared: Iterable[Path]) -> PlannedModel:
     folders = code_dirs(model, shared)
     find_code(folders)
     return PlannedModel(

@@ -1,10 +1,11 @@
 """Code for all models from S3, as AWS's container has it for multi-model endpoints.
 
-``SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET`` and ``_PREFIX`` name it; a ``code/`` in the model directory wins.
+``SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET`` and ``_PREFIX`` name it; code for all models that lies here wins.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +15,13 @@ from lightbox.user_code.errors import UserCodeError
 NAMES = "SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET and SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX"
 
 
-def download_universal_code(settings: Settings, folder: Path) -> Path | None:
-    """Download the code into ``folder`` and return it; None where the settings ask for none, or it is there.
+def download_universal_code(settings: Settings, folder: Path, shared: Iterable[Path]) -> Path | None:
+    """Download the code into ``folder`` and return it; None where the settings ask for none, or ``shared`` has some.
 
     Raises UserCodeError when it cannot be had.
     """
     bucket, prefix = settings.universal_bucket, settings.universal_prefix
-    if not (bucket and prefix) or (settings.model_dir / "code").exists():
+    if not (bucket and prefix) or any(place.exists() for place in shared):
         return None
     try:
         import boto3

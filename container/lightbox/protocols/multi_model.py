@@ -11,6 +11,7 @@ from typing import Any
 from flask import Blueprint, Response, g, request
 
 from lightbox.errors import BadRequest, DeadlineExceeded, LateLoad, MalformedBody
+from lightbox.model_layout import LONGEST_NAME
 from lightbox.multi_model.loader import ModelLoader
 from lightbox.multi_model.places import Source
 from lightbox.multi_model.state import LoadedModel, LoadedModels
@@ -73,7 +74,7 @@ def _page(state: LoadedModels, token: str | None) -> dict[str, Any]:
     """Return one page in the order of names; the token is the last name of the page before."""
     loaded = state.all()
     names = sorted(name for name in loaded if token is None or name > token)
-    if token is not None and len(token) > 200:
+    if token is not None and len(token) > LONGEST_NAME:
         raise BadRequest("next_page_token: expected what an earlier answer gave")
     page: dict[str, Any] = {"models": [_entry(loaded[name]) for name in names[:PAGE_SIZE]]}
     if len(names) > PAGE_SIZE:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import sys
 import threading
 import zlib
@@ -14,6 +15,8 @@ from types import ModuleType
 from lightbox.user_code.errors import UserCodeError
 from lightbox.user_code.functions import Function, choose_functions, names_used
 from lightbox.user_code.places import LIB
+
+PYTHONPATH = "PYTHONPATH"
 
 _lock = threading.Lock()
 _folders: set[Path] = set()
@@ -61,12 +64,27 @@ def _put_on_path(folder: Path) -> None:
     _forget_namesakes(places)
     _folders.update(places)
     _take_off_path(places)
-    sys.path[:0] = [str(folder / LIB), str(folder)]
+    ours = [str(folder / LIB), str(folder)]
+    sys.path[:0] = ours
+    # As in AWS's container: what a handler starts finds its modules, too.
+    os.environ[PYTHONPATH] = os.pathsep.join([*ours, *_inherited()])
 
 
 def _take_off_path(places: Sequence[Path]) -> None:
     entries = {str(place) for place in places}
     sys.path[:] = [entry for entry in sys.path if entry not in entries]
+    os.environ[PYTHONPATH] = os.pathsep.join(entry for entry in _inherited() if entry not in entries)
+
+
+def _inherited() -> list[str]:
+    return list(filter(None, os.environ.get(PYTHONPATH, "").split(os.pathsep)))
+
+
+def environ_without_code() -> dict[str, str]:
+    """Return this process's environment for a process of ours: without the users' modules on its path."""
+    with _lock:
+        code = {str(folder) for folder in _folders}
+        return dict(os.environ) | {PYTHONPATH: os.pathsep.join(entry for entry in _inherited() if entry not in code)}
 
 
 def forget_folder(folder: Path) -> None:

@@ -87,6 +87,15 @@ def test_what_a_refused_load_made_goes_too(run_dir: Path, server: Listener) -> N
     assert list((run_dir / "models").iterdir()) == []
 
 
+def test_a_name_may_have_255_characters(run_dir: Path, server: Listener) -> None:
+    models, name = loader(run_dir, server), "n" * 255
+    assert models.load(name, bare(run_dir), RequestClock(30)).model.name == name
+    models.unload(name, RequestClock(30))
+    assert list((run_dir / "models").iterdir()) == []
+    with pytest.raises(BadRequest, match="at most 255 characters"):
+        models.load(name + "n", bare(run_dir), RequestClock(30))
+
+
 @pytest.mark.parametrize("url", ["a" * 300, "../models", "/", "a\x00b", None, 7, ""])
 def test_paths_that_lead_nowhere_are_told_as_such(run_dir: Path, server: Listener, url: object) -> None:
     with pytest.raises(BadRequest, match="url: "):

@@ -99,6 +99,11 @@ def test_a_request_timeout_that_is_set_outlasts_nginxs() -> None:
     assert load_settings(environ | {"SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "20"}).nginx_read_timeout == 60
 
 
+def test_a_default_model_called_none_is_an_unset_one() -> None:
+    assert load_settings({"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "None"}).default_model is None
+    assert load_settings({"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "none"}).default_model == "none"
+
+
 def test_the_settings_page_is_the_one_in_docs() -> None:
     assert PAGE.read_text() == page(), "run: make settings-page"
 

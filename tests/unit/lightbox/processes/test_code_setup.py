@@ -26,13 +26,15 @@ def code(tmp_path: Path) -> Path:
     return folder
 
 
-def setup_of(tmp_path: Path, *folders: Path) -> CodeSetup:
+ONE_SERVER = (ModelServerAddress(grpc_port=1, rest_port=2),)
+
+
+def setup_of(tmp_path: Path, *folders: Path, servers: tuple[ModelServerAddress, ...] = ONE_SERVER) -> CodeSetup:
     models = {
         f"m{index}": PlannedModel(name=f"m{index}", base_path=tmp_path, options=ModelOptions(), code_dirs=(folder,))
         for index, folder in enumerate(folders)
     }
-    address = ModelServerAddress(grpc_port=1, rest_port=2)
-    plan = ServingPlan(models=models, default_model="m0", model_servers=(address,))
+    plan = ServingPlan(models=models, default_model="m0", model_servers=servers)
     plan_file = tmp_path / "plan.json"
     plan.write(plan_file)
     return CodeSetup(plan, plan_file, RunDir(), child_environ() | {"PIP_NO_INDEX": "1"})
@@ -41,6 +43,17 @@ def setup_of(tmp_path: Path, *folders: Path) -> CodeSetup:
 @pytest.fixture(autouse=True)
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+def test_handlers_are_told_models_and_ports_by_the_environment(tmp_path: Path, code: Path) -> None:
+    names = ("TFS_DEFAULT_MODEL_NAME", "TFS_GRPC_PORTS", "TFS_REST_PORTS")
+    (code / "inference.py").write_text(f"""
+import os
+assert [os.environ[name] for name in {names}] == ["m0", "1,3", "2,4"]
+def handler(data, context): ...
+""")
+    servers = ModelServerAddress(grpc_port=1, rest_port=2), ModelServerAddress(grpc_port=3, rest_port=4)
+    asyncio.run(setup_of(tmp_path, code, servers=servers).run())
 
 
 def test_the_process_that_starts_others_has_no_grpc() -> None:

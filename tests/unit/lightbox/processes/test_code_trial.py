@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from lightbox.plan import PlannedModel
 from lightbox.processes.code_trial import try_code
 from lightbox.processes.commands import CONTAINER_DIR
 from lightbox.user_code.errors import UserCodeError
+from lightbox.user_code.loader import forget_folder, load_functions
 
 
 @pytest.fixture
@@ -40,6 +42,17 @@ def test_code_that_cannot_be_used(tmp_path: Path, run_dir: Path, source: str, sa
         try_code(model(tmp_path / "code", source), run_dir)
     assert str(caught.value).startswith(f"{tmp_path / 'code' / 'inference.py'}{said}")
     assert list(run_dir.iterdir()) == []
+
+
+def test_what_is_imported_here_is_not_in_the_way(tmp_path: Path, run_dir: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "flask.py").write_text("raise AssertionError")
+    (other / "inference.py").write_text("def handler(data, context): ...")
+    load_functions(other / "inference.py")
+    assert str(other) in os.environ["PYTHONPATH"]
+    try_code(model(tmp_path / "code", "def handler(data, context): ..."), run_dir)
+    forget_folder(other)
 
 
 def test_code_that_does_not_end(tmp_path: Path, run_dir: Path) -> None:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from textwrap import dedent
 
@@ -16,16 +15,6 @@ from support.fakes import channel_means, fake_app, mean_model
 
 WriteCode = Callable[[str], Path]
 WithCode = Callable[[str], FlaskClient]
-
-
-@pytest.fixture(autouse=True)
-def same_path() -> Iterator[None]:
-    """Take away what loading a user's code leaves in this process."""
-    path, modules = list(sys.path), set(sys.modules)
-    yield
-    sys.path[:] = path
-    for name in [name for name in sys.modules if name.startswith("inference_") and name not in modules]:
-        del sys.modules[name]
 
 
 @pytest.fixture

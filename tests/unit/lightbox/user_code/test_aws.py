@@ -74,6 +74,28 @@ def test_attributes_of_ours_are_checked_first(with_code: WithCode, attributes: s
     assert post(with_code(ECHO), b"x", attributes).status_code == 400
 
 
+def test_a_handler_is_asked_for_models_that_do_not_exist(with_code: WithCode) -> None:
+    answer = post(with_code(ECHO), b"x", "tfs-model-name=none.such,tfs-model-version=3").get_json()
+    assert answer["model_name"] == "none.such"
+    assert answer["rest_uri"] == "http://localhost:2/v1/models/none.such/versions/3:predict"
+
+
+@pytest.mark.parametrize(
+    ("source", "name", "status"),
+    [
+        (PAIR, "none", 404),
+        ("def input_handler(d, c): raise ValueError\ndef output_handler(r, c): ...", "none", 500),
+        (ECHO, "../mean", 404),
+        (ECHO, "..", 404),
+        (ECHO, "n" * 255, 200),
+        (ECHO, "n" * 256, 404),
+        ("def preprocess(request): raise AssertionError", "none", 404),
+    ],
+)
+def test_who_answers_for_models_that_do_not_exist(with_code: WithCode, source: str, name: str, status: int) -> None:
+    assert post(with_code(source), BODY, f"tfs-model-name={name}").status_code == status
+
+
 def test_data_is_a_stream(with_code: WithCode) -> None:
     source = """
     def handler(data, context):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from lightbox.user_code.aws import AwsHandlers
-from lightbox.user_code.loader import load_functions
+from lightbox.user_code.loader import forget_folder, load_functions
 from lightbox.user_code.own import LightboxHandlers
 from lightbox.user_code.registry import NONE, UserCode
 from support.user_code import model, write
@@ -32,6 +33,23 @@ def test_lib_wins_over_code_and_code_over_all_else(tmp_path: Path) -> None:
     finally:
         sys.modules.pop("colorsys")
     assert sys.path[:2] == [str(code / "lib"), str(code)]
+
+
+def test_what_a_handler_starts_finds_its_modules(tmp_path: Path) -> None:
+    code, other = tmp_path / "code", tmp_path / "other"
+    for folder in (code, other):
+        write(folder / "beside.py", f"print({folder.name!r})")
+        write(folder / "lib" / "packed.py", f"print({folder.name!r})")
+    start = "subprocess.run([sys.executable, '-c', 'import beside, packed'], capture_output=True, text=True).stdout"
+    source = f"import subprocess, sys\ndef handler(data, context): return {start}"
+    load_functions(write(other / "inference.py", source))
+    handler = load_functions(write(code / "inference.py", source))["handler"]
+    assert handler(None, None).split() == ["code", "code"]
+    assert os.environ["PYTHONPATH"].split(os.pathsep)[:2] == [str(code / "lib"), str(code)]
+    forget_folder(code)
+    assert handler(None, None).split() == ["other", "other"]
+    forget_folder(other)
+    assert str(tmp_path) not in os.environ["PYTHONPATH"]
 
 
 def test_helpers_of_one_name_in_two_models_are_two_modules(tmp_path: Path) -> None:
