@@ -30,6 +30,22 @@ class FrontSettings(BaseModel):
     """Ports for the model servers, as `low-high`: server i takes gRPC at low+2i and REST at low+2i+1.
     Without it gRPC is 9000 and REST 8501."""
 
+    max_bodies_mb: int | None = Field(None, ge=1, le=1 << 20, validation_alias="LIGHTBOX_MAX_BODIES_MB")
+    """MiB that all request bodies which nginx holds may have together; beyond it 503, before the body is read. Bodies
+    of 1 MB and more count with their declared length, those larger than 10 MB for at most half of it; smaller ones are
+    bounded by number. At least `LIGHTBOX_MAX_BODY_MB` counts. Without it a quarter of the memory that is free at start,
+    at most half of what `TMPDIR` has free, at least twice `LIGHTBOX_MAX_BODY_MB`."""
+
+    max_connections_per_address: int | None = Field(
+        None, ge=1, le=65535, validation_alias="LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS"
+    )
+    """Connections of one address with a request in progress, its body's arrival included; beyond it 429. Without it no
+    limit. Not behind a proxy or load balancer: all callers have its address. gRPC callers are not counted."""
+
+    max_rate_per_address: int | None = Field(None, ge=1, le=100_000, validation_alias="LIGHTBOX_MAX_RATE_PER_ADDRESS")
+    """Requests a second of one address, as many at once as are allowed in a second; beyond it 429. Without it no limit.
+    Not behind a proxy or load balancer. gRPC callers are not counted."""
+
     @field_validator("kserve_grpc_port")
     @classmethod
     def _not_nginx_port(cls, value: int | None, info: ValidationInfo) -> int | None:

@@ -17,6 +17,7 @@ import orjson
 
 from lightbox.errors import LightboxError, MethodNotAllowed, Unavailable
 from lightbox.plan import ModelServerAddress
+from lightbox.processes import body_account
 from lightbox.processes.metrics_page import MetricsPage
 from lightbox.processes.model_states import get, model_states
 from lightbox.protocols.edge import choose_request_id, error_response, http_bytes
@@ -28,6 +29,8 @@ STALE_SECONDS = 10.0
 
 LIVE_PATH, READY_PATH = "/v2/health/live", "/v2/health/ready"
 _READY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+_ROOM = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
+_NO_ROOM = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _METRICS_REQUESTS = (b"GET /metrics ", b"GET /metrics?")
 
 
@@ -79,6 +82,7 @@ class Health:
 
     def __init__(self, model: str | None, addresses: Sequence[ModelServerAddress], sidecar: str) -> None:
         self.metrics: MetricsPage | None = None
+        self.bodies: body_account.BodyAccount | None = None
         self.servers = [ServerWatch(model, address) for address in addresses]
         self._model = model
         self._sidecar = sidecar
@@ -144,7 +148,10 @@ class Health:
         return f"the model {self._model!r} does not answer: {body.decode(errors='replace')[:200]}"
 
     async def serve(self, address: str) -> asyncio.Server:
-        """Listen at ``unix:/path`` or ``host:port``; answer /metrics, LIVE_PATH, READY_PATH, and all else as /ping."""
+        """Listen at ``unix:/path`` or ``host:port``; answer LIVE_PATH, READY_PATH, /metrics, and all else as /ping.
+
+        nginx alone gets answers about room for bodies: it lets no such path in.
+        """
         if address.startswith("unix:"):
             return await asyncio.start_unix_server(self._answer, address.removeprefix("unix:"))
         host, _, port = address.rpartition(":")
@@ -153,7 +160,9 @@ class Health:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             head = await reader.readuntil(b"\r\n\r\n")
-            if self.metrics and head.startswith(_METRICS_REQUESTS):
+            if self.bodies and head.startswith(body_account.PATH):
+                writer.write(_ROOM if self.bodies.answers(head.split(b" ", 2)[1].decode()) else _NO_ROOM)
+            elif self.metrics and head.startswith(_METRICS_REQUESTS):
                 writer.write(_page(await self.metrics.render(self.problem() is None)))
             else:
                 writer.write(self._reply(head.decode("latin-1")))

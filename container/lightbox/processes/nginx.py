@@ -6,6 +6,7 @@ import os
 import pwd
 import re
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 
 from lightbox.cores import available_cores
@@ -16,9 +17,11 @@ from lightbox.errors import (
     RouteNotFound,
     StartError,
     TooLarge,
+    TooManyRequests,
     Unavailable,
 )
-from lightbox.processes.nginx_log import ANSWERED, level_to_log
+from lightbox.processes.nginx_limits import limits
+from lightbox.processes.nginx_log import ANSWERED, FINISHED, level_to_log
 from lightbox.protocols.edge import REQUEST_ID_PATTERN, error_body, model_error_body
 from lightbox.settings import Settings
 
@@ -40,8 +43,12 @@ def find_nginx() -> str:
     return path
 
 
-def render(settings: Settings, run_dir: Path, sidecar: str, health: str) -> str:
-    """Return nginx.conf with every placeholder filled in; an unknown one raises KeyError."""
+def render(settings: Settings, run_dir: Path, addresses: Mapping[str, str], room: int, generation: int = 0) -> str:
+    """Return nginx.conf with every placeholder filled in; an unknown one raises KeyError.
+
+    ``addresses`` are those of SIDECAR and HEALTH, ``room`` is how many bytes large bodies may hold together; another
+    ``generation`` makes nginx count anew.
+    """
     values = {
         "USER": _user_directive(),
         "WORKER_PROCESSES": str(available_cores()),
@@ -49,17 +56,18 @@ def render(settings: Settings, run_dir: Path, sidecar: str, health: str) -> str:
         "RUN_DIR": _quotable(str(run_dir)),
         "ANSWERED": ANSWERED,
         "REQUEST_ID_PATTERN": REQUEST_ID_PATTERN,
+        "FINISHED": FINISHED,
         "LOG_LEVEL": level_to_log(settings.nginx_loglevel),
         "MAX_BODY_MB": str(settings.max_body_mb),
+        "MAX_BODY_BYTES": str(settings.max_body_mb << 20),
         "MAX_REQUESTS": str(settings.most_requests),
-        "SIDECAR": _quotable(sidecar),
-        "HEALTH": _quotable(health),
         # Without metrics the sidecar answers that there is no such route.
         "METRICS": "health" if settings.metrics else "sidecar",
         "PORT": str(settings.port),
         "READ_TIMEOUT": str(settings.nginx_read_timeout),
         "LOAD_READ_TIMEOUT": str(settings.nginx_load_read_timeout),
-    } | _error_bodies(settings)
+    } | {name: _quotable(address) for name, address in addresses.items()}
+    values |= limits(settings, room, generation) | _error_bodies(settings, room)
     return _PLACEHOLDER.sub(lambda match: values[match[1]], TEMPLATE.read_text())
 
 
@@ -73,12 +81,17 @@ def _user_directive() -> str:
     return f"user {pwd.getpwuid(0).pw_name};" if os.geteuid() == 0 else ""
 
 
-def _error_bodies(settings: Settings) -> dict[str, str]:
+def _error_bodies(settings: Settings, room: int) -> dict[str, str]:
     """Return what nginx answers by itself, quoted for single-quoted strings of its configuration."""
     too_large = TooLarge(f"the request body is larger than LIGHTBOX_MAX_BODY_MB={settings.max_body_mb} MiB")
     unavailable = Unavailable(
         "try again: as many requests as are allowed are in progress and waiting, "
         "or the sidecar is starting, restarting or stopping"
+    )
+    no_room = Unavailable(f"try again: all request bodies together may hold {room >> 20} MiB (LIGHTBOX_MAX_BODIES_MB)")
+    too_many = TooManyRequests(
+        "try again: this address has more requests in progress, or sends more a second, than "
+        "LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS and LIGHTBOX_MAX_RATE_PER_ADDRESS allow"
     )
     timed_out = DeadlineExceeded(f"no answer came within {settings.nginx_read_timeout} s")
     plain = {
@@ -88,11 +101,15 @@ def _error_bodies(settings: Settings) -> dict[str, str]:
         "ERROR_ROUTE_NOT_FOUND": RouteNotFound("there is no such route"),
         "ERROR_METHOD_NOT_ALLOWED": MethodNotAllowed("this route does not take the method $request_method"),
         "ERROR_TOO_LARGE": too_large,
+        "ERROR_TOO_MANY": too_many,
+        "ERROR_NO_ROOM": no_room,
         "ERROR_UNAVAILABLE": unavailable,
         "ERROR_TIMED_OUT": timed_out,
     }
     on_endpoints = {
         "MODEL_ERROR_TOO_LARGE": too_large,
+        "MODEL_ERROR_TOO_MANY": too_many,
+        "MODEL_ERROR_NO_ROOM": no_room,
         "MODEL_ERROR_UNAVAILABLE": unavailable,
         "MODEL_ERROR_TIMED_OUT": timed_out,
     }

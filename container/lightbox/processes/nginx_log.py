@@ -18,7 +18,10 @@ _REFUSED = "no live upstreams while connecting to upstream"
 ANSWERED = "lightbox-answered "
 """What the line of a request that nginx itself answered begins with, as nginx.conf has it; JSON follows."""
 
-_LOST_WORKER = re.compile(r"worker process \d+ exited (on signal|with fatal code)")
+FINISHED = "lightbox-finished "
+"""What the line of a request with a counted body begins with, once nginx is done with it: worker and request follow."""
+
+_LOST_WORKER = re.compile(r"worker process (\d+) exited (on signal|with fatal code)")
 
 
 def level_to_log(wanted: str) -> str:
@@ -27,12 +30,19 @@ def level_to_log(wanted: str) -> str:
 
 
 class NginxLog:
-    """Hears every line; calls ``answered`` with what is told of a request that nginx answered itself, and
-    ``lost_worker`` when a worker died."""
+    """Hears every line; calls ``answered`` with what is told of a request that nginx answered itself, ``finished``
+    with the worker and the request whose counted body is gone, and ``lost_worker`` when a worker died."""
 
-    def __init__(self, wanted: str, answered: Callable[[str], None], lost_worker: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        wanted: str,
+        answered: Callable[[str], None],
+        finished: Callable[[str, str], None],
+        lost_worker: Callable[[str], None],
+    ) -> None:
         self._wanted = LEVELS.index(wanted)
         self._answered = answered
+        self._finished = finished
         self._lost_worker = lost_worker
 
     def swallows(self, line: str) -> bool:
@@ -43,11 +53,15 @@ class NginxLog:
             except ValueError:  # not as it was written: better shown than lost, with all that comes after it
                 return False
             return True
+        if line.startswith(FINISHED):
+            worker, _, request = line.removeprefix(FINISHED).partition(" ")
+            self._finished(worker, request)
+            return True
         told = _LINE.match(line)
         if told is None:
             return False
         if told["said"].startswith(_REFUSED):
             return True
-        if _LOST_WORKER.match(told["said"]):
-            self._lost_worker()
+        if lost := _LOST_WORKER.match(told["said"]):
+            self._lost_worker(lost[1])
         return LEVELS.index(told["level"]) < self._wanted

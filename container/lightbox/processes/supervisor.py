@@ -8,6 +8,7 @@ import re
 import signal
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 
 from lightbox.errors import StartError
@@ -15,6 +16,7 @@ from lightbox.model_server_config import model_config
 from lightbox.multi_model.state import LoadedModels
 from lightbox.plan import ServingPlan
 from lightbox.processes import commands
+from lightbox.processes.body_account import BodyAccount, room_for_bodies
 from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child
 from lightbox.processes.code_setup import CodeSetup
 from lightbox.processes.health import Health, ServerWatch
@@ -55,6 +57,8 @@ class Supervisor:
         self._plan = plan
         sidecar, self._health_address = run_dir.address("sidecar"), run_dir.address("health")
         self._health = Health(plan.default_model, plan.model_servers, sidecar)
+        self._room = room_for_bodies(settings)
+        self._health.bodies = self._bodies = BodyAccount(self._room, settings.max_body_mb << 20)
         self._refused = RefusedRequests(RequestLog(2, settings.log_format == "json", "nginx"))
         if settings.metrics:
             self._health.metrics = MetricsPage(plan, run_dir.path, self._model_names(run_dir), self._refused.reasons)
@@ -67,7 +71,9 @@ class Supervisor:
         plan_file = run_dir.path / "plan.json"
         plan.write(plan_file)
         self._server_kind, program = commands.model_server_program(settings)
-        nginx_conf = self._nginx_conf(run_dir, sidecar)
+        self._nginx_generation = 0
+        self._write_nginx_conf = partial(self._nginx_conf, run_dir, sidecar)
+        nginx_conf = self._write_nginx_conf()
         self._code = CodeSetup(plan, plan_file, run_dir, environ)
         gunicorn = commands.gunicorn_command(settings, plan_file, sidecar, run_dir)
         self._listener = listen(settings)
@@ -94,13 +100,21 @@ class Supervisor:
             environ | inherited(self._listener),
             signal.SIGQUIT,
             keep_descriptors=(self._listener.fileno(),),
-            swallow=NginxLog(self._settings.nginx_loglevel, self._refused.answered, self._renew_nginx).swallows,
+            swallow=NginxLog(
+                self._settings.nginx_loglevel, self._refused.answered, self._bodies.give_back, self._renew_nginx
+            ).swallows,
         )
 
-    def _renew_nginx(self) -> None:
-        """Have nginx start counting anew: what a dead worker had in progress stays in the count that all share."""
+    def _renew_nginx(self, lost_worker: str) -> None:
+        """Have nginx start counting anew: what a dead worker had in progress stays in the counts that all share.
+
+        A zone of another name is a new one; the old workers finish what they have with theirs.
+        """
+        self._bodies.lost_worker(lost_worker)
         nginx = self._children[0]
         if not self._stopping.is_set():
+            self._nginx_generation += 1
+            self._write_nginx_conf()
             nginx.send(signal.SIGHUP)
 
     def _worker_child(self, name: str, command: list[str], run_dir: RunDir) -> Child:
@@ -116,7 +130,8 @@ class Supervisor:
 
     def _nginx_conf(self, run_dir: RunDir, sidecar: str) -> Path:
         path = run_dir.path / "nginx.conf"
-        path.write_text(render(self._settings, run_dir.path, sidecar, self._health_address))
+        addresses = {"SIDECAR": sidecar, "HEALTH": self._health_address}
+        path.write_text(render(self._settings, run_dir.path, addresses, self._room, self._nginx_generation))
         return path
 
     async def run(self) -> int:
@@ -216,6 +231,8 @@ class Supervisor:
     def _note_end(self, child: Child) -> None:
         if child.name in self._watches:
             self._watches[child.name].lost("the model server has ended and is started again")
+        elif child.name == "nginx":
+            self._bodies.clear()
         elif child.name == "gunicorn":
             self._health.sidecar_ended()
         elif child.name == "grpc_front":

@@ -96,7 +96,8 @@ def test_the_model_servers_rest_api_waits_longer_than_a_request_may_take(environ
 @pytest.mark.parametrize("environ", [environ for environ, *_ in DEADLINES])
 def test_nginx_waits_longest(environ: dict[str, str]) -> None:
     settings = load_settings(environ)
-    lines = [line.strip(" ;s") for line in render(settings, Path("/run"), "unix:a", "unix:b").splitlines()]
+    text = render(settings, Path("/run"), {"SIDECAR": "unix:a", "HEALTH": "unix:b"}, 1 << 28)
+    lines = [line.strip(" ;s") for line in text.splitlines()]
     read, *load = [float(line.split()[1]) for line in lines if line.startswith("proxy_read_timeout")]
     assert read > settings.handler_seconds
     assert min(load) >= max(read, settings.load_seconds)

@@ -71,5 +71,7 @@ def test_what_a_variable_of_aws_gives_nginx_and_gunicorn(
     settings = load_settings(environ)
     with RunDir() as run_dir:
         gunicorn = gunicorn_command(settings, run_dir.path / "plan.json", "unix:a", run_dir)
-        text = "\n".join([*gunicorn, render(settings, run_dir.path, "unix:a", "unix:b")])
+        text = "\n".join(
+            [*gunicorn, render(settings, run_dir.path, {"SIDECAR": "unix:a", "HEALTH": "unix:b"}, 1 << 28)]
+        )
     assert [part for part in told if part not in text] == []

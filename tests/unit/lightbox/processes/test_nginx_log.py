@@ -31,9 +31,14 @@ class Heard:
         self.lost = 0
         self.answered: list[FinishedRequest] = []
         self.requests = RefusedRequests(self)
-        self.log = NginxLog(wanted, self.requests.answered, self._lose)
+        self.given_back: list[tuple[str, str]] = []
+        self.log = NginxLog(wanted, self.requests.answered, self._give_back, self._lose)
 
-    def _lose(self) -> None:
+    def _give_back(self, worker: str, request: str) -> None:
+        self.given_back.append((worker, request))
+
+    def _lose(self, worker: str) -> None:
+        assert worker == "7"
         self.lost += 1
 
     def started(self) -> None:
@@ -75,6 +80,12 @@ def test_a_request_that_nginx_answered_has_a_line_like_others() -> None:
     assert (request.route, request.status, request.error_code) == ("unmatched", 413, "too_large")
     assert (request.bytes_in, request.bytes_out) == (7_000_000, 120)
     assert request.clock.elapsed() >= 0.25
+
+
+def test_what_a_finished_request_held_is_given_back() -> None:
+    heard = Heard()
+    assert heard.log.swallows("lightbox-finished 12 0a1b")
+    assert heard.given_back == [("12", "0a1b")]
 
 
 @pytest.mark.parametrize(

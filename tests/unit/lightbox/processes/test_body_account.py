@@ -1,0 +1,71 @@
+"""The account of large bodies: never more than there is room for, and nothing kept of what is gone."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from lightbox.processes import body_account
+from lightbox.processes.body_account import BodyAccount, room_for_bodies
+from lightbox.processes.health import Health
+from lightbox.processes.model_states import get
+from lightbox.settings_loading import load_settings
+
+MB = 1_000_000
+
+
+def test_bodies_have_no_more_room_than_there_is() -> None:
+    account = BodyAccount(most=30 * MB, largest=8 * MB)
+    assert [account.take("1", str(number), 8 * MB) for number in range(5)] == [True] * 3 + [False] * 2
+    assert account.take("2", "small", 6 * MB)
+    assert not account.take("2", "one more", MB)
+    account.give_back("1", "0")
+    account.give_back("1", "0")
+    account.give_back("1", "never taken")
+    assert account.take("1", "5", 8 * MB)
+    assert not account.take("1", "6", MB)
+
+
+def test_very_large_bodies_leave_half_to_others_but_one_has_room() -> None:
+    account = BodyAccount(most=120 * MB, largest=100 * MB)
+    assert account.take("1", "a", 100 * MB)
+    assert not account.take("1", "b", 11 * MB)
+    assert account.take("1", "c", 10 * MB)
+    account.give_back("1", "a")
+    assert account.take("1", "d", 60 * MB)
+
+
+def test_a_lost_worker_holds_nothing() -> None:
+    account = BodyAccount(most=20 * MB, largest=10 * MB)
+    assert account.take("1", "a", 10 * MB)
+    assert account.take("2", "b", 10 * MB)
+    account.lost_worker("1")
+    assert account.take("2", "c", 10 * MB)
+    assert not account.take("2", "d", MB)
+    account.clear()
+    assert account.take("3", "e", 10 * MB)
+
+
+@pytest.mark.parametrize(
+    ("given", "memory_mb", "room_mb"), [(None, 4096, 1024), (None, 100, 200), ("500", 4096, 500), ("1", 4096, 100)]
+)
+def test_the_room_is_what_is_set_or_a_quarter_of_the_memory(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, memory_mb: int, room_mb: int
+) -> None:
+    monkeypatch.setattr(body_account, "available_bytes", lambda: memory_mb << 20)
+    settings = load_settings({} if given is None else {"LIGHTBOX_MAX_BODIES_MB": given})
+    assert room_for_bodies(settings) >> 20 == room_mb
+
+
+def test_what_nginx_is_answered(tmp_path: Path) -> None:
+    async def ask() -> list[int]:
+        health = Health(None, [], "unix:none")
+        health.bodies = BodyAccount(most=10 * MB, largest=10 * MB)
+        address = f"unix:{tmp_path}/health"
+        async with await health.serve(address):
+            targets = ["/room/1/a/8000000", "/room/1/b/8000000", "/room/1/c/0002000000"]
+            return [(await get(address, target))[0] for target in targets]
+
+    assert asyncio.run(ask()) == [204, 403, 204]

@@ -1,0 +1,75 @@
+"""What the settings bound for one address, by an nginx without a sidecar behind it: what it lets through is 503."""
+
+from __future__ import annotations
+
+import re
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lightbox.processes.nginx import find_nginx, render
+from lightbox.settings_loading import load_settings
+from support.stack import free_port, poll
+
+
+@contextmanager
+def nginx(folder: Path, **environ: str) -> Iterator[int]:
+    """Run nginx as the settings have it; yield its port."""
+    port = free_port()
+    settings = load_settings(environ | {"SAGEMAKER_BIND_TO_PORT": str(port)})
+    addresses = {"SIDECAR": f"unix:{folder}/nobody", "HEALTH": f"unix:{folder}/nobody"}
+    (folder / "nginx.conf").write_text(render(settings, folder, addresses, 100 << 20))
+    process = subprocess.Popen([find_nginx(), "-e", "stderr", "-c", str(folder / "nginx.conf")])
+    try:
+        for _ in poll(20):
+            try:
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+            except ConnectionRefusedError:
+                continue
+        yield port
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def statuses(port: int, path: str, times: int) -> list[int]:
+    """Return the statuses of requests that are sent at once on one connection."""
+    one = f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
+    last = f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode()
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(one * (times - 1) + last)
+        answer = b""
+        while piece := connection.recv(1 << 16):
+            answer += piece
+    return [int(status) for status in re.findall(rb"HTTP/1\.1 (\d+) ", answer)]
+
+
+@pytest.mark.parametrize(("path", "refused"), [("/invocations", 429), ("/endpoints/a/invocations", 424)])
+def test_the_rate_of_an_address_is_bounded(tmp_path: Path, path: str, refused: int) -> None:
+    with nginx(tmp_path, LIGHTBOX_MAX_RATE_PER_ADDRESS="1") as port:
+        found = statuses(port, path, 50)
+        assert len(found) == 50
+        assert found.count(refused) > 25
+        assert set(statuses(port, "/ping", 50)) == {503}
+
+
+def test_without_the_settings_an_address_is_not_bounded(tmp_path: Path) -> None:
+    with nginx(tmp_path) as port:
+        assert statuses(port, "/invocations", 500) == [503] * 500
+
+
+def test_a_large_body_is_not_taken_where_nobody_counts(tmp_path: Path) -> None:
+    with nginx(tmp_path) as port, socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(b"POST /invocations HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000\r\n\r\n")
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 503 ")
+
+
+@pytest.mark.parametrize("path", ["/nginx-room", "/room/1/a/5", "/nginx-room/"])
+def test_callers_cannot_ask_for_room(tmp_path: Path, path: str) -> None:
+    with nginx(tmp_path) as port:
+        assert statuses(port, path, 1) == [404 if path == "/nginx-room" else 503]  # the latter go to the sidecar
