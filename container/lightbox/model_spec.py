@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lightbox.errors import BadRequest, InputMismatch, shorten
+from lightbox.errors import BadRequest, InputMismatch
+from lightbox.shortening import shorten
 
 if TYPE_CHECKING:
     import numpy as np

@@ -11,8 +11,9 @@ import numpy as np
 
 from lightbox.codecs.base import DecodedRequest, Form, Method, Prediction
 from lightbox.codecs.tensors import string_tensor
-from lightbox.errors import BadRequest, InputMismatch, MalformedBody, TooLarge, shorten
+from lightbox.errors import BadRequest, InputMismatch, MalformedBody, TooLarge
 from lightbox.model_spec import Array, SignatureSpec
+from lightbox.shortening import shorten
 from tfs_wire.messages import input_pb2
 from tfs_wire.rest.examples import read_examples_document
 from tfs_wire.status import StatusError

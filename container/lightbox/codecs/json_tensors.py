@@ -10,8 +10,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from lightbox.codecs.tensors import cast, dtype_number
-from lightbox.errors import InputMismatch, shorten
+from lightbox.errors import InputMismatch
 from lightbox.model_spec import Array, SignatureSpec
+from lightbox.shortening import shorten
 from tfs_wire import dtypes
 from tfs_wire.rest import base64_value, quick, request
 from tfs_wire.status import StatusError

@@ -8,8 +8,9 @@ from contextlib import contextmanager
 
 from PIL.Image import DecompressionBombError
 
-from lightbox.errors import ImageUndecodable, LightboxError, TooLarge, shorten
+from lightbox.errors import ImageUndecodable, LightboxError, TooLarge
 from lightbox.images.limits import MAX_MEMORY_SETTING, MAX_PIXELS_SETTING
+from lightbox.shortening import shorten
 
 REASON_LIMIT = 160
 """Characters of Pillow's own words in a message; they can quote the caller's bytes."""
