@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Protocol
 
 from lightbox.errors import BadRequest, ModelNotFound
@@ -16,6 +17,10 @@ class Catalogue(Protocol):
 
         Raises ModelNotFound, and BadRequest for None where there is no default.
         """
+        ...
+
+    def using(self, name: str | None) -> AbstractContextManager[PlannedModel]:
+        """Hold a model, found as by ``find``, while it is invoked: it is not unloaded meanwhile."""
         ...
 
     def names(self) -> list[str]:
@@ -38,6 +43,10 @@ class PlannedModels:
             known = ", ".join(sorted(self._plan.models))
             raise ModelNotFound(f"there is no model named {name!r}; this endpoint serves {known}")
         return self._plan.models[name]
+
+    def using(self, name: str | None) -> AbstractContextManager[PlannedModel]:
+        """See Catalogue.using."""
+        return nullcontext(self.find(name))
 
     def names(self) -> list[str]:
         """See Catalogue.names."""

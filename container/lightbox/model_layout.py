@@ -116,6 +116,12 @@ def is_version(name: str) -> bool:
     return name.isascii() and name.isdigit()
 
 
+def version_numbers(base_path: Path) -> set[int]:
+    """Return the versions in a base path that a model server loads: its numbers have 64 bits with a sign."""
+    numbers = {int(entry.name) for entry in base_path.iterdir() if is_version(entry.name) and entry.is_dir()}
+    return {number for number in numbers if number < 1 << 63}
+
+
 def is_saved_model(folder: Path) -> bool:
     """Tell whether a folder is itself a SavedModel."""
     return any((folder / name).is_file() for name in SAVED_MODEL_FILES)

@@ -74,18 +74,19 @@ class Pipeline:
 
     def _invoke(self, invocation: Invocation, clock: RequestClock) -> Answer:
         try:
-            model = self._catalogue.find(invocation.model)
+            use = self._catalogue.using(invocation.model)
         except ModelNotFound as error:
             return self._answer_for_unknown(error, invocation, clock)
-        handlers = self._begin(model, clock)
-        transport = self._transport(invocation.transport, clock)
-        if isinstance(handlers, AwsHandlers):
+        with use as model:
+            handlers = self._begin(model, clock)
+            transport = self._transport(invocation.transport, clock)
+            if isinstance(handlers, AwsHandlers):
 
-            def predict(sent: Invocation) -> Answer:
-                return self._answer(NONE, model, transport, self._clock_of_call(clock), sent)
+                def predict(sent: Invocation) -> Answer:
+                    return self._answer(NONE, model, transport, self._clock_of_call(clock), sent)
 
-            return self._aws.answer(handlers, invocation, model, predict, clock)
-        return self._answer(handlers, model, transport, clock, invocation)
+                return self._aws.answer(handlers, invocation, model, predict, clock)
+            return self._answer(handlers, model, transport, clock, invocation)
 
     def _answer_for_unknown(self, error: ModelNotFound, invocation: Invocation, clock: RequestClock) -> Answer:
         """Let a handler for all models answer, which AWS's container asks for models that do not exist, too.
@@ -189,12 +190,12 @@ class Pipeline:
 
     def infer(self, request: TensorRequest, clock: RequestClock) -> TensorAnswer:
         """Return the model's outputs for tensors that are decoded already, or raise a LightboxError."""
-        model = self._catalogue.find(request.model)
-        handlers = self._begin(model, clock)
-        transport = self._transport(request.transport, clock)
-        attempt = partial(self._tensors.infer, handlers, model, transport, clock, request)
-        with self._in_progress:
-            return self._signatures.on_newest(model.name, request.version, attempt)
+        with self._catalogue.using(request.model) as model:
+            handlers = self._begin(model, clock)
+            transport = self._transport(request.transport, clock)
+            attempt = partial(self._tensors.infer, handlers, model, transport, clock, request)
+            with self._in_progress:
+                return self._signatures.on_newest(model.name, request.version, attempt)
 
     def describe(
         self, model: str | None, version: int | None, clock: RequestClock, signature: str | None = None

@@ -8,34 +8,24 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
-from lightbox.errors import AlreadyLoaded, BadRequest, LightboxError, NoRoom
+from lightbox.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, LightboxError, NoRoom
 from lightbox.hidden_folders import without_folders
 from lightbox.model_checks import misfits, unusable_versions
-from lightbox.model_layout import ModelOnDisk
+from lightbox.model_layout import ModelOnDisk, version_numbers
 from lightbox.model_options import ModelOptionsError, load_options
 from lightbox.model_server_config import model_config
 from lightbox.multi_model.memory import available_bytes
 from lightbox.multi_model.places import Source, check_name, find_model, locate, size_of, unpack
 from lightbox.multi_model.state import LoadedModel, LoadedModels
+from lightbox.multi_model.transition import ROLLBACK_SECONDS, Management, Transition
 from lightbox.plan import PlannedModel
 from lightbox.settings import Settings
 from lightbox.telemetry.clock import RequestClock
 from lightbox.user_code.errors import UserCodeError
 
-ROLLBACK_SECONDS = 30.0
-
 CodeCheck = Callable[[PlannedModel], None]
 """Raises UserCodeError when a model's inference.py cannot be used; ends within its own limit."""
-
-
-class Management(Protocol):
-    """What the loader needs of transports.management.ModelManagement."""
-
-    def reload(self, config: str, clock: RequestClock) -> None:
-        """Have exactly the models of a configuration text served."""
-        ...
 
 
 class ModelLoader:
@@ -64,7 +54,8 @@ class ModelLoader:
     def load(self, name: object, source: Source, clock: RequestClock) -> LoadedModel:
         """Load the model at ``source`` and serve it as ``name``.
 
-        Raises BadRequest, ModelNotFound, AlreadyLoaded and NoRoom; after each of them nothing has changed.
+        Raises BadRequest, ModelNotFound, AlreadyLoaded, NoRoom, Unavailable, ModelFailed and DeadlineExceeded; after
+        each of them the list has not changed, and what a server has of the model nevertheless goes with the next call.
         """
         checked, clock = check_name(name), clock.longer(self._settings.load_seconds)
         with self._state.loading(checked, clock):
@@ -76,24 +67,49 @@ class ModelLoader:
                 with self._state.changing(clock):
                     loaded = self._loaded_before(checked)
                     _check_memory(size)
-                    self._serve(loaded, LoadedModel(model=model, url=str(source.path), generation=generation), clock)
+                    new = LoadedModel(model=model, url=str(source.path), generation=generation)
+                    try:
+                        self._serve(loaded, new, clock)
+                    except BadRequest as error:
+                        raise _refusal(source, error.message, model.base_path) from error
                     return self._state.get(checked)
             except BaseException:
                 shutil.rmtree(own, ignore_errors=True)
                 raise
 
-    def unload(self, name: str, clock: RequestClock) -> None:
-        """Stop serving a model; what is in progress finishes. Raises ModelNotFound."""
+    def unload(self, name: str, clock: RequestClock) -> LoadedModel:
+        """Stop serving a model and return what it was; what is in progress finishes first.
+
+        Raises ModelNotFound, Unavailable, ModelFailed, and DeadlineExceeded when it did not end in time: it is not
+        served any more, and can be unloaded again or loaded.
+        """
         clock = clock.longer(self._settings.load_seconds)
         with self._state.changing(clock):
-            gone = self._state.get(name)
+            leaving = dict(self._state.leaving())
+            gone = leaving.pop(name, None) or self._state.get(name)
             rest = {key: value for key, value in self._state.all().items() if key != name}
-            self._state.write(rest)
-            self._write_config(rest)
-            # A server that is away now reads the configuration file when it comes back.
+            self._state.write(rest, {**leaving, name: gone})
+            self._write_config(rest)  # before the servers are told: one that is away reads it when it comes back
+            self._end(gone, self._transition(name, rest), clock)
+            self._state.write(rest, leaving)
+            self._clean_up(gone)
+        return gone
+
+    def _end(self, gone: LoadedModel, transition: Transition, clock: RequestClock) -> None:
+        try:
+            self._state.wait_until_unused(gone, clock)
+        except DeadlineExceeded:  # the servers finish what they have, whatever happens here
             with suppress(LightboxError):
-                self._management.reload(model_config(entry.model for entry in rest.values()), clock)
-        shutil.rmtree(self._own_folder(name, gone.generation), ignore_errors=True)
+                transition.unload(RequestClock(ROLLBACK_SECONDS))
+            raise
+        transition.unload(clock)
+
+    def _clean_up(self, gone: LoadedModel) -> None:
+        shutil.rmtree(self._own_folder(gone.model.name, gone.generation), ignore_errors=True)
+        self._state.forget_use(gone)
+
+    def _transition(self, name: str, others: Mapping[str, LoadedModel]) -> Transition:
+        return Transition(self._management, name, model_config(entry.model for entry in others.values()))
 
     def _loaded_before(self, name: str) -> dict[str, LoadedModel]:
         """Return what is loaded. Raises AlreadyLoaded and NoRoom when ``name`` cannot join it."""
@@ -114,22 +130,17 @@ class ModelLoader:
         if folder.is_file():
             unpack(folder, own / "unpacked", source)
             folder = root = own / "unpacked"
-
-        def refusal(text: str) -> BadRequest:
-            # In the words of the caller, who need not know where links and archives lead.
-            return BadRequest(f"{source.field}: {without_folders(text.replace(str(folder), source.shown))}")
-
         found = find_model(folder, root, source)
         code_dirs = list(dict.fromkeys([found.base_path / "code", folder / "code", *self._shared_code_dirs]))
         if problems := self._problems_of(replace(found, name=name), code_dirs):
-            raise refusal("; ".join(problems))
+            raise _refusal(source, "; ".join(problems), folder)
         options = load_options(code_dirs, self._settings)
         base_path = _with_version(found, own) if found.unversioned else found.base_path
         model = PlannedModel(name=name, base_path=base_path, options=options, code_dirs=tuple(code_dirs))
         try:
             self._check_code(model)
         except UserCodeError as error:
-            raise refusal(str(error)) from error
+            raise _refusal(source, str(error), folder) from error
         return model, size_of(found.base_path)
 
     def _problems_of(self, found: ModelOnDisk, code_dirs: Sequence[Path]) -> list[str]:
@@ -141,16 +152,15 @@ class ModelLoader:
         return unusable_versions(found) + own
 
     def _serve(self, loaded: Mapping[str, LoadedModel], new: LoadedModel, clock: RequestClock) -> None:
-        wanted = {**loaded, new.model.name: new}
-        try:
-            self._management.reload(model_config(entry.model for entry in wanted.values()), clock)
-        except LightboxError:
-            with suppress(LightboxError):
-                before = model_config(entry.model for entry in loaded.values())
-                self._management.reload(before, RequestClock(ROLLBACK_SECONDS))
-            raise
+        wanted, name = {**loaded, new.model.name: new}, new.model.name
+        config = model_config(entry.model for entry in wanted.values())
+        self._transition(name, loaded).load(config, version_numbers(new.model.base_path), clock)
         self._write_config(wanted)
-        self._state.write(wanted)
+        leaving = dict(self._state.leaving())
+        left = leaving.pop(name, None)
+        self._state.write(wanted, leaving)
+        if left is not None:
+            self._clean_up(left)
 
     def _write_config(self, loaded: Mapping[str, LoadedModel]) -> None:
         """A model server that is started again loads what is loaded now."""
@@ -158,6 +168,11 @@ class ModelLoader:
         partial = path.with_suffix(".partial")
         partial.write_text(model_config(entry.model for entry in loaded.values()))
         partial.replace(path)
+
+
+def _refusal(source: Source, text: str, folder: Path) -> BadRequest:
+    """Tell of what lies in ``folder`` in the words of the caller, who need not know where links and archives lead."""
+    return BadRequest(f"{source.field}: {without_folders(text.replace(str(folder), source.shown))}")
 
 
 def _with_version(found: ModelOnDisk, own: Path) -> Path:

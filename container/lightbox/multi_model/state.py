@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from lightbox.errors import BadRequest, ModelNotFound, Unavailable
+from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, ModelNotFound, Unavailable
 from lightbox.plan import PlannedModel
 from lightbox.telemetry.clock import RequestClock
 
@@ -36,6 +36,7 @@ class LoadedModel(BaseModel):
 
 class _File(BaseModel):
     loaded: dict[str, LoadedModel] = {}
+    leaving: dict[str, LoadedModel] = {}
 
 
 class LoadedModels:
@@ -51,12 +52,15 @@ class LoadedModels:
 
     def find(self, name: str | None) -> PlannedModel:
         """See Catalogue.find; there is no default model here."""
+        return self._wanted(name).model
+
+    def _wanted(self, name: str | None) -> LoadedModel:
         if name is None:
             raise BadRequest(
                 "this endpoint serves many models: name one with X-Amzn-SageMaker-Target-Model "
                 "or ask at /models/<name>/invoke"
             )
-        return self.get(name).model
+        return self.get(name)
 
     def names(self) -> list[str]:
         """See Catalogue.names."""
@@ -89,11 +93,56 @@ class LoadedModels:
         # Last: until then other threads wait, and none uses what was remembered of a model that is gone.
         self._loaded, self._seen = after, seen
 
-    def write(self, loaded: Mapping[str, LoadedModel]) -> None:
+    def leaving(self) -> Mapping[str, LoadedModel]:
+        """Return the models whose unload was begun and has not ended yet, by name. They are not invoked any more."""
+        try:
+            return _File.model_validate_json(self._path.read_bytes()).leaving
+        except FileNotFoundError:
+            return {}
+
+    def write(self, loaded: Mapping[str, LoadedModel], leaving: Mapping[str, LoadedModel] | None = None) -> None:
         """Replace the list; only under ``changing``."""
         partial = self._path.with_suffix(".partial")
-        partial.write_text(_File(loaded=dict(loaded)).model_dump_json())
+        partial.write_text(_File(loaded=dict(loaded), leaving=dict(leaving or {})).model_dump_json())
         partial.replace(self._path)
+
+    @contextmanager
+    def using(self, name: str | None) -> Iterator[PlannedModel]:
+        """See Catalogue.using. Raises as ``find`` does.
+
+        Whoever invokes a model holds a shared lock on a file of that load of it; an unload waits for all of them.
+        """
+        while (use := self._begin_use(loaded := self._wanted(name))) is None:
+            pass  # it was unloaded a moment ago; what is listed now, if anything, is a later load
+        try:
+            yield loaded.model
+        finally:
+            fcntl.flock(use, fcntl.LOCK_UN)  # a process that a handler has started may share the descriptor
+            os.close(use)
+
+    def _begin_use(self, loaded: LoadedModel) -> int | None:
+        use = _try_lock(self._use_file(loaded), fcntl.LOCK_SH)
+        if use is None or self.all().get(loaded.model.name) == loaded:
+            return use
+        os.close(use)
+        self.forget_use(loaded)
+        return None
+
+    def wait_until_unused(self, gone: LoadedModel, clock: RequestClock) -> None:
+        """Return when all have ended that invoked a model before it was taken from the list.
+
+        Raises DeadlineExceeded when they take longer than the clock allows.
+        """
+        late = DeadlineExceeded(f"requests of the model {gone.model.name!r} are still in progress; try again")
+        with _locked(self._use_file(gone), clock, late):
+            pass
+
+    def forget_use(self, gone: LoadedModel) -> None:
+        """Remove what told of a load's use: nobody begins to use it any more."""
+        self._use_file(gone).unlink(missing_ok=True)
+
+    def _use_file(self, loaded: LoadedModel) -> Path:
+        return self._run_dir / f"using-{loaded.generation}.lock"
 
     @contextmanager
     def loading(self, name: str, clock: RequestClock) -> Iterator[None]:
@@ -102,7 +151,8 @@ class LoadedModels:
         Raises Unavailable when somebody else holds it until the request's deadline.
         """
         lock = hashlib.sha256(name.encode()).hexdigest()  # a name may be as long as that of a file
-        with _locked(self._run_dir / f"loading-{lock}.lock", clock, f"the model {name!r} is being loaded; try again"):
+        busy = Unavailable(f"the model {name!r} is being loaded; try again")
+        with _locked(self._run_dir / f"loading-{lock}.lock", clock, busy):
             yield
 
     @contextmanager
@@ -111,16 +161,16 @@ class LoadedModels:
 
         Raises Unavailable when others hold it until the request's deadline.
         """
-        path = self._run_dir / "loaded_models.lock"
-        with _locked(path, clock, "another model is being loaded or unloaded; try again"):
+        busy = Unavailable("another model is being loaded or unloaded; try again")
+        with _locked(self._run_dir / "loaded_models.lock", clock, busy):
             yield
 
 
 @contextmanager
-def _locked(path: Path, clock: RequestClock, busy: str) -> Iterator[None]:
+def _locked(path: Path, clock: RequestClock, busy: LightboxError) -> Iterator[None]:
     while (lock := _try_lock(path)) is None:
         if clock.remaining() <= 0:
-            raise Unavailable(busy)
+            raise busy
         time.sleep(LOCK_PAUSE_SECONDS)
     try:
         yield
@@ -130,11 +180,11 @@ def _locked(path: Path, clock: RequestClock, busy: str) -> Iterator[None]:
         os.close(lock)
 
 
-def _try_lock(path: Path) -> int | None:
+def _try_lock(path: Path, kind: int = fcntl.LOCK_EX) -> int | None:
     """Return the descriptor of a lock's file, None while another process or thread holds it."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
         if path.stat().st_ino == os.fstat(lock).st_ino:
             return lock
     except (BlockingIOError, FileNotFoundError):

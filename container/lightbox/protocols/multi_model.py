@@ -44,9 +44,7 @@ def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Call
 
     @blueprint.delete("/models/<name>")
     def unload(name: str) -> Response:
-        entry = _entry(state.get(name))
-        loader.unload(name, g.clock)
-        return _json(entry)
+        return _json(_entry(loader.unload(name, g.clock)))
 
     @blueprint.post("/models/<name>/invoke")
     def invoke_model(name: str) -> Response:

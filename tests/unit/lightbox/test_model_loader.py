@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import shutil
+import signal
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 import pytest
 
-from lightbox.errors import BadRequest, LightboxError
+from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, ModelNotFound
 from lightbox.hidden_folders import hide
 from lightbox.multi_model.loader import ModelLoader
 from lightbox.multi_model.places import Source
@@ -15,22 +19,33 @@ from lightbox.multi_model.state import LoadedModels
 from lightbox.plan import PlannedModel
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.clock import RequestClock
+from lightbox.transports.management import ServerState, VersionState
 from lightbox.user_code.errors import UserCodeError
 
 GOLDEN = Path(__file__).parents[2] / "contract" / "golden" / "models"
 
 
 class Listener:
-    """Notes how long it may take for each configuration; refuses when it is to."""
+    """A model server that loads and unloads at once; notes how long it may take, refuses when it is to."""
 
     def __init__(self) -> None:
         self.allowed: list[float] = []
         self.refusal: LightboxError | None = None
+        self.served = ""
+        self.ends = True
 
-    def reload(self, config: str, clock: RequestClock) -> None:
+    def reload(self, config: str, clock: RequestClock, wait_for_server: bool = False) -> list[str]:
         self.allowed.append(clock.remaining())
-        if self.refusal is not None:
+        if self.refusal is not None and "config {" in config:
             raise self.refusal
+        self.served = config
+        return [""]
+
+    def states(self, model: str, clock: RequestClock) -> list[ServerState]:
+        if not self.ends and f'"{model}"' not in self.served:
+            raise DeadlineExceeded("no")
+        state = "AVAILABLE" if f'"{model}"' in self.served else "END"
+        return [{1: VersionState(state), 2: VersionState(state)}]
 
 
 @pytest.fixture
@@ -64,7 +79,7 @@ def test_loading_may_take_longer_than_a_request(run_dir: Path, server: Listener)
     models = loader(run_dir, server)
     models.load("a", Source("half"), RequestClock(1, waited=1))
     models.unload("a", RequestClock(1, waited=1))
-    assert len(server.allowed) == 2
+    assert len(server.allowed) == 3
     assert min(server.allowed) > 1
 
 
@@ -94,6 +109,80 @@ def test_a_name_may_have_255_characters(run_dir: Path, server: Listener) -> None
     assert list((run_dir / "models").iterdir()) == []
     with pytest.raises(BadRequest, match="at most 255 characters"):
         models.load(name + "n", bare(run_dir), RequestClock(30))
+
+
+def test_an_unload_that_did_not_end_in_time_can_be_asked_again(run_dir: Path, server: Listener) -> None:
+    models, state = loader(run_dir, server), LoadedModels(run_dir)
+    loaded = models.load("a", bare(run_dir), RequestClock(30))
+    server.ends = False
+    for _ in range(2):
+        with pytest.raises(DeadlineExceeded):
+            models.unload("a", RequestClock(30))
+        assert (state.names(), list(state.leaving())) == ([], ["a"])
+    server.ends = True
+    assert models.unload("a", RequestClock(30)) == loaded
+    with pytest.raises(ModelNotFound):
+        models.unload("a", RequestClock(30))
+    assert (dict(state.leaving()), list((run_dir / "models").iterdir())) == ({}, [])
+
+
+def test_a_load_mends_an_unload_that_did_not_end_in_time(run_dir: Path, server: Listener) -> None:
+    models, state = loader(run_dir, server), LoadedModels(run_dir)
+    models.load("a", bare(run_dir), RequestClock(30))
+    server.ends = False
+    with pytest.raises(DeadlineExceeded):
+        models.unload("a", RequestClock(30))
+    server.ends = True
+    second = models.load("a", bare(run_dir), RequestClock(30))
+    assert (state.names(), dict(state.leaving())) == (["a"], {})
+    assert list((run_dir / "models").iterdir()) == [second.model.base_path.parent]
+
+
+def test_an_unload_waits_for_those_who_use_the_model(run_dir: Path, server: Listener) -> None:
+    models, state = loader(run_dir, server), LoadedModels(run_dir)
+    models.load("a", Source("half"), RequestClock(30))
+    with ThreadPoolExecutor(1) as pool:
+        with state.using("a") as model, state.using("a"):
+            unloaded = pool.submit(models.unload, "a", RequestClock(30))
+            while state.names():
+                assert not unloaded.done()
+            with pytest.raises(ModelNotFound), state.using("a"):
+                pass
+            assert (model.name, '"a"' in server.served) == ("a", True)
+        assert unloaded.result().model == model
+    assert '"a"' not in server.served
+    assert list(run_dir.glob("*.lock")) == []
+
+
+def test_an_unload_does_not_wait_for_those_who_never_end(run_dir: Path, server: Listener) -> None:
+    models, state = loader(run_dir, server), LoadedModels(run_dir)
+    models.load("a", Source("half"), RequestClock(30))
+    with state.using("a"), pytest.raises(DeadlineExceeded, match="'a' are still in progress"):
+        models.unload("a", RequestClock(30, waited=60))
+    assert '"a"' not in server.served
+    models.load("a", Source("half"), RequestClock(30))
+    with state.using("a"):
+        pass
+    models.unload("a", RequestClock(30))
+    assert list(run_dir.glob("*.lock")) == []
+
+
+def test_whoever_dies_uses_the_model_no_more(run_dir: Path, server: Listener) -> None:
+    models = loader(run_dir, server)
+    models.load("a", Source("half"), RequestClock(30))
+    began, over = multiprocessing.Pipe()
+    user = multiprocessing.get_context("spawn").Process(target=use_for_ever, args=(run_dir, over))
+    user.start()
+    assert began.recv()
+    user.kill()
+    user.join()
+    models.unload("a", RequestClock(30))
+
+
+def use_for_ever(run_dir: Path, began: Connection) -> None:
+    with LoadedModels(run_dir).using("a"):
+        began.send(True)
+        signal.pause()
 
 
 @pytest.mark.parametrize("url", ["a" * 300, "../models", "/", "a\x00b", None, 7, ""])
