@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -31,6 +32,10 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "a-b").symlink_to(root / "one")
     (root / "a" / "b").symlink_to(root / "two")
     export_slow_image(root / "slow")
+    for version in (1, 2, 3):
+        export_constant(root / "three", version, float(version))
+    copy_golden("half_plus_two", root / "torn")
+    (root / "torn" / "2" / "variables" / "variables.index").write_bytes(b"garbage" * 20)
     copy_golden("half_plus_two", root / "half")
     (root / "broken" / "1").mkdir(parents=True)
     (root / "broken" / "1" / "saved_model.pb").write_bytes(b"garbage" * 10)
@@ -112,6 +117,39 @@ def test_one_of_many_loads_at_once_wins(stack: Stack, root: Path) -> None:
     assert invoke(stack, "one").status_code == 200
 
 
+def test_a_model_loads_again_right_after_its_unload_with_all_versions(stack: Stack, root: Path) -> None:
+    for _ in range(4):
+        assert load(stack, "three", root / "three").status_code == 200
+        assert [version_answers(stack, version) for version in (1, 2, 3)] == [1.0, 2.0, 3.0]
+        assert unload(stack, "three").status_code == 200
+        assert invoke(stack, "three").status_code == 404
+
+
+def version_answers(stack: Stack, version: int) -> float:
+    attributes = f"tfs-model-version={version}"
+    answer = stack.invoke(IMAGE, "/models/three/invoke", X_Amzn_SageMaker_Custom_Attributes=attributes)
+    assert answer.status_code == 200, answer.text
+    return float(answer.json()["predictions"][0])
+
+
+def test_two_names_at_once(stack: Stack, root: Path) -> None:
+    with ThreadPoolExecutor(4) as pool:
+        for change in (lambda name: load(stack, name, root / name), lambda name: unload(stack, name)):
+            assert [answer.status_code for answer in pool.map(change, ["one", "two"])] == [200, 200]
+
+
+def test_a_good_model_after_one_that_the_model_server_cannot_load(stack: Stack, root: Path) -> None:
+    for _ in range(2):
+        refused = load(stack, "half", root / "torn")
+        assert (refused.status_code, refused.json()["code"]) == (400, "bad_request")
+        assert re.match(r"url: the model cannot be loaded: version 2 ended with [A-Z_]+: .", refused.json()["error"])
+        assert invoke(stack, "half").status_code == 404
+        assert load(stack, "half", root / "half").status_code == 200
+        answer = stack.invoke(b'{"instances": [2.0]}', "/models/half/invoke", Content_Type="application/json")
+        assert answer.json() == {"predictions": [4.0]}
+        assert unload(stack, "half").status_code == 200
+
+
 @pytest.mark.parametrize(
     ("name", "folder", "status"),
     [
@@ -151,7 +189,8 @@ def test_what_would_stop_a_start_is_refused_in_the_same_words(stack: Stack, root
     for url in (str(root / folder), folder):
         answer = load(stack, "a", url)
         assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
-        assert answer.json()["error"].startswith("url: " + said.format(url=url))
+        shown = url.replace(str(root), "LIGHTBOX_MODEL_DIR")
+        assert answer.json()["error"].startswith("url: " + said.format(url=shown))
 
 
 @pytest.mark.parametrize(

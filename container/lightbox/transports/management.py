@@ -86,7 +86,7 @@ def _complaint(answer: Any) -> str:
         return str(answer.status.error_message) if answer.status.error_code else ""
     if answer.code() is grpc.StatusCode.UNKNOWN:
         return answer.details() or "the model server does not say why"
-    raise _translate(answer) from answer
+    raise _translate(answer.code().name, answer.details() or "") from answer
 
 
 def _versions(answer: Any) -> ServerState:
@@ -99,7 +99,7 @@ def _versions(answer: Any) -> ServerState:
         return {}
     if answer.code() is grpc.StatusCode.UNAVAILABLE:
         return None
-    raise _translate(answer) from answer
+    raise _translate(answer.code().name, answer.details() or "") from answer
 
 
 def _error(status: Any) -> str:
@@ -108,10 +108,9 @@ def _error(status: Any) -> str:
     return f"{error_codes_pb2.Code.Name(status.error_code)}: {status.error_message}"
 
 
-def _translate(error: Any) -> LightboxError:
-    code, details = error.code().name, without_folders(error.details() or "")
+def _translate(code: str, details: str) -> LightboxError:
     if code == "UNAVAILABLE":
         return Unavailable("the model server is not available; try again")
     if code == "DEADLINE_EXCEEDED":
         return DeadlineExceeded("the model server did not change its models in time; try again")
-    return ModelFailed(f"the model server refused to change its models: {code}: {details}")
+    return ModelFailed(f"the model server refused to change its models: {code}: {without_folders(details)}")
