@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import shutil
 import tarfile
 from collections.abc import Iterator
@@ -15,11 +14,11 @@ import pytest
 import requests
 
 from support.fakes import png
+from support.loading import IMAGE, invoke, load, unload
 from support.models import copy_golden, export_constant, export_slow_image
 from support.stack import Stack, running
 
 GRAPH_WITHOUT_SIGNATURE = b"\x12\x09\x0a\x07\x22\x05serve"
-IMAGE = png(np.zeros((8, 8, 3)))
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +31,6 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "a-b").symlink_to(root / "one")
     (root / "a" / "b").symlink_to(root / "two")
     export_slow_image(root / "slow")
-    for version in (1, 2, 3):
-        export_constant(root / "three", version, float(version))
-    copy_golden("half_plus_two", root / "torn")
-    (root / "torn" / "2" / "variables" / "variables.index").write_bytes(b"garbage" * 20)
     copy_golden("half_plus_two", root / "half")
     (root / "broken" / "1").mkdir(parents=True)
     (root / "broken" / "1" / "saved_model.pb").write_bytes(b"garbage" * 10)
@@ -67,18 +62,6 @@ def nothing_loaded(stack: Stack) -> Iterator[None]:
     yield
     for entry in requests.get(f"{stack.url}/models", timeout=10).json()["models"]:
         requests.delete(f"{stack.url}/models/{entry['modelName']}", timeout=30)
-
-
-def load(stack: Stack, name: object, url: object) -> requests.Response:
-    return requests.post(f"{stack.url}/models", json={"model_name": name, "url": str(url)}, timeout=60)
-
-
-def invoke(stack: Stack, name: str, body: bytes = IMAGE) -> requests.Response:
-    return requests.post(f"{stack.url}/models/{name}/invoke", data=body, timeout=60)
-
-
-def unload(stack: Stack, name: str) -> requests.Response:
-    return requests.delete(f"{stack.url}/models/{name}", timeout=60)
 
 
 def test_a_model_comes_serves_and_goes(stack: Stack, root: Path) -> None:
@@ -115,39 +98,6 @@ def test_one_of_many_loads_at_once_wins(stack: Stack, root: Path) -> None:
         statuses = sorted(pool.map(lambda _: load(stack, "one", root / "one").status_code, range(8)))
     assert statuses == [200] + [409] * 7
     assert invoke(stack, "one").status_code == 200
-
-
-def test_a_model_loads_again_right_after_its_unload_with_all_versions(stack: Stack, root: Path) -> None:
-    for _ in range(4):
-        assert load(stack, "three", root / "three").status_code == 200
-        assert [version_answers(stack, version) for version in (1, 2, 3)] == [1.0, 2.0, 3.0]
-        assert unload(stack, "three").status_code == 200
-        assert invoke(stack, "three").status_code == 404
-
-
-def version_answers(stack: Stack, version: int) -> float:
-    attributes = f"tfs-model-version={version}"
-    answer = stack.invoke(IMAGE, "/models/three/invoke", X_Amzn_SageMaker_Custom_Attributes=attributes)
-    assert answer.status_code == 200, answer.text
-    return float(answer.json()["predictions"][0])
-
-
-def test_two_names_at_once(stack: Stack, root: Path) -> None:
-    with ThreadPoolExecutor(4) as pool:
-        for change in (lambda name: load(stack, name, root / name), lambda name: unload(stack, name)):
-            assert [answer.status_code for answer in pool.map(change, ["one", "two"])] == [200, 200]
-
-
-def test_a_good_model_after_one_that_the_model_server_cannot_load(stack: Stack, root: Path) -> None:
-    for _ in range(2):
-        refused = load(stack, "half", root / "torn")
-        assert (refused.status_code, refused.json()["code"]) == (400, "bad_request")
-        assert re.match(r"url: the model cannot be loaded: version 2 ended with [A-Z_]+: .", refused.json()["error"])
-        assert invoke(stack, "half").status_code == 404
-        assert load(stack, "half", root / "half").status_code == 200
-        answer = stack.invoke(b'{"instances": [2.0]}', "/models/half/invoke", Content_Type="application/json")
-        assert answer.json() == {"predictions": [4.0]}
-        assert unload(stack, "half").status_code == 200
 
 
 @pytest.mark.parametrize(

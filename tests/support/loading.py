@@ -1,0 +1,23 @@
+"""Calls of SageMaker's multi-model API, as a platform makes them."""
+
+from __future__ import annotations
+
+import numpy as np
+import requests
+
+from support.fakes import png
+from support.stack import Stack
+
+IMAGE = png(np.zeros((8, 8, 3)))
+
+
+def load(stack: Stack, name: object, url: object) -> requests.Response:
+    return requests.post(f"{stack.url}/models", json={"model_name": name, "url": str(url)}, timeout=60)
+
+
+def invoke(stack: Stack, name: str, body: bytes = IMAGE) -> requests.Response:
+    return requests.post(f"{stack.url}/models/{name}/invoke", data=body, timeout=60)
+
+
+def unload(stack: Stack, name: str) -> requests.Response:
+    return requests.delete(f"{stack.url}/models/{name}", timeout=60)
