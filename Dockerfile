@@ -4,7 +4,7 @@
 # Without tensorflow_model_server, as on arm64:  docker build --target embedded -t lightbox .
 # With a GPU:  docker build --build-arg TFS_IMAGE=tensorflow/serving:2.19.1-gpu -t lightbox:gpu .
 ARG TFS_IMAGE=tensorflow/serving:2.20.0
-ARG PYTHON_IMAGE=python:3.11-slim-bookworm
+ARG PYTHON_IMAGE=python:3.11.17-slim-bookworm
 # Every file's date, so that the same sources give the same layers.
 ARG SOURCE_DATE_EPOCH=1767225600
 

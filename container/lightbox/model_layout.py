@@ -23,6 +23,8 @@ LONGEST_NAME = 255
 """Characters of a model's name, as in AWS's container."""
 MAX_DEPTH = 4
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
+_Identity = tuple[int, int]
+"""A folder's device and inode."""
 
 
 class ModelLayoutError(StartError):
@@ -48,9 +50,9 @@ def find_models(root: Path) -> list[ModelOnDisk]:
     if not root.is_dir():
         raise ModelLayoutError(f"LIGHTBOX_MODEL_DIR: the model directory {root} does not exist")
     models: dict[str, ModelOnDisk] = {}
-    found = list(_walk(root, MAX_DEPTH))
+    found = list(_walk(root))
     # Where none can be served they are all returned: what each of their versions lacks can then be said.
-    for model in list(filter(is_servable, found)) or found:
+    for model in [model for model, servable in found if servable] or [model for model, _ in found]:
         if not is_model_name(model.name):
             raise ModelLayoutError(
                 f"LIGHTBOX_MODEL_DIR: {model.base_path} cannot be a model's name: expected letters, digits, "
@@ -72,7 +74,7 @@ def find_models(root: Path) -> list[ModelOnDisk]:
 
 def folders_without_model(root: Path) -> list[Path]:
     """Return the folders below ``root`` that look like models by their versions' names, but hold no SavedModel."""
-    return [model.base_path for model in _walk(root, MAX_DEPTH) if not is_servable(model)]
+    return [model.base_path for model, servable in _walk(root) if not servable]
 
 
 def choose_default(models: list[ModelOnDisk], wanted: str | None) -> str:
@@ -87,21 +89,59 @@ def choose_default(models: list[ModelOnDisk], wanted: str | None) -> str:
     return wanted
 
 
-def _walk(folder: Path, depth: int) -> Iterator[ModelOnDisk]:
+def _walk(root: Path) -> Iterator[tuple[ModelOnDisk, bool]]:
+    """Yield the models below a folder, and whether each can be served."""
+    return _Walk().models(root, MAX_DEPTH, frozenset())
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """What is to be known of a folder, whatever its name."""
+
+    saved_model: bool
+    folders: tuple[Path, ...] = ()
+    versioned: bool = False
+    servable: bool = False
+
+
+class _Walk:
+    """Reads each folder once, however many links lead to it; a link back to a folder that holds it is left out."""
+
+    def __init__(self) -> None:
+        self._listings: dict[_Identity, _Listing] = {}
+
+    def models(self, folder: Path, depth: int, above: frozenset[_Identity]) -> Iterator[tuple[ModelOnDisk, bool]]:
+        """Yield the models of a folder that was reached through those ``above`` it, and of ``depth`` levels below."""
+        identity = _identity(folder)
+        if identity in above:
+            return
+        known = self._listings.get(identity)
+        listing = self._listings[identity] = known or _listing(folder)
+        if listing.saved_model:
+            yield ModelOnDisk(folder.name, folder, unversioned=True), True
+        elif listing.versioned:
+            yield ModelOnDisk(folder.name, folder), listing.servable
+        if known is None and depth:
+            for entry in listing.folders:
+                yield from self.models(entry, depth - 1, above | {identity})
+
+
+def _identity(folder: Path) -> _Identity:
+    status = folder.stat()
+    return status.st_dev, status.st_ino
+
+
+def _listing(folder: Path) -> _Listing:
     if is_saved_model(folder):
-        yield ModelOnDisk(folder.name, folder, unversioned=True)
-        return
+        return _Listing(saved_model=True)
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
         raise ModelLayoutError(f"LIGHTBOX_MODEL_DIR: {folder} cannot be read: {error.strerror}") from None
     folders = [entry for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
-    if any(is_version(entry.name) for entry in folders):
-        yield ModelOnDisk(folder.name, folder)
-    if depth:
-        for entry in folders:
-            if not is_version(entry.name) and entry.name != "code":
-                yield from _walk(entry, depth - 1)
+    versions = [entry for entry in folders if is_version(entry.name)]
+    others = tuple(entry for entry in folders if not is_version(entry.name) and entry.name != "code")
+    return _Listing(False, others, bool(versions), any(map(is_saved_model, versions)))
 
 
 def is_servable(model: ModelOnDisk) -> bool:

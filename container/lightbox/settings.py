@@ -47,6 +47,10 @@ class Settings(FrontSettings):
     max_models: int = Field(1000, ge=1, le=100_000, validation_alias="LIGHTBOX_MAX_MODELS")
     """Most models that are loaded at once in multi-model mode; beyond it a load is answered with 507."""
 
+    max_archive_mb: int = Field(4096, ge=1, validation_alias="LIGHTBOX_MAX_ARCHIVE_MB")
+    """Most MiB that a model's archive may unpack to in multi-model mode; beyond it 413. So is what unpacks to more than
+    100 times its own size and 64 MiB, whatever is set here."""
+
     universal_bucket: str | None = Field(None, validation_alias="SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET")
     """S3 bucket with an `inference.py` for all models. With the prefix, and where there is neither `LIGHTBOX_CODE_DIR`
     nor a `code/` in the model directory, it is downloaded at start; that takes boto3, which the image does not have by

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tarfile
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -16,10 +15,13 @@ from docker_image.checks import PUBLIC_PORT, expect, listening, stops_cleanly, w
 from docker_image.container import HARDENED, Container, running
 from docker_image.digits import digits
 from docker_image.engine import Engine
+from lightbox.multi_model.archives import unpack
 from lightbox.protocols.kserve.messages import INFERENCE_SERVICE, message_class
+from lightbox.telemetry.clock import RequestClock
 
 GRPC_PORT = 8081
 SAGEMAKERS_PORT, SAGEMAKERS_RANGE = 8085, (21000, 21999)
+MAX_MB, UNPACK_SECONDS = 100, 60
 HANDLER = Path(__file__).with_name("archive")
 AS_SAGEMAKER = {
     "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "digits",
@@ -116,6 +118,5 @@ def _infer(container: Container, image: bytes) -> list[float]:
 
 
 def _unpack(archive: Path, folder: Path) -> Path:
-    with tarfile.open(archive) as opened:
-        opened.extractall(folder, filter="data")
+    unpack(archive, folder, str(archive), MAX_MB, RequestClock(UNPACK_SECONDS))
     return folder

@@ -1,10 +1,12 @@
 """The published EfficientDet-D1, trained on COCO: the detection zoo's archive behind our three inputs."""
 
-import tarfile
 import tempfile
 from pathlib import Path
 from typing import Any
 
+from lightbox.errors import LightboxError
+from lightbox.multi_model.archives import unpack
+from lightbox.telemetry.clock import RequestClock
 from model_zoo import say
 from model_zoo.detections import OUTPUTS, SIDE
 from model_zoo.efficientdet_d1 import INPUT_NAME, SCALING
@@ -12,6 +14,7 @@ from model_zoo.image_model import ImageModel
 from model_zoo.layout import Refused
 from model_zoo.weights import download
 
+MAX_MB, UNPACK_SECONDS = 1000, 600
 ARCHIVE_URL = (
     "https://download.tensorflow.org/models/object_detection/tf2/20200711/efficientdet_d1_coco17_tpu-32.tar.gz"
 )
@@ -58,10 +61,9 @@ def load(archive: Path, folder: Path) -> Any:
     import tensorflow as tf
 
     try:
-        with tarfile.open(archive) as tar:
-            tar.extractall(folder, filter="data")
-    except (tarfile.TarError, EOFError) as error:
-        raise Refused(f"{archive} is not a .tar.gz archive: {error}") from error
+        unpack(archive, folder, str(archive), MAX_MB, RequestClock(UNPACK_SECONDS))
+    except LightboxError as error:
+        raise Refused(f"{archive} is not a .tar.gz archive that can be read: {error.message}") from error
     models = sorted(folder.rglob("saved_model.pb"))
     if len(models) != 1:
         raise Refused(f"{archive} must hold one SavedModel; it holds {len(models)}")

@@ -15,8 +15,9 @@ from lightbox.model_checks import misfits, unusable_versions
 from lightbox.model_layout import ModelOnDisk, version_numbers
 from lightbox.model_options import ModelOptionsError, load_options
 from lightbox.model_server_config import model_config
+from lightbox.multi_model.archives import unpack
 from lightbox.multi_model.memory import available_bytes
-from lightbox.multi_model.places import Source, check_name, find_model, locate, size_of, unpack
+from lightbox.multi_model.places import Source, check_name, find_model, locate, measure
 from lightbox.multi_model.state import LoadedModel, LoadedModels
 from lightbox.multi_model.transition import ROLLBACK_SECONDS, Management, Transition
 from lightbox.plan import PlannedModel
@@ -63,7 +64,7 @@ class ModelLoader:
             generation = uuid.uuid4().hex
             own = self._own_folder(checked, generation)
             try:
-                model, size = self._prepared(checked, source, own)
+                model, size = self._prepared(checked, source, own, clock)
                 with self._state.changing(clock):
                     loaded = self._loaded_before(checked)
                     _check_memory(size)
@@ -123,14 +124,14 @@ class ModelLoader:
     def _own_folder(self, name: str, generation: str) -> Path:
         return self._run_dir / "models" / f"{name[:200]}-{generation}"  # a file's name has 255 characters at most
 
-    def _prepared(self, name: str, source: Source, own: Path) -> tuple[PlannedModel, int]:
+    def _prepared(self, name: str, source: Source, own: Path, clock: RequestClock) -> tuple[PlannedModel, int]:
         """Return the model at ``source``, and its files' bytes; ``own`` is the folder for what is made for it."""
         root = self._settings.model_dir
         folder = locate(source, root)
         if folder.is_file():
-            unpack(folder, own / "unpacked", source)
+            unpack(folder, own / "unpacked", source.field, self._settings.max_archive_mb, clock)
             folder = root = own / "unpacked"
-        found = find_model(folder, root, source)
+        found = find_model(folder, root, source, clock)
         code_dirs = list(dict.fromkeys([found.base_path / "code", folder / "code", *self._shared_code_dirs]))
         if problems := self._problems_of(replace(found, name=name), code_dirs):
             raise _refusal(source, "; ".join(problems), folder)
@@ -141,7 +142,7 @@ class ModelLoader:
             self._check_code(model)
         except UserCodeError as error:
             raise _refusal(source, str(error), folder) from error
-        return model, size_of(found.base_path)
+        return model, measure(found.base_path, root, source.field, clock)
 
     def _problems_of(self, found: ModelOnDisk, code_dirs: Sequence[Path]) -> list[str]:
         """Return a sentence for each thing that would refuse a start with this model."""

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import tarfile
-import zlib
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from lightbox.errors import BadRequest, ModelNotFound
+from lightbox.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.model_layout import LONGEST_NAME, ModelLayoutError, ModelOnDisk, find_models, is_model_name, is_servable
+from lightbox.multi_model.archives import MAX_DEPTH, MAX_ENTRIES
+from lightbox.telemetry.clock import RequestClock
 
 ARCHIVE_ENDINGS = (".tar.gz", ".tgz")
-MAX_ENTRIES = 20_000
-"""Files and folders of one model that are looked at."""
 
 
 @dataclass(frozen=True)
@@ -59,23 +58,13 @@ def locate(source: Source, root: Path) -> Path:
     return found
 
 
-def unpack(archive: Path, folder: Path, source: Source) -> None:
-    """Unpack an archive into a new folder. Raises BadRequest where that fails, or a member would leave the folder."""
-    folder.mkdir(parents=True)
-    try:
-        with tarfile.open(archive, "r:gz") as members:
-            members.extractall(folder, filter="data")
-    except (tarfile.TarError, zlib.error, OSError, EOFError) as error:
-        raise BadRequest(f"{source.field}: the archive cannot be unpacked: {type(error).__name__}") from None
-
-
-def find_model(folder: Path, inside: Path, source: Source) -> ModelOnDisk:
+def find_model(folder: Path, inside: Path, source: Source, clock: RequestClock) -> ModelOnDisk:
     """Return the one model in a folder, where ``source`` led.
 
     Raises BadRequest when a link leads out of ``inside`` or several models lie there; ModelNotFound when none does.
     """
     field, shown = source.field, source.shown
-    _check_links(folder, inside.resolve(), field)
+    measure(folder, inside, field, clock)
     try:
         models = find_models(folder)
     except ModelLayoutError:
@@ -85,14 +74,6 @@ def find_model(folder: Path, inside: Path, source: Source) -> ModelOnDisk:
     return _with_a_version(models[0], source)
 
 
-def _check_links(folder: Path, inside: Path, field: str) -> None:
-    for count, entry in enumerate(folder.rglob("*")):
-        if count >= MAX_ENTRIES:
-            raise BadRequest(f"{field}: the folder holds more than {MAX_ENTRIES} files")
-        if entry.is_symlink() and not entry.resolve().is_relative_to(inside):
-            raise BadRequest(f"{field}: the link {entry.name!r} leads out of the models directory")
-
-
 def _with_a_version(model: ModelOnDisk, source: Source) -> ModelOnDisk:
     """A model server waits for ever for a base path without a version that it could load."""
     if not is_servable(model):
@@ -100,6 +81,60 @@ def _with_a_version(model: ModelOnDisk, source: Source) -> ModelOnDisk:
     return model
 
 
-def size_of(folder: Path) -> int:
-    """Return the bytes of all files below a folder."""
-    return sum(entry.stat().st_size for entry in folder.rglob("*") if entry.is_file())
+def measure(folder: Path, inside: Path, field: str, clock: RequestClock) -> int:
+    """Return the bytes of all files below a folder, and of what links lead to, each folder once.
+
+    Raises BadRequest for a link that leads out of ``inside`` or in a circle, for more than MAX_ENTRIES files and
+    folders, more than MAX_DEPTH of them within each other, and what cannot be read; DeadlineExceeded when time runs
+    out.
+    """
+    walk = _Walk(inside.resolve(), field, clock)
+    try:
+        return walk.below(folder)
+    except OSError as error:
+        raise BadRequest(f"{field}: {Path(error.filename or folder).name!r} cannot be read: {error.strerror}") from None
+
+
+class _Walk:
+    def __init__(self, inside: Path, field: str, clock: RequestClock) -> None:
+        self._inside = inside
+        self._field = field
+        self._clock = clock
+        self._seen: set[tuple[int, int]] = set()
+        self._count = 0
+
+    def below(self, folder: Path) -> int:
+        """Return the bytes of the files; folders wait in a list, as a deep tree has no end."""
+        total, waiting = 0, [(folder, 0)]
+        while waiting:
+            path, depth = waiting.pop()
+            status = path.stat()
+            if (status.st_dev, status.st_ino) in self._seen:
+                continue
+            self._seen.add((status.st_dev, status.st_ino))
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    self._check(entry, depth)
+                    if entry.is_dir():
+                        waiting.append((Path(entry.path), depth + 1))
+                    elif entry.is_file():
+                        total += entry.stat().st_size
+        return total
+
+    def _check(self, entry: os.DirEntry[str], depth: int) -> None:
+        self._count += 1
+        if self._count > MAX_ENTRIES:
+            raise BadRequest(f"{self._field}: the folder holds more than {MAX_ENTRIES:,} files and folders")
+        if depth >= MAX_DEPTH:
+            raise BadRequest(f"{self._field}: the folder holds folders more than {MAX_DEPTH} deep")
+        if self._clock.remaining() <= 0:
+            late = f"the folder could not be looked through within {self._clock.allowed_seconds:g} s"
+            raise DeadlineExceeded(f"{self._field}: {late}")
+        if entry.is_symlink() and not self._target(entry).is_relative_to(self._inside):
+            raise BadRequest(f"{self._field}: the link {entry.name!r} leads out of the models directory")
+
+    def _target(self, link: os.DirEntry[str]) -> Path:
+        try:
+            return Path(link.path).resolve()
+        except (OSError, RuntimeError):
+            raise BadRequest(f"{self._field}: the link {link.name!r} leads in a circle") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import shutil
 import signal
+import tarfile
 from concurrent.futures import ThreadPoolExecutor
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -203,3 +204,22 @@ def test_a_refusal_names_no_folder_of_the_machine(run_dir: Path, server: Listene
             assert str(run_dir.parent) not in refused.value.message
     finally:
         hide({})
+
+
+def test_a_load_that_fails_gives_back_its_lock_and_its_files(run_dir: Path, server: Listener) -> None:
+    root = run_dir.parent / "models"
+    with tarfile.open(root / "half.tar.gz", "w:gz") as archive:
+        archive.add(next((root / "half").iterdir()), "1")
+    with tarfile.open(root / "links.tar.gz", "w:gz") as archive:
+        archive.add(next((root / "half").iterdir()), "1")
+        for index in range(100):
+            link = tarfile.TarInfo(f"1/link{index}")
+            link.type, link.linkname = tarfile.SYMTYPE, "."
+            archive.addfile(link)
+    models = loader(run_dir, server)
+    with pytest.raises(BadRequest, match="TargetModel: the archive holds '1/link0', which is a symbolic link"):
+        models.load("a", Source("links.tar.gz", "TargetModel", may_be_archive=True), RequestClock(30))
+    with pytest.raises(DeadlineExceeded, match="TargetModel: the archive was not unpacked within 60 s"):
+        models.load("a", Source("half.tar.gz", "TargetModel", may_be_archive=True), RequestClock(60, waited=61))
+    assert list((run_dir / "models").iterdir()) == list(run_dir.glob("*.lock")) == []
+    assert models.load("a", Source("half.tar.gz", "TargetModel", may_be_archive=True), RequestClock(30)).url

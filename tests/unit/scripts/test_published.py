@@ -58,7 +58,7 @@ def test_the_archived_model_answers_behind_our_inputs(
 def test_what_is_no_archive_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "model.tar.gz"
     path.write_bytes(b"not an archive")
-    with pytest.raises(Refused, match=r"model.tar.gz is not a .tar.gz archive"):
+    with pytest.raises(Refused, match=r"model.tar.gz is not a .tar.gz archive that can be read"):
         published.image_model(path)
 
 
