@@ -2,9 +2,12 @@
 #   docker build -t lightbox .
 #   docker run -p 8080:8080 -v "$PWD/models:/opt/ml/model:ro" lightbox serve
 # Without tensorflow_model_server, as on arm64:  docker build --target embedded -t lightbox .
+# For SageMaker:  docker build --build-arg HANDLER_PACKAGES=aws --build-arg RUN_AS=0:0 -t lightbox:sagemaker .
 # With a GPU:  docker build --build-arg TFS_IMAGE=tensorflow/serving:2.19.1-gpu -t lightbox:gpu .
 ARG TFS_IMAGE=tensorflow/serving:2.20.0
 ARG PYTHON_IMAGE=python:3.11.17-slim-bookworm
+# "aws" adds the large packages that handlers import in AWS's container: requirements/handlers_aws.in.
+ARG HANDLER_PACKAGES=
 # Every file's date, so that the same sources give the same layers.
 ARG SOURCE_DATE_EPOCH=1767225600
 
@@ -19,14 +22,17 @@ RUN mkdir -p /model-server/usr/bin /model-server/usr/local/cuda/lib \
     && find /model-server -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 
-# The sidecar's packages. Compiled here, as the file system is read-only where they run; by hash, not by date.
+# The sidecar's packages, and those that handlers import.
+# Compiled here, as the file system is read-only where they run; by hash, not by date.
 FROM ${PYTHON_IMAGE} AS packages
 ARG SOURCE_DATE_EPOCH
-COPY requirements/sidecar.lock /tmp/
+ARG HANDLER_PACKAGES
+COPY requirements/sidecar.lock requirements/handlers.lock requirements/handlers_aws.lock /tmp/
 # hadolint ignore=DL3042  # the cache is a mount: it makes a second build quick and stays out of the image
 RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
     PIP_CACHE_DIR=/var/cache/pip \
-    pip install --no-deps --require-hashes --no-compile --prefix /packages/usr/local -r /tmp/sidecar.lock \
+    pip install --no-deps --require-hashes --no-compile --prefix /packages/usr/local \
+        -r /tmp/sidecar.lock -r /tmp/handlers.lock ${HANDLER_PACKAGES:+-r "/tmp/handlers_${HANDLER_PACKAGES}.lock"} \
     && find /packages -type d -name tests -prune -exec rm -rf {} + \
     && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /packages /packages \
     && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
@@ -35,11 +41,13 @@ RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
 # The same with TensorFlow's runtime, which the embedded model server executes models with.
 FROM ${PYTHON_IMAGE} AS packages-embedded
 ARG SOURCE_DATE_EPOCH
-COPY requirements/model_server.lock /tmp/
+ARG HANDLER_PACKAGES
+COPY requirements/model_server.lock requirements/handlers.lock requirements/handlers_aws.lock /tmp/
 # hadolint ignore=DL3042  # the cache is a mount: it makes a second build quick and stays out of the image
 RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
     PIP_CACHE_DIR=/var/cache/pip \
-    pip install --no-deps --require-hashes --no-compile --prefix /packages/usr/local -r /tmp/model_server.lock \
+    pip install --no-deps --require-hashes --no-compile --prefix /packages/usr/local \
+        -r /tmp/model_server.lock -r /tmp/handlers.lock ${HANDLER_PACKAGES:+-r "/tmp/handlers_${HANDLER_PACKAGES}.lock"} \
     && rm -rf /packages/usr/local/lib/python3*/site-packages/tensorflow/include \
     && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /packages /packages \
     && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +

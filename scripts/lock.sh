@@ -15,6 +15,8 @@ compile dev dev.overrides --upgrade
 compile serve model_server.overrides --constraints dev.lock
 compile model_server model_server.overrides --constraints dev.lock
 compile sidecar sidecar.overrides --constraints dev.lock
+compile handlers sidecar.overrides --constraints dev.lock
+compile handlers_aws sidecar.overrides --constraints dev.lock
 compile bench sidecar.overrides --constraints dev.lock
 compile tracing sidecar.overrides --constraints dev.lock
 compile fuzz sidecar.overrides --constraints dev.lock

@@ -19,10 +19,10 @@ from lightbox.settings_values import (
     HANDLER_SECONDS,
     LOAD_SECONDS,
     NO_LIMIT,
+    ONE_AT_A_TIME,
     ScalingName,
     TransportName,
     in_lower_case,
-    only_gthread,
     parse_default_model,
     parse_image_size,
     parse_names,
@@ -53,8 +53,7 @@ class Settings(FrontSettings):
 
     universal_bucket: str | None = Field(None, validation_alias="SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET")
     """S3 bucket with an `inference.py` for all models. With the prefix, and where there is neither `LIGHTBOX_CODE_DIR`
-    nor a `code/` in the model directory, it is downloaded at start; that takes boto3, which the image does not have by
-    itself."""
+    nor a `code/` in the model directory, it is downloaded at start."""
 
     universal_prefix: str | None = Field(None, validation_alias="SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX")
     """Folder in that bucket, or how the names of the files begin."""
@@ -162,18 +161,23 @@ class Settings(FrontSettings):
     workers: int = Field(default_factory=available_cores, ge=1, le=64, validation_alias="SAGEMAKER_GUNICORN_WORKERS")
     """gunicorn worker processes; without it one for each core."""
 
-    threads: int = Field(8, ge=1, le=256, validation_alias="SAGEMAKER_GUNICORN_THREADS")
-    """Threads in each worker: as many requests are in progress at once."""
+    worker_class: Annotated[
+        Literal["gthread", "gevent", "eventlet", "sync", "tornado"], BeforeValidator(in_lower_case)
+    ] = Field("gthread", validation_alias="SAGEMAKER_GUNICORN_WORKER_CLASS")
+    """gunicorn's worker class. Whatever it says, workers have threads, as `gthread` has. `sync` and `tornado` run one
+    request at a time, so threads are 1 with them unless set."""
+
+    threads: int = Field(
+        default_factory=lambda given: 1 if given.get("worker_class") in ONE_AT_A_TIME else 8,
+        ge=1,
+        le=256,
+        validation_alias="SAGEMAKER_GUNICORN_THREADS",
+    )
+    """Threads in each worker: as many requests are in progress at once. 8 unless set."""
 
     max_waiting: int = Field(32, ge=0, le=1024, validation_alias="LIGHTBOX_MAX_WAITING")
     """Requests that may wait for a thread, for each worker. They are counted for all workers together, however they are
     spread; beyond it 503 at once, with Retry-After."""
-
-    worker_class: Annotated[Literal["gthread"], BeforeValidator(only_gthread)] = Field(
-        "gthread", validation_alias="SAGEMAKER_GUNICORN_WORKER_CLASS"
-    )
-    """gunicorn's worker class. Only `gthread`: under gevent and eventlet gRPC calls run one after another, and a
-    sync worker cannot keep connections alive."""
 
     gunicorn_loglevel: Annotated[
         Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(in_lower_case)

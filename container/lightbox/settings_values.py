@@ -21,6 +21,9 @@ LOAD_SECONDS = 60.0
 NO_LIMIT = 100_000_000
 """Batches in the queue; AWS's container takes the same number in batch transform."""
 
+ONE_AT_A_TIME = ("sync", "tornado")
+"""gunicorn's worker classes that run one request at a time."""
+
 ScalingName = Literal["none", "unit", "tf", "torch", "caffe"]
 
 
@@ -75,13 +78,3 @@ def parse_names(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     return tuple(name.strip() for name in value.split(",") if name.strip()) or None
-
-
-def only_gthread(value: Any) -> Any:
-    """Raise ValueError for gunicorn's other worker classes."""
-    if value != "gthread":
-        raise ValueError(
-            "only gthread works: gevent and eventlet run gRPC calls one after another, and sync workers "
-            "cannot keep connections alive"
-        )
-    return value

@@ -11,8 +11,8 @@ import grpc
 import numpy as np
 
 from deployment.package import package
-from docker_image.checks import PUBLIC_PORT, expect, listening, stops_cleanly, writes_nothing
-from docker_image.container import HARDENED, Container, running
+from docker_image.checks import PUBLIC_PORT, CheckFailed, expect, listening, stops_cleanly, writes_nothing
+from docker_image.container import HARDENED, Container, ContainerFailed, running
 from docker_image.digits import digits
 from docker_image.engine import Engine
 from lightbox.multi_model.archives import unpack
@@ -80,6 +80,22 @@ def as_sagemaker_runs_it(engine: Engine, image: str, models: Path) -> str:
     return f"{len(labels)} images through a handler of AWS's API, both wires"
 
 
+def without_a_package_of_a_handlers(engine: Engine, image: str, models: Path) -> str:
+    """A handler that imports one of the large packages is refused, and told how the image comes to have it."""
+    with tempfile.TemporaryDirectory(dir=models.parent) as folder:
+        code = Path(folder, "code")
+        code.mkdir()
+        (code / "inference.py").write_text("from sklearn.preprocessing import scale\ndef handler(data, context): ...\n")
+        unpacked = _unpack(package(models, code, Path(folder, "model.tar.gz")), Path(folder, "model"))
+        try:
+            with running(engine.docker, image, unpacked, "serve", options=(*HARDENED, *engine.run_options)):
+                raise CheckFailed("a handler that imports scikit-learn starts without it")
+        except ContainerFailed as refused:
+            words = ("No module named 'sklearn'", "--build-arg HANDLER_PACKAGES=aws", "add the line scikit-learn to")
+            expect(all(word in str(refused) for word in words), f"the refusal does not say how to have it: {refused}")
+    return "refused, with the build argument and the line for requirements.txt"
+
+
 def with_many_models(engine: Engine, image: str, models: Path) -> str:
     """SAGEMAKER_MULTI_MODEL: models are loaded, listed, asked and unloaded by requests."""
     options = ("--env=SAGEMAKER_MULTI_MODEL=true", *HARDENED, *engine.run_options)
@@ -98,7 +114,13 @@ def with_many_models(engine: Engine, image: str, models: Path) -> str:
 
 
 WAYS: dict[str, tuple[Way, ...]] = {
-    "lightbox": (with_a_writable_root, with_the_open_inference_protocol, as_sagemaker_runs_it, with_many_models),
+    "lightbox": (
+        with_a_writable_root,
+        with_the_open_inference_protocol,
+        as_sagemaker_runs_it,
+        without_a_package_of_a_handlers,
+        with_many_models,
+    ),
     "embedded": (with_a_writable_root,),
 }
 """By the Dockerfile's stage."""

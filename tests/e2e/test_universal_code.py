@@ -1,72 +1,23 @@
-"""Code for all models from S3, played by a small server that speaks as much of it as boto3 needs."""
+"""Code for all models from S3."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
 
 import pytest
 
 from lightbox.processes.universal_code import name_of
 from support.models import copy_golden
+from support.s3 import serving, universal
 from support.stack import Stack, running
-
-OBJECTS = {
-    "team/code/inference.py": "import helper\ndef handler(data, context): return helper.ANSWER, 'text/plain'\n",
-    "team/code/lib/helper.py": "ANSWER = 'from S3'\n",
-    "team/code/../../../escaped.py": "",
-    "other/inference.py": "def handler(data, context): return 'the other one', 'text/plain'\n",
-}
-
-
-class Bucket(BaseHTTPRequestHandler):
-    """Lists and gives OBJECTS of a bucket named models."""
-
-    def do_GET(self) -> None:
-        url = urlsplit(self.path)
-        if url.path.rstrip("/") == "/models":
-            prefix = parse_qs(url.query)["prefix"][0]
-            keys = [key for key in OBJECTS if key.startswith(prefix)]
-            entries = "".join(f"<Contents><Key>{key}</Key><Size>1</Size></Contents>" for key in keys)
-            self._answer(200, f"<ListBucketResult>{entries}</ListBucketResult>".encode())
-        elif (key := url.path.removeprefix("/models/")) in OBJECTS:
-            self._answer(200, OBJECTS[key].encode())
-        else:
-            self._answer(404, b"<Error><Code>NoSuchBucket</Code><Message>there is none</Message></Error>")
-
-    def do_HEAD(self) -> None:
-        self.do_GET()
-
-    def log_message(self, *_: object) -> None: ...
-
-    def _answer(self, status: int, body: bytes) -> None:
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(body)
 
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[dict[str, str]]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Bucket) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield {
-            "AWS_ENDPOINT_URL_S3": f"http://127.0.0.1:{server.server_port}",
-            "AWS_ACCESS_KEY_ID": "none",
-            "AWS_SECRET_ACCESS_KEY": "none",
-            "AWS_DEFAULT_REGION": "us-east-1",
-            "AWS_MAX_ATTEMPTS": "1",
-        }
-        server.shutdown()
-
-
-def universal(bucket: str, prefix: str) -> dict[str, str]:
-    return {"SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET": bucket, "SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX": prefix}
+    with serving() as environ:
+        yield environ
 
 
 @contextmanager

@@ -23,6 +23,8 @@ from docker_image.engine import Engine, NoEngine, find_engine
 from docker_image.inventory import inventory
 from docker_image.sizes import layers
 from docker_image.ways import WAYS, Way, as_sagemaker_runs_it
+from lightbox.user_code.packages import WITH_BUILD_ARGUMENT
+from support import s3
 
 TAG = "lightbox:test"
 PAGE = REPOSITORY / "docs" / "image.md"
@@ -99,11 +101,33 @@ def test_the_image_with_the_embedded_model_server(engine: Engine, sample_models:
             check(subject)
 
 
-def test_the_image_for_sagemaker_runs_as_root(engine: Engine, sample_models: Path) -> None:
-    tag = f"{TAG}-root"
-    engine.build(tag, "--build-arg=RUN_AS=0:0")
+def test_code_for_all_models_from_s3(engine: Engine, image: str, sample_models: Path) -> None:
+    gateway = engine.docker.run("network", "inspect", "--format={{(index .IPAM.Config 0).Gateway}}", "bridge")
+    with s3.serving(gateway) as environ:
+        variables = environ | s3.universal() | {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "digits"}
+        options = tuple(f"--env={name}={value}" for name, value in variables.items())
+        with running(
+            engine.docker, image, sample_models, "serve", options=(*HARDENED, *options, *engine.run_options)
+        ) as container:
+            assert container.send("POST", "/invocations", b"1") == b"from S3"
+
+
+def test_the_image_for_sagemaker(engine: Engine, image: str, sample_models: Path) -> None:
+    """As docs/image.md builds it: as root, with the packages that handlers of AWS's container import."""
+    tag = f"{TAG}-sagemaker"
+    engine.build(tag, "--build-arg=RUN_AS=0:0", "--build-arg=HANDLER_PACKAGES=aws")
     assert engine.docker.inspect("{{.Config.User}}", tag) == "0:0"
     as_sagemaker_runs_it(engine, tag, sample_models)
+    imports = f"import {', '.join(WITH_BUILD_ARGUMENT)}, scipy.stats, sklearn.ensemble, pandas.testing"
+    engine.docker.run("run", "--rm", "--read-only", "--entrypoint=python3", tag, "-c", imports)
+    (told,) = re.findall(r"HANDLER_PACKAGES=aws` adds ([\d.]+) MB", PAGE.read_text())
+    added = packages_layer(engine, tag) - packages_layer(engine, image)
+    assert float(told) == pytest.approx(added / 1e6, rel=0.05)
+
+
+def packages_layer(engine: Engine, tag: str) -> int:
+    """Return the bytes of the layer with Python's packages."""
+    return next(layer.size for layer in layers(engine.docker, tag) if layer.name == "Python packages")
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="hadolint comes as a binary for x86-64 only")

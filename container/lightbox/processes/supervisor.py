@@ -180,6 +180,8 @@ class Supervisor:
             say(f"models: {', '.join(self._plan.models)}; default: {self._plan.default_model}")
         say(f"model server: {self._server_kind}; wire: {self._settings.transport.value}")
         say(f"workers: {self._settings.workers} x {self._settings.threads} threads; port: {self._settings.port}")
+        if line := commands.worker_class_line(self._settings):
+            say(line)
         if self._settings.kserve_grpc_port is not None:
             say(f"Open Inference Protocol over gRPC: port {self._settings.kserve_grpc_port}")
 

@@ -14,6 +14,8 @@ from types import ModuleType
 
 from lightbox.user_code.errors import UserCodeError
 from lightbox.user_code.functions import Function, choose_functions, names_used
+from lightbox.user_code.monkey_patches import disarm
+from lightbox.user_code.packages import how_to_have
 from lightbox.user_code.places import LIB
 
 PYTHONPATH = "PYTHONPATH"
@@ -36,6 +38,7 @@ def load_functions(file: Path) -> dict[str, Function]:
         except (SyntaxError, ValueError, OSError) as error:
             raise UserCodeError(f"{file} cannot be read as Python: {_sentence(error)}") from error
         _put_on_path(file.parent)
+        disarm()
         module = _new_module(file)
         try:
             exec(code, module.__dict__)  # noqa: S102 - the user's own code is what this is for
@@ -136,7 +139,7 @@ def _forget_namesakes(places: Sequence[Path]) -> None:
 
 def _why(error: BaseException) -> str:
     if isinstance(error, ModuleNotFoundError):
-        return f"{_sentence(error)}; put the package into code/requirements.txt or code/{LIB}/"
+        return f"{_sentence(error)}; {how_to_have(error.name or '')}"
     if isinstance(error, SystemExit):
         return f"it calls sys.exit({error.code!r}) when it is imported"
     return _sentence(error)

@@ -1,16 +1,25 @@
-"""A handler of AWS's API for digits that asks the model over both wires by hand, as handlers for that container do."""
+"""A handler of AWS's API for digits that asks the model over both wires by hand, as handlers for that container do.
+
+It imports what that container has and every image of ours: requirements/handlers.in.
+"""
 
 import io
 import json
 from typing import Any
 
+import aiohttp
+import boto3
+import cloudpickle
 import numpy as np
+import packaging.version
 import requests
+import yaml
 from numpy.typing import NDArray
 from PIL import Image
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 
 FLOAT = 1
+THERE = (aiohttp, boto3, cloudpickle, packaging, yaml)
 
 
 def handler(data: Any, context: Any) -> tuple[str, str]:

@@ -133,3 +133,8 @@ def test_both_names_of_the_wire() -> None:
     assert load_settings({"PREDICT_USING_GRPC": "False"}).transport is TransportName.REST
     both = {"PREDICT_USING_GRPC": "true", "LIGHTBOX_TRANSPORT": "rest"}
     assert load_settings(both).transport is TransportName.REST
+
+
+def test_a_worker_class_that_gunicorn_does_not_have_is_refused() -> None:
+    (line,) = problems(SAGEMAKER_GUNICORN_WORKER_CLASS="threads")
+    assert all(name in line for name in ("gthread", "gevent", "eventlet", "sync", "tornado", "'threads'"))

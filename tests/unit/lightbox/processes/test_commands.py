@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lightbox.plan import ModelServerAddress
-from lightbox.processes.commands import batching_parameters, gunicorn_command, model_server_flags
+from lightbox.processes.commands import batching_parameters, gunicorn_command, model_server_flags, worker_class_line
 from lightbox.processes.nginx import render
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings_loading import load_settings
@@ -75,3 +75,29 @@ def test_what_a_variable_of_aws_gives_nginx_and_gunicorn(
             [*gunicorn, render(settings, run_dir.path, {"SIDECAR": "unix:a", "HEALTH": "unix:b"}, 1 << 28)]
         )
     assert [part for part in told if part not in text] == []
+
+
+@pytest.mark.parametrize(
+    ("environ", "threads", "said"),
+    [
+        ({"SAGEMAKER_GUNICORN_WORKER_CLASS": "gevent"}, 8, "each request waits in a thread of its own"),
+        ({"SAGEMAKER_GUNICORN_WORKER_CLASS": "eventlet"}, 8, "set SAGEMAKER_GUNICORN_THREADS=1"),
+        ({"SAGEMAKER_GUNICORN_WORKER_CLASS": "Sync"}, 1, "one request at a time, so handlers need not be thread-safe"),
+        ({"SAGEMAKER_GUNICORN_WORKER_CLASS": "tornado"}, 1, "one request at a time"),
+        (
+            {"SAGEMAKER_GUNICORN_WORKER_CLASS": "sync", "SAGEMAKER_GUNICORN_THREADS": "4"},
+            4,
+            "set SAGEMAKER_GUNICORN_THREADS=1",
+        ),
+        ({"SAGEMAKER_GUNICORN_WORKER_CLASS": "gthread"}, 8, None),
+        ({}, 8, None),
+    ],
+)
+def test_threads_take_the_place_of_any_worker_class(environ: dict[str, str], threads: int, said: str | None) -> None:
+    settings = load_settings(environ)
+    assert settings.threads == threads
+    line = worker_class_line(settings)
+    assert (line is None) == (said is None)
+    if line is not None and said is not None:
+        assert line.startswith(f"SAGEMAKER_GUNICORN_WORKER_CLASS={settings.worker_class}: ")
+        assert said in line
