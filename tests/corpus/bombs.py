@@ -225,6 +225,14 @@ def bmp_two_billion_wide() -> Bomb:
     return writers.bmp((2**31 - 1, 2**31 - 1), 24, [b"\0\0\0"]), TOO_LARGE
 
 
+def bmp_of_runs_that_are_too_long() -> Bomb:
+    return writers.bmp((4, 4), 8, [b"\4\0" + b"\1\0" * 15_000_000], palette=bytes(1024), compression=1), SLOW
+
+
+def bmp_of_lines_that_end_at_once() -> Bomb:
+    return writers.bmp((60_000, 800), 8, [b"\1\0\0\0" * 800], palette=bytes(1024), compression=1), SLOW
+
+
 def ppm_99999_squared() -> Bomb:
     return b"P6 99999 99999 255\n" + bytes(10), TOO_LARGE
 

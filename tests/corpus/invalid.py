@@ -71,7 +71,7 @@ def _other_formats() -> dict[str, bytes]:
         "floats.pfm": b"Pf\n1 1\n-1.0\n" + struct.pack("<f", 0.5),
         "ppm-100-levels.ppm": b"P6 1 1 100\n" + bytes((1, 2, 3)),
         "ppm-16-bit-colour.ppm": b"P6 1 1 65535\n" + bytes(6),
-        "run-lengths.bmp": bmp((4, 1), 8, [b"\4\1\0\1"], palette=bytes(1024), compression=1),
+        "run-lengths-end.bmp": bmp((4, 1), 8, [b"\2\1\0\1"], palette=bytes(1024), compression=1),
         "big-endian-big.tif": b"MM\0\x2b\0\x08\0\0" + struct.pack(">Q", 16) + bytes(30),
     }
 

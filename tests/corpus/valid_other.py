@@ -87,6 +87,9 @@ def _bmps() -> Iterator[Case]:
         palette = b"".join(bytes((b, g, r, 0)) for r, g, b in padded)
         seen = [[table[i] for i in row] for row in rows]
         yield case(f"palette-{depth}", depth, [pack_bits(row, depth) for row in rows], seen, palette=palette)
+        if depth > 1:
+            runs, compression = [_run_lengths(rows, depth)], {4: 2, 8: 1}[depth]
+            yield case(f"run-lengths-{depth}", depth, runs, seen, palette=palette, compression=compression)
     bgr = [b"".join(bytes(reversed(colour(x, y))) for x in range(WIDTH)) for y in range(HEIGHT)]
     yield case("rgb-24", 24, bgr, grid(colour))
     yield case("rgb-24-downwards", 24, bgr, grid(colour), (WIDTH, -HEIGHT))
@@ -107,6 +110,20 @@ def _bmps() -> Iterator[Case]:
     seen_through = grid(covered)
     masks = (0xFF0000, 0xFF00, 0xFF, 0xFF000000)
     yield case("rgba-32", 32, bgra, seen_through, compression=3, masks=masks)
+
+
+def _run_lengths(rows: list[list[int]], depth: int) -> bytes:
+    """Rows from the bottom: runs of one pixel, pixels as they are, and pixels that are skipped and so are 0."""
+    data = bytearray()
+    for y, row in reversed(list(enumerate(rows))):
+        if y == 1:
+            packed = pack_bits(row, depth)
+            data += bytes((0, len(row))) + packed + bytes(len(packed) % 2)
+        else:
+            for pixel in row:
+                data += b"\0\2\1\0" if pixel == 0 else bytes((1, pixel << (8 - depth)))
+        data += b"\0\0"
+    return bytes(data + b"\0\1")
 
 
 def _ppms() -> Iterator[Case]:

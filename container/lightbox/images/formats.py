@@ -7,12 +7,12 @@ plugins, start Ghostscript (EPS) or try a format that is not in this table.
     PNG    every colour type and depth; of an APNG the default image or first frame
     GIF    the first frame
     WEBP   lossy, lossless, alpha; of an animation the first frame
-    BMP    not run-length encoded
+    BMP    every depth, run-length encoded too
     TIFF   classic and (little-endian) BigTIFF, every compression of libtiff; the first page
     PPM    binary PBM, PGM and PPM (P4, P5, P6) with a maximum value of 255, PGM also of 65535
 
 Left out on purpose: formats that start programs (EPS), encodings that Pillow decodes in Python and so takes
-seconds for (run-length encoded BMP, plain PNM), AVIF (some 20 bytes a pixel at its peak, and metadata that
+seconds for (plain PNM), AVIF (some 20 bytes a pixel at its peak, and metadata that
 Pillow reads without bounds), and what callers of a vision model do not send.
 """
 

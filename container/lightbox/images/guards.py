@@ -22,6 +22,9 @@ SCANNED_PIXELS = 2_500_000_000
 TIFF_VALUES = 1 << 18
 """Numbers in one TIFF tag. Pillow makes a Python object of each; 512 x 512 tiles need as many."""
 
+BOUNDED_DECODERS = {"bmp_rle"}
+"""Decoders of Pillow's that are written in Python and read piece by piece: reader.PatientBytes ends them."""
+
 _START_OF_SCAN = b"\xff\xda"
 _TIFF_BYTE_TYPES = frozenset({1, 2, 7})
 _BYTES_PER_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
@@ -46,7 +49,7 @@ def check_decoding(image: ImageFile, body: bytes, limits: ImageLimits) -> None:
 
     Raises TooLarge or ImageUndecodable.
     """
-    slow = {tile.codec_name for tile in image.tile} & Image.DECODERS.keys()
+    slow = {tile.codec_name for tile in image.tile} & Image.DECODERS.keys() - BOUNDED_DECODERS
     if slow:
         raise ImageUndecodable(f"The {image.format} image has the encoding {min(slow)}, which is not accepted.")
     scans = _scans(image, body) if isinstance(image, JpegImageFile) else 1
