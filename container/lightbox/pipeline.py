@@ -8,7 +8,7 @@ from typing import Any
 
 from lightbox.aws_requests import AwsRequests
 from lightbox.catalogue import Catalogue, PlannedModels
-from lightbox.codecs.answers import check_single, negotiate
+from lightbox.codecs.answers import check_single, codecs, negotiate
 from lightbox.codecs.base import Answer, DecodedRequest, Target
 from lightbox.codecs.requests import RequestCodecs
 from lightbox.errors import BadRequest, DeadlineExceeded, ModelNotFound
@@ -55,6 +55,7 @@ class Pipeline:
         )
         self._signatures = Signatures()
         self._requests = RequestCodecs(settings)
+        self._answer_codecs = codecs(settings.jsonlines)
         self._in_progress = self._requests.images.in_progress
         self._tensors = TensorPipeline(self._requests.images, self._signatures, self._invoke)
         self._aws = AwsRequests(
@@ -141,7 +142,7 @@ class Pipeline:
         def find_signature(name: str | None) -> SignatureSpec:
             return self._signatures.get(transport, model.name, invocation.version, invocation.signature or name, clock)
 
-        answers = negotiate(invocation.accept) if handlers.postprocess is None else None
+        answers = negotiate(invocation.accept, self._answer_codecs) if handlers.postprocess is None else None
         target = Target(find_signature, model.options, clock, invocation.method)
         request = self._inputs(handlers, invocation, target)
         signature, outputs = request.signature, request.outputs or model.options.outputs or ()

@@ -104,6 +104,12 @@ class Settings(FrontSettings):
     )
     """Comma-separated names of the outputs that are asked for and returned; without it all of them."""
 
+    jsonlines: Annotated[Literal["rows", "document"], BeforeValidator(in_lower_case)] = Field(
+        "rows", validation_alias="LIGHTBOX_JSONLINES"
+    )
+    """What an answer in `application/jsonlines` is: `rows` for one prediction a line, `document` for
+    `{"predictions": [...]}` on a single line, as AWS's container answers it."""
+
     labels: str | None = Field(None, validation_alias="LIGHTBOX_LABELS")
     """File with the model's class names, one a line, for the user's handler: a path, or a name in the model's `code/`.
     Overrides `labels` in a model's `code/lightbox.json`."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Literal
+
 from lightbox.codecs.base import AnswerCodec
 from lightbox.codecs.binary_answers import NpyAnswer, NpzAnswer, OctetStreamAnswer
 from lightbox.codecs.media_type import best_match
-from lightbox.codecs.text_answers import CsvAnswer, JsonAnswer, JsonLinesAnswer
+from lightbox.codecs.text_answers import CsvAnswer, JsonAnswer, JsonLinesAnswer, JsonLinesDocument
 from lightbox.errors import NotAcceptable
 
 CODECS: dict[str, AnswerCodec] = {
@@ -15,12 +18,18 @@ CODECS: dict[str, AnswerCodec] = {
 """The first one answers where the caller does not mind."""
 
 
-def negotiate(accept: str) -> AnswerCodec:
+def codecs(jsonlines: Literal["rows", "document"]) -> Mapping[str, AnswerCodec]:
+    """Return the codecs by media type; ``jsonlines`` says what application/jsonlines is, LIGHTBOX_JSONLINES."""
+    document = JsonLinesDocument()
+    return CODECS if jsonlines == "rows" else CODECS | {document.media_type: document}
+
+
+def negotiate(accept: str, codecs: Mapping[str, AnswerCodec] = CODECS) -> AnswerCodec:
     """Return the codec for a raw Accept header, "" without one; raise NotAcceptable when none is wanted."""
-    media_type = best_match(accept, list(CODECS))
+    media_type = best_match(accept, list(codecs))
     if media_type is None:
-        raise NotAcceptable(f"Accept: this endpoint answers {', '.join(CODECS)}; got {accept[:200]!r}")
-    return CODECS[media_type]
+        raise NotAcceptable(f"Accept: this endpoint answers {', '.join(codecs)}; got {accept[:200]!r}")
+    return codecs[media_type]
 
 
 def check_single(codec: AnswerCodec, outputs: int) -> None:

@@ -41,6 +41,12 @@ class JsonLinesAnswer:
         return Answer(b"\n".join((*lines, b"")), self.media_type)
 
 
+class JsonLinesDocument(JsonAnswer):
+    """The whole document on one line, without an end, as AWS's container answers application/jsonlines."""
+
+    media_type = JsonLinesAnswer.media_type
+
+
 class CsvAnswer:
     """One output, a line for each row with all of its elements; numbers as in JSON, no header."""
 

@@ -122,6 +122,13 @@ def test_the_answer_that_was_asked_for(client: FlaskClient, accept: str, content
     assert (answer.content_type, answer.get_data()) == (content_type, body)
 
 
+def test_json_lines_may_be_chosen_to_be_one_document(transport: FakeTransport) -> None:
+    client = fake_app(transport, {"double": ModelOptions()}, {"LIGHTBOX_JSONLINES": "Document"}).test_client()
+    answer = post(client, "[[1, 2], [3, 4]]", Accept="application/jsonlines")
+    document = b'{"predictions":[[2.0,4.0],[6.0,8.0]]}'
+    assert (answer.content_type, answer.get_data()) == ("application/jsonlines", document)
+
+
 def test_a_raw_answer_says_what_it_is(client: FlaskClient) -> None:
     headers = post(client, "[[1, 2]]", Accept="application/octet-stream").headers
     assert (headers["X-Lightbox-Dtype"], headers["X-Lightbox-Shape"]) == ("float32", "1,2")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lightbox.codecs.answers import CODECS, check_single, negotiate
+from lightbox.codecs.answers import CODECS, check_single, codecs, negotiate
 from lightbox.codecs.base import Answer, Form, Prediction
 from lightbox.errors import NotAcceptable
 from lightbox.model_spec import Array
@@ -136,6 +137,21 @@ def test_several_outputs_need_a_media_type_that_holds_them() -> None:
         if codec.single:
             with pytest.raises(NotAcceptable, match=f"{media_type} holds one output and this model gives 3"):
                 check_single(codec, 3)
+
+
+def test_json_lines_may_be_awss_document() -> None:
+    prediction = Prediction({"y": np.array([1.5, 2], "f4")}, batch=2)
+
+    def answer(accept: str, jsonlines: Literal["rows", "document"]) -> tuple[bytes, str]:
+        found = negotiate(accept, codecs(jsonlines)).encode(prediction)
+        return found.body, found.content_type
+
+    assert answer("application/jsonlines", "rows") == (b"1.5\n2.0\n", "application/jsonlines")
+    assert answer("application/jsonlines", "document") == (b'{"predictions":[1.5,2.0]}', "application/jsonlines")
+    for accept in ("", "*/*", "application/json", "application/jsonlines;q=0.1, application/json"):
+        assert (
+            answer(accept, "document") == answer(accept, "rows") == (b'{"predictions":[1.5,2.0]}', "application/json")
+        )
 
 
 def test_an_accept_header_that_nothing_serves_names_what_does() -> None:
