@@ -1,7 +1,7 @@
 """Every environment variable that Lightbox reads, declared once, and checked at start.
 
 Names that AWS's TensorFlow Serving container knows (``SAGEMAKER_*``) keep their meaning; what is
-ours is called ``LIGHTBOX_*``. ``docs/settings.md`` is generated from this file and ``settings_front``.
+ours is called ``LIGHTBOX_*``. ``docs/settings.md`` is generated from this file and its bases.
 """
 
 from __future__ import annotations
@@ -12,12 +12,8 @@ from typing import Annotated, Literal
 from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, field_validator
 
 from lightbox.cores import available_cores
-from lightbox.settings_front import FrontSettings
+from lightbox.settings_time import TimeSettings
 from lightbox.settings_values import (
-    BATCH_TIMEOUT,
-    CALL_SECONDS,
-    HANDLER_SECONDS,
-    LOAD_SECONDS,
     NO_LIMIT,
     ONE_AT_A_TIME,
     ScalingName,
@@ -30,8 +26,8 @@ from lightbox.settings_values import (
 )
 
 
-class Settings(FrontSettings):
-    """The effective settings. Fields are in the order of the settings page, those of where requests come in first."""
+class Settings(TimeSettings):
+    """The effective settings. Fields are in the order of the settings page, those of its base classes first."""
 
     model_dir: Path = Field(Path("/opt/ml/model"), validation_alias="LIGHTBOX_MODEL_DIR")
     """Folder of the models: `<N>/`, `<name>/<N>/`, `export/Servo/<N>/`, or one SavedModel."""
@@ -78,15 +74,6 @@ class Settings(FrontSettings):
     instance_count: int = Field(1, ge=1, le=64, validation_alias="SAGEMAKER_TFS_INSTANCE_COUNT")
     """Model servers behind the one sidecar; a dead one is avoided until it is back."""
 
-    wait_seconds: float | None = Field(None, gt=0, le=86400, validation_alias="SAGEMAKER_TFS_WAIT_TIME_SECONDS")
-    """Seconds that the models may take to become ready at start before the start is given up; without it, no limit.
-    Handlers of AWS's API get it as `context.timeout`, 60 without it. Where it is set, loading a model in multi-model
-    mode and what a pair of handlers asks the model may take as long."""
-
-    batch: bool = Field(False, validation_alias="SAGEMAKER_BATCH")
-    """Set by SageMaker for batch transform: nobody waits at the other end, so requests get more time and the model
-    server's queue has no limit, unless the settings for these say otherwise."""
-
     scaling: Annotated[ScalingName | None, BeforeValidator(in_lower_case)] = Field(
         None, validation_alias="LIGHTBOX_SCALING"
     )
@@ -116,25 +103,6 @@ class Settings(FrontSettings):
 
     top_k: int | None = Field(None, ge=1, validation_alias="LIGHTBOX_TOP_K")
     """How many classes the user's handler returns. Overrides `top_k` in a model's `code/lightbox.json`."""
-
-    request_timeout: float = Field(
-        default_factory=lambda given: BATCH_TIMEOUT if given.get("batch") else 30.0,
-        gt=0,
-        le=3600,
-        validation_alias=AliasChoices("LIGHTBOX_REQUEST_TIMEOUT_SECONDS", "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS"),
-    )
-    """Seconds a request may take before it is answered with 504: 30, 60 where an `inference.py` answers, and 600 in
-    batch transform, unless set. The timeouts of gunicorn and nginx are derived from it, each longer than the one inside
-    it. In multi-model mode loading and unloading a model may take 60 s, if that is more."""
-
-    proxy_read_timeout: float | None = Field(
-        None, gt=0, le=7200, validation_alias="SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS"
-    )
-    """Seconds nginx waits for an answer. Without it, or when it is shorter than a request timeout that is set, 10
-    more than that; set alone it shortens the request timeout, and an `inference.py` may take a second less."""
-
-    drain_seconds: float = Field(30.0, ge=0, le=3600, validation_alias="LIGHTBOX_DRAIN_SECONDS")
-    """Seconds that accepted requests have to finish after SIGTERM."""
 
     max_body_mb: int = Field(100, ge=1, le=2048, validation_alias="LIGHTBOX_MAX_BODY_MB")
     """Largest request body and gRPC message in MiB; beyond it 413, over gRPC RESOURCE_EXHAUSTED."""
@@ -252,52 +220,6 @@ class Settings(FrontSettings):
         return value.absolute()
 
     @property
-    def deadline_seconds(self) -> float:
-        """Seconds from a request's arrival until it is answered with 504, where the built-in handling answers."""
-        return min(self.request_timeout, self.handler_seconds)
-
-    @property
-    def handler_seconds(self) -> float:
-        """The same where an inference.py answers. The timeouts of gunicorn, nginx and the model server follow it."""
-        # As in AWS's container, the longer one counts where both are set.
-        if "request_timeout" in self.model_fields_set:
-            return self.request_timeout
-        if self.proxy_read_timeout is None:
-            return max(HANDLER_SECONDS, self.request_timeout)
-        return max(self.proxy_read_timeout - 1, self.proxy_read_timeout / 2)
-
-    @property
-    def call_seconds(self) -> int:
-        """Seconds that handlers of AWS's API should give a call of the model server."""
-        return max(1, int(self.wait_seconds or CALL_SECONDS))
-
-    @property
-    def load_seconds(self) -> float:
-        """Seconds that loading or unloading a model may take in multi-model mode."""
-        return self.wait_seconds or max(LOAD_SECONDS, self.deadline_seconds)
-
-    @property
-    def nginx_load_read_timeout(self) -> int:
-        """Seconds after which nginx gives up on a model that is loaded or unloaded."""
-        return max(self.nginx_read_timeout, int(self.load_seconds + 10))
-
-    @property
     def most_requests(self) -> int:
         """Requests that may be in progress or wait in all workers together."""
         return self.workers * (self.threads + self.max_waiting)
-
-    @property
-    def last_seconds(self) -> float:
-        """Seconds at the end of ``drain_seconds`` in which who has not finished is stopped all the same."""
-        return min(1.5, 0.3 * self.drain_seconds)
-
-    @property
-    def gunicorn_timeout(self) -> int:
-        """Seconds after which gunicorn replaces a worker that gives no sign of life."""
-        return int(self.handler_seconds) + 5
-
-    @property
-    def nginx_read_timeout(self) -> int:
-        """Seconds after which nginx gives up on gunicorn."""
-        given = int(self.proxy_read_timeout or 0)
-        return given if given > self.handler_seconds else int(self.handler_seconds + 10)

@@ -6,18 +6,6 @@ import re
 from enum import StrEnum
 from typing import Any, Literal
 
-BATCH_TIMEOUT = 600.0
-"""Seconds that SageMaker's batch transform waits for an answer, unless the job says otherwise."""
-
-HANDLER_SECONDS = 60.0
-"""Seconds that AWS's container lets a handler take; SageMaker waits as long for an answer of an endpoint."""
-
-CALL_SECONDS = 60
-"""Seconds that AWS's container gives a call of the model server, and tells handlers."""
-
-LOAD_SECONDS = 60.0
-"""Seconds that SageMaker waits for a model to be loaded; a request of callers may be allowed less."""
-
 NO_LIMIT = 100_000_000
 """Batches in the queue; AWS's container takes the same number in batch transform."""
 
