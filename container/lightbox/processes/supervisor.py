@@ -19,6 +19,7 @@ from lightbox.processes import commands
 from lightbox.processes.body_account import BodyAccount, room_for_bodies
 from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child
 from lightbox.processes.code_setup import CodeSetup
+from lightbox.processes.gpus import gpu_environ, gpu_names
 from lightbox.processes.health import Health, ServerWatch
 from lightbox.processes.listening import inherited, listen
 from lightbox.processes.metrics_page import MetricsPage
@@ -83,10 +84,12 @@ class Supervisor:
             self._children.insert(1, self._worker_child("grpc_front", front, run_dir))
             self._health.expect_front(settings.kserve_grpc_port)
         self._watches: dict[str, ServerWatch] = {}
+        self._gpus = gpu_names(environ)
         for address, watch in zip(plan.model_servers, self._health.servers, strict=True):
             name = "model_server" if settings.instance_count == 1 else f"model_server_{len(self._watches)}"
             flags = commands.model_server_flags(settings, address, run_dir.path)
-            self._children.append(Child(name, program + flags, environ))
+            own = environ | gpu_environ(len(self._watches), self._gpus)
+            self._children.append(Child(name, program + flags, own))
             self._watches[name] = watch
 
     def _model_names(self, run_dir: RunDir) -> Callable[[], Iterable[str]]:
@@ -180,6 +183,8 @@ class Supervisor:
             say(f"models: {', '.join(self._plan.models)}; default: {self._plan.default_model}")
         say(f"model server: {self._server_kind}; wire: {self._settings.transport.value}")
         say(f"workers: {self._settings.workers} x {self._settings.threads} threads; port: {self._settings.port}")
+        if len(self._gpus) > 1:
+            say(f"GPUs: {', '.join(self._gpus)}; the model servers take them in turn, one each")
         if line := commands.worker_class_line(self._settings):
             say(line)
         if self._settings.kserve_grpc_port is not None:
