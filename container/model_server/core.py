@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from model_server.manager import Manager
 from model_server.model_config import ModelConfig, ModelServerConfig, check_names_and_paths, check_platforms
-from model_server.servable import Servable, State
+from model_server.servable import Servable, State, moment
 from model_server.session import Runner
 from model_server.storage import choose, versions_on_disk
 from tfs_wire.messages import model_pb2
@@ -21,31 +22,74 @@ log = logging.getLogger(__name__)
 class ServerCore:
     """Keeps the manager in step with the configuration and the disk."""
 
-    def __init__(self, manager: Manager, allow_labels_for_unavailable: bool = False) -> None:
+    def __init__(self, manager: Manager, allow_labels_for_unavailable: bool = False, polled: bool = True) -> None:
+        """``polled``: somebody calls ``poll`` again and again; else each new configuration is looked up at once."""
         self.manager = manager
         self._allow_labels_for_unavailable = allow_labels_for_unavailable
+        self._polled = polled
+        self._reload_lock = threading.Lock()
         self._config_lock = threading.Lock()
         self._models: dict[str, ModelConfig] = {}
         self._labels: dict[str, dict[str, int]] = {}
+        self._without_versions: set[str] = set()
 
     # ----------------------------------------------------------- configuration
 
-    def apply(self, config: ModelServerConfig) -> list[str]:
-        """Make ``config`` what is served and return the names of its models that have versions on disk.
+    def apply(self, config: ModelServerConfig, at_once: bool = False) -> list[str]:
+        """Make ``config`` what is served; return the names that are new in it and have versions on disk.
 
-        Nothing changes if it does not pass the checks (StatusError). Returns as soon as loading has
-        been asked for; ``wait`` waits for the result.
+        Nothing changes if it does not pass the checks (StatusError). What is no longer in it is going to
+        be unloaded; the rest is brought about by the next ``poll``, or by one now if ``at_once``.
         """
         check_names_and_paths(config)
         check_platforms(config)
         with self._config_lock:
             models = {model.name: model for model in config.model_config_list.config}
             self._labels = self._checked_labels(models)
-            gone = set(self._models) - set(models)
-            self._models = models
-            for name in gone:
+            before, self._models = self._models, models
+            for name in set(before) - set(models):
                 self.manager.aspire(name, {})
-            return [name for name, model in models.items() if self._poll_model(model)]
+            self._without_versions &= set(models)
+            added = [name for name in models if name not in before]
+            if at_once or not self._polled:
+                self._aspire_what_is_on_disk()
+            else:
+                for name in added:
+                    self._look(models[name])
+            return [name for name in added if name not in self._without_versions]
+
+    def reload(self, config: ModelServerConfig, seconds: float | None) -> None:
+        """Apply ``config`` and wait until each new model has one version available, if it has any on disk.
+
+        One at a time, and blind to what was before, as in the real server: a version that ends meanwhile
+        is taken for a failure (UNKNOWN), even the one of an earlier load under the same name. Raises
+        DEADLINE_EXCEEDED after ``seconds``; the models are loaded all the same in both cases.
+        """
+        end = None if seconds is None else time.monotonic() + seconds
+        if not self._reload_lock.acquire(timeout=-1 if seconds is None else max(0.0, seconds)):
+            raise _late()
+        try:
+            since = moment()
+            names = self.apply(config)
+            self._wait(names, since, end)
+            self._check_new(names, since)
+        finally:
+            self._reload_lock.release()
+
+    def _wait(self, names: list[str], since: int, end: float | None) -> None:
+        def decided(name: str) -> bool:
+            return name in self._without_versions or self.manager.first_settled(name, since) is not None
+
+        with self.manager.changed:
+            left = None if end is None else end - time.monotonic()
+            if not self.manager.changed.wait_for(lambda: all(map(decided, names)), left):
+                raise _late()
+
+    def _check_new(self, names: list[str], since: int) -> None:
+        settled = [self.manager.first_settled(name, since) for name in names]
+        ended = [servable for servable in settled if servable is not None and servable.state == State.END]
+        if ended:
+            raise _not_available(ended, "model")
 
     def _checked_labels(self, models: dict[str, ModelConfig]) -> dict[str, dict[str, int]]:
         labels = {name: dict(model.version_labels) for name, model in models.items() if model.version_labels}
@@ -68,35 +112,45 @@ class ServerCore:
         """Wait until every load of these models has ended, so or so; return whether it has."""
         return self.manager.wait_until_settled(names, timeout)
 
-    def check_loaded(self, names: list[str], what: str) -> None:
+    def check_loaded(self, names: list[str]) -> None:
         """Raise UNKNOWN with the error of each model that has no available version."""
         failed = self.manager.failures(names)
         if failed:
-            texts = "".join(f"{{{servable} due to error: {servable.error}}}, " for servable in failed)
-            text = f"{len(failed)} {what}(s) did not become available: {{{texts}}}"
-            raise StatusError(Code.UNKNOWN, text)
+            raise _not_available(failed, "servable")
 
     # ----------------------------------------------------------------- polling
 
     def poll(self) -> list[str]:
         """Look at every base path once; return the names of the models that have versions there."""
         with self._config_lock:
-            return [name for name, model in self._models.items() if self._poll_model(model)]
+            self._aspire_what_is_on_disk()
+            return [name for name in self._models if name not in self._without_versions]
 
-    def _poll_model(self, model: ModelConfig) -> bool:
+    def _aspire_what_is_on_disk(self) -> None:
+        for name, model in self._models.items():
+            wanted = self._look(model)
+            if wanted is not None:
+                self.manager.aspire(name, wanted)
+        with self.manager.changed:
+            self.manager.changed.notify_all()
+
+    def _look(self, model: ModelConfig) -> dict[int, str] | None:
+        """Return the wanted versions that are on disk, None if the base path is not there."""
+        self._without_versions.add(model.name)
         try:
             found = versions_on_disk(model.name, model.base_path)
         except StatusError as error:
             text = "FileSystemStoragePathSource encountered a filesystem access error: %s"
             log.error(text, error.message)
-            return False
+            return None
         wanted = choose(found, model)
-        if not wanted:
+        if wanted:
+            self._without_versions.discard(model.name)
+        else:
             text = "No versions of servable %s found under base path %s. "
             text += "Did you forget to name your leaf directory as a number (eg. '/1/')?"
             log.warning(text, model.name, model.base_path)
-        self.manager.aspire(model.name, wanted)
-        return bool(wanted)
+        return wanted
 
     # ------------------------------------------------------------------ asking
 
@@ -137,3 +191,14 @@ class ServerCore:
         if not states:
             raise StatusError(Code.NOT_FOUND, f"Could not find any versions of model {spec.name}")
         return states
+
+
+def _not_available(ended: list[Servable], what: str) -> StatusError:
+    """Return the error about versions that ended; one that was unloaded has no reason to tell."""
+    reasons = [f" due to error: {servable.error}" if servable.error is not None else "" for servable in ended]
+    texts = "".join(f"{{{servable}{reason}}}, " for servable, reason in zip(ended, reasons, strict=True))
+    return StatusError(Code.UNKNOWN, f"{len(ended)} {what}(s) did not become available: {{{texts}}}")
+
+
+def _late() -> StatusError:
+    return StatusError(Code.DEADLINE_EXCEEDED, "Models are still being loaded")

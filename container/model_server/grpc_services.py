@@ -29,6 +29,7 @@ MODEL_SERVICE = "tensorflow.serving.ModelService"
 _STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 _LONGEST_DETAILS = 4096
 """gRPC carries the text in a header, whose size clients bound (8 KB by default)."""
+_FOR_EVER_SECONDS = 1e9
 
 Call = Callable[[Any, float | None], Message | bytes]
 """Takes a request and the seconds that its client still waits."""
@@ -127,14 +128,11 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
     def reload(
         self, request: model_management_pb2.ReloadConfigRequest, seconds: float | None
     ) -> model_management_pb2.ReloadConfigResponse:
-        """ModelService.HandleReloadConfigRequest: returns when the models are loaded."""
+        """ModelService.HandleReloadConfigRequest: returns when each new model has a version that is available."""
         if request.config.WhichOneof("config") != "model_config_list":
             text = "ServerModelConfig type not supported by HandleReloadConfigRequest."
             raise invalid(f"{text} Only ModelConfigList is currently supported")
-        names = self._core.apply(request.config)
-        if not self._core.settled(names, seconds):
-            raise StatusError(Code.DEADLINE_EXCEEDED, "Models are still being loaded")
-        self._core.check_loaded(names, "model")
+        self._core.reload(request.config, seconds)
         response = model_management_pb2.ReloadConfigResponse()
         response.status.SetInParent()
         return response
@@ -149,10 +147,16 @@ def _serialize(response: Message | bytes) -> bytes:
     return response if isinstance(response, bytes) else response.SerializeToString()
 
 
+def _seconds_left(context: grpc.ServicerContext) -> float | None:
+    """Return how long the client waits; gRPC says some hundred years for one that waits for ever."""
+    seconds = context.time_remaining()
+    return None if seconds is None or seconds > _FOR_EVER_SECONDS else float(seconds)
+
+
 def _handler(kind: type[Message], call: Call) -> grpc.RpcMethodHandler:
     def answer(request: Message, context: grpc.ServicerContext) -> Message | bytes:
         try:
-            return call(request, context.time_remaining())
+            return call(request, _seconds_left(context))
         except StatusError as error:
             details = error.message.encode("utf-8", "replace")[:_LONGEST_DETAILS].decode("utf-8", "ignore")
             context.abort(_STATUS_CODES[error.code.value], details)

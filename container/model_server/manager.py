@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -13,6 +15,10 @@ from model_server.session import Runner
 from tfs_wire.status import Code, StatusError
 
 log = logging.getLogger(__name__)
+
+STEP_SECONDS = 0.1
+"""The pause before each step of a server that serves, as in the real one. A version is LOADING or ends that
+much after it was asked for, and meanwhile an unwanted one still answers: clients have to live with both."""
 
 _SETTLED = (State.AVAILABLE, State.END)
 _MOST_PENDING_LOADS = 64
@@ -31,50 +37,117 @@ class LoadPolicy:
 class Manager:
     """Owns every version of every model; the states that it shows are those of the real server.
 
-    A version that is no longer aspired is unloaded only when another one serves in its place or
-    nothing at all is aspired any more, and only after the calls under way in it have ended.
+    What is aspired is brought about by a thread, step by step: each step begins one unload or else, if a
+    thread is free for it, one load, the newest version first. A version that is no longer aspired is
+    unloaded only when another one serves in its place or nothing at all is aspired any more, and only
+    after the calls under way in it have ended.
     """
 
     def __init__(self, loader: Loader, policy: LoadPolicy) -> None:
         self.changed = threading.Condition()
+        self.step_seconds = 0.0
         self._loader = loader
         self._policy = policy
         self._models: dict[str, dict[int, Servable]] = {}
         # A load that waits for its next attempt must not keep others from theirs: the number of loads at
-        # a time is bounded by the places, not by the threads.
+        # a time is bounded by this count, not by the threads.
         self._loads = ThreadPoolExecutor(_MOST_PENDING_LOADS, "load")
-        self._places = threading.Semaphore(max(1, policy.load_threads))
+        self._loading = 0
         self._unloads = ThreadPoolExecutor(max(1, policy.unload_threads), "unload")
         self._stopping = False
+        # Not ``changed``: calls that end notify it.
+        self._awake = threading.Event()
+        threading.Thread(target=self._run, name="manager", daemon=True).start()
 
     # ------------------------------------------------------------ what is wanted
 
     def aspire(self, name: str, versions: dict[int, str]) -> None:
-        """Make ``versions`` (number to path) what model ``name`` should serve."""
+        """Make ``versions`` (number to path) what model ``name`` should serve; return before it does."""
         with self.changed:
             if name not in self._models and not versions:
                 return
             servables = self._models.setdefault(name, {})
             for version, servable in servables.items():
-                servable.aspired = servable.aspired and version in versions
-            for version in sorted(versions, reverse=True):
-                self._want(servables, name, version, versions[version])
-            self._unload_what_is_replaced(name)
-            self.changed.notify_all()
+                if version not in versions:
+                    servable.aspired, servable.comes_back = False, None
+                    servable.leaving = servable.leaving or not versions
+            for version, path in versions.items():
+                self._want(servables, name, version, path)
+            if any(map(_is_due, servables.values())):
+                self._awake.set()
 
     def _want(self, servables: dict[int, Servable], name: str, version: int, path: str) -> None:
-        # A version is known by its number alone: another base path for it changes nothing while it is aspired.
         current = servables.get(version)
-        if current is not None and current.aspired:
-            return
-        if current is not None and current.state != State.END:
-            current.aspired = True
-            current.comes_back = path if current.state == State.UNLOADING or path != current.path else None
-            return
-        servables[version] = servable = Servable(name, version, path, self.changed)
-        self._loads.submit(self._load, servable)
+        if current is None:
+            servables[version] = Servable(name, version, path, self.changed)
+        # A version is known by its number alone: another base path for it changes nothing while it is aspired.
+        elif not current.aspired:
+            stays = current.state < State.UNLOADING and path == current.path and not current.leaving
+            current.aspired, current.comes_back = True, None if stays else path
 
-    # ---------------------------------------------------------------- loading
+    # ------------------------------------------------------------- step by step
+
+    def _run(self) -> None:
+        while True:
+            self._awake.wait()
+            self._awake.clear()
+            if self._stopping:
+                return
+            time.sleep(self.step_seconds)
+            if self._step():
+                self._awake.set()
+
+    def _step(self) -> bool:
+        """Do one thing; return whether there was one to do."""
+        with self.changed:
+            if self._stopping:
+                return False
+            if self._begin_anew():
+                return True
+            for servable in self._to_unload():
+                servable.move(State.UNLOADING)
+                self._unloads.submit(self._unload, servable)
+                return True
+            for servable in self._to_load():
+                self._loading += 1
+                servable.move(State.LOADING)
+                self._loads.submit(self._load, servable)
+                return True
+        return False
+
+    def _begin_anew(self) -> bool:
+        """End what need not be loaded any more, or else begin with the models that came back and have ended."""
+        servables = [servable for versions in self._models.values() for servable in versions.values()]
+        early = [servable for servable in servables if servable.state == State.START and _is_unwanted(servable)]
+        for servable in early:
+            servable.move(State.END)
+        back = [servable for servable in servables if servable.comes_back is not None]
+        live = {servable.name for servable in back if servable.state != State.END}
+        ready = [] if early else [servable for servable in back if servable.name not in live]
+        for ended in ready:
+            path = ended.comes_back or ended.path
+            self._models[ended.name][ended.version] = Servable(ended.name, ended.version, path, self.changed)
+        return bool(early or ready)
+
+    def _to_unload(self) -> Iterator[Servable]:
+        for servables in self._models.values():
+            aspired = [servable for servable in servables.values() if servable.aspired]
+            if aspired and not any(servable.state == State.AVAILABLE for servable in aspired):
+                continue
+            for _, servable in sorted(servables.items()):
+                if servable.state == State.AVAILABLE and _is_unwanted(servable):
+                    yield servable
+
+    def _to_load(self) -> Iterator[Servable]:
+        for servables in self._models.values():
+            for _, servable in sorted(servables.items(), reverse=True):
+                if servable.state == State.START and self._may_load():
+                    yield servable
+
+    def _may_load(self) -> bool:
+        return self._loading < max(1, self._policy.load_threads)
+
+    # ---------------------------------------------------- loading and unloading
 
     def _load(self, servable: Servable) -> None:
         error: StatusError | None = None
@@ -88,44 +161,35 @@ class Manager:
         except Exception as failure:  # a fault of ours must not leave the version LOADING for ever
             log.exception("Loading servable: %s failed", servable)
             error = StatusError(Code.INTERNAL, str(failure))
-        with self.changed:  # in one hold: nobody is to see a state that is left at once
+        with self.changed:
+            self._loading -= 1
             servable.move(State.AVAILABLE if error is None else State.END, error)
-            self._unload_what_is_replaced(servable.name)
-            self._load_again(servable)
+        self._awake.set()
 
     def _attempts(self, servable: Servable) -> Runner:
         for attempt in range(self._policy.max_retries + 1):
             try:
-                with self._places:
-                    servable.move(State.LOADING)
-                    return self._loader.load(servable)
+                return self._loader.load(servable)
             except StatusError as error:
                 if attempt == self._policy.max_retries or not self._wait_to_retry(servable, error):
                     raise
         raise AssertionError("unreachable")
 
     def _wait_to_retry(self, servable: Servable, error: StatusError) -> bool:
-        """Return whether another attempt is still wanted after the pause."""
+        """Let others load during the pause; return whether another attempt is still wanted after it."""
         log.error("Loading servable: %s failed: %s", servable, error)
+
+        def given_up() -> bool:
+            return self._stopping or _is_unwanted(servable)
+
         with self.changed:
-            given_up = self.changed.wait_for(
-                lambda: self._stopping or not servable.aspired or servable.comes_back is not None,
-                max(0.0, self._policy.retry_seconds),
-            )
-        return not given_up
-
-    # -------------------------------------------------------------- unloading
-
-    def _unload_what_is_replaced(self, name: str) -> None:
-        """Start unloading; the caller holds ``changed``."""
-        servables = self._models[name].values()
-        aspired = [servable for servable in servables if servable.aspired]
-        if aspired and not any(servable.state == State.AVAILABLE for servable in aspired):
-            return
-        for servable in servables:
-            if servable.state == State.AVAILABLE and (not servable.aspired or servable.comes_back is not None):
-                servable.move(State.UNLOADING)
-                self._unloads.submit(self._unload, servable)
+            self._loading -= 1
+            self.changed.notify_all()
+            self._awake.set()
+            self.changed.wait_for(given_up, max(0.0, self._policy.retry_seconds))
+            self.changed.wait_for(lambda: given_up() or self._may_load())
+            self._loading += 1
+            return not given_up()
 
     def _unload(self, servable: Servable) -> None:
         servable.drain()
@@ -133,17 +197,8 @@ class Manager:
             servable.session.close()
         servable.session = None
         log.info("Done unloading servable version %s", servable)
-        with self.changed:
-            servable.move(State.END)
-            self._load_again(servable)
-
-    def _load_again(self, ended: Servable) -> None:
-        """Load a version that came back before it had ended; the caller holds ``changed``."""
-        servables = self._models[ended.name]
-        path = ended.comes_back if ended.state == State.END and ended.aspired else None
-        if path is not None and servables.get(ended.version) is ended:
-            servables[ended.version] = fresh = Servable(ended.name, ended.version, path, self.changed)
-            self._loads.submit(self._load, fresh)
+        servable.move(State.END)
+        self._awake.set()
 
     # ----------------------------------------------------------------- asking
 
@@ -179,7 +234,13 @@ class Manager:
 
     def _settled(self, name: str) -> bool:
         servables = [servable for servable in self._models.get(name, {}).values() if servable.aspired]
-        return bool(servables) and all(servable.state in _SETTLED for servable in servables)
+        settled = [servable.state in _SETTLED and servable.comes_back is None for servable in servables]
+        return bool(settled) and all(settled)
+
+    def first_settled(self, name: str, since: int) -> Servable | None:
+        """Return the newest version that has become available or ended after the moment ``since``."""
+        moved = [servable for servable in self.states(name) if servable.moved > since]
+        return next((servable for servable in moved if servable.state in _SETTLED), None)
 
     def failures(self, names: list[str]) -> list[Servable]:
         """Return, for each model without an available version, the newest one that failed."""
@@ -196,5 +257,18 @@ class Manager:
         with self.changed:
             self._stopping = True
             self.changed.notify_all()
+        self._awake.set()
         self._loads.shutdown(wait=False, cancel_futures=True)
         self._unloads.shutdown(wait=False, cancel_futures=True)
+
+
+def _is_unwanted(servable: Servable) -> bool:
+    """Tell whether a version has to end, be it for good or to be loaded again."""
+    return not servable.aspired or servable.comes_back is not None
+
+
+def _is_due(servable: Servable) -> bool:
+    """Tell whether a step has to bring a version on."""
+    if servable.state == State.END:
+        return servable.comes_back is not None
+    return servable.state == State.START or _is_unwanted(servable)

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from enum import IntEnum
 
 from model_server.session import Runner
 from tfs_wire.status import StatusError
+
+_moves = itertools.count()
+
+
+def moment() -> int:
+    """Return a number that is larger than that of every change of a state before it (``Servable.moved``)."""
+    return next(_moves)
 
 
 class State(IntEnum):
@@ -22,7 +30,9 @@ class State(IntEnum):
 class Servable:
     """A version on its way from START to END; ``changed`` guards every field and wakes who waits.
 
+    ``leaving``: nothing is aspired in its place, so it is unloaded even if it is aspired again meanwhile.
     ``comes_back`` is the path to load it from again once it has ended, when it was aspired again before that.
+    ``moved`` is the moment at which it entered its state.
     """
 
     def __init__(self, name: str, version: int, path: str, changed: threading.Condition) -> None:
@@ -31,7 +41,9 @@ class Servable:
         self.path = path
         self.state = State.START
         self.error: StatusError | None = None
+        self.moved = moment()
         self.aspired = True
+        self.leaving = False
         self.comes_back: str | None = None
         self.session: Runner | None = None
         self._changed = changed
@@ -45,6 +57,7 @@ class Servable:
         with self._changed:
             self.state = state
             self.error = error
+            self.moved = moment()
             self._changed.notify_all()
 
     def enter(self) -> Runner:

@@ -23,7 +23,7 @@ from model_server.flags import Options
 from model_server.grpc_services import Services
 from model_server.health import HealthService
 from model_server.loader import Loader
-from model_server.manager import Manager
+from model_server.manager import STEP_SECONDS, Manager
 from model_server.metrics import Metrics
 from model_server.rest_api import RestApi
 from model_server.rest_server import RestServer
@@ -53,7 +53,8 @@ class Server:
         self._stopping = threading.Event()
         self._stopped_by = signal.SIGTERM
         self._manager = Manager(self._loader(), configuration.load_policy(options))
-        self._core = ServerCore(self._manager, options.allow_version_labels_for_unavailable_models)
+        labels_first = options.allow_version_labels_for_unavailable_models
+        self._core = ServerCore(self._manager, labels_first, options.file_system_poll_wait_seconds > 0)
         self._calls = Calls(self._core, self._metrics, options.enable_signature_method_name_check)
         self._grpc: grpc.Server | None = None
         self._rest: RestServer | None = None
@@ -80,6 +81,7 @@ class Server:
         self._load_first_models()
         if self._stopping.is_set():
             return
+        self._manager.step_seconds = STEP_SECONDS
         self._start_grpc()
         self._start_rest()
         # What is alive now stays alive: keep it out of the collector's way; and let a body of 50,000
@@ -92,7 +94,7 @@ class Server:
             self._every(self._options.model_config_file_poll_wait_seconds, self._reread_config)
 
     def _load_first_models(self) -> None:
-        names = set(self._core.apply(self._config))
+        names = set(self._core.apply(self._config, at_once=True))
         wanted = {model.name for model in self._config.model_config_list.config}
         interval = self._options.file_system_poll_wait_seconds
         while names != wanted and not self._stopping.wait(max(interval, 1)):
@@ -101,7 +103,7 @@ class Server:
         while not self._stopping.is_set() and not self._core.settled(sorted(wanted), _LOOK_SECONDS):
             pass
         if not self._stopping.is_set():
-            self._core.check_loaded(sorted(wanted), "servable")
+            self._core.check_loaded(sorted(wanted))
 
     def _start_grpc(self) -> None:
         options = self._options

@@ -83,7 +83,9 @@ def test_a_model_comes_back_with_other_files_while_a_call_in_the_old_runs(folder
         call = pool.submit(server.predict, "m", instances=[300_000])
         server.until(server.is_busy)
         reload(server, others)
-        assert server.states("m") == [(1, "UNLOADING", "")]
-        reload(server, others, ("m", str(new.path), "tensorflow"))
-        assert answer(server, "m") == 2.5
+        server.wait_for_states("m", (1, "UNLOADING"))
+        text = "1 model(s) did not become available: {{{name: m version: 1}}, }"
+        assert refused(server, others, ("m", str(new.path), "tensorflow")) == ("UNKNOWN", text)
         assert call.result(60)[0] == 200
+        server.wait_for_states("m", (1, "AVAILABLE"))
+        assert answer(server, "m") == 2.5
