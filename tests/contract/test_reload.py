@@ -18,13 +18,13 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path / "x", 1)
 
 
-def reload(server: ModelServer, *models: tuple[str, str, str]) -> None:
+def reload(server: ModelServer, *models: tuple[str, str, str], seconds: float | None = 20.0) -> None:
     request = model_management_pb2.ReloadConfigRequest()
     for name, path, platform in models:
         request.config.model_config_list.config.add(name=name, base_path=path, model_platform=platform)
     with grpc.insecure_channel(server.grpc_address) as channel:
         stub = model_service_pb2_grpc.ModelServiceStub(channel)
-        stub.HandleReloadConfigRequest(request, timeout=20)
+        stub.HandleReloadConfigRequest(request, timeout=seconds)
 
 
 def refused(server: ModelServer, *models: tuple[str, str, str]) -> tuple[str, str]:
@@ -89,3 +89,17 @@ def test_a_model_comes_back_with_other_files_while_a_call_in_the_old_runs(folder
         assert call.result(60)[0] == 200
         server.wait_for_states("m", (1, "AVAILABLE"))
         assert answer(server, "m") == 2.5
+
+
+def test_a_reload_without_a_deadline_waits_too(folder: Folder, tmp_path: Path) -> None:
+    with serve(folder, tmp_path) as server:
+        server.wait_ready()
+        reload(server, ("y", str(folder.path), "tensorflow"), seconds=None)
+        assert answer(server, "y") == 2.5
+
+
+def test_a_reload_is_not_in_vain_where_nobody_looks_at_the_disk(folder: Folder, tmp_path: Path) -> None:
+    with serve(folder, tmp_path, "--file_system_poll_wait_seconds=0") as server:
+        server.wait_ready()
+        reload(server, ("y", str(folder.path), "tensorflow"))
+        assert answer(server, "y") == 2.5

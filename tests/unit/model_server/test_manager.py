@@ -1,4 +1,4 @@
-"""A version that is wanted again before it has gone: the newest files are loaded, and nobody sees it settled before."""
+"""The order of loads and unloads, and versions that are wanted again before they have gone."""
 
 from __future__ import annotations
 
@@ -11,18 +11,23 @@ from typing import Any
 import pytest
 
 from model_server.manager import LoadPolicy, Manager
-from model_server.servable import Servable
+from model_server.servable import Servable, State, moment
+from tfs_wire.status import Code, StatusError
 
 SECONDS = 30.0
 
 
 class Files:
-    """A loader whose sessions know no more than the path that they came from; ``free`` lets loads through."""
+    """A loader whose sessions know no more than the path that they came from.
+
+    ``free`` lets loads through, ``broken`` is the path from which they fail.
+    """
 
     def __init__(self) -> None:
         self.free = threading.Event()
         self.free.set()
         self.begun: queue.Queue[str] = queue.Queue()
+        self.broken = ""
 
     def check(self, servable: Servable) -> None:
         """See Loader.check."""
@@ -31,6 +36,8 @@ class Files:
         """See Loader.load."""
         self.begun.put(servable.path)
         assert self.free.wait(SECONDS)
+        if servable.path == self.broken:
+            raise StatusError(Code.DATA_LOSS, "broken")
         return SimpleNamespace(path=servable.path, close=lambda: None)
 
 
@@ -119,3 +126,46 @@ def test_another_path_for_what_is_wanted_changes_nothing(manager: Manager, files
     want(manager, "new")
     assert served(manager) == "old"
     assert list(files.begun.queue) == ["old"]
+
+
+def test_the_newest_version_is_loaded_first_and_one_at_a_time(manager: Manager, files: Files) -> None:
+    files.free.clear()
+    manager.aspire("m", {1: "1", 3: "3", 2: "2"})
+    assert files.begun.get(timeout=SECONDS) == "3"
+    assert [servable.state for servable in manager.states("m")] == [State.LOADING, State.START, State.START]
+    files.free.set()
+    assert [files.begun.get(timeout=SECONDS) for _ in range(2)] == ["2", "1"]
+
+
+def test_what_is_not_wanted_any_more_ends_without_being_loaded(manager: Manager, files: Files) -> None:
+    files.free.clear()
+    manager.aspire("other", {1: "other"})
+    assert files.begun.get(timeout=SECONDS) == "other"
+    want(manager, "old", None)
+    with manager.changed:
+        assert manager.changed.wait_for(lambda: manager.states("m")[0].state == State.END, SECONDS)
+    assert files.begun.empty()
+
+
+def test_an_end_is_told_to_who_asks_after_it(manager: Manager) -> None:
+    want(manager, "old")
+    assert served(manager) == "old"
+    since = moment()
+    assert manager.first_settled("m", since) is None
+    want(manager, None, "new")
+    with manager.changed:
+        assert manager.changed.wait_for(lambda: manager.first_settled("m", since) is not None, SECONDS)
+    assert served(manager) == "new"
+
+
+def test_a_load_that_waits_for_its_next_attempt_lets_others_load(files: Files) -> None:
+    manager = Manager(files, LoadPolicy(max_retries=1, retry_seconds=SECONDS))  # type: ignore[arg-type]
+    files.broken = "bad"
+    manager.aspire("bad", {1: "bad"})
+    assert files.begun.get(timeout=SECONDS) == "bad"
+    want(manager, "good")
+    assert served(manager) == "good"
+    manager.aspire("bad", {})
+    with manager.changed:
+        assert manager.changed.wait_for(lambda: manager.states("bad")[0].state == State.END, SECONDS)
+    manager.stop()

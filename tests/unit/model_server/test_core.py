@@ -1,0 +1,100 @@
+"""Reloads: what they wait for, and what not."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from model_server.core import ServerCore
+from model_server.manager import LoadPolicy, Manager
+from model_server.model_config import ModelServerConfig, single_model
+from tfs_wire.status import Code, StatusError
+
+SECONDS = 30.0
+
+
+class Gate:
+    """A loader that loads once ``free`` is set."""
+
+    def __init__(self) -> None:
+        self.free = threading.Event()
+
+    def check(self, servable: Any) -> None:
+        """See Loader.check."""
+
+    def load(self, servable: Any) -> Any:
+        """See Loader.load."""
+        assert self.free.wait(SECONDS)
+        return SimpleNamespace(close=lambda: None)
+
+
+@pytest.fixture
+def gate() -> Gate:
+    return Gate()
+
+
+@pytest.fixture
+def core(gate: Gate) -> Iterator[ServerCore]:
+    manager = Manager(gate, LoadPolicy(max_retries=0))  # type: ignore[arg-type]
+    yield ServerCore(manager)
+    gate.free.set()
+    manager.stop()
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> ModelServerConfig:
+    """The model m, of one version."""
+    (tmp_path / "1").mkdir()
+    return single_model("m", str(tmp_path))
+
+
+def assert_late(core: ServerCore, config: ModelServerConfig) -> None:
+    with pytest.raises(StatusError, match="Models are still being loaded") as caught:
+        core.reload(config, 0.01)
+    assert caught.value.code == Code.DEADLINE_EXCEEDED
+
+
+def test_nothing_is_loaded_before_the_next_look_at_the_disk(core: ServerCore, config: ModelServerConfig) -> None:
+    assert_late(core, config)
+    assert core.manager.states("m") == []
+    assert core.poll() == ["m"]
+    assert [servable.version for servable in core.manager.states("m")] == [1]
+
+
+def test_a_reload_waits_for_the_one_before_it(core: ServerCore, config: ModelServerConfig, gate: Gate) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(core.reload, config, SECONDS)
+        while not core.poll():
+            pass
+        assert_late(core, config)
+        gate.free.set()
+        first.result(SECONDS)
+    core.reload(config, SECONDS)
+
+
+def test_a_model_that_is_not_new_is_not_waited_for(core: ServerCore, config: ModelServerConfig) -> None:
+    assert_late(core, config)
+    core.reload(config, SECONDS)
+
+
+def test_versions_that_vanish_before_the_next_look_are_not_waited_for(
+    core: ServerCore, config: ModelServerConfig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_disk, looked = [{}, {1: "1"}], threading.Event()
+
+    def look(*_: Any) -> dict[int, str]:
+        looked.set()
+        return on_disk.pop()
+
+    monkeypatch.setattr("model_server.core.versions_on_disk", look)
+    with ThreadPoolExecutor(1) as pool:
+        reload = pool.submit(core.reload, config, SECONDS)
+        assert looked.wait(SECONDS)
+        assert core.poll() == []
+        reload.result(SECONDS)
