@@ -114,7 +114,7 @@ def test_one_of_many_loads_at_once_wins(stack: Stack, root: Path) -> None:
         ("../a", "one", 400),
         ("a/b", "one", 400),
         ("", "one", 400),
-        ("x" * 201, "one", 400),
+        ("x" * 256, "one", 400),
     ],
 )
 def test_a_failed_load_leaves_nothing_behind(stack: Stack, root: Path, name: str, folder: str, status: int) -> None:
