@@ -68,10 +68,13 @@ def test_a_model_comes_serves_and_goes(stack: Stack, root: Path) -> None:
     url = str(root / "one" / "model")
     assert invoke(stack, "one").status_code == 404
     loaded = load(stack, "one", url)
-    assert (loaded.status_code, loaded.json()) == (200, {"modelName": "one", "modelUrl": url})
+    entry = {"modelName": "one", "modelUrl": url}
+    assert (loaded.status_code, loaded.json()) == (200, entry | {"success": "the model 'one' is loaded"})
     assert invoke(stack, "one").json() == {"predictions": [1.0]}
-    assert requests.get(f"{stack.url}/models", timeout=10).json() == {"models": [loaded.json()]}
-    assert requests.get(f"{stack.url}/models/one", timeout=10).json() == loaded.json()
+    assert requests.get(f"{stack.url}/models", timeout=10).json() == {"models": [entry]}
+    version = {"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
+    told = requests.get(f"{stack.url}/models/one", timeout=10).json()
+    assert told == entry | {"model": {"model_version_status": [version]}}
     assert unload(stack, "one").status_code == 200
     assert invoke(stack, "one").status_code == 404
     assert unload(stack, "one").status_code == 404

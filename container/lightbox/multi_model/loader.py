@@ -23,7 +23,11 @@ from lightbox.multi_model.transition import ROLLBACK_SECONDS, Management, Transi
 from lightbox.plan import PlannedModel
 from lightbox.settings import Settings
 from lightbox.telemetry.clock import RequestClock
+from lightbox.transports.management import ServerState
 from lightbox.user_code.errors import UserCodeError
+
+STATUS_SECONDS = 2.0
+"""How long the model servers may take to tell a model's versions."""
 
 CodeCheck = Callable[[PlannedModel], None]
 """Raises UserCodeError when a model's inference.py cannot be used; ends within its own limit."""
@@ -95,6 +99,14 @@ class ModelLoader:
             self._state.write(rest, leaving)
             self._clean_up(gone)
         return gone
+
+    def versions(self, name: str, clock: RequestClock) -> ServerState:
+        """Return a model's versions as one of the model servers tells them, None where none of them does."""
+        try:
+            states = self._management.states(name, clock.within(STATUS_SECONDS))
+        except LightboxError:
+            return None
+        return next((state for state in states if state is not None), None)
 
     def _end(self, gone: LoadedModel, transition: Transition, clock: RequestClock) -> None:
         try:

@@ -1,21 +1,26 @@
 """SageMaker's container API for multi-model endpoints: the routes below /models.
 
 https://docs.aws.amazon.com/sagemaker/latest/dg/mms-container-apis.html
+
+Answers about one model carry the keys of AWS's TensorFlow Serving container too: ``success``, and ``model`` with what
+TensorFlow Serving tells of its versions. That container's list has names as keys, and so no room for others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from flask import Blueprint, Response, g, request
 
 from lightbox.errors import BadRequest, DeadlineExceeded, LateLoad, MalformedBody
+from lightbox.hidden_folders import without_folders
 from lightbox.model_layout import LONGEST_NAME
 from lightbox.multi_model.loader import ModelLoader
 from lightbox.multi_model.places import Source
 from lightbox.multi_model.state import LoadedModel, LoadedModels
 from lightbox.protocols.answers import json_body
+from lightbox.transports.management import VersionState
 from tfs_wire import json_arrays
 
 PAGE_SIZE = 100
@@ -30,9 +35,10 @@ def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Call
     def load() -> Response:
         wanted = _read_object(request.get_data(cache=False))
         try:
-            return _json(_entry(loader.load(wanted.get("model_name"), Source(wanted.get("url")), g.clock)))
+            loaded = loader.load(wanted.get("model_name"), Source(wanted.get("url")), g.clock)
         except DeadlineExceeded as late:
             raise LateLoad(late.message) from late
+        return _json(_entry(loaded) | {"success": f"the model {loaded.model.name!r} is loaded"})
 
     @blueprint.get("/models")
     def list_models() -> Response:
@@ -40,11 +46,13 @@ def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Call
 
     @blueprint.get("/models/<name>")
     def describe(name: str) -> Response:
-        return _json(_entry(state.get(name)))
+        loaded = state.get(name)
+        versions = loader.versions(name, g.clock)
+        return _json(_entry(loaded) | ({} if versions is None else {"model": _status(versions)}))
 
     @blueprint.delete("/models/<name>")
     def unload(name: str) -> Response:
-        return _json(_entry(loader.unload(name, g.clock)))
+        return _json(_entry(loader.unload(name, g.clock)) | {"success": f"the model {name!r} is unloaded"})
 
     @blueprint.post("/models/<name>/invoke")
     def invoke_model(name: str) -> Response:
@@ -66,6 +74,21 @@ def _read_object(body: bytes) -> dict[str, Any]:
 
 def _entry(loaded: LoadedModel) -> dict[str, str]:
     return {"modelName": loaded.model.name, "modelUrl": loaded.url}
+
+
+def _status(versions: Mapping[int, VersionState]) -> dict[str, Any]:
+    """Return versions as TensorFlow Serving's REST API tells them, the highest first."""
+    return {
+        "model_version_status": [
+            {"version": str(number), "state": state.name, "status": _version_status(state.error)}
+            for number, state in sorted(versions.items(), reverse=True)
+        ]
+    }
+
+
+def _version_status(error: str) -> dict[str, str]:
+    code, _, message = error.partition(": ")
+    return {"error_code": code or "OK", "error_message": without_folders(message)}
 
 
 def _page(state: LoadedModels, token: str | None) -> dict[str, Any]:

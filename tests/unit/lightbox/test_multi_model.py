@@ -16,6 +16,7 @@ from lightbox.plan import PlannedModel
 from lightbox.protocols.multi_model import PAGE_SIZE, multi_model_blueprint
 from lightbox.telemetry.clock import RequestClock
 from lightbox.transports.fake import FakeTransport
+from lightbox.transports.management import ServerState, VersionState
 from support.fakes import fake_app
 
 
@@ -90,6 +91,42 @@ def test_a_late_load_is_408(tmp_path: Path) -> None:
     late = app.test_client().post("/models", json={"model_name": "a", "url": "/a"})
     assert (late.status_code, late.get_json()["code"]) == (408, "deadline_exceeded")
     assert app.test_client().delete("/models/b").status_code == 504
+
+
+class Quick:
+    """A loader that has done what it is asked; ``versions`` is what the model servers tell."""
+
+    def __init__(self, versions: ServerState) -> None:
+        self.told = versions
+
+    def load(self, *_: object) -> LoadedModel:
+        return loaded("a")
+
+    unload = load
+
+    def versions(self, *_: object) -> ServerState:
+        return self.told
+
+
+def test_answers_carry_awss_keys_beside_sagemakers(tmp_path: Path) -> None:
+    app = fake_app(FakeTransport(), {"a": ModelOptions()})
+    state, loader = (
+        LoadedModels(tmp_path),
+        Quick({1: VersionState("END", "INTERNAL: no"), 2: VersionState("AVAILABLE")}),
+    )
+    state.write({"a": loaded("a")})
+    app.register_blueprint(multi_model_blueprint(loader, state, lambda _: None))  # type: ignore[arg-type, return-value]
+    client, keys = app.test_client(), {"modelName": "a", "modelUrl": "/m/a"}
+    assert client.post("/models", json={}).get_json() == keys | {"success": "the model 'a' is loaded"}
+    assert client.delete("/models/a").get_json() == keys | {"success": "the model 'a' is unloaded"}
+    assert client.get("/models").get_json() == {"models": [keys]}
+    versions = [
+        {"version": "2", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}},
+        {"version": "1", "state": "END", "status": {"error_code": "INTERNAL", "error_message": "no"}},
+    ]
+    assert client.get("/models/a").get_json() == keys | {"model": {"model_version_status": versions}}
+    loader.told = None
+    assert client.get("/models/a").get_json() == keys
 
 
 def test_pages_hold_every_model_once(tmp_path: Path) -> None:
