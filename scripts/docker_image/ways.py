@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import platform
+import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
+import cloudpickle
 import grpc
 import numpy as np
 
@@ -22,7 +26,8 @@ from lightbox.telemetry.clock import RequestClock
 GRPC_PORT = 8081
 SAGEMAKERS_PORT, SAGEMAKERS_RANGE = 8085, (21000, 21999)
 MAX_MB, UNPACK_SECONDS = 100, 60
-HANDLER = Path(__file__).with_name("archive")
+SDKS_PORT = 8501
+HANDLER, SDKS_HANDLER = Path(__file__).with_name("archive"), Path(__file__).with_name("archive_sdk")
 AS_SAGEMAKER = {
     "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "digits",
     "SAGEMAKER_BIND_TO_PORT": str(SAGEMAKERS_PORT),
@@ -34,6 +39,16 @@ AS_SAGEMAKER = {
     "SAGEMAKER_REGION": "eu-central-1",
     "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code",
 }
+
+AS_SAGEMAKERS_SDK = {
+    "SAGEMAKER_BIND_TO_PORT": str(SDKS_PORT),
+    # What local mode sets by itself.
+    "LOCAL_PYTHON": platform.python_version(),
+    "SAGEMAKER_PROGRAM": "inference.py",
+    "SAGEMAKER_SERVE_SECRET_KEY": "of-this-run",
+    "SAGEMAKER_SUBMIT_DIRECTORY": "/opt/ml/model/code",
+}
+SDKS_HEADERS = {"Content-Type": "application/octet-stream", "Accept": "application/json"}
 
 Way = Callable[[Engine, str, Path], str]
 """Runs an image with a folder of models in one way and returns what was seen."""
@@ -80,6 +95,56 @@ def as_sagemaker_runs_it(engine: Engine, image: str, models: Path) -> str:
     return f"{len(labels)} images through a handler of AWS's API, both wires"
 
 
+def as_sagemakers_sdk_runs_it(engine: Engine, image: str, models: Path) -> str:
+    """Local mode of the SageMaker Python SDK 3: port 8501, to which it posts, and a pair with what it pickled."""
+    options = tuple(f"--env={name}={value}" for name, value in AS_SAGEMAKERS_SDK.items())
+    images, labels = digits()
+    with tempfile.TemporaryDirectory(dir=models.parent) as folder:
+        model = Path(folder, "model")
+        shutil.copytree(models / "digits" / "1", model / "1")
+        shutil.copytree(SDKS_HANDLER, model / "code")
+        (model / "shared_libs").mkdir()
+        (model / "code" / "serve.pkl").write_bytes(cloudpickle.dumps(_schema()))
+        run = running(
+            engine.docker,
+            image,
+            model,
+            "serve",
+            options=(*options, *engine.run_options),
+            port=SDKS_PORT,
+            at="/opt/ml/model:rw",
+        )
+        with run as container:
+            answers = [json.loads(container.send("POST", "/invocations", body, SDKS_HEADERS)) for body in images]
+            found = [int(np.argmax(answer)) for answer in answers]
+            expect(found == labels.tolist(), f"through the SDK's pair the digits {labels} are read as {found}")
+            expect(SDKS_PORT in {port for _, port in listening(container)}, "nothing listens where the SDK asks")
+            stops_cleanly(container)
+    return f"{len(labels)} images on port {SDKS_PORT}, through a pickled schema"
+
+
+def _schema() -> dict[str, Callable[[Any], Any]]:
+    """Return functions that are pickled whole: the container has no module of ours to find them in."""
+
+    def read(body: bytes) -> Any:
+        from io import BytesIO
+
+        import numpy
+        from PIL import Image
+
+        pixels = numpy.asarray(Image.open(BytesIO(body)).convert("RGB"), numpy.float32) / numpy.float32(255)
+        return pixels[numpy.newaxis].tolist()
+
+    def write(predictions: Any) -> bytes:
+        import json
+
+        return json.dumps(predictions[0]).encode()
+
+    for function in (read, write):
+        function.__module__ = "__main__"
+    return {"read": read, "write": write}
+
+
 def without_a_package_of_a_handlers(engine: Engine, image: str, models: Path) -> str:
     """A handler that imports one of the large packages is refused, and told how the image comes to have it."""
     with tempfile.TemporaryDirectory(dir=models.parent) as folder:
@@ -118,6 +183,7 @@ WAYS: dict[str, tuple[Way, ...]] = {
         with_a_writable_root,
         with_the_open_inference_protocol,
         as_sagemaker_runs_it,
+        as_sagemakers_sdk_runs_it,
         without_a_package_of_a_handlers,
         with_many_models,
     ),

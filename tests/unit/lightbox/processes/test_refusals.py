@@ -54,14 +54,15 @@ def test_every_taken_port_is_named(root: Path) -> None:
         assert [problem.partition(":")[0] for problem in find_problems(settings(root, **chosen))] == [*chosen]
 
 
+@pytest.mark.parametrize("port", [9000, 8501])
 @pytest.mark.parametrize("variable", ["SAGEMAKER_BIND_TO_PORT", "LIGHTBOX_KSERVE_GRPC_PORT"])
 def test_without_a_range_the_model_server_leaves_the_ports_for_callers(
-    root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, variable: str
+    root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, variable: str, port: int
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("run")))
     with RunDir() as run_dir:
-        addresses = choose_addresses(settings(root, **{variable: "9000"}), run_dir)
-    assert 9000 not in {port for address in addresses for port in (address.grpc_port, address.rest_port)}
+        addresses = choose_addresses(settings(root, **{variable: str(port)}), run_dir)
+    assert port not in {own for address in addresses for own in (address.grpc_port, address.rest_port)}
 
 
 def test_one_line_for_what_two_models_share(root: Path) -> None:

@@ -1,0 +1,279 @@
+"""What the tests of AWS's own container ask of it on endpoints, asked here: the same models, archives and variables.
+
+AWS's model is float32 ``[-1, -1]`` to the same times a factor, in an archive with ``1/`` at its top.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import tarfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+import requests
+import tensorflow as tf
+from botocore.exceptions import ClientError
+
+from support.models import save
+from support.stack import Stack, running
+
+JSON, CSV = "application/json", "text/csv"
+ROWS = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+BATCHING = {
+    "SAGEMAKER_TFS_ENABLE_BATCHING": "true",
+    "SAGEMAKER_TFS_MAX_BATCH_SIZE": "16",
+    "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS": "2000",
+    "SAGEMAKER_TFS_NUM_BATCH_THREADS": "2",
+    "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES": "64",
+}
+PREPENDS = """
+from gevent import monkey
+monkey.patch_all()
+
+import json
+
+def input_handler(data, context):
+    rows = json.loads(data.read())["instances"]
+    return json.dumps({"instances": [[100.0] * len(rows[0])] + rows})
+
+def output_handler(response, context):
+    if response.status_code != 200:
+        raise ValueError(response.content.decode("utf-8"))
+    answer = json.loads(response.content)
+    answer["handled"] = True
+    return json.dumps(answer), context.accept_header
+"""
+PASSES_ON = """
+def input_handler(data, context):
+    return data.read()
+
+def output_handler(response, context):
+    return response.content, context.accept_header
+"""
+
+
+def export_times(folder: Path, version: int, factor: float) -> None:
+    """Export AWS's model of tests: float32 [N, M] times a factor."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.float32, name="x")])  # type: ignore[untyped-decorator]
+    def serve(x: Any) -> dict[str, Any]:
+        return {"y": x * factor}
+
+    folder.mkdir(parents=True, exist_ok=True)
+    save(serve, folder / str(version))
+
+
+def export_convolution(folder: Path) -> None:
+    """Export AWS's model for GPUs: float32 [N, 6, 6, 3], convolved with ones of that size."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 6, 6, 3], tf.float32, name="x")])  # type: ignore[untyped-decorator]
+    def serve(x: Any) -> dict[str, Any]:
+        return {"y": tf.nn.conv2d(x, tf.ones([6, 6, 3, 1]), 1, "VALID")}
+
+    folder.mkdir(parents=True)
+    save(serve, folder / "1")
+
+
+def write_code(model: Path, source: str) -> None:
+    (model / "code").mkdir()
+    (model / "code" / "inference.py").write_text(source)
+
+
+def pack(folder: Path, archive: Path) -> None:
+    with tarfile.open(archive, "w:gz") as opened:
+        for entry in sorted(folder.iterdir()):
+            opened.add(entry, entry.name)
+
+
+def ask(client: Any, body: bytes | str, content_type: str = JSON, **more: str) -> Any:
+    """Return the JSON of an answer."""
+    answer = client.invoke_endpoint(EndpointName="any", Body=body, ContentType=content_type, Accept=JSON, **more)
+    assert answer["ContentType"] == JSON
+    return json.loads(answer["Body"].read())
+
+
+def instances(rows: object) -> str:
+    return json.dumps({"instances": rows})
+
+
+def times(factor: float, rows: list[list[float]] = ROWS) -> dict[str, object]:
+    return {"predictions": [[value * factor for value in row] for row in rows]}
+
+
+@pytest.fixture(scope="module")
+def single(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """An archive with two versions at its top, two model servers of which each has a GPU, batching; a transform job."""
+    folder = tmp_path_factory.mktemp("single")
+    export_times(folder / "archive", 1, 2.0)
+    export_times(folder / "archive", 2, 3.0)
+    pack(folder / "archive", folder / "model.tar.gz")
+    with tarfile.open(folder / "model.tar.gz") as archive:
+        archive.extractall(folder / "models", filter="data")
+    several = {"SAGEMAKER_TFS_INSTANCE_COUNT": "3", "CUDA_VISIBLE_DEVICES": "3,5", "SAGEMAKER_BATCH": "True"}
+    with running(folder / "models", folder / "run", **BATCHING, **several) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def client(single: Stack) -> Iterator[Any]:
+    with closing(single.boto3()) as runtime:
+        yield runtime
+
+
+@pytest.mark.parametrize(("version", "factor"), [("", 3.0), ("tfs-model-version=1", 2.0), ("tfs-model-version=2", 3.0)])
+def test_json_for_both_versions_of_one_archive(client: Any, version: str, factor: float) -> None:
+    more = {"CustomAttributes": version} if version else {}
+    assert ask(client, instances([[1, 2, 3]]), **more) == times(factor, [[1, 2, 3]])
+
+
+def test_csv_of_two_rows(client: Any) -> None:
+    assert ask(client, "1.0,2.0,3.0\n4.0,5.0,6.0\n", CSV) == times(3.0)
+
+
+def test_csv_with_text_for_a_model_of_numbers_is_the_callers_error(client: Any) -> None:
+    with pytest.raises(ClientError) as caught:
+        ask(client, '1.0,"a, quoted ""b""",3.0\n', CSV)
+    assert caught.value.response["OriginalStatusCode"] == 400
+
+
+def test_batching_with_all_its_variables_gives_each_request_its_own_rows(client: Any) -> None:
+    def one(number: int) -> object:
+        return ask(client, instances([[number, number + 0.5]]))
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(one, range(32)))
+    assert answers == [times(3.0, [[number, number + 0.5]]) for number in range(32)]
+
+
+def test_a_transform_of_three_files_gives_three_outputs(single: Stack, tmp_path: Path) -> None:
+    files = [tmp_path / f"{number}.json" for number in range(3)]
+    for number, file in enumerate(files):
+        file.write_text(instances([[number, 1.0]]))
+    wanted = requests.get(f"{single.url}/execution-parameters", timeout=10).json()
+
+    def transform(file: Path) -> None:
+        answer = single.invoke(file.read_bytes(), Content_Type=JSON, Accept=JSON)
+        assert answer.status_code == 200, answer.text
+        file.with_suffix(".json.out").write_bytes(answer.content)
+
+    with ThreadPoolExecutor(wanted["MaxConcurrentTransforms"]) as pool:
+        list(pool.map(transform, files))
+    outputs = [json.loads(path.read_bytes()) for path in sorted(tmp_path.glob("*.out"))]
+    assert outputs == [times(3.0, [[number, 1.0]]) for number in range(3)]
+
+
+def test_each_model_server_has_a_gpu_of_the_list_in_turn(single: Stack) -> None:
+    given = [process.environ()["CUDA_VISIBLE_DEVICES"] for process in single.processes("--rest_api_port")]
+    assert sorted(given) == ["3", "3", "5"]
+    assert "[lightbox] GPUs: 3, 5; the model servers take them in turn, one each" in single.log
+
+
+@pytest.fixture(scope="module")
+def paired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Models with pairs of their own, AWS's worker class and log levels, 2 workers with 2 threads; one without code."""
+    folder = tmp_path_factory.mktemp("paired")
+    for name, source in (("prepends", PREPENDS), ("passes_on", PASSES_ON)):
+        export_times(folder / "models" / name, 1, 2.0)
+        write_code(folder / "models" / name, source)
+    export_convolution(folder / "models" / "convolution")
+    environ = {
+        "SAGEMAKER_GUNICORN_LOGLEVEL": "warning",
+        "SAGEMAKER_TFS_NGINX_LOGLEVEL": "warn",
+        "SAGEMAKER_GUNICORN_WORKERS": "2",
+        "SAGEMAKER_GUNICORN_THREADS": "2",
+        "SAGEMAKER_GUNICORN_WORKER_CLASS": "gevent",
+        "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "prepends",
+    }
+    with running(folder / "models", folder / "run", **environ) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def paired_client(paired: Stack) -> Iterator[Any]:
+    with closing(paired.boto3()) as runtime:
+        yield runtime
+
+
+def test_what_both_halves_of_a_pair_do_is_seen(paired: Stack, paired_client: Any) -> None:
+    expected = times(2.0, [[100.0] * 3, *ROWS]) | {"handled": True}
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda _: ask(paired_client, instances(ROWS)), range(16)))
+    assert answers == [expected] * 16
+    assert "SAGEMAKER_GUNICORN_WORKER_CLASS=gevent: workers with threads take its place" in paired.log
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [
+        ('{"instances": [[1, 2', JSON),
+        ("", JSON),
+        ("anything", "application/unknown"),
+        ('{"instances": [1, 2]}', JSON),
+        ('{"instances": [["a", "b"]]}', JSON),
+    ],
+)
+def test_through_a_pair_that_passes_all_on_an_error_is_an_error(
+    paired: Stack, paired_client: Any, body: str, content_type: str
+) -> None:
+    attributes = "tfs-model-name=passes_on"
+    with pytest.raises(ClientError) as caught:
+        ask(paired_client, body, content_type, CustomAttributes=attributes)
+    assert 400 <= caught.value.response["OriginalStatusCode"] < 500
+    assert caught.value.response["OriginalMessage"]
+    plain = paired.invoke(body.encode(), Content_Type=content_type, X_Amzn_SageMaker_Custom_Attributes=attributes)
+    assert 400 <= plain.status_code < 500
+    assert "<html" not in plain.text.lower()
+    assert ask(paired_client, instances(ROWS), CustomAttributes=attributes) == times(2.0)
+
+
+def test_a_convolution_of_ones_is_108(paired_client: Any) -> None:
+    ones = [[[[1.0] * 3] * 6] * 6]
+    answer = ask(paired_client, instances(ones), CustomAttributes="tfs-model-name=convolution")
+    assert answer == {"predictions": [[[[108.0]]]]}
+
+
+FACTORS = {"double.tar.gz": 2.0, "triple.tar.gz": 3.0, "tenfold.tar.gz": 10.0}
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Any, Path]]:
+    """A multi-model endpoint with 2 workers, and the folder in which its archives lie."""
+    folder = tmp_path_factory.mktemp("many")
+    (folder / "models").mkdir()
+    for name, factor in FACTORS.items():
+        export_times(folder / name, 1, factor)
+        pack(folder / name, folder / "models" / name)
+    environ = {"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_GUNICORN_WORKERS": "2"}
+    with (
+        running(folder / "models", folder / "run", **environ) as stack,
+        closing(stack.boto3()) as runtime,
+    ):
+        yield runtime, folder / "models"
+
+
+def test_archives_are_told_apart_by_their_target(many: tuple[Any, Path]) -> None:
+    runtime, _ = many
+    for name in ("double.tar.gz", "triple.tar.gz"):
+        assert ask(runtime, instances(ROWS), TargetModel=name) == times(FACTORS[name])
+
+
+def test_an_archive_that_is_missing_is_the_callers_error_until_it_is_there(many: tuple[Any, Path]) -> None:
+    runtime, folder = many
+    with pytest.raises(ClientError) as caught:
+        ask(runtime, instances(ROWS), TargetModel="late.tar.gz")
+    assert 400 <= caught.value.response["OriginalStatusCode"] < 500
+    shutil.copy(folder / "tenfold.tar.gz", folder / "late.tar.gz")
+    assert ask(runtime, instances(ROWS), TargetModel="late.tar.gz") == times(10.0)
+
+
+def test_parallel_requests_get_the_numbers_of_their_own_model(many: tuple[Any, Path]) -> None:
+    runtime, _ = many
+    targets = list(FACTORS) * 8
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(lambda name: ask(runtime, instances(ROWS), TargetModel=name), targets))
+    assert answers == [times(FACTORS[name]) for name in targets]
