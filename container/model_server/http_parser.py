@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 MAX_HEAD_BYTES = 1 << 16
@@ -9,6 +10,9 @@ MAX_BODY_BYTES = 1 << 29
 """A longer body is refused when its length is declared, before any of it is kept."""
 
 _MAX_CHUNK_LINE = 1 << 10
+_LENGTH = re.compile("[0-9]{1,64}", re.ASCII)
+"""Python refuses to read numbers of thousands of digits, in an error of its own."""
+_CHUNK_SIZE = re.compile(rb"[0-9a-fA-F]+")
 _METHODS = {"GET", "POST", "HEAD", "PUT", "DELETE", "OPTIONS", "PATCH"}
 
 
@@ -44,6 +48,7 @@ class RequestParser:
 
     def __init__(self) -> None:
         self._pending = bytearray()
+        self._searched = 0
         self._partial: Request | None = None
         self._missing = 0
         self._chunked = False
@@ -69,7 +74,8 @@ class RequestParser:
     def _read_head(self) -> bool:
         while self._pending[:2] == b"\r\n":
             del self._pending[:2]
-        end = self._pending.find(b"\r\n\r\n")
+        end = self._pending.find(b"\r\n\r\n", self._searched)
+        self._searched = max(0, len(self._pending) - 3) if end < 0 else 0
         if end < 0 and len(self._pending) <= MAX_HEAD_BYTES:
             return False
         if end < 0 or end > MAX_HEAD_BYTES:
@@ -84,7 +90,7 @@ class RequestParser:
         headers = request.headers
         self._chunked = "chunked" in headers.get("transfer-encoding", "").lower()
         length = headers.get("content-length", "0").strip()
-        if not (length.isascii() and length.isdigit()):
+        if not _LENGTH.fullmatch(length):
             raise HttpError(400)
         self._missing = 0 if self._chunked else int(length)
         if self._missing > MAX_BODY_BYTES:
@@ -97,8 +103,8 @@ class RequestParser:
         if taken == len(self._pending) and not self._partial.body:
             self._partial.body, self._pending = self._pending, bytearray()
         else:
-            self._partial.body += memoryview(self._pending)[:taken]
-            self._pending = self._pending[taken:]
+            self._partial.body += self._pending[:taken]
+            del self._pending[:taken]  # moves nothing: requests that came in one piece cost no more than one by one
         self._missing -= taken
         return self._missing == 0
 
@@ -134,12 +140,12 @@ class RequestParser:
             return not line
         if not line:
             return False
-        try:
-            self._missing = int(line.partition(b";")[0], 16)
-        except ValueError:
-            raise HttpError(400) from None
+        size = line.partition(b";")[0].rstrip(b" \t")
+        if not _CHUNK_SIZE.fullmatch(size):
+            raise HttpError(400)
+        self._missing = int(size, 16)
         assert self._partial is not None
-        if self._missing < 0 or len(self._partial.body) + self._missing > MAX_BODY_BYTES:
+        if len(self._partial.body) + self._missing > MAX_BODY_BYTES:
             raise HttpError(413)
         if self._missing == 0:
             self._missing = -1

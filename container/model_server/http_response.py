@@ -86,6 +86,11 @@ class Outgoing:
     def __bool__(self) -> bool:
         return bool(self._parts)
 
+    @property
+    def size(self) -> int:
+        """Bytes that are left."""
+        return sum(part.nbytes for part in tuple(self._parts))
+
     def send(self, sock: socket.socket) -> None:
         """Give the socket as much as it takes now; OSError, BlockingIOError among them, as it raises it."""
         sent = sock.sendmsg(list(islice(self._parts, _AT_ONCE)))

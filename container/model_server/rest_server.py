@@ -5,7 +5,9 @@ A client that sends or reads slowly costs a buffer, never a thread.
 
 from __future__ import annotations
 
+import errno
 import logging
+import resource
 import select
 import socket
 import threading
@@ -19,12 +21,15 @@ from model_server.http_response import Outgoing, Response, html_error, serialize
 log = logging.getLogger(__name__)
 
 MAX_CONNECTIONS = 1024
+MAX_UNSENT_BYTES = 1 << 29
+"""Of all answers that wait for slow readers; beyond it those that began first are given up."""
 IDLE_SECONDS = 60.0
 """A connection on which a request or its answer does not move on for so long is closed; between requests
 it may rest as long as there is room for others."""
 
 _READ_BYTES = 1 << 20
 _STOP_SECONDS = 2.0
+_PAUSE_SECONDS = 0.05
 
 
 class _Connection:
@@ -35,6 +40,8 @@ class _Connection:
         self.keep = True
         self.answering = False
         self.moved = time.monotonic()
+        self.answered = self.moved
+        """When the answer that is being sent was ready."""
 
 
 class RestServer:
@@ -47,6 +54,8 @@ class RestServer:
         self.port = int(self._listeners[0].getsockname()[1])
         self._epoll = select.epoll()
         self._connections: dict[int, _Connection] = {}
+        # Others need descriptors too: the gRPC server, and TensorFlow for the files of models.
+        self._most = min(MAX_CONNECTIONS, max(8, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
         self._workers = ThreadPoolExecutor(max(1, threads), "rest")
         self._wake, self._woken = socket.socketpair()
         self._stopping = False
@@ -90,6 +99,8 @@ class RestServer:
                 self._sweep(swept)
         for connection in list(self._connections.values()):
             self._drop(connection)
+        self._woken.close()
+        self._workers.shutdown(wait=False)
         self._drained.set()
 
     def _is_busy(self, connection: _Connection) -> bool:
@@ -108,9 +119,12 @@ class RestServer:
     def _accept(self, listener: socket.socket) -> None:
         try:
             sock, _ = listener.accept()
-        except OSError:
+        except OSError as error:
+            # Without a descriptor left the listener stays ready: unless there is one soon, wait instead of spinning.
+            if error.errno in (errno.EMFILE, errno.ENFILE) and not self._make_room():
+                time.sleep(_PAUSE_SECONDS)
             return
-        if len(self._connections) >= MAX_CONNECTIONS and not self._make_room():
+        if len(self._connections) >= self._most and not self._make_room():
             sock.close()
             return
         sock.setblocking(False)
@@ -131,6 +145,16 @@ class RestServer:
             busy = connection.unsent or not connection.parser.idle
             if busy and not connection.answering and now - connection.moved > IDLE_SECONDS:
                 self._drop(connection)
+        self._give_up_slow_readers()
+
+    def _give_up_slow_readers(self) -> None:
+        waiting = [item for item in list(self._connections.values()) if item.unsent and not item.answering]
+        held = sum(item.unsent.size for item in waiting)
+        for connection in sorted(waiting, key=lambda item: item.answered):
+            if held <= MAX_UNSENT_BYTES:
+                return
+            held -= connection.unsent.size
+            self._drop(connection)
 
     def _advance(self, connection: _Connection, events: int) -> None:
         connection.moved = time.monotonic()
@@ -140,6 +164,9 @@ class RestServer:
             elif events & ~select.EPOLLOUT:
                 self._receive(connection)
         except OSError:
+            self._drop(connection)
+        except Exception:  # whatever one client can do, the others are served
+            log.exception("a connection failed")
             self._drop(connection)
 
     def _receive(self, connection: _Connection) -> None:
@@ -192,7 +219,7 @@ class RestServer:
         parts, connection.keep = serialize(request, response)
         connection.keep = connection.keep and not self._stopping
         connection.unsent = Outgoing(parts)
-        connection.moved = time.monotonic()
+        connection.moved = connection.answered = time.monotonic()
         connection.answering = False
         try:
             self._send(connection)

@@ -15,12 +15,15 @@ from lightbox.protocols.kserve import messages
 REPOSITORY = Path(__file__).resolve().parents[2]
 IMAGES = (REPOSITORY / "tests" / "corpus" / "valid", REPOSITORY / "tests" / "corpus" / "invalid")
 FOUND = REPOSITORY / "tests" / "corpus" / "found"
-LARGEST = 16 << 10
+LARGEST = 64 << 10
+CROWD = 16 << 10
+"""Bytes of a first input that has many of something: enough to tell what each costs from what the first does."""
 
 
 def seeds(target: str) -> Iterator[bytes]:
     """Yield the first inputs for a target, found ones included."""
     yield from _MAKERS[target]()
+    yield from map(_crowd, _CROWDS.get(target, ()))
     for path in sorted((FOUND / target).glob("*")):
         yield path.read_bytes()
 
@@ -30,6 +33,17 @@ def _images() -> Iterator[bytes]:
         for path in sorted(folder.iterdir()):
             if path.suffix != ".json" and path.stat().st_size <= LARGEST:
                 yield path.read_bytes()
+
+
+def _tiffs() -> Iterator[bytes]:
+    return (data for data in _images() if data[:2] in (b"II", b"MM"))
+
+
+def _crowd(parts: tuple[bytes, bytes, bytes]) -> bytes:
+    """Return what has as many of a small part as there is room for, each with a number of its own where it has a %d."""
+    begin, part, end = parts
+    count = CROWD // (len(part) + 4 * part.count(b"%d")) - len(begin) - len(end)
+    return begin + b"".join(part % number if b"%d" in part else part for number in range(count)) + end
 
 
 def _json() -> Iterator[bytes]:
@@ -56,10 +70,18 @@ def _npy() -> Iterator[bytes]:
         buffer = io.BytesIO()
         np.save(buffer, array)
         yield buffer.getvalue()
+    yield from _npz()
+
+
+def _npz() -> Iterator[bytes]:
     for save in (np.savez, np.savez_compressed):
-        buffer = io.BytesIO()
-        save(buffer, x=np.zeros(2, "f4"))
-        yield buffer.getvalue()
+        for arrays in ({"x": np.zeros(2, "f4")}, {f"x{number}": np.zeros(0, "f4") for number in range(200)}):
+            buffer = io.BytesIO()
+            save(buffer, **arrays)  # type: ignore[arg-type]
+            yield buffer.getvalue()
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, x=np.zeros(1_040_000, "f4"))
+    yield buffer.getvalue()
 
 
 def _multipart() -> Iterator[bytes]:
@@ -105,9 +127,36 @@ _MAKERS: dict[str, Callable[[], Iterator[bytes]]] = {
     "json_numbers": _json,
     "json_images": _json,
     "csv": _csv,
+    "tiff": _tiffs,
     "npy": _npy,
+    "npz": _npz,
     "multipart": _multipart,
     "gzip": _gzip,
     "kserve": _kserve,
     "kserve_grpc": _kserve_grpc,
 }
+
+_CROWDS: dict[str, tuple[tuple[bytes, bytes, bytes], ...]] = {
+    "json_numbers": (
+        (b"[", b"[],", b"[]]"),
+        (b"", b"[]\n", b""),
+        (b"", b"{}\n", b""),
+        (b'{"instances":[', b"[1,2],", b"[1,2]]}"),
+        (b'{"instances":[', b"{},", b"{}]}"),
+        (b'{"inputs":{', b'"%d":1,', b'"x":1}}'),
+    ),
+    "json_images": (
+        (b'{"instances":[', b'{"b64":""},', b'{"b64":""}]}'),
+        (b"", b'""\n', b""),
+    ),
+    "csv": ((b"", b"1\n", b""), (b"", b"1,2\n", b""), (b"", b'"",""\n', b""), (b"", b"a,b\n", b"")),
+    "multipart": ((b"", b'--edge\r\nContent-Disposition: form-data; name="a%d"\r\n\r\n\r\n', b"--edge--"),),
+    "kserve": (
+        (b'\xff\xff{"inputs":[', b'{"name":"%d"},', b"{}]}"),
+        (b'\xff\xff{"inputs":[],"outputs":[', b'{"name":"%d"},', b"{}]}"),
+        (b'\xff\xff{"parameters":{', b'"%d":1,', b'"a":1},"inputs":[]}'),
+        (b'\xff\xff{"inputs":[', b"{},", b"{}]}"),
+    ),
+    "kserve_grpc": ((b"", b"\x2a\0", b""), (b"", b"\x32\0", b""), (b"", b"\x3a\0", b"")),
+}
+"""Of each reader what it has many of: a beginning, a part, an end."""

@@ -5,9 +5,11 @@ Nothing here knows atheris, so that the tests can run found inputs through the s
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable
 from functools import cache, partial
 
+from fuzz.cost import Bound
 from lightbox.codecs.base import Target
 from lightbox.codecs.content_coding import decoded_body
 from lightbox.codecs.requests import RequestCodecs
@@ -56,10 +58,21 @@ def csv(data: bytes) -> None:
         _decode(data, "text/csv", dtype, (None, 2))
 
 
+def tiff(data: bytes) -> None:
+    """A TIFF, whose tags are the most intricate of all formats, for a model of pixels."""
+    _decode(data, "image/tiff", "float32", (None, 16, 16, 3))
+
+
 def npy(data: bytes) -> None:
     """A numpy file or an archive of them."""
     for dtype in ("float32", "string"):
         _decode(data, "application/x-npy", dtype, None)
+
+
+def npz(data: bytes) -> None:
+    """An archive of numpy files, for a model with one input and one with two."""
+    _decode(data, "application/x-npz", "float32", None)
+    _decode(data, "application/x-npz", "uint8", (None, 2))
 
 
 def multipart(data: bytes) -> None:
@@ -105,13 +118,30 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         json_numbers,
         json_images,
         csv,
+        tiff,
         npy,
+        npz,
         multipart,
         gzip,
         kserve,
         kserve_grpc,
     )
 }
+
+
+_PICTURE = Bound(allocated=48 << 20, grown=96 << 20)
+"""Of a million pixels as LIMITS has it, decoded and as float32, whatever the file weighs."""
+_UNPACKED = 4 << 20
+
+BOUNDS: defaultdict[str, Bound] = defaultdict(
+    Bound,
+    dict.fromkeys(("image", "image_of_any_size", "tiff", "json_images", "multipart"), _PICTURE)
+    # Small files unpack to as much as LIMITS allows.
+    | dict.fromkeys(("npy", "npz"), Bound(allocated=4 * _UNPACKED, grown=8 * _UNPACKED))
+    | {"csv": Bound(allocated_per_byte=80)}
+    | {"gzip": Bound(seconds=2, allocated=48 * _UNPACKED, grown=64 * _UNPACKED)},
+)
+"""What an input of each target may cost."""
 
 
 @cache

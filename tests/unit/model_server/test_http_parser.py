@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import itertools
+import time
+from collections.abc import Callable
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -54,3 +57,52 @@ def test_any_bytes(data: bytes) -> None:
         parser.feed(data + b"\r\n\r\n")
     except HttpError as error:
         assert error.status in (400, 413, 501)
+
+
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"Content-Length: " + b"9" * 5000, 400),  # Python reads no number of so many digits
+        (b"Content-Length: " + b"9" * 60, 413),
+        ("Content-Length: ٣".encode(), 400),
+        (b"Transfer-Encoding: chunked\r\n\r\n0x5", 400),
+        (b"Transfer-Encoding: chunked\r\n\r\n+5", 400),
+        (b"Transfer-Encoding: chunked\r\n\r\n1_0", 400),
+        (b"Transfer-Encoding: chunked\r\n\r\n" + b"f" * 1000, 413),
+        (b"Transfer-Encoding: chunked\r\n\r\n;name=value", 400),
+    ],
+)
+def test_lengths_that_are_none(head: bytes, status: int) -> None:
+    with pytest.raises(HttpError) as refused:
+        RequestParser().feed(b"POST /v1/x HTTP/1.1\r\n" + head + b"\r\n\r\n")
+    assert refused.value.status == status
+
+
+def seconds_for(pieces: list[bytes]) -> float:
+    """Return the processor time that a parser takes for pieces, the least of five runs."""
+
+    def once() -> float:
+        parser, started = RequestParser(), time.thread_time()
+        for piece in pieces:
+            request = parser.feed(piece)
+            while request is not None:
+                request = parser.feed(b"")
+        return time.thread_time() - started
+
+    return min(once() for _ in range(5))
+
+
+MANY = {
+    "requests in one piece": lambda count: [b"GET / HTTP/1.1\r\n\r\n" * count],
+    "requests with bodies": lambda count: [b"POST / HTTP/1.1\r\nContent-Length: 1\r\n\r\nx" * count],
+    "chunks": lambda count: [b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\nx\r\n" * count],
+    "empty lines": lambda count: [b"\r\n" * count],
+    "a head in single bytes": lambda count: [b"GET / HTTP/1.1\r\nA: ", *[b"x"] * count],
+    "a body in single bytes": lambda count: [b"POST / HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n", *[b"x"] * count],
+}
+
+
+@pytest.mark.parametrize("make", MANY.values(), ids=MANY)
+def test_twice_as_much_costs_twice_as_much(make: Callable[[int], list[bytes]]) -> None:
+    # Eight times as much: a cost that grows with the square is 64 times as high.
+    assert seconds_for(make(56_000)) < 20 * seconds_for(make(7_000))

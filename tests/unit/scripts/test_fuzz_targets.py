@@ -5,19 +5,60 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from PIL import Image
 
 from fuzz import targets
+from fuzz.cost import TRIES, Bound, TooCostly
 from fuzz.seeds import seeds
-from fuzz.targets import TARGETS, Fault
+from fuzz.targets import BOUNDS, TARGETS, Fault
 from lightbox.errors import LightboxError, MalformedBody
 
 
 @pytest.mark.parametrize("target", TARGETS)
-def test_every_input_gives_tensors_or_an_error_below_500(target: str) -> None:
+def test_every_input_gives_tensors_or_an_error_below_500_and_takes_no_more_memory_than_its_length_allows(
+    target: str,
+) -> None:
     inputs = list(seeds(target))
     assert len(inputs) >= 2
+    TARGETS[target](inputs[0])  # what is imported and made once is nobody's cost
     for data in inputs:
-        TARGETS[target](data)
+        BOUNDS[target].check_memory(TARGETS[target], data)
+
+
+def allocating(times: int) -> Callable[[bytes], None]:
+    """Return what takes so many bytes for each of its input, for a moment."""
+
+    def run(data: bytes) -> None:
+        bytearray(times * len(data))
+
+    return run
+
+
+def test_what_allocates_more_for_each_byte_than_is_allowed_is_a_fault() -> None:
+    bound = Bound(allocated=100_000, allocated_per_byte=10)
+    bound.check_memory(allocating(5), bytes(1 << 20))
+    with pytest.raises(TooCostly, match="1048576, and 10585760 are allowed"):
+        bound.check_memory(allocating(20), bytes(1 << 20))
+
+
+def test_what_c_code_takes_counts_as_well() -> None:
+    bound = Bound(grown=1 << 20, grown_per_byte=2)
+    with pytest.raises(TooCostly, match="the process grew by"):
+        bound.check_memory(lambda data: Image.new("RGB", (4000, 4000), "red").close(), bytes(10))
+
+
+def test_what_takes_longer_for_each_byte_than_is_allowed_every_time_is_a_fault() -> None:
+    def quadratic(data: bytes) -> None:
+        calls.append(len(data))
+        for at in range(len(data)):
+            data.count(data[at:])
+
+    calls: list[int] = []
+    bound = Bound(seconds=0.0001, seconds_per_byte=1e-7)
+    bound.check_time(lambda data: None, bytes(1000))
+    with pytest.raises(TooCostly, match="processor time"):
+        bound.check_time(quadratic, bytes(2000))
+    assert calls == [2000] * TRIES
 
 
 def raising(error: Exception) -> Callable[[], object]:
