@@ -13,6 +13,7 @@ from lightbox.codecs.base import Answer, DecodedRequest, Target
 from lightbox.codecs.requests import RequestCodecs
 from lightbox.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.invocation import Invocation
+from lightbox.memory import MemoryBudget
 from lightbox.model_layout import is_model_name
 from lightbox.model_options import ModelOptions
 from lightbox.model_spec import Array, SignatureSpec
@@ -56,6 +57,8 @@ class Pipeline:
         self._signatures = Signatures()
         self._requests = RequestCodecs(settings)
         self._answer_codecs = codecs(settings.jsonlines)
+        self.max_text_mb = settings.max_text_mb
+        self.memory = MemoryBudget(settings.worker_memory)
         self._in_progress = self._requests.images.in_progress
         self._tensors = TensorPipeline(self._requests.images, self._signatures, self._invoke)
         self._aws = AwsRequests(
@@ -150,6 +153,7 @@ class Pipeline:
         if answers is not None:
             check_single(answers, len(outputs or signature.outputs))
         signature.check_inputs(request.inputs)
+        clock.memory.hold_tensors(len(invocation.body), request.inputs.values())
         found = transport.predict(PredictCall(signature, request.inputs, outputs), clock)
         with clock.stage("postprocess"):
             # In the signature's order: gRPC's map has none, and answers over both wires are to be the same.

@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, field_validator
 
+from lightbox.container_memory import default_request_memory_mb
 from lightbox.cores import available_cores
 from lightbox.settings_time import TimeSettings
 from lightbox.settings_values import (
@@ -106,6 +107,20 @@ class Settings(TimeSettings):
 
     max_body_mb: int = Field(100, ge=1, le=2048, validation_alias="LIGHTBOX_MAX_BODY_MB")
     """Largest request body and gRPC message in MiB; beyond it 413, over gRPC RESOURCE_EXHAUSTED."""
+
+    max_text_mb: int = Field(
+        default_factory=lambda given: given.get("max_body_mb", 100),
+        ge=1,
+        le=2048,
+        validation_alias="LIGHTBOX_MAX_TEXT_MB",
+    )
+    """Largest JSON and CSV in MiB, unpacked from gzip: `LIGHTBOX_MAX_BODY_MB` unless set; beyond it 413."""
+
+    request_memory_mb: int = Field(
+        default_factory=default_request_memory_mb, ge=16, validation_alias="LIGHTBOX_REQUEST_MEMORY_MB"
+    )
+    """MiB that the requests of all workers together may hold in memory, divided among the workers: a quarter of the
+    container's unless set. A request that needs more than its worker's part gets 413, one that finds it taken 503."""
 
     max_image_pixels: int = Field(50_000_000, ge=1, validation_alias="LIGHTBOX_MAX_IMAGE_PIXELS")
     """Most pixels (width times height) that an image may have; beyond it 413, before it is decoded."""
@@ -218,6 +233,11 @@ class Settings(TimeSettings):
     @classmethod
     def _absolute(cls, value: Path) -> Path:
         return value.absolute()
+
+    @property
+    def worker_memory(self) -> int:
+        """Bytes that the requests of one worker may hold; the gRPC front is a worker too."""
+        return (self.request_memory_mb << 20) // (self.workers + (self.kserve_grpc_port is not None))
 
     @property
     def most_requests(self) -> int:

@@ -66,6 +66,7 @@ class TensorPipeline:
         outputs = (() if postprocess else request.outputs) or model.options.outputs or ()
         signature.check_outputs(outputs)
         signature.check_inputs(inputs)
+        clock.memory.hold_tensors(clock.memory.weight, inputs.values())
         found = transport.predict(PredictCall(signature, inputs, outputs), clock)
         predicted = {name: found[name] for name in signature.outputs if name in found}
         if postprocess is not None:

@@ -82,8 +82,10 @@ def multipart(data: bytes) -> None:
 
 def gzip(data: bytes) -> None:
     """A compressed body of JSON."""
-    _only_our_errors(lambda: _decode(decoded_body(data, "gzip", 4), "application/json", "float32", (None,)))
-    _only_our_errors(lambda: decoded_body(data, "deflate", 4))
+    _only_our_errors(
+        lambda: _decode(decoded_body(data, "gzip", 4, RequestClock(30)), "application/json", "float32", (None,))
+    )
+    _only_our_errors(lambda: decoded_body(data, "deflate", 4, RequestClock(30)))
 
 
 def kserve(data: bytes) -> None:
@@ -96,7 +98,7 @@ def kserve(data: bytes) -> None:
 
 
 def _kserve_rest(body: bytes, json_length: int | None) -> object:
-    return parse_body(body, json_length).tensors("m", "", SageMakerHeaders())
+    return parse_body(body, json_length, RequestClock(30)).tensors("m", "", SageMakerHeaders())
 
 
 def kserve_grpc(data: bytes) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import zlib
 
 from lightbox.errors import MalformedBody, TooLarge, UnsupportedMediaType
+from lightbox.telemetry.clock import RequestClock
 
 _GZIP = 16 + zlib.MAX_WBITS
 _CHUNK = 1 << 14
@@ -12,21 +13,22 @@ _MAX_MEMBERS = 10_000
 _WINDOW_BITS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
 
 
-def decoded_body(body: bytes, content_encoding: str, max_mb: int) -> bytes:
+def decoded_body(body: bytes, content_encoding: str, max_mb: int, clock: RequestClock) -> bytes:
     """Return a body as it was before its Content-Encoding; ``max_mb`` bounds the result in MiB.
 
-    Raises UnsupportedMediaType for an encoding that is not gzip or deflate, MalformedBody for a broken or
-    truncated body, and TooLarge before more than the limit has been unfolded.
+    What it unfolds to is held as memory, and weighs. Raises UnsupportedMediaType for an encoding that is not gzip or
+    deflate, MalformedBody for a broken or truncated body, TooLarge before more than the limit has been unfolded,
+    DeadlineExceeded, and what ``Share.hold`` raises.
     """
     coding = content_encoding.strip().lower()
     if coding in ("", "identity"):
         return body
     if coding not in _WINDOW_BITS:
         raise UnsupportedMediaType(f"Content-Encoding: expected gzip, deflate or identity; got {coding[:40]!r}")
-    return _unfolded(body, _WINDOW_BITS[coding], coding, max_mb << 20)
+    return _unfolded(body, _WINDOW_BITS[coding], coding, max_mb << 20, clock)
 
 
-def _unfolded(body: bytes, window_bits: int, coding: str, limit: int) -> bytes:
+def _unfolded(body: bytes, window_bits: int, coding: str, limit: int, clock: RequestClock) -> bytes:
     """A gzip file may consist of several; zeros after the last are padding."""
     pieces: list[bytes] = []
     view, at, left, members = memoryview(body), 0, limit, 0
@@ -48,6 +50,9 @@ def _unfolded(body: bytes, window_bits: int, coding: str, limit: int) -> bytes:
             raise TooLarge(f"the {coding} body unfolds to more than LIGHTBOX_MAX_BODY_MB={limit >> 20} MiB")
         if members > _MAX_MEMBERS:
             raise TooLarge(f"the {coding} body has more than {_MAX_MEMBERS} parts")
+        clock.check()
+        clock.memory.weigh(limit - left)
+        clock.memory.hold(len(body) + 2 * (limit - left), f"the {coding} body")
         at += len(chunk) - len(decoder.unused_data)
         decoder = None if decoder.eof else decoder
     if decoder is not None:

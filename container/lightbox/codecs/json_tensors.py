@@ -9,6 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
+from lightbox.codecs.json_numbers import Hollow, NumberList
 from lightbox.codecs.tensors import cast, dtype_number
 from lightbox.errors import InputMismatch
 from lightbox.model_spec import Array, SignatureSpec
@@ -45,6 +48,52 @@ def read_inputs(inputs: Any, signature: SignatureSpec, has_bools: bool) -> dict[
     return _read({"inputs": inputs}, signature, has_bools)
 
 
+def read_numbers(payload: Any, by_row: bool, signature: SignatureSpec, hollow: Hollow) -> dict[str, Array] | None:
+    """Return the inputs in ``instances`` (``by_row``) or ``inputs`` of a text without its long lists of numbers.
+
+    None where these are not regular, not all of the lists that the text has, or not for a tensor of numbers.
+    """
+    types = _types(signature)
+    if not types.keys() or not all(number in quick.DTYPES for number in types.values()):
+        return None
+    arrays = {name: _filled(payload, name, by_row, number, len(types), hollow) for name, number in types.items()}
+    found = {name: array for name, array in arrays.items() if array is not None}
+    return _cast(found, signature) if len(found) == len(types) and hollow.all_used else None
+
+
+def _filled(payload: Any, name: str, by_row: bool, number: int, inputs: int, hollow: Hollow) -> Array | None:
+    """Return one input: all of the payload, its value of that name, or the values of that name in its rows."""
+    whole = hollow.filled(payload)
+    if isinstance(whole, NumberList):
+        return whole.array(number) if inputs == 1 else None
+    if not by_row:
+        value = hollow.filled(payload.get(name)) if isinstance(payload, dict) and len(payload) == inputs else None
+        return value.array(number) if isinstance(value, NumberList) else _array(value, number)
+    if not isinstance(payload, list) or not all(isinstance(row, dict) and len(row) == inputs for row in payload):
+        return None
+    values = [hollow.filled(row.get(name)) for row in payload]
+    if not any(isinstance(value, NumberList) for value in values):
+        return _array(values, number)
+    return _stacked(values, number)
+
+
+def _array(values: Any, number: int) -> Array | None:
+    found = quick.regular({"x": values}, False, {"x": number})
+    return None if found is None else found["x"]
+
+
+def _stacked(values: list[Any], number: int) -> Array | None:
+    stacked: Array | None = None
+    for index, value in enumerate(values):
+        row = value.array(number) if isinstance(value, NumberList) else None
+        if row is None or (stacked is not None and stacked.shape[1:] != row.shape):
+            return None
+        if stacked is None:
+            stacked = np.empty((len(values), *row.shape), row.dtype)
+        stacked[index] = row
+    return stacked
+
+
 def is_named(value: Any) -> bool:
     """Whether a JSON value is an object of inputs by name, not ``{"b64": "..."}``."""
     return isinstance(value, dict) and not base64_value.is_base64(value)
@@ -63,12 +112,18 @@ def _check_names(instances: list[Any], signature: SignatureSpec) -> None:
             )
 
 
-def _read(document: dict[str, Any], signature: SignatureSpec, has_bools: bool) -> dict[str, Array]:
+def _types(signature: SignatureSpec) -> dict[str, int]:
     numbers = {name: dtype_number(spec) for name, spec in signature.inputs.items()}
-    types = {name: _READ_AS.get(number, number) for name, number in numbers.items()}
-    arrays = _arrays(document, types, has_bools)
+    return {name: _READ_AS.get(number, number) for name, number in numbers.items()}
+
+
+def _read(document: dict[str, Any], signature: SignatureSpec, has_bools: bool) -> dict[str, Array]:
+    return _cast(_arrays(document, _types(signature), has_bools), signature)
+
+
+def _cast(arrays: Mapping[str, Array], signature: SignatureSpec) -> dict[str, Array]:
     return {
-        name: cast(arrays[name], spec) if numbers[name] != types[name] else arrays[name]
+        name: cast(arrays[name], spec) if dtype_number(spec) in _READ_AS else arrays[name]
         for name, spec in signature.inputs.items()
     }
 

@@ -18,6 +18,22 @@ _LONGEST_INT = 20
 """Characters of the longest 64-bit integer; longer ones are read as floats."""
 
 
+def parsing_bytes(text: bytes) -> int:
+    """Return how much memory it may take at most to parse a text and to make arrays of it, by its structure.
+
+    Measured with orjson: 16 bytes for each value while it parses, 8 for its place in a list, 24 for a float, 72 for a
+    list and 184 for an object; arrays are made by way of flat lists. Python's own parser needs no more.
+    """
+    return (
+        4 * len(text)
+        + 48 * text.count(b",")
+        + 88 * text.count(b"[")
+        + 200 * text.count(b"{")
+        + 60 * text.count(b'"')
+        + 32 * text.count(b"\n")
+    )
+
+
 def parse_values(text: bytes) -> list[Any]:
     """Return the JSON values in UTF-8 ``text``; NaN, Infinity and -Infinity are numbers.
 

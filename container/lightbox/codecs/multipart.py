@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.sansio.multipart import Data, Epilogue, Event, Field, File, MultipartDecoder, NeedData
@@ -27,13 +27,14 @@ class MultipartCodec:
         """See RequestCodec.decode. Every part is an image; file fields without a file are left out."""
         signature = target.find_signature(None)
         with target.clock.stage("decode"):
-            images = read_parts(body, content_type.parameters.get("boundary", ""))
+            target.clock.memory.hold(3 * len(body), "the form")
+            images = read_parts(body, content_type.parameters.get("boundary", ""), target.clock.check)
         inputs = self._images.decode(images, signature, target.options, target.clock)
         return DecodedRequest(signature, inputs, images=tuple(images))
 
 
-def read_parts(body: bytes, boundary: str) -> list[bytes]:
-    """Return the contents of a form's parts; raise MalformedBody and TooLarge."""
+def read_parts(body: bytes, boundary: str, step: Callable[[], None] = lambda: None) -> list[bytes]:
+    """Return the contents of a form's parts; raise MalformedBody and TooLarge. ``step`` is called in between."""
     if not boundary:
         raise MalformedBody("Content-Type: expected a parameter boundary for multipart/form-data")
     mark = boundary.encode("latin-1", "replace")
@@ -41,7 +42,7 @@ def read_parts(body: bytes, boundary: str) -> list[bytes]:
         raise MalformedBody("the form cannot be read: it does not begin with the boundary of its Content-Type")
     decoder = MultipartDecoder(mark, _MAX_HEADERS, max_parts=MAX_PARTS)
     try:
-        parts = list(_read(_events(decoder, body)))
+        parts = list(_read(_events(decoder, body, step)))
     except RequestEntityTooLarge:
         raise TooLarge(f"the form has more than {MAX_PARTS} parts, or headers of more than 256 kB") from None
     except (ValueError, AttributeError, LookupError):
@@ -51,8 +52,9 @@ def read_parts(body: bytes, boundary: str) -> list[bytes]:
     return parts
 
 
-def _events(decoder: MultipartDecoder, body: bytes) -> Iterator[Event]:
+def _events(decoder: MultipartDecoder, body: bytes, step: Callable[[], None]) -> Iterator[Event]:
     for start in range(0, len(body), _CHUNK):
+        step()
         decoder.receive_data(body[start : start + _CHUNK])
         while not isinstance(event := decoder.next_event(), NeedData | Epilogue):
             yield event

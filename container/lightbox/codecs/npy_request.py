@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import io
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,10 @@ from numpy.lib import format as npy_format
 from lightbox.codecs.base import DecodedRequest, Target
 from lightbox.codecs.media_type import ContentType
 from lightbox.codecs.npz_members import is_zip, read_members
-from lightbox.codecs.tensors import fitted, only_input
+from lightbox.codecs.tensors import fitted, numpy_dtype, only_input
 from lightbox.errors import InputMismatch, MalformedBody
-from lightbox.model_spec import Array
+from lightbox.model_spec import Array, SignatureSpec, TensorSpec
+from lightbox.telemetry.clock import RequestClock
 
 _READ_HEADER = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
 _KINDS = "biufcSU"
@@ -40,17 +42,36 @@ class NpyCodec:
         with target.clock.stage("decode"):
             if not is_zip(body):
                 spec = only_input(signature, content_type.name)
-                return DecodedRequest(signature, {spec.name: fitted(read_npy(body), spec)})
-            arrays = {name: read_npy(member) for name, member in read_members(body, self._max_mb).items()}
+                return DecodedRequest(signature, _fitted({spec.name: read_npy(body)}, signature, target.clock))
+            arrays = {name: read_npy(member) for name, member in read_members(body, self._max_mb, target.clock).items()}
             if arrays.keys() == {UNNAMED} and len(signature.inputs) == 1:
                 arrays = dict.fromkeys(signature.inputs, arrays[UNNAMED])
             if arrays.keys() != signature.inputs.keys():
                 raise InputMismatch(
                     f"npz: expected arrays named {', '.join(signature.inputs)}, got {', '.join(arrays)[:200] or 'none'}"
                 )
-            return DecodedRequest(
-                signature, {name: fitted(array, signature.inputs[name]) for name, array in arrays.items()}
-            )
+            return DecodedRequest(signature, _fitted(arrays, signature, target.clock))
+
+
+def _fitted(arrays: Mapping[str, Array], signature: SignatureSpec, clock: RequestClock) -> dict[str, Array]:
+    """Return the arrays as the signature's inputs. Numbers weigh what the model wants, which may be 8 times as much."""
+    specs = signature.inputs
+    clock.memory.weigh(sum(array.size * _itemsize(array, specs[name]) for name, array in arrays.items()))
+    casting = sum(_casting_bytes(array, specs[name]) for name, array in arrays.items())
+    clock.memory.hold(2 * sum(array.nbytes for array in arrays.values()) + casting, "npy")
+    return {name: fitted(array, specs[name]) for name, array in arrays.items()}
+
+
+def _itemsize(array: Array, spec: TensorSpec) -> int:
+    return array.itemsize if spec.is_string else numpy_dtype(spec).itemsize
+
+
+def _casting_bytes(array: Array, spec: TensorSpec) -> int:
+    if array.dtype.kind in "SU":
+        return 2 * array.nbytes + 160 * array.size
+    if spec.is_string or array.dtype == numpy_dtype(spec):
+        return 0
+    return array.size * (numpy_dtype(spec).itemsize + 3)  # and whether each is finite
 
 
 def read_npy(data: bytes) -> Array:

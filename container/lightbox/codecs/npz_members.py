@@ -8,6 +8,7 @@ import zipfile
 import zlib
 
 from lightbox.errors import MalformedBody, TooLarge
+from lightbox.telemetry.clock import RequestClock
 
 _MAGIC = b"PK\x03\x04"
 _END = b"PK\x05\x06"
@@ -22,7 +23,7 @@ def is_zip(body: bytes) -> bool:
     return body.startswith(_MAGIC)
 
 
-def read_members(body: bytes, max_mb: int) -> dict[str, bytes]:
+def read_members(body: bytes, max_mb: int, clock: RequestClock) -> dict[str, bytes]:
     """Return the uncompressed members by name, without ``.npy``.
 
     Raises TooLarge before more than ``max_mb`` MiB have been unpacked, MalformedBody for a file that is
@@ -31,7 +32,7 @@ def read_members(body: bytes, max_mb: int) -> dict[str, bytes]:
     _check_directory(body)
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
-            return _unpacked(archive, max_mb)
+            return _unpacked(archive, len(body), max_mb, clock)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
         raise MalformedBody(f"npz: the file cannot be read: {str(error)[:100]}") from None
     except (ValueError, KeyError, struct.error) as error:
@@ -50,12 +51,17 @@ def _check_directory(body: bytes) -> None:
         raise TooLarge(f"npz: expected at most {MAX_MEMBERS} arrays, got {members}")
 
 
-def _unpacked(archive: zipfile.ZipFile, max_mb: int) -> dict[str, bytes]:
-    left = max_mb << 20
+def _unpacked(archive: zipfile.ZipFile, packed: int, max_mb: int, clock: RequestClock) -> dict[str, bytes]:
+    left = limit = max_mb << 20
     members: dict[str, bytes] = {}
     for info in archive.infolist():
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
             raise MalformedBody("npz: expected members that are stored or deflated")
+        # A member is read up to the size that it declares, and no further.
+        unpacked = limit - left + min(info.file_size, left + 1)
+        clock.check()
+        clock.memory.weigh(unpacked)
+        clock.memory.hold(packed + 2 * unpacked, "npz")
         with archive.open(info) as member:
             data = member.read(left + 1)
         left -= len(data)

@@ -34,11 +34,11 @@ class RequestCodecs:
     def __init__(self, settings: Settings) -> None:
         self.images = images = ImageCodec(settings)
         self._image = ImageBodyCodec(images)
-        self._json = JsonCodec(images)
+        self._json = JsonCodec(images, settings.max_text_mb)
         self._codecs: dict[str, RequestCodec] = {
             "application/x-image": self._image,
             **dict.fromkeys(JSON_TYPES + OTHER_JSON_TYPES, self._json),
-            **dict.fromkeys(CSV_TYPES, CsvCodec(settings.max_body_mb)),
+            **dict.fromkeys(CSV_TYPES, CsvCodec(settings.max_text_mb)),
             **dict.fromkeys(NPY_TYPES + OTHER_NPY_TYPES, NpyCodec(settings.max_body_mb)),
             **dict.fromkeys(FORM_TYPES, MultipartCodec(images)),
         }
@@ -49,6 +49,7 @@ class RequestCodecs:
         Without a Content-Type the body is an image if it begins like one, else JSON. Raises
         UnsupportedMediaType for a type that is not read, and whatever its codec raises.
         """
+        target.clock.memory.weigh(len(body))
         parsed = parse_content_type(content_type)
         codec = self._find(parsed.name, body)
         if target.method is not Method.PREDICT and codec is not self._json:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 
 from lightbox.codecs.media_type import ContentType
-from lightbox.errors import MalformedBody, UnsupportedMediaType
+from lightbox.errors import MalformedBody, TooLarge, UnsupportedMediaType
 
 # UTF-32 before UTF-16: the mark of the one begins with that of the other.
 _MARKS = (
@@ -24,6 +24,13 @@ _CHARSETS = {
 }
 
 
+def check_size(body: bytes, max_mb: int, length: int | None = None) -> None:
+    """Raise TooLarge for a text of more than ``max_mb`` MiB; it is the first ``length`` bytes of the body."""
+    size = len(body) if length is None else length
+    if size > max_mb << 20:
+        raise TooLarge(f"the text is {size} bytes, more than LIGHTBOX_MAX_TEXT_MB={max_mb} MiB")
+
+
 def as_utf8(body: bytes, content_type: ContentType) -> bytes:
     """Return the text of a body as UTF-8 without a byte order mark.
 
@@ -39,12 +46,14 @@ def as_utf8(body: bytes, content_type: ContentType) -> bytes:
     return _converted(body, _CHARSETS[charset])
 
 
-def as_text(body: bytes, content_type: ContentType) -> str:
-    """Return the text of a body; raise as ``as_utf8`` does, and MalformedBody for bytes that are no UTF-8."""
+def checked_utf8(body: bytes, content_type: ContentType) -> bytes:
+    """Return the text of a body as ``as_utf8`` does; raise MalformedBody for bytes that are no UTF-8, too."""
+    text = as_utf8(body, content_type)
     try:
-        return as_utf8(body, content_type).decode()
+        text.isascii() or text.decode()
     except UnicodeDecodeError as error:
         raise MalformedBody(f"the body is not valid UTF-8 at byte {error.start}") from None
+    return text
 
 
 def _converted(body: bytes, encoding: str) -> bytes:

@@ -195,7 +195,7 @@ class Exchange:
     def refuse(self, error: LightboxError) -> list[bytes]:
         """Answer a request that is not begun."""
         if not isinstance(error, HungUp):
-            _pass_over_body(self._environ)
+            pass_over_body(self._environ)
         return self._fail(error)
 
     def _fail(self, error: LightboxError) -> list[bytes]:
@@ -234,7 +234,7 @@ def _size(text: str | None) -> int:
     return int(text) if text and text.isascii() and text.isdigit() else 0
 
 
-def _pass_over_body(environ: dict[str, Any]) -> None:
+def pass_over_body(environ: dict[str, Any]) -> None:
     """Read what nobody wants: gunicorn resets a connection with more than 64 kB unread, and nginx makes a new one."""
     stream = environ.get("wsgi.input")
     while stream is not None and stream.read(_PIECE):

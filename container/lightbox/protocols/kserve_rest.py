@@ -9,16 +9,17 @@ from typing import Any
 
 from flask import Blueprint, Response, g, request
 
-from lightbox.codecs.content_coding import decoded_body
-from lightbox.codecs.json_values import parse_values
+from lightbox.codecs.json_values import parse_values, parsing_bytes
 from lightbox.errors import MalformedBody
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.answers import json_body
+from lightbox.protocols.bodies import received_body
 from lightbox.protocols.kserve.repository import Repository, server_metadata
 from lightbox.protocols.kserve.requests import version_number
 from lightbox.protocols.kserve.rest_answers import JSON_LENGTH, encode_answer
 from lightbox.protocols.kserve.rest_request import read_body
 from lightbox.protocols.kserve.sagemaker_headers import read_headers
+from lightbox.telemetry.clock import RequestClock
 
 
 def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: int) -> Blueprint:
@@ -48,15 +49,18 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
         repository.target(model, headers, g.clock)
         length = (JSON_LENGTH, request.headers.get(JSON_LENGTH))
         number = version_number(version) if version else headers.version
-        asked = read_body(pipeline, _body(max_body_mb), length, model, number, headers, g.clock)
-        found = pipeline.infer(asked.tensors(model, version, headers), g.clock)
-        with g.clock.stage("postprocess"):
-            answer = encode_answer(found, asked)
+        with received_body(pipeline.memory, max_body_mb, g.clock) as body:
+            asked = read_body(pipeline, body, length, model, number, headers, g.clock)
+            found = pipeline.infer(asked.tensors(model, version, headers), g.clock)
+            with g.clock.stage("postprocess"):
+                answer = encode_answer(found, asked)
         return Response(answer.body, content_type=answer.content_type, headers=dict(answer.headers))
 
     @blueprint.post("/repository/index")
     def index() -> Response:
-        return _json(repository.index(_ready_only(_body(max_body_mb)), g.clock))
+        with received_body(pipeline.memory, max_body_mb, g.clock) as body:
+            ready_only = _ready_only(body, g.clock)
+        return _json(repository.index(ready_only, g.clock))
 
     @blueprint.post("/repository/models/<model>/load")
     def load(model: str) -> Response:
@@ -71,13 +75,10 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
     return blueprint
 
 
-def _body(max_body_mb: int) -> bytes:
-    return decoded_body(request.get_data(cache=False), request.headers.get("Content-Encoding", ""), max_body_mb)
-
-
-def _ready_only(body: bytes) -> bool:
+def _ready_only(body: bytes, clock: RequestClock) -> bool:
     if not body.strip():
         return False
+    clock.memory.hold(len(body) + parsing_bytes(body), "the JSON")
     (wanted, *_) = parse_values(body)
     if not isinstance(wanted, dict):
         raise MalformedBody('the body: expected a JSON object such as {"ready": true}')

@@ -8,10 +8,10 @@ from __future__ import annotations
 from flask import Blueprint, Response, g, request
 
 from lightbox.codecs.base import Answer
-from lightbox.codecs.content_coding import decoded_body
 from lightbox.invocation import Invocation
 from lightbox.multi_model.targets import Targets
 from lightbox.pipeline import Pipeline
+from lightbox.protocols.bodies import received_body
 from lightbox.protocols.custom_attributes import (
     CUSTOM_ATTRIBUTES,
     TARGET_MODEL,
@@ -56,14 +56,18 @@ def invoke(pipeline: Pipeline, max_body_mb: int, model: str | None = None, accep
     ``accept`` stands for the request's Accept header.
     """
     clock: RequestClock = g.clock
+    with received_body(pipeline.memory, max_body_mb, clock) as body:
+        return _response(_answer(pipeline, body, model, accept, clock))
+
+
+def _answer(pipeline: Pipeline, body: bytes, model: str | None, accept: str | None, clock: RequestClock) -> Answer:
     headers = request.headers
-    body = decoded_body(request.get_data(cache=False), headers.get("Content-Encoding", ""), max_body_mb)
     content_type = headers.get("Content-Type", "")
     custom_attributes = headers.get(CUSTOM_ATTRIBUTES)
     attributes = parse_custom_attributes(custom_attributes or "")
     if sagemaker_form.is_named(content_type):
         model = model or attributes.get("tfs-model-name")
-        return _response(sagemaker_form.answer(pipeline, body, content_type, model, headers.get, clock))
+        return sagemaker_form.answer(pipeline, body, content_type, model, headers.get, clock)
     invocation = Invocation(
         body=body,
         content_type=content_type,
@@ -76,7 +80,7 @@ def invoke(pipeline: Pipeline, max_body_mb: int, model: str | None = None, accep
         method=parse_method(attributes.get("tfs-method")),
         transport=attributes.get("tfs-transport") or None,
     )
-    return _response(pipeline.invoke(invocation, clock))
+    return pipeline.invoke(invocation, clock)
 
 
 def _response(answer: Answer) -> Response:

@@ -7,6 +7,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from copy import copy
 
+from lightbox.errors import DeadlineExceeded
+from lightbox.memory import Share
+
 STAGES = ("wait", "decode", "preprocess", "encode", "predict", "decode_response", "postprocess")
 """The stages of a request in their order, "wait" for a turn to decode; ``total`` covers them and all between."""
 
@@ -15,7 +18,7 @@ class RequestClock:
     """Counts from where a request is begun. Times are in seconds, except in ``server_timing``.
 
     ``model`` and ``transport`` are noted as soon as they are known to exist, ``images`` as (format, pixels) of each.
-    ``outgoing`` are headers for the call of the model server.
+    ``outgoing`` are headers for the call of the model server, ``memory`` is what the request may hold.
 
     ``waited`` is how long the request had waited before, for a thread to begin it.
     """
@@ -29,6 +32,7 @@ class RequestClock:
         self.transport: str | None = None
         self.images: list[tuple[str, int]] = []
         self.outgoing: dict[str, str] = {}
+        self.memory = Share()
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
@@ -56,6 +60,11 @@ class RequestClock:
         other = copy(self)
         other.limit(self.waited + self.elapsed() + seconds)
         return other
+
+    def check(self) -> None:
+        """Raise DeadlineExceeded when the request's time is over: whoever works in steps asks between two of them."""
+        if self.remaining() <= 0:
+            raise DeadlineExceeded(f"the request's {self.allowed_seconds:g} s had passed before its body was read")
 
     def longer(self, seconds: float) -> RequestClock:
         """Return this clock with ``seconds`` allowed, where that is more; it still began when this one did."""

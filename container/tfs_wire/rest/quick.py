@@ -32,6 +32,8 @@ _CODES: dict[int, tuple[str, tuple[int, int] | None]] = {
     dtypes.DT_UINT32: ("q", (0, (1 << 32) - 1)),
     dtypes.DT_UINT64: ("Q", None),
 }
+DTYPES = frozenset(_CODES)
+"""Numbers of the dtypes that are read here."""
 _FEW = 100
 MAX_DIMENSIONS = 32
 _KEYS = {"signature_name", "instances", "inputs"}

@@ -8,14 +8,21 @@ from typing import Any
 
 import numpy as np
 
+from lightbox.codecs.json_numbers import NumberList
 from lightbox.codecs.tensors import cast, string_tensor
 from lightbox.errors import InputMismatch
 from lightbox.model_spec import Array, TensorSpec
 from lightbox.protocols.kserve.datatypes import BYTES, numeric_dtype
+from tfs_wire.dtypes import DT_DOUBLE, DT_INT32, number_of
+
+_READ_AS = {"FP16": DT_DOUBLE, "INT8": DT_INT32, "UINT8": DT_INT32, "INT16": DT_INT32, "UINT16": DT_INT32}
+"""Datatypes that are read as a wider one and then checked."""
 
 
 def read_data(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> Array:
     """Return the tensor; strings are taken as UTF-8. Raises InputMismatch when shape or values do not fit."""
+    if isinstance(data, NumberList):
+        return _long_list(name, datatype, shape, data)
     values, sizes = _flat(name, data, len(shape))
     if len(values) != math.prod(shape) or (len(sizes) > 1 and tuple(sizes) != shape):
         raise InputMismatch(
@@ -24,6 +31,15 @@ def read_data(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> Ar
     if datatype == BYTES:
         return string_tensor(_encoded(name, value) for value in values).reshape(shape)
     return _numbers(name, datatype, values).reshape(shape)
+
+
+def _long_list(name: str, datatype: str, shape: tuple[int, ...], data: NumberList) -> Array:
+    """Return what ``read_data`` would; raise InputMismatch, for one reason or another, where it must look."""
+    dtype = numeric_dtype(name, datatype).newbyteorder("=")
+    found = data.array(_READ_AS.get(datatype) or number_of(dtype))
+    if found is None or found.size != math.prod(shape) or (found.ndim > 1 and found.shape != shape):
+        raise InputMismatch(f"input {name}: data: expected {datatype} of shape {list(shape)}")
+    return cast(found, TensorSpec(name, dtype.name, None)).reshape(shape)
 
 
 def _flat(name: str, data: Any, rank: int) -> tuple[list[Any], list[int]]:

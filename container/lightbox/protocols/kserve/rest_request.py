@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lightbox.codecs.tensors import string_tensor
+from lightbox.codecs.text import check_size
 from lightbox.errors import InputMismatch, MalformedBody
 from lightbox.images.decode import is_image
 from lightbox.model_spec import Array, SignatureSpec, TensorSpec, image_input
@@ -29,6 +30,7 @@ def read_body(
     InputMismatch.
     """
     name, text = header
+    clock.memory.weigh(len(body))
     if text is not None and not (text.isascii() and text.isdigit() and len(text) <= 12):
         raise MalformedBody(f"{name}: expected the length of the JSON in bytes, got {text[:40]!r}")
     length = None if text is None else int(text)
@@ -36,8 +38,9 @@ def read_body(
         return raw_request(body, pipeline.describe(model, version, clock, headers.signature))
     if length is not None and length > len(body):
         raise MalformedBody(f"{name}: the JSON is said to be {length} bytes, the body has {len(body)}")
+    check_size(body, pipeline.max_text_mb, length)
     with clock.stage("decode"):
-        return parse_body(body, length)
+        return parse_body(body, length, clock)
 
 
 def raw_request(body: bytes, signature: SignatureSpec) -> InferRequest:

@@ -9,10 +9,10 @@ from typing import Any
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import DecodeError
 
-from lightbox.errors import DeadlineExceeded, LightboxError, MalformedBody, Unavailable
+from lightbox.errors import DeadlineExceeded, LightboxError, MalformedBody, TooLarge, Unavailable
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.kserve import messages
-from lightbox.protocols.kserve.grpc_counts import check_counts
+from lightbox.protocols.kserve.grpc_counts import count_message
 from lightbox.protocols.kserve.grpc_tensors import read_request, write_answer
 from lightbox.protocols.kserve.repository import Repository
 from lightbox.protocols.kserve.sagemaker_headers import SageMakerHeaders, read_headers
@@ -34,10 +34,11 @@ class InferenceService:
         function = getattr(self, _snake(method.name))
 
         def work(data: bytes, header: Callable[[str], str | None], clock: RequestClock) -> bytes:
-            with clock.stage("decode"):
-                message = _parsed(request, data)
-            found = function(message, read_headers(header), clock)
-            return bytes((answer(**found) if isinstance(found, dict) else found).SerializeToString())
+            with self._pipeline.memory.share() as clock.memory:
+                with clock.stage("decode"):
+                    message = _parsed(request, data, clock)
+                found = function(message, read_headers(header), clock)
+                return bytes((answer(**found) if isinstance(found, dict) else found).SerializeToString())
 
         return work
 
@@ -84,14 +85,21 @@ def stream_answer(data: bytes, answered: Answered) -> bytes:
         answer.infer_response.MergeFromString(answered.data)
     else:
         answer.error_message = answered.error.message
-        with suppress(LightboxError):
-            answer.infer_response.id = _parsed(messages.message_class("inference.ModelInferRequest"), data).id
+        if not isinstance(answered.error, TooLarge | Unavailable):
+            with suppress(LightboxError):
+                asked = _parsed(messages.message_class("inference.ModelInferRequest"), data, RequestClock(1))
+                answer.infer_response.id = asked.id
     return bytes(answer.SerializeToString())
 
 
-def _parsed(kind: Any, data: bytes) -> Any:
+def _parsed(kind: Any, data: bytes, clock: RequestClock) -> Any:
+    def step(size: int) -> None:
+        clock.check()
+        clock.memory.hold(2 * len(data) + size, "the message")
+
+    clock.memory.weigh(len(data))
     try:
-        check_counts(data, kind)
+        count_message(data, kind, step)
         return kind.FromString(data)
     except (DecodeError, ValueError) as error:
         raise MalformedBody(f"the message is no {kind.DESCRIPTOR.full_name}: {error}") from None

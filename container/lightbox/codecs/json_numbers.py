@@ -1,0 +1,122 @@
+"""Long lists of numbers in JSON, kept as text until their dtype is known, and then read without a list for each row.
+
+The lists are taken out of the text first, so that a parser sees what is left: names and a few small values. A list of
+one-digit numbers is 15 times its text as Python's objects, and 2 to 4 times as an array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from lightbox.codecs.json_values import MAX_VALUES
+from lightbox.model_spec import Array
+from tfs_wire.rest import flat
+
+MIN_BYTES = 1 << 16
+"""Shorter text is read as lists: that is little memory, and as quick."""
+_MIN_LIST = 1 << 12
+_BLOCK = 1 << 16
+_NUMERIC = np.zeros(256, bool)
+_NUMERIC[list(b"[]0123456789+-.eE, \t\r\n")] = True
+_BLANKS = b" \t\r\n"
+_FIRST = b"[-0123456789"
+_MARK = "\0"
+"""Begins the string that stands for a list; a text with this character, written as an escape, is left alone."""
+
+
+class NumberList:
+    """A list of numbers, nested or flat, that is still text; ``used`` once it has been read."""
+
+    def __init__(self, text: memoryview, step: Callable[[], None]) -> None:
+        self._text = text
+        self._step = step
+        self.used = False
+
+    def array(self, number: int) -> Array | None:
+        """Return it as an array of a dtype, by TensorFlow's number; None where it must be read as lists."""
+        self.used = True
+        return flat.array(self._text, number, self._step)
+
+
+class Hollow:
+    """A JSON text without its long lists of numbers: ``text``, in which a string stands for each of ``lists``.
+
+    ``lines`` tells that the one list is made of lines, each of which is a value.
+    """
+
+    def __init__(self, text: bytes, lists: list[NumberList], lines: bool = False) -> None:
+        self.text = text
+        self.lines = lines
+        self._lists = lists
+
+    def filled(self, value: Any) -> Any:
+        """Return the list that a parsed value stands for, or the value itself."""
+        if isinstance(value, str) and value.startswith(_MARK):
+            return self._lists[int(value[1:])]
+        return value
+
+    @property
+    def all_used(self) -> bool:
+        """Whether each list has been read where one may be; elsewhere, the string for it is a value like any other."""
+        return all(found.used for found in self._lists)
+
+
+def hollowed(text: bytes, step: Callable[[], None]) -> Hollow | None:
+    """Return a text without its long lists of numbers; None where it has none. ``step`` is called in between."""
+    if b"\\u0000" in text:
+        return None
+    if text[0] in _FIRST and (joined := _joined_lines(text)) is not None:
+        return Hollow(_mark(0), [NumberList(memoryview(joined), step)], lines=True)
+    view, at = memoryview(text), 0
+    pieces: list[bytes | memoryview] = []
+    lists: list[NumberList] = []
+    for start, end in _number_lists(text, step):
+        pieces += [view[at:start], _mark(len(lists))]
+        lists.append(NumberList(view[start:end], step))
+        at = end
+    return Hollow(b"".join([*pieces, view[at:]]), lists) if lists else None
+
+
+def _mark(number: int) -> bytes:
+    return b'"\\u0000%d"' % number
+
+
+def _joined_lines(text: bytes) -> bytes | None:
+    """Return lines of numbers, or of lists of them, as the JSON of one list; None where there is anything else."""
+    inner = text.strip(_BLANKS)
+    if b"\n" not in inner or any(inside in inner for inside in (b"\n\n", b",\n", b"[\n", b"\n]")):
+        return None
+    if inner.count(b"\n") >= MAX_VALUES or not _NUMERIC[np.frombuffer(inner, np.uint8)].all():
+        return None
+    return b"[%b]" % inner.replace(b"\n", b",")
+
+
+def _number_lists(text: bytes, step: Callable[[], None]) -> Iterator[tuple[int, int]]:
+    """Yield where what is between two other characters begins and ends with a bracket, blanks and a comma aside."""
+    for start, end in _numeric_runs(text, step):
+        opening, closing = text.find(b"[", start, end), text.rfind(b"]", start, end) + 1
+        if opening < 0 or closing - opening < _MIN_LIST:
+            continue
+        before, after = text[start:opening].strip(_BLANKS), text[closing:end].strip(_BLANKS)
+        # Behind a backslash, inside of a string, a quote would not be one.
+        if not before and after in (b"", b",") and not text.endswith(b"\\", 0, opening):
+            yield opening, closing
+
+
+def _numeric_runs(text: bytes, step: Callable[[], None]) -> Iterator[tuple[int, int]]:
+    """Yield where a list may be: long stretches of characters of which lists of numbers are made."""
+    octets, after = np.frombuffer(text, np.uint8), 0
+    for start in range(0, len(octets), _BLOCK):
+        step()
+        others = np.flatnonzero(~_NUMERIC[octets[start : start + _BLOCK]]) + start
+        yield from _gaps(np.concatenate([[after - 1], others]))
+        after = int(others[-1]) + 1 if len(others) else after
+    yield from _gaps(np.array([after - 1, len(octets)]))
+
+
+def _gaps(places: Array) -> Iterable[tuple[int, int]]:
+    for index in np.flatnonzero(np.diff(places) > _MIN_LIST).tolist():
+        yield int(places[index]) + 1, int(places[index + 1])

@@ -1,0 +1,162 @@
+"""Long lists of numbers, read as text: what comes out is what reading them as lists gives, errors included."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lightbox.codecs import json_numbers, json_request
+from lightbox.codecs.json_numbers import hollowed
+from lightbox.errors import LightboxError
+from lightbox.protocols.kserve import rest_body
+from lightbox.protocols.kserve.rest_body import parse_body
+from lightbox.telemetry.clock import RequestClock
+from support.decoding import decode
+from support.fakes import Tensor
+
+LONG = 1 << 30
+ONE: Mapping[str, Tensor] = {"x": ("float32", None)}
+TWO: Mapping[str, Tensor] = {"x": ("float32", None), "n": ("int64", None)}
+
+
+def said(body: bytes, inputs: Mapping[str, Tensor]) -> Any:
+    """Return what a body is decoded to, or its error."""
+    try:
+        found = decode(body, "application/json", inputs)
+    except LightboxError as error:
+        return type(error), error.message
+    return found.form, {name: (array.dtype, array.shape, str(array.tolist())) for name, array in found.inputs.items()}
+
+
+def read_as_text(monkeypatch: pytest.MonkeyPatch, yes: bool) -> None:
+    for module in (json_request, rest_body):
+        monkeypatch.setattr(module, "MIN_BYTES", 0 if yes else LONG)
+    monkeypatch.setattr(json_numbers, "_MIN_LIST", 2)
+
+
+BODIES = [
+    '{"instances": [[1, 2], [3, 4]]}',
+    '{"instances": [1,2,3]}',
+    '{"inputs":{"x":[[1.5,2],[3,4e2]]}}',
+    '{"inputs":[[[1],[2]]],"signature_name":"s"}',
+    '{"signature_name":"s","instances":[{"x":[1,2]},{"x":[3,4]}]}',
+    '{"instances":[{"x":[1,2],"n":[5,6]},{"n":[7,8],"x":[3,4]}]}',
+    '{"instances":[{"x":[1,2],"n":5},{"x":[3,4],"n":6}]}',
+    '{"inputs":{"x":[1,2],"n":[5,6]}}',
+    '{"inputs":{"x":[1,2],"n":[5,6.5]}}',
+    "[[1,2],[3,4]]",
+    "[1,2,3]",
+    "[[[1,2],[3,4]]]",
+    "[1,2]\n[3,4]\n",
+    "[1,2]\n[3,4,5]\n",
+    "1\n2\n3",
+    "[1,2]\n\n[3,4]",
+    "[1,\n2]",
+    "[[1,2],\n[3,4]]",
+    '{"instances":[[1,2],[3]]}',
+    '{"instances":[[1,2],[3,[4]]]}',
+    '{"instances":[[1,2],"[3,4,5]"]}',
+    '{"instances":"[1,2,3,4]"}',
+    '{"instances":[[1,2],[3,4]],"instances":[[5,6]]}',
+    '{"instances":[[1,2]],"inputs":[[1,2]]}',
+    '{"instances":[[1,2]],"other":[1,2,3]}',
+    '{"instances":[[]]}',
+    '{"instances":[[],[]]}',
+    '{"instances":[[1,,2]]}',
+    '{"instances":[[1 2,3]]}',
+    '{"instances":[1[2,3]]}',
+    '{"instances":[[1e400,2]]}',
+    '{"instances":[[1e39,2]]}',
+    '{"instances":[[NaN,2,3]]}',
+    '{"instances":[[true,2,3],[1,2,3]]}',
+    '{"signature_name":[1,2,3],"instances":[[1,2,3]]}',
+    '{"instances":[{"x":[1,2]},{"x":[3,4,5]}]}',
+    '{"instances":[{"x":[1,2]},{"y":[3,4]}]}',
+    '{"instances":["\\u00000",[1,2,3]]}',
+    '[{"x":[1,2]}, {"x":[3,4]}]',
+    '{"x":[1,2]}\n{"x":[3,4]}',
+    '{"inputs":{"x":[99999999999999999999,1]}}',
+    '{"instances":[[1,2],[3,4]]} [1,2]',
+    '{"instances":[[01,2],[3,4]]}',
+    '{"instances":[[-,2],[3,4]]}',
+]
+
+
+@pytest.mark.parametrize("inputs", [ONE, TWO, *({"x": (dtype, None)} for dtype in ("uint8", "bool", "string"))])
+@pytest.mark.parametrize("body", BODIES)
+def test_text_gives_what_lists_give(body: str, inputs: Mapping[str, Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
+    read_as_text(monkeypatch, yes=False)
+    expected = said(body.encode(), inputs)
+    read_as_text(monkeypatch, yes=True)
+    assert said(body.encode(), inputs) == expected
+
+
+WIDTHS = ["float32", "float64", "int8", "uint16", "int64", "uint64", "float16"]
+nested = st.recursive(
+    st.integers(-(2**70), 2**70) | st.floats(allow_nan=False) | st.text("[]1,", max_size=5),
+    lambda inner: st.lists(inner, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(value=nested, dtype=st.sampled_from(WIDTHS), named=st.booleans())
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+def test_any_nesting_gives_what_lists_give(
+    value: Any, dtype: str, named: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    body = json.dumps({"inputs": {"x": value}} if named else {"instances": value}).encode()
+    read_as_text(monkeypatch, yes=False)
+    expected = said(body, {"x": (dtype, None)})
+    read_as_text(monkeypatch, yes=True)
+    assert said(body, {"x": (dtype, None)}) == expected
+
+
+DATATYPES = [
+    "BOOL",
+    "FP16",
+    "FP32",
+    "FP64",
+    *(f"{sign}INT{bits}" for sign in ("", "U") for bits in (8, 16, 32, 64)),
+    "BYTES",
+]
+DATA = ["[1,2,3,4]", "[[1,2],[3,4]]", "[1.5,2,3,4]", "[300,2,3,-4]", "[1e300,1,1,1]", "[1,2,3]", "[[1],[2],[3],[4]]"]
+
+
+@pytest.mark.parametrize("datatype", DATATYPES)
+@pytest.mark.parametrize("data", [*DATA, "[70000,65504.0001,1e-9,2049]", '"[1,2]"'])
+def test_the_open_inference_protocol_gives_what_lists_give(
+    datatype: str, data: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    entry = f'{{"name":"x","shape":[2,2],"datatype":"{datatype}","data":{data}}}'
+    body = f'{{"inputs":[{entry}],"outputs":[{{"name":"y"}}]}}'.encode()
+
+    def found() -> Any:
+        try:
+            request = parse_body(body, None, RequestClock(30))
+        except LightboxError as error:
+            return type(error), error.message
+        array = request.inputs["x"]
+        return array.dtype, array.shape, array.tolist(), request.outputs
+
+    read_as_text(monkeypatch, yes=False)
+    expected = found()
+    read_as_text(monkeypatch, yes=True)
+    assert found() == expected
+
+
+def test_long_lists_are_taken_out_across_blocks() -> None:
+    numbers = b"[" + b"1," * 50_000 + b"1]"
+    text = b'{"a":"' + b"x" * 65_536 + b'","instances": ' + numbers + b' ,"b":' + numbers + b"}"
+    hollow = hollowed(text, lambda: None)
+    assert hollow is not None
+    document = json.loads(hollow.text)
+    assert hollow.filled(document["instances"]).array(1).shape == (50_001,)
+    assert not hollow.all_used
+    np.testing.assert_array_equal(hollow.filled(document["b"]).array(9), np.ones(50_001))
+    assert hollow.all_used
