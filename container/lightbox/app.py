@@ -32,6 +32,7 @@ from lightbox.protocols.sagemaker import invoke, sagemaker_blueprint
 from lightbox.settings import Settings
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.clock import MakeClock, RequestClock
+from lightbox.telemetry.last_answer import LastAnswer
 from lightbox.telemetry.log_lines import log_like_others, worker_descriptor
 from lightbox.telemetry.metric_names import METRICS_FOLDER
 from lightbox.telemetry.request_log import Observer, RequestLog
@@ -81,7 +82,7 @@ def make_observers(settings: Settings, plan: ServingPlan, run_dir: Path) -> list
     """Return who hears of every request in a worker, and let its logging look like the others'."""
     descriptor, as_json = worker_descriptor(), settings.log_format == "json"
     log_like_others(settings.gunicorn_loglevel, as_json, descriptor)
-    observers: list[Observer] = [RequestLog(descriptor, as_json)]
+    observers: list[Observer] = [RequestLog(descriptor, as_json), LastAnswer(run_dir)]
     if settings.metrics:
         observers.append(WorkerMetrics(run_dir / METRICS_FOLDER, plan.models))
     if settings.otlp_endpoint is not None:

@@ -74,10 +74,15 @@ class ScriptedServer:
                 item.status.error_message = message
         return answer
 
+    def say(self, states: States) -> None:
+        """Answer so from now on."""
+        with self._lock:
+            self._states, self.asked = [states], 0
+
 
 @contextmanager
-def channel_to(server: ScriptedServer, socket: Path) -> Iterator[grpc.Channel]:
-    """Serve on a unix socket, and give a channel to it."""
+def serving(server: ScriptedServer, socket: Path) -> Iterator[str]:
+    """Serve on a unix socket; gives the target of a channel to it."""
     management, status = model_management_pb2, get_model_status_pb2
     methods = {
         "HandleReloadConfigRequest": grpc.unary_unary_rpc_method_handler(
@@ -98,7 +103,13 @@ def channel_to(server: ScriptedServer, socket: Path) -> Iterator[grpc.Channel]:
     listener.add_insecure_port(f"unix:{socket}")
     listener.start()
     try:
-        with grpc.insecure_channel(f"unix:{socket}") as channel:
-            yield channel
+        yield f"unix:{socket}"
     finally:
         listener.stop(0).wait()
+
+
+@contextmanager
+def channel_to(server: ScriptedServer, socket: Path) -> Iterator[grpc.Channel]:
+    """Serve on a unix socket, and give a channel to it."""
+    with serving(server, socket) as target, grpc.insecure_channel(target) as channel:
+        yield channel

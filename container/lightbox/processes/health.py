@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from email.parser import Parser
 from typing import Any
@@ -16,14 +16,16 @@ from typing import Any
 import orjson
 
 from lightbox.errors import LightboxError, MethodNotAllowed, Unavailable
-from lightbox.plan import ModelServerAddress
 from lightbox.processes import body_account
+from lightbox.processes.http_get import get
 from lightbox.processes.metrics_page import MetricsPage
-from lightbox.processes.model_states import get, model_states
 from lightbox.protocols.edge import choose_request_id, error_response, http_bytes
 from lightbox.telemetry.exposition import CONTENT_TYPE
+from lightbox.telemetry.last_answer import LastAnswer
+from lightbox.transports.model_status import ModelStatus
 
-POLL_SECONDS = 0.25
+POLL_SECONDS, IMPATIENT_SECONDS = 0.25, 0.05
+"""Between two looks at what is well, and at what is not."""
 STALE_SECONDS = 10.0
 """A busy model server may answer its status late; for so long its last word counts."""
 
@@ -40,11 +42,12 @@ class ServerWatch:
     Without a default model, in multi-model mode, a server that answers is enough.
     """
 
-    def __init__(self, model: str | None, address: ModelServerAddress) -> None:
+    def __init__(self, model: str | None, status: ModelStatus) -> None:
         self._model = model
-        self._address = address
+        self._status = status
         self._available_until = 0.0
         self.problem = "the model server is starting"
+        self.on_loss: Callable[[], object] = lambda: None
 
     @property
     def available(self) -> bool:
@@ -55,20 +58,21 @@ class ServerWatch:
         """Note that requests cannot be served."""
         self._available_until = 0.0
         self.problem = problem
+        self.on_loss()
 
     async def follow(self) -> None:
         """Ask the model server for the model's state for ever."""
         while True:
             await self._ask()
-            await asyncio.sleep(POLL_SECONDS)
+            await asyncio.sleep(POLL_SECONDS if self.available else IMPATIENT_SECONDS)
 
     async def _ask(self) -> None:
         try:
             async with asyncio.timeout(STALE_SECONDS):
-                states = await model_states(self._address.rest_port, self._model or "none")
+                states = await self._status.states(self._model or "none")
         except TimeoutError:
             return
-        except (OSError, ValueError):
+        except OSError:
             self.lost("the model server does not answer yet")
             return
         if self._model is None or "AVAILABLE" in states:
@@ -77,16 +81,80 @@ class ServerWatch:
             self.lost(f"the model {self._model!r} is {', '.join(states) or 'not known'} in the model server")
 
 
+class SidecarWatch:
+    """Follows gunicorn: whether it gets an answer of the default model, tried once after each start of either.
+
+    When a model server is back, an answer that a caller got proves as much, and does not wait behind other callers'.
+    """
+
+    def __init__(self, model: str | None, address: str, servers: Sequence[ServerWatch], answer: LastAnswer) -> None:
+        self._model = model
+        self._address = address
+        self._servers = servers
+        self._answer = answer
+        self._trial: asyncio.Task[str | None] | None = None
+        self._server_is_back_since: float | None = None
+        self._is_known = True
+        self.problem: str | None = "the model has not been tried yet"
+        for server in servers:  # one may be back before the next look
+            server.on_loss = self._look_for_server
+
+    def ended(self) -> None:
+        """Note that gunicorn is gone. Its workers may answer still: only a try tells of the next one."""
+        self._is_known = False
+        self._conclude("the sidecar has ended and is started again")
+
+    async def follow(self) -> None:
+        """Try whenever it has to be, for ever."""
+        while True:
+            if self._look_for_server() and self.problem is not None:
+                self._look()
+            await asyncio.sleep(POLL_SECONDS if self.problem is None else IMPATIENT_SECONDS)
+
+    def _look_for_server(self) -> bool:
+        found = any(server.available for server in self._servers)
+        if not found:
+            self._server_is_back_since = None
+            self._conclude("the model has not been tried since its server started")
+        return found
+
+    def _look(self) -> None:
+        if self._server_is_back_since is None:  # an answer that is noted before is one of the server that is gone
+            self._server_is_back_since = time.monotonic()
+        if self._is_known and self._answer.at > self._server_is_back_since:
+            self._conclude(None)
+        elif self._trial is None:
+            self._trial = asyncio.create_task(self._try())
+        elif self._trial.done():
+            self._conclude(self._trial.result())
+
+    def _conclude(self, problem: str | None) -> None:
+        self.problem = problem
+        self._is_known = self._is_known or problem is None
+        if self._trial is not None:
+            self._trial.cancel()
+            self._trial = None
+
+    async def _try(self) -> str | None:
+        """Return why the sidecar cannot get an answer of the default model, None when it can."""
+        path = "/internal/probe" if self._model is not None else "/internal/none"
+        try:
+            status, body = await get(self._address, path)
+        except (OSError, ValueError):
+            return "the sidecar is starting"
+        if self._model is None or status == 200:
+            return None
+        return f"the model {self._model!r} does not answer: {body.decode(errors='replace')[:200]}"
+
+
 class Health:
     """Knows whether requests can be served; answers /ping with 200 or 503, and /metrics if there is such a page."""
 
-    def __init__(self, model: str | None, addresses: Sequence[ModelServerAddress], sidecar: str) -> None:
+    def __init__(self, model: str | None, statuses: Sequence[ModelStatus], sidecar: str, answer: LastAnswer) -> None:
         self.metrics: MetricsPage | None = None
         self.bodies: body_account.BodyAccount | None = None
-        self.servers = [ServerWatch(model, address) for address in addresses]
-        self._model = model
-        self._sidecar = sidecar
-        self._probe_problem: str | None = "the model has not been tried yet"
+        self.servers = [ServerWatch(model, status) for status in statuses]
+        self.sidecar = SidecarWatch(model, sidecar, self.servers, answer)
         self._front_port: int | None = None
         self._front_problem: str | None = None
         self.draining = False
@@ -100,22 +168,18 @@ class Health:
         """Note that the gRPC front is gone."""
         self._front_problem = "the gRPC front has ended and is started again"
 
-    def sidecar_ended(self) -> None:
-        """Note that gunicorn is gone: the next one is tried before it is trusted."""
-        self._probe_problem = "the sidecar has ended and is started again"
-
     def problem(self) -> str | None:
         """Return why requests cannot be served now, or None when they can."""
         if self.draining:
             return "stopping"
         if not any(server.available for server in self.servers):
             return self.servers[0].problem
-        return self._probe_problem or self._front_problem
+        return self.sidecar.problem or self._front_problem
 
     async def follow(self) -> None:
         """Follow gunicorn, the gRPC front and every model server for ever."""
         servers = (server.follow() for server in self.servers)
-        await asyncio.gather(self._follow_sidecar(), self._follow_front(), *servers)
+        await asyncio.gather(self.sidecar.follow(), self._follow_front(), *servers)
 
     async def _follow_front(self) -> None:
         """See when the gRPC front listens, once after each of its starts."""
@@ -125,27 +189,7 @@ class Health:
                     _, writer = await asyncio.open_connection("127.0.0.1", self._front_port)
                     writer.close()
                     self._front_problem = None
-            await asyncio.sleep(POLL_SECONDS)
-
-    async def _follow_sidecar(self) -> None:
-        """Have the sidecar try the default model, once after each start of either."""
-        while True:
-            if not any(server.available for server in self.servers):
-                self._probe_problem = "the model has not been tried since its server started"
-            elif self._probe_problem is not None:
-                self._probe_problem = await self._probe()
-            await asyncio.sleep(POLL_SECONDS)
-
-    async def _probe(self) -> str | None:
-        """Return why the sidecar cannot get an answer of the default model, None when it can."""
-        path = "/internal/probe" if self._model is not None else "/internal/none"
-        try:
-            status, body = await get(self._sidecar, path)
-        except (OSError, ValueError):
-            return "the sidecar is starting"
-        if self._model is None or status == 200:
-            return None
-        return f"the model {self._model!r} does not answer: {body.decode(errors='replace')[:200]}"
+            await asyncio.sleep(POLL_SECONDS if self._front_problem is None else IMPATIENT_SECONDS)
 
     async def serve(self, address: str) -> asyncio.Server:
         """Listen at ``unix:/path`` or ``host:port``; answer LIVE_PATH, READY_PATH, /metrics, and all else as /ping.

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from lightbox.plan import ServingPlan
-from lightbox.processes.model_states import model_states
 from lightbox.telemetry.exposition import ProcessFacts, exposition
 from lightbox.telemetry.metric_names import METRICS_FOLDER
+from lightbox.transports.model_status import ModelStatus
 
 STATE_SECONDS = 1.0
 """How long a model server may take to say its models' states; then they are missing from the page."""
@@ -21,10 +20,14 @@ class MetricsPage:
     """Makes the page anew for each caller."""
 
     def __init__(
-        self, plan: ServingPlan, run_dir: Path, models: Callable[[], Iterable[str]], refused: Mapping[str, int]
+        self,
+        statuses: Sequence[ModelStatus],
+        run_dir: Path,
+        models: Callable[[], Iterable[str]],
+        refused: Mapping[str, int],
     ) -> None:
         self._folder = run_dir / METRICS_FOLDER
-        self._servers = plan.model_servers
+        self._statuses = statuses
         self._models = models
         self.restarts: Counter[str] = Counter()
         self._refused = refused
@@ -39,12 +42,12 @@ class MetricsPage:
         names = sorted(self._models())[:MOST_MODELS]
         counts: Counter[tuple[str, ...]] = Counter()
 
-        async def ask(index: int, port: int) -> None:
+        async def ask(index: int, status: ModelStatus) -> None:
             for name in names:
-                for state in await model_states(port, name):
+                for state in await status.states(name):
                     counts[name, str(index), state] += 1
 
-        asked = [asyncio.create_task(ask(i, server.rest_port)) for i, server in enumerate(self._servers)]
+        asked = [asyncio.create_task(ask(index, status)) for index, status in enumerate(self._statuses)]
         _, late = await asyncio.wait(asked, timeout=STATE_SECONDS)
         for task in late:
             task.cancel()

@@ -29,8 +29,10 @@ from lightbox.processes.refused_requests import RefusedRequests
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings import Settings
 from lightbox.telemetry import log_lines
+from lightbox.telemetry.last_answer import LastAnswer
 from lightbox.telemetry.log_lines import say
 from lightbox.telemetry.request_log import RequestLog
+from lightbox.transports.model_status import ModelStatus
 from lightbox.user_code.errors import UserCodeError
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
@@ -57,12 +59,15 @@ class Supervisor:
         self._settings = settings
         self._plan = plan
         sidecar, self._health_address = run_dir.address("sidecar"), run_dir.address("health")
-        self._health = Health(plan.default_model, plan.model_servers, sidecar)
+        self._statuses = [ModelStatus(server.grpc_target) for server in plan.model_servers]
+        self._health = Health(plan.default_model, self._statuses, sidecar, LastAnswer(run_dir.path))
         self._room = room_for_bodies(settings)
         self._health.bodies = self._bodies = BodyAccount(self._room, settings.max_body_mb << 20)
         self._refused = RefusedRequests(RequestLog(2, settings.log_format == "json", "nginx"))
         if settings.metrics:
-            self._health.metrics = MetricsPage(plan, run_dir.path, self._model_names(run_dir), self._refused.reasons)
+            self._health.metrics = MetricsPage(
+                self._statuses, run_dir.path, self._model_names(run_dir), self._refused.reasons
+            )
         self._stopping = asyncio.Event()
         self._code_ready = asyncio.Event()
         self._server_was_up = False
@@ -158,6 +163,7 @@ class Supervisor:
             for task in children + others:
                 task.cancel()
             await asyncio.gather(*children, *others, return_exceptions=True)
+            await asyncio.gather(*(status.close() for status in self._statuses))
         # The loop gives the signals' defaults back; what is left to do takes no time, and is not to be cut short.
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
         if failure is None:
@@ -241,7 +247,7 @@ class Supervisor:
         elif child.name == "nginx":
             self._bodies.clear()
         elif child.name == "gunicorn":
-            self._health.sidecar_ended()
+            self._health.sidecar.ended()
         elif child.name == "grpc_front":
             self._health.front_ended()
 

@@ -56,10 +56,20 @@ def handler(data, context): ...
     asyncio.run(setup_of(tmp_path, code, servers=servers).run())
 
 
-def test_the_process_that_starts_others_has_no_grpc() -> None:
-    """Its handlers of a fork can abort the child before it becomes another program."""
-    code = "import sys, lightbox.cli, lightbox.processes.supervisor; sys.exit('grpc' in sys.modules)"
-    subprocess.run([sys.executable, "-c", code], env=child_environ(), check=True)
+def test_the_process_that_starts_others_has_none_of_grpcs_handlers_of_a_fork() -> None:
+    """They can abort the child before it becomes another program."""
+    code = """
+import asyncio, os, sys, lightbox.cli, lightbox.processes.supervisor
+from lightbox.transports.model_status import ModelStatus
+assert "grpc" not in sys.modules
+try:
+    asyncio.run(ModelStatus("unix:nowhere").states("none"))
+except OSError:
+    assert "grpc" in sys.modules
+    sys.exit(os.environ["GRPC_ENABLE_FORK_SUPPORT"] != "0")
+sys.exit("somebody answered")
+"""
+    subprocess.run([sys.executable, "-c", code], env=child_environ() | {"GRPC_ENABLE_FORK_SUPPORT": "1"}, check=True)
 
 
 @pytest.mark.parametrize(

@@ -1,38 +1,96 @@
-"""When /ping says 200: not before the model has answered a probe, and not while its server is away."""
+"""When /ping says 200: once the model has answered, a probe or a caller, and not while its server is away."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
-from lightbox.plan import ModelServerAddress
 from lightbox.processes.health import Health
-from lightbox.processes.model_states import get
-from support.stack import free_port
+from lightbox.processes.http_get import get
+from lightbox.telemetry.clock import RequestClock
+from lightbox.telemetry.last_answer import LastAnswer
+from lightbox.telemetry.request_log import FinishedRequest
+from lightbox.transports.model_status import ModelStatus
+from support.model_service import Reload, ScriptedServer, serving
 
 SECONDS = 15.0
 
 
-class Listener:
-    """Answers every request with the status and body that it has at that moment."""
+class Worker:
+    """Answers every request with the status that it has at that moment, once it is not busy."""
 
-    def __init__(self, status: int, value: object) -> None:
-        self.status, self.value = status, value
+    def __init__(self) -> None:
+        self.status = 503
         self.asked = 0
+        self.free = asyncio.Event()
+        self.free.set()
 
     async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.readuntil(b"\r\n\r\n")
         self.asked += 1
-        body = json.dumps(self.value).encode()
+        await self.free.wait()
+        body = json.dumps({"error": "no answer"}).encode()
         writer.write(f"HTTP/1.1 {self.status} X\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body)
         await writer.drain()
         writer.close()
 
 
-def state(name: str) -> dict[str, object]:
-    return {"model_version_status": [{"version": "1", "state": name}]}
+class Scene:
+    """A health over a real gRPC model server and a worker, and the /ping that callers see."""
+
+    def __init__(self, folder: Path) -> None:
+        self.server, self.worker = ScriptedServer(Reload("", [{}])), Worker()
+        self.answers = LastAnswer(folder)
+        self._folder = folder
+
+    @asynccontextmanager
+    async def playing(self) -> AsyncIterator[Scene]:
+        sidecar, self.ping = f"unix:{self._folder}/sidecar", f"unix:{self._folder}/health"
+        with serving(self.server, self._folder / "server") as target:
+            status = ModelStatus(target)
+            self.health = Health("net", [status], sidecar, LastAnswer(self._folder))
+            async with (
+                await asyncio.start_unix_server(self.worker.answer, f"{self._folder}/sidecar"),
+                await self.health.serve(self.ping),
+            ):
+                following = asyncio.create_task(self.health.follow())
+                yield self
+                following.cancel()
+                self.worker.free.set()
+                await status.close()
+
+    async def pinged(self, status: int) -> bool:
+        return (await get(self.ping, "/ping"))[0] == status
+
+    async def until_pinged(self, status: int) -> None:
+        await until(lambda: self.pinged(status))
+
+    async def stays_away(self, asked: Callable[[], int], times: int = 3) -> None:
+        """Wait until somebody has been asked some times more, /ping being 503 all the time."""
+        wanted = asked() + times
+
+        async def enough() -> bool:
+            assert await self.pinged(503)
+            return asked() >= wanted
+
+        await until(enough)
+
+    def probes(self) -> int:
+        return self.worker.asked
+
+    def answer_somebody(self) -> None:
+        """What a worker does when it has answered."""
+        clock = RequestClock(1)
+        clock.model = "net"
+        self.answers.finished(FinishedRequest("id", "POST", "/invocations", "/invocations", 200, 1, 1, None, clock))
+
+    async def lose_server(self) -> None:
+        self.server.say(None)
+        await self.until_pinged(503)
 
 
 async def until(ask: Callable[[], Awaitable[bool]]) -> None:
@@ -41,52 +99,89 @@ async def until(ask: Callable[[], Awaitable[bool]]) -> None:
             await asyncio.sleep(0.01)
 
 
-async def follow(folder: Path) -> None:
-    port, sidecar, ping = free_port(), f"unix:{folder}/sidecar", f"unix:{folder}/health"
-    model_server, worker = Listener(200, state("LOADING")), Listener(503, {"error": "no answer"})
-    health = Health("net", [ModelServerAddress(grpc_port=1, rest_port=port)], sidecar)
+def play(folder: Path, story: Callable[[Scene], Coroutine[Any, Any, None]]) -> None:
+    async def play_it() -> None:
+        async with Scene(folder).playing() as scene:
+            await story(scene)
 
-    async def pinged(status: int) -> bool:
-        return (await get(ping, "/ping"))[0] == status
-
-    async with (
-        await asyncio.start_unix_server(worker.answer, f"{folder}/sidecar"),
-        await asyncio.start_server(model_server.answer, "127.0.0.1", port),
-        await health.serve(ping),
-        asyncio.TaskGroup() as tasks,
-    ):
-        following = tasks.create_task(health.follow())
-
-        async def asked_again(listener: Listener, times: int = 3) -> None:
-            wanted = listener.asked + times
-
-            async def enough() -> bool:
-                assert await pinged(503)
-                return listener.asked >= wanted
-
-            await until(enough)
-
-        await asked_again(model_server)
-        assert worker.asked == 0, "no probe before the model is loaded"
-        model_server.value = state("AVAILABLE")
-        await asked_again(worker)  # the model is loaded, and the probe fails
-        worker.status = 200
-        await until(lambda: pinged(200))
-        model_server.value = state("END")
-        await until(lambda: pinged(503))
-        probes = worker.asked
-        model_server.value = state("AVAILABLE")
-        await until(lambda: pinged(200))
-        assert worker.asked > probes, "a model server that is back is tried before it is trusted"
-        health.sidecar_ended()
-        worker.status = 503
-        await asked_again(worker)
-        worker.status = 200
-        await until(lambda: pinged(200))
-        health.draining = True
-        assert await pinged(503)
-        following.cancel()
+    asyncio.run(play_it())
 
 
 def test_ready_means_that_the_model_has_answered(tmp_path: Path) -> None:
-    asyncio.run(follow(tmp_path))
+    async def story(scene: Scene) -> None:
+        scene.server.say({1: "LOADING"})
+        await scene.stays_away(lambda: scene.server.asked)
+        assert scene.worker.asked == 0, "no probe before the model is loaded"
+        scene.server.say({1: "AVAILABLE"})
+        await scene.stays_away(scene.probes)  # the model is loaded, and the probe fails
+        scene.worker.status = 200
+        await scene.until_pinged(200)
+        scene.server.say({1: "END"})
+        await scene.until_pinged(503)
+        probes = scene.probes()
+        scene.server.say({1: "AVAILABLE"})
+        await scene.until_pinged(200)
+        assert scene.probes() > probes, "a model server that is back is tried before it is trusted"
+        scene.worker.status = 503
+        scene.health.sidecar.ended()
+        await scene.stays_away(scene.probes)
+        scene.worker.status = 200
+        await scene.until_pinged(200)
+        scene.health.draining = True
+        assert await scene.pinged(503)
+
+    play(tmp_path, story)
+
+
+def test_what_a_caller_got_counts_while_the_probe_waits_behind_others(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        scene.worker.free.clear()
+        for _ in range(2):
+            await scene.lose_server()
+            probes = scene.probes()
+            scene.server.say({1: "AVAILABLE"})
+
+            async def probed(before: int = probes) -> bool:
+                return scene.probes() > before
+
+            await until(probed)
+            assert await scene.pinged(503)
+            scene.answer_somebody()
+            await scene.until_pinged(200)
+
+    play(tmp_path, story)
+
+
+def test_an_answer_of_the_server_that_is_gone_proves_nothing(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        await scene.lose_server()
+        scene.answer_somebody()
+        scene.server.say({1: "AVAILABLE"})
+        await scene.stays_away(scene.probes)
+
+    play(tmp_path, story)
+
+
+def test_an_answer_of_workers_whose_gunicorn_is_gone_proves_nothing(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        scene.server.say({1: "AVAILABLE"})
+        scene.worker.status = 200
+        await scene.until_pinged(200)
+        scene.worker.status = 503
+        scene.health.sidecar.ended()
+        for _ in range(2):
+            await scene.stays_away(scene.probes)
+            scene.answer_somebody()
+            await scene.stays_away(scene.probes)
+            await scene.lose_server()
+            scene.server.say({1: "AVAILABLE"})
+        scene.worker.status = 200
+        await scene.until_pinged(200)
+        await scene.lose_server()
+        scene.worker.status = 503
+        scene.server.say({1: "AVAILABLE"})
+        await scene.stays_away(scene.probes)
+        scene.answer_somebody()
+        await scene.until_pinged(200)
+
+    play(tmp_path, story)

@@ -1,16 +1,8 @@
-"""Asks model servers and workers, without blocking the supervisor."""
+"""Asks workers over HTTP, without blocking the supervisor."""
 
 from __future__ import annotations
 
 import asyncio
-import json
-
-
-async def model_states(port: int, model: str) -> list[str]:
-    """Return the states of a model's versions; raise OSError or ValueError when there is no such answer."""
-    _, body = await get(f"127.0.0.1:{port}", f"/v1/models/{model}")
-    answer = json.loads(body)
-    return [str(status["state"]) for status in answer.get("model_version_status", [])]
 
 
 async def get(address: str, path: str) -> tuple[int, bytes]:
