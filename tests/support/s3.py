@@ -24,7 +24,7 @@ class Bucket(BaseHTTPRequestHandler):
         if url.path.rstrip("/") == "/models":
             prefix = parse_qs(url.query)["prefix"][0]
             keys = [key for key in OBJECTS if key.startswith(prefix)]
-            entries = "".join(f"<Contents><Key>{key}</Key><Size>1</Size></Contents>" for key in keys)
+            entries = "".join(f"<Contents><Key>{key}</Key><Size>{len(OBJECTS[key])}</Size></Contents>" for key in keys)
             self._answer(200, f"<ListBucketResult>{entries}</ListBucketResult>".encode())
         elif (key := url.path.removeprefix("/models/")) in OBJECTS:
             self._answer(200, OBJECTS[key].encode())

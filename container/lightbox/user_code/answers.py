@@ -8,7 +8,9 @@ from typing import Any
 
 from lightbox.errors import HandlerFailed
 
-_HEADER_VALUE = re.compile(r"[\x20-\x7e]+")
+_LONGEST = 1000
+"""Characters of a content type: beyond nginx's buffer for headers the answer would be lost."""
+_HEADER_VALUE = re.compile(rf"[\x20-\x7e]{{1,{_LONGEST}}}")
 
 
 @dataclass(frozen=True)
@@ -29,5 +31,8 @@ def as_bytes(value: Any) -> bytes | None:
 def check_content_type(name: str, value: Any) -> str:
     """Return a content type that can be sent in a header; HandlerFailed for anything else."""
     if not isinstance(value, str) or not _HEADER_VALUE.fullmatch(value):
-        raise HandlerFailed(f"{name} returned {value!r:.100} as the content type: expected text such as text/csv")
+        raise HandlerFailed(
+            f"{name} returned {value!r:.100} as the content type: expected text such as "
+            f"text/csv, of at most {_LONGEST} characters"
+        )
     return value

@@ -13,7 +13,7 @@ import numpy as np
 
 from lightbox.errors import HandlerFailed
 from lightbox.model_spec import Array, SignatureSpec
-from lightbox.user_code.answers import HandlerAnswer, as_bytes
+from lightbox.user_code.answers import HandlerAnswer, as_bytes, check_content_type
 from lightbox.user_code.calls import call
 from lightbox.user_code.fitting import fit
 from lightbox.user_code.functions import Function
@@ -64,7 +64,7 @@ def _answer(result: Any) -> HandlerAnswer:
         )
     if isinstance(result, tuple) and len(result) == 2 and _is_media_type(result[1]):
         body = as_bytes(result[0])
-        return HandlerAnswer(_json(result[0]) if body is None else body, result[1])
+        return HandlerAnswer(_json(result[0]) if body is None else body, check_content_type("postprocess", result[1]))
     if isinstance(result, bytes | bytearray | memoryview):
         return HandlerAnswer(bytes(result), ANY_BYTES)
     return HandlerAnswer(_json(result), JSON)

@@ -1,0 +1,69 @@
+"""Code for all models from a bucket whose names and sizes are odd: it is downloaded, or refused with a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lightbox.processes import universal_code
+from lightbox.processes.universal_code import download_universal_code
+from lightbox.settings_loading import load_settings
+from lightbox.user_code.errors import UserCodeError
+from support import s3
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """The objects of a bucket: what a test puts there is served."""
+    objects: dict[str, str] = {"team/code/inference.py": "x = 1\n"}
+    monkeypatch.setattr(s3, "OBJECTS", objects)
+    with s3.serving() as environ:
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+        yield objects
+
+
+def download(folder: Path, prefix: str = "team/code/") -> Path | None:
+    return download_universal_code(load_settings(s3.universal("models", prefix)), folder / "inside", [])
+
+
+@pytest.mark.parametrize(
+    "key", ["../out.py", "lib/../../out.py", "/out.py", "//out.py", "lib/../../inside-too/out.py", "..", "lib/.."]
+)
+def test_names_that_lead_out_are_left_out(bucket: dict[str, str], tmp_path: Path, key: str) -> None:
+    bucket[f"team/code/{key}"] = "x = 2\n"
+    try:
+        download(tmp_path)
+    except UserCodeError as refused:  # a name that is the folder itself
+        assert "s3://models/team/code/" in str(refused)
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert files == [tmp_path / "inside" / "inference.py"]
+    assert not Path("/out.py").exists()
+
+
+@pytest.mark.parametrize("keys", [["a", "a/b"], ["x" * 300], ["lib/" + "y/" * 2500 + "z"]])
+def test_names_that_no_file_can_have_refuse_the_start(bucket: dict[str, str], tmp_path: Path, keys: list[str]) -> None:
+    bucket.update({f"team/code/{key}": "" for key in keys})
+    with pytest.raises(UserCodeError, match="s3://models/team/code/ cannot be downloaded"):
+        download(tmp_path)
+
+
+def test_an_object_that_is_listed_and_gone_refuses_the_start(
+    bucket: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(universal_code, "name_of", lambda key, prefix: bucket.pop(key) and key)
+    with pytest.raises(UserCodeError, match="cannot be downloaded"):
+        download(tmp_path)
+
+
+@pytest.mark.parametrize(("limit", "value"), [("MOST_FILES", 5), ("MOST_BYTES", 100)])
+def test_more_than_code_can_be_is_not_downloaded(
+    bucket: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    bucket.update({f"team/code/lib/{number}.py": "x" * 30 for number in range(20)})
+    monkeypatch.setattr(universal_code, limit, value)
+    with pytest.raises(UserCodeError, match=r"expected at most .* s3://models/team/code/, found more"):
+        download(tmp_path)
+    assert len([path for path in tmp_path.rglob("*") if path.is_file()]) <= 5
