@@ -16,10 +16,9 @@ from typing import Any
 
 import pytest
 import requests
-import tensorflow as tf
 from botocore.exceptions import ClientError
 
-from support.models import save
+from support.models import export_convolution, export_times
 from support.stack import Stack, running
 
 JSON, CSV = "application/json", "text/csv"
@@ -55,28 +54,20 @@ def input_handler(data, context):
 def output_handler(response, context):
     return response.content, context.accept_header
 """
+MEETS = """
+import time
+from pathlib import Path
 
+ALL_HERE = Path(__file__).parent / "here"
 
-def export_times(folder: Path, version: int, factor: float) -> None:
-    """Export AWS's model of tests: float32 [N, M] times a factor."""
-
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.float32, name="x")])  # type: ignore[untyped-decorator]
-    def serve(x: Any) -> dict[str, Any]:
-        return {"y": x * factor}
-
-    folder.mkdir(parents=True, exist_ok=True)
-    save(serve, folder / str(version))
-
-
-def export_convolution(folder: Path) -> None:
-    """Export AWS's model for GPUs: float32 [N, 6, 6, 3], convolved with ones of that size."""
-
-    @tf.function(input_signature=[tf.TensorSpec([None, 6, 6, 3], tf.float32, name="x")])  # type: ignore[untyped-decorator]
-    def serve(x: Any) -> dict[str, Any]:
-        return {"y": tf.nn.conv2d(x, tf.ones([6, 6, 3, 1]), 1, "VALID")}
-
-    folder.mkdir(parents=True)
-    save(serve, folder / "1")
+def handler(data, context):
+    (ALL_HERE / data.read().decode()).touch()
+    until = time.monotonic() + 30
+    while len(list(ALL_HERE.iterdir())) < 2:
+        if time.monotonic() > until:
+            raise TimeoutError("the other has not begun")
+    return "together", "text/plain"
+"""
 
 
 def write_code(model: Path, source: str) -> None:
@@ -177,9 +168,10 @@ def test_each_model_server_has_a_gpu_of_the_list_in_turn(single: Stack) -> None:
 def paired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Models with pairs of their own, AWS's worker class and log levels, 2 workers with 2 threads; one without code."""
     folder = tmp_path_factory.mktemp("paired")
-    for name, source in (("prepends", PREPENDS), ("passes_on", PASSES_ON)):
+    for name, source in (("prepends", PREPENDS), ("passes_on", PASSES_ON), ("meets", MEETS)):
         export_times(folder / "models" / name, 1, 2.0)
         write_code(folder / "models" / name, source)
+    (folder / "models" / "meets" / "code" / "here").mkdir()
     export_convolution(folder / "models" / "convolution")
     environ = {
         "SAGEMAKER_GUNICORN_LOGLEVEL": "warning",
@@ -205,6 +197,17 @@ def test_what_both_halves_of_a_pair_do_is_seen(paired: Stack, paired_client: Any
         answers = list(pool.map(lambda _: ask(paired_client, instances(ROWS)), range(16)))
     assert answers == [expected] * 16
     assert "SAGEMAKER_GUNICORN_WORKER_CLASS=gevent: workers with threads take its place" in paired.log
+
+
+def test_handlers_hold_up_no_other(paired: Stack) -> None:
+    """Neither answers before both are in progress, in whichever worker they are."""
+
+    def meet(number: int) -> str:
+        attributes = "tfs-model-name=meets"
+        return paired.invoke(str(number).encode(), X_Amzn_SageMaker_Custom_Attributes=attributes).text
+
+    with ThreadPoolExecutor(2) as pool:
+        assert list(pool.map(meet, range(2))) == ["together"] * 2
 
 
 @pytest.mark.parametrize(

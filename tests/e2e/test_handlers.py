@@ -33,6 +33,7 @@ def model_dir(root: Path, source: str | None, place: str = "code/inference.py") 
 
 EVERYTHING = """
 import json
+import logging
 import os
 import sys
 
@@ -62,6 +63,9 @@ def handler(data, context):
     command = context.custom_attributes
     if command == "exit":
         sys.exit(3)
+    if command == "log":
+        logging.info("logged by %s", "the handler")
+        print("printed by the handler")
     if command == "refuse":
         raise lightbox.BadRequest("not today", status=422)
     if command == "fail":
@@ -155,6 +159,12 @@ def test_the_log_tells_what_was_installed_and_loaded(handled: Stack) -> None:
     assert "[requirements] Successfully installed doubled-1.0 needed-1.0" in handled.log
     assert "Requirement already satisfied: numpy" in handled.log
     assert f"[inference] loaded {code}/inference.py: handler" in handled.log
+
+
+def test_what_a_handler_logs_and_prints_is_in_the_log(handled: Stack) -> None:
+    assert handled.invoke(BODY, X_Amzn_SageMaker_Custom_Attributes="log").status_code == 200
+    for said in ("logged by the handler", "printed by the handler"):
+        assert any(said in handled.log for _ in poll(20)), handled.log
 
 
 @pytest.mark.parametrize("wire", ["grpc", "rest"])

@@ -55,6 +55,28 @@ def export_constant(folder: Path, version: int, value: float, side: int = 8) -> 
     save(serve, folder / str(version))
 
 
+def export_times(folder: Path, version: int, factor: float) -> None:
+    """Export AWS's model of tests: float32 [N, M] times a factor."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.float32, name="x")])  # type: ignore[untyped-decorator]
+    def serve(x: Any) -> dict[str, Any]:
+        return {"y": x * factor}
+
+    folder.mkdir(parents=True, exist_ok=True)
+    save(serve, folder / str(version))
+
+
+def export_convolution(folder: Path) -> None:
+    """Export AWS's model for GPUs: float32 [N, 6, 6, 3], convolved with ones of that size."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 6, 6, 3], tf.float32, name="x")])  # type: ignore[untyped-decorator]
+    def serve(x: Any) -> dict[str, Any]:
+        return {"y": tf.nn.conv2d(x, tf.ones([6, 6, 3, 1]), 1, "VALID")}
+
+    folder.mkdir(parents=True)
+    save(serve, folder / "1")
+
+
 def save(serve: Any, folder: Path) -> None:
     """Save a function as a SavedModel; it appears under its name only when it is complete."""
     module = tf.Module()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,8 @@ from lightbox.processes.commands import batching_parameters, gunicorn_command, m
 from lightbox.processes.nginx import render
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings_loading import load_settings
+
+NOWHERE = {"SIDECAR": "unix:a", "HEALTH": "unix:b"}
 
 
 @pytest.mark.parametrize("fronts", [{}, {"LIGHTBOX_KSERVE_GRPC_PORT": "8081"}])
@@ -71,9 +74,7 @@ def test_what_a_variable_of_aws_gives_nginx_and_gunicorn(
     settings = load_settings(environ)
     with RunDir() as run_dir:
         gunicorn = gunicorn_command(settings, run_dir.path / "plan.json", "unix:a", run_dir)
-        text = "\n".join(
-            [*gunicorn, render(settings, run_dir.path, {"SIDECAR": "unix:a", "HEALTH": "unix:b"}, 1 << 28)]
-        )
+        text = "\n".join([*gunicorn, render(settings, run_dir.path, NOWHERE, 1 << 28)])
     assert [part for part in told if part not in text] == []
 
 
@@ -101,3 +102,10 @@ def test_threads_take_the_place_of_any_worker_class(environ: dict[str, str], thr
     if line is not None and said is not None:
         assert line.startswith(f"SAGEMAKER_GUNICORN_WORKER_CLASS={settings.worker_class}: ")
         assert said in line
+
+
+def test_idle_connections_are_kept(tmp_path: Path) -> None:
+    """Longer than the minute after which most load balancers close theirs."""
+    conf = render(load_settings({}), tmp_path, NOWHERE, 1 << 28)
+    kept = {int(seconds) for seconds in re.findall(r"^ {4}keepalive_timeout (\d+)s;", conf, re.MULTILINE)}
+    assert kept == {75}
