@@ -29,7 +29,7 @@ _REFUSED = {
 }
 
 
-class BadArchive(Exception):
+class BadArchive(ValueError):
     """The archive cannot be used; the message goes on after "the archive"."""
 
 
