@@ -89,6 +89,9 @@ fuzz: $(VENV)/.ready-fuzz  ## Fuzz the codecs with atheris, guided by coverage, 
 image: $(READY_DEV)  ## Build the image, check it, print its sizes, list what is in it (build/image/)
 	@PYTHONPATH=container:scripts $(PY) -m docker_image
 
+pin-images: $(READY_DEV)  ## Write the base images' digests beside their tags; REGISTRY names the host that has them
+	$(PY) scripts/pin_base_images.py
+
 settings-page: $(READY_DEV)  ## Write docs/settings.md anew
 	$(PY) scripts/write_settings_page.py
 
@@ -104,4 +107,4 @@ lock:  ## Write requirements/*.lock anew from requirements/*.in
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup nginx models serve test lint bench soak overload fuzz image production-page settings-page protos lock clean
+.PHONY: help setup nginx models serve test lint bench soak overload fuzz image pin-images production-page settings-page protos lock clean

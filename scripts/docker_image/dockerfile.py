@@ -15,3 +15,8 @@ def argument(name: str) -> str:
     if found is None:
         raise KeyError(f"{DOCKERFILE} declares no ARG {name}")
     return found[1]
+
+
+def without_digest(image: str) -> str:
+    """Return an image's name and tag: a stand-in has the name in the FROM line, and a digest of its own."""
+    return image.partition("@")[0]

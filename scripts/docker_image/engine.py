@@ -13,7 +13,7 @@ from pathlib import Path
 
 from docker_image import private_engine, stand_ins
 from docker_image.docker import Docker
-from docker_image.dockerfile import REPOSITORY, argument
+from docker_image.dockerfile import REPOSITORY, argument, without_digest
 from docker_image.programs import ProgramFailed
 from model_zoo import say
 
@@ -69,12 +69,17 @@ def _problem_of(docker: Docker) -> str | None:
 
 
 def _with_stand_ins(docker: Docker, folder: Path) -> Engine:
-    stand_ins.make_python(docker, folder, argument("PYTHON_IMAGE"))
-    stand_ins.make_model_server(docker, folder, argument("TFS_IMAGE"), argument("PYTHON_IMAGE"))
+    python, model_server = (without_digest(argument(name)) for name in ("PYTHON_IMAGE", "TFS_IMAGE"))
+    stand_ins.make_python(docker, folder, python)
+    stand_ins.make_model_server(docker, folder, model_server, python)
     return Engine(
         docker,
         # The private engine does no address translation: builds use the network of this machine.
-        build_options=("--network=host",),
+        build_options=(
+            "--network=host",
+            f"--build-arg=PYTHON_IMAGE={python}",
+            f"--build-arg=TFS_IMAGE={model_server}",
+        ),
         run_options=("--volume", f"{stand_ins.tensorflow_packages()}:{stand_ins.TENSORFLOW_DIR}:ro"),
         real_model_server=False,
     )

@@ -1,0 +1,166 @@
+"""Digests from a small registry that speaks the distribution API as public ones do: token first, then the manifest."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+
+from docker_image import dockerfile
+from pin_base_images import FILES, MANIFESTS, REFERENCE, main, references
+from support.stack import REPOSITORY
+
+INDEX = MANIFESTS[0]
+
+
+class Registry(ThreadingHTTPServer):
+    """Has an index of every repository, or of ``only`` those named; ``lie`` makes its digests wrong."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.lie = False
+        self.only: list[str] | None = None
+        self.challenge = f'Bearer realm="http://{self.host}/token",service="registry"'
+        self.tokens: list[str] = []
+
+    @property
+    def host(self) -> str:
+        return f"127.0.0.1:{self.server_port}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Registry
+
+    def log_message(self, *_: object) -> None: ...
+
+    def do_GET(self) -> None:
+        url = urlsplit(self.path)
+        if url.path == "/token":
+            (scope,) = parse_qs(url.query)["scope"]
+            self.server.tokens.append(scope)
+            self._answer(200, {"token": f"for {scope}", "expires_in": 300})
+            return
+        _, version, *name, kind, tag = url.path.split("/")
+        scope = f"repository:{'/'.join(name)}:pull"
+        if self.headers.get("Authorization") != f"Bearer for {scope}":
+            challenge = f'{self.server.challenge},scope="{scope}"'
+            self._answer(401, {"errors": [{"code": "UNAUTHORIZED"}]}, {"WWW-Authenticate": challenge})
+        elif (version, kind) != ("v2", "manifests") or (
+            self.server.only is not None and "/".join(name) not in self.server.only
+        ):
+            self._answer(404, {"errors": [{"code": "MANIFEST_UNKNOWN"}]})
+        elif INDEX not in self.headers.get("Accept", ""):  # then an old manifest of one architecture
+            self._answer(200, {"schemaVersion": 1})
+        else:
+            body = manifest("/".join(name), tag)
+            digest = "sha256:" + "0" * 64 if self.server.lie else digest_of("/".join(name), tag)
+            self._answer(200, body, {"Docker-Content-Digest": digest, "Content-Type": INDEX})
+
+    def _answer(self, status: int, value: Any, headers: dict[str, str] | None = None) -> None:
+        body = json.dumps(value, indent=3).encode()
+        self.send_response(status)
+        for name, text in ({"Content-Length": str(len(body))} | (headers or {})).items():
+            self.send_header(name, text)
+        self.end_headers()
+        self.wfile.write(body)
+
+
+def manifest(name: str, tag: str) -> dict[str, Any]:
+    return {"schemaVersion": 2, "mediaType": INDEX, "manifests": [], "annotations": {"name": name, "tag": tag}}
+
+
+def digest_of(name: str, tag: str) -> str:
+    return f"sha256:{hashlib.sha256(json.dumps(manifest(name, tag), indent=3).encode()).hexdigest()}"
+
+
+@pytest.fixture
+def registry() -> Iterator[Registry]:
+    with Registry() as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield server
+        server.shutdown()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """The project's own files, where they can be written."""
+    for name in FILES:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(REPOSITORY / name, tmp_path / name)
+    return tmp_path
+
+
+def images(root: Path) -> dict[str, str | None]:
+    """Every image with a tag in the files, and its digest."""
+    found = [match for name in FILES for match in REFERENCE.finditer((root / name).read_text())]
+    return {f"{match['name']}:{match['tag']}": match["digest"] for match in found}
+
+
+def test_every_image_with_a_tag_is_pinned_and_keeps_its_tag(registry: Registry, root: Path) -> None:
+    before = images(root)
+    assert {name.partition(":")[0] for name in before} >= {"python", "tensorflow/serving", "busybox", "grafana/grafana"}
+    assert main([], {"REGISTRY": registry.host}, root) == 0
+    after = images(root)
+    assert after.keys() == before.keys()
+    for image, digest in after.items():
+        name, _, tag = image.partition(":")
+        assert digest == "@" + digest_of(name if "/" in name else f"library/{name}", tag)
+    assert "repository:library/python:pull" in registry.tokens
+    assert main(["--check"], {}, root) == 0
+
+
+def test_nothing_but_the_digests_changes_and_a_second_time_nothing(registry: Registry, root: Path) -> None:
+    main([], {"REGISTRY": registry.host}, root)
+    once = {name: (root / name).read_text() for name in FILES}
+    for name, text in once.items():
+        loose = REFERENCE.sub(lambda found: f"{found['before']}{found['name']}:{found['tag']}", text)
+        original = (REPOSITORY / name).read_text()
+        assert loose == REFERENCE.sub(lambda found: f"{found['before']}{found['name']}:{found['tag']}", original)
+    main([], {"REGISTRY": registry.host}, root)
+    assert {name: (root / name).read_text() for name in FILES} == once
+
+
+def test_an_image_that_names_its_host_is_asked_for_there(registry: Registry, root: Path) -> None:
+    file = root / "Dockerfile"
+    registry.only = ["team/python"]
+    file.write_text(f"ARG OUR_IMAGE={registry.host}/team/python:3.11\nFROM ${{OUR_IMAGE}}\n")
+    for name in FILES[1:]:
+        (root / name).write_text("image: registry.example.com/lightbox:0.1.0\nimage: lightbox\n")
+    assert main([], {}, root) == 0
+    assert f"{registry.host}/team/python:3.11@{digest_of('team/python', '3.11')}" in file.read_text()
+    assert "sha256" not in (root / FILES[1]).read_text()
+
+
+@pytest.mark.parametrize("fault", ["lies", "has it not", "asks for a password", "is not named"])
+def test_without_a_digest_that_can_be_believed_nothing_is_written(
+    registry: Registry, root: Path, capsys: pytest.CaptureFixture[str], fault: str
+) -> None:
+    registry.lie = fault == "lies"
+    registry.only = [] if fault == "has it not" else None
+    if fault == "asks for a password":
+        registry.challenge = 'Basic realm="registry"'
+    before = {name: (root / name).read_text() for name in FILES}
+    assert main([], {} if fault == "is not named" else {"REGISTRY": registry.host}, root) == 1
+    assert {name: (root / name).read_text() for name in FILES} == before
+    told = capsys.readouterr().err
+    assert told.startswith("pin_base_images: ") and "tensorflow/serving" in told
+
+
+def test_what_has_no_digest_is_told(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    loose = [found["name"] for name in FILES for found in references(root / name)]
+    assert main(["--check"], {}, root) == (1 if loose else 0)
+    told = capsys.readouterr().out
+    assert all(name in told for name in loose)
+
+
+def test_stand_ins_have_the_tag_alone() -> None:
+    assert dockerfile.without_digest("python:3.11@sha256:" + "0" * 64) == "python:3.11"
+    assert dockerfile.without_digest("python:3.11") == "python:3.11"
