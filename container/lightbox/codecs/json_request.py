@@ -18,7 +18,8 @@ from lightbox.codecs.examples import decode_examples
 from lightbox.codecs.image import ImageCodec
 from lightbox.codecs.json_images import all_images, images_in_inputs, images_in_instances
 from lightbox.codecs.json_numbers import MIN_BYTES, Hollow, NumberList, hollowed
-from lightbox.codecs.json_tensors import is_named, read_inputs, read_instances, read_numbers
+from lightbox.codecs.json_row_objects import rows_of
+from lightbox.codecs.json_tensors import is_named, read_inputs, read_instances, read_numbers, read_rows
 from lightbox.codecs.json_values import parse_values, parsing_bytes
 from lightbox.codecs.media_type import ContentType
 from lightbox.codecs.text import as_utf8, check_size
@@ -90,7 +91,9 @@ def _numbers(text: bytes, target: Target) -> DecodedRequest | None:
         clock.memory.hold(3 * len(text) + max(2 * len(text), 8 * text.count(b",")), "the JSON")
         hollow = hollowed(text, clock.check)
         parsed = None if hollow is None else _parsed_hollow(hollow)
-    if hollow is None or parsed is None:
+    if hollow is None:
+        return _rows(text, target)
+    if parsed is None:
         return None
     signature = target.find_signature(parsed.document.get("signature_name") or None)
     with clock.stage("decode"):
@@ -102,6 +105,17 @@ def _numbers(text: bytes, target: Target) -> DecodedRequest | None:
         if parsed.plain is not None and not hollow.lines:
             inputs = {name: _as_batch(array, signature.inputs[name]) for name, array in inputs.items()}
         return DecodedRequest(signature, inputs, Form.INSTANCES if by_row else Form.COLUMNS)
+
+
+def _rows(text: bytes, target: Target) -> DecodedRequest | None:
+    """Read the text if it is rows by name, of regular numbers: then not all of them are objects at once."""
+    rows = rows_of(text)
+    if rows is None:
+        return None
+    signature = target.find_signature(rows.signature or None)
+    with target.clock.stage("decode"):
+        inputs = read_rows(rows, signature, target.clock.check)
+        return None if inputs is None else DecodedRequest(signature, inputs, Form.INSTANCES)
 
 
 def _parsed_hollow(hollow: Hollow) -> _Body | None:

@@ -6,12 +6,13 @@ where it would let them wrap around. And float16 and uint16 can be read, which i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from lightbox.codecs.json_numbers import Hollow, NumberList
+from lightbox.codecs.json_row_objects import Rows
 from lightbox.codecs.tensors import cast, dtype_number
 from lightbox.errors import InputMismatch
 from lightbox.model_spec import Array, SignatureSpec
@@ -59,6 +60,15 @@ def read_numbers(payload: Any, by_row: bool, signature: SignatureSpec, hollow: H
     arrays = {name: _filled(payload, name, by_row, number, len(types), hollow) for name, number in types.items()}
     found = {name: array for name, array in arrays.items() if array is not None}
     return _cast(found, signature) if len(found) == len(types) and hollow.all_used else None
+
+
+def read_rows(rows: Rows, signature: SignatureSpec, step: Callable[[], None]) -> dict[str, Array] | None:
+    """Return the inputs of rows by name, None where these are not regular or not for a tensor of numbers."""
+    types = _types(signature)
+    if not types.keys() or not all(number in quick.DTYPES for number in types.values()):
+        return None
+    found = rows.arrays(types, step)
+    return None if found is None else _cast(found, signature)
 
 
 def _filled(payload: Any, name: str, by_row: bool, number: int, inputs: int, hollow: Hollow) -> Array | None:

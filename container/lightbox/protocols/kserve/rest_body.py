@@ -16,6 +16,7 @@ from lightbox.protocols.kserve.json_data import read_data
 from lightbox.protocols.kserve.requests import InferRequest, check_count, once
 from lightbox.telemetry.clock import RequestClock
 
+_ELEMENT_BYTES = 80
 _OBJECTS = 'a JSON object with "inputs"'
 
 
@@ -29,7 +30,7 @@ def parse_body(body: bytes, header_length: int | None, clock: RequestClock) -> I
     found = _numbers(text, blobs, len(body), clock) if end >= MIN_BYTES else None
     if found is None:
         clock.memory.hold(2 * len(body) + parsing_bytes(text), "the JSON")
-        found = _request(text, blobs)
+        found = _request(text, _Blobs(blobs, len(body), clock))
         clock.check()
     return found
 
@@ -41,14 +42,14 @@ def _numbers(text: bytes, blobs: memoryview, size: int, clock: RequestClock) -> 
     if hollow is None:
         return None
     try:
-        found = _request(hollow.text, blobs, hollow.filled)
+        found = _request(hollow.text, _Blobs(blobs, size, clock), hollow.filled)
     except (MalformedBody, InputMismatch, TooLarge):
         return None
     return found if hollow.all_used else None
 
 
-def _request(text: bytes, blobs: memoryview, filled: Callable[[Any], Any] = lambda value: value) -> InferRequest:
-    document, reader = _document(text), _Blobs(blobs)
+def _request(text: bytes, reader: _Blobs, filled: Callable[[Any], Any] = lambda value: value) -> InferRequest:
+    document = _document(text)
     inputs, outputs = _objects(document, "inputs", required=True), _objects(document, "outputs")
     arrays = {entry["name"]: _input(entry, reader, entry is inputs[-1], filled) for entry in inputs}
     reader.check_end()
@@ -70,8 +71,16 @@ def _request(text: bytes, blobs: memoryview, filled: Callable[[Any], Any] = lamb
 class _Blobs:
     """The bytes behind the JSON, taken from the front in the order of the inputs."""
 
-    def __init__(self, data: memoryview) -> None:
+    def __init__(self, data: memoryview, body: int, clock: RequestClock) -> None:
         self._data = data
+        self._body = body
+        self._clock = clock
+        self._elements = 0
+
+    def hold(self, elements: int) -> None:
+        """Hold the memory of so many byte strings more; each has its length in front of it."""
+        self._elements += min(elements, len(self._data) // 4)
+        self._clock.memory.hold(2 * self._body + _ELEMENT_BYTES * self._elements, "the elements")
 
     def take(self, name: str, size: int) -> memoryview:
         if size > len(self._data):
@@ -110,6 +119,7 @@ def _input(entry: dict[str, Any], blobs: _Blobs, last: bool, filled: Callable[[A
 
 
 def _elements(name: str, count: int, size: Any, blobs: _Blobs) -> list[bytes]:
+    blobs.hold(count)
     if isinstance(size, str):
         sizes = bytes_elements.parse_sizes(name, size)
         return bytes_elements.split_bare(name, blobs.take(name, sum(sizes)), sizes, count)

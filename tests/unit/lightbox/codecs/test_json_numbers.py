@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lightbox.codecs import json_numbers, json_request
+from lightbox.codecs import json_numbers, json_request, json_row_objects
 from lightbox.codecs.json_numbers import hollowed
 from lightbox.errors import LightboxError
 from lightbox.protocols.kserve import rest_body
@@ -38,6 +38,7 @@ def read_as_text(monkeypatch: pytest.MonkeyPatch, yes: bool) -> None:
     for module in (json_request, rest_body):
         monkeypatch.setattr(module, "MIN_BYTES", 0 if yes else LONG)
     monkeypatch.setattr(json_numbers, "_MIN_LIST", 2)
+    monkeypatch.setattr(json_row_objects, "_PIECE", 3)
 
 
 BODIES = [
@@ -81,6 +82,23 @@ BODIES = [
     '{"instances":["\\u00000",[1,2,3]]}',
     '[{"x":[1,2]}, {"x":[3,4]}]',
     '{"x":[1,2]}\n{"x":[3,4]}',
+    '{"x":1}\n{"x":2}\n',
+    '{"x":1}\n\n{"x":2}\n',
+    '{"x":1}\n{"x":[2]}\n',
+    '{"x":1}\n{"x":true}\n',
+    '{"x":1,"n":2}\n{"n":3,"x":4}\n{"x":5,"n":6}',
+    '{"instances":[{"x":1},{"x":2},{"x":3.5}]}',
+    ' { "signature_name" : "s" , "instances" : [ {"x":1},{"x":2} ] } ',
+    '{"instances":[{"x":1,"n":2},{"x":3,"n":4.5},{"x":3,"n":4}]}',
+    '{"instances":[{"x":1},{"x":2}],"instances":[{"x":3},{"x":4}]}',
+    '{"instances":[{"x":1},2,{"x":2}]}',
+    '{"instances":[{"x":1},{"x":"},{"}]}',
+    '{"instances":[{"x":1},{"x":NaN}]}',
+    '{"instances":[{"x":1},{"x":2}]} {"x":1}',
+    '{"instances":[{"x":{"b64":"AA=="}},{"x":2}]}',
+    '[{"x":1},{"x":2}]',
+    '[{"x":1},{"x":2}][{"x":3}]',
+    '{"instances":1}\n{"instances":2}',
     '{"inputs":{"x":[99999999999999999999,1]}}',
     '{"instances":[[1,2],[3,4]]} [1,2]',
     '{"instances":[[01,2],[3,4]]}',

@@ -1,0 +1,80 @@
+"""Peak memory of requests beside what they weigh, in a process of its own: ``python -m support.peaks BYTES [NAME...]``.
+
+Prints a line for each kind of request: its status and what the process grew by while it was answered, over its weight.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import gc
+import sys
+from collections.abc import Callable
+from functools import partial
+
+from flask import Flask
+
+from lightbox.errors import LightboxError
+from lightbox.protocols.kserve import messages
+from lightbox.protocols.kserve.repository import Repository
+from lightbox.protocols.kserve_grpc.service import InferenceService
+from lightbox.telemetry.clock import RequestClock
+from lightbox.transports.fake import FakeTransport
+from support.costly import BODIES, GRPC, MODELS, Sent, costly_app, post
+from support.fakes import signature
+from support.grpc_front import make_pipeline
+from support.memory import forget_peak, resident_mb
+
+_MIB = 1 << 20
+_WARM_UP = 20_000
+
+
+def main(size: int, names: list[str]) -> None:
+    """Print the peaks of requests of about ``size`` bytes, all or some."""
+    app = costly_app({"LIGHTBOX_REQUEST_MEMORY_MB": "4096", "SAGEMAKER_GUNICORN_WORKERS": "1"})
+    for name, make in BODIES.items():
+        if not names or name in names:
+            post(app, make(_WARM_UP))
+            sent = make(size)
+            weight = max(len(sent.body), sent.weight)
+            _tell(name, weight, partial(_status, app, sent))
+    work = _model_infer()
+    for name, message in GRPC.items():
+        if not names or f"grpc {name}" in names:
+            work(message(_WARM_UP))
+            data = message(size)
+            _tell(f"grpc {name}", len(data), partial(work, data))
+
+
+def _status(app: Flask, sent: Sent) -> int:
+    return int(post(app, sent).status_code)
+
+
+def _tell(name: str, weight: int, answer: Callable[[], int]) -> None:
+    gc.collect()
+    ctypes.CDLL("libc.so.6").malloc_trim(0)
+    forget_peak()
+    before = resident_mb("VmRSS")
+    status = answer()
+    print(f"{name}: {status} {(resident_mb('VmHWM') - before) * _MIB / weight:.1f}", flush=True)
+
+
+def _model_infer() -> Callable[[bytes], int]:
+    fake = FakeTransport()
+    for model, tensor in MODELS.items():
+        fake.serve(signature(model, {"x": tensor}, {"y": tensor}), lambda inputs: {})
+    pipeline = make_pipeline(fake, list(MODELS))
+    service = InferenceService(pipeline, Repository(pipeline))
+    work = service.work(messages.method(messages.INFERENCE_SERVICE, "ModelInfer"))
+
+    def answer(data: bytes) -> int:
+        try:
+            work(data, lambda header: None, RequestClock(600))
+        except LightboxError as error:
+            return error.status
+        return 200
+
+    return answer
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), sys.argv[2:])

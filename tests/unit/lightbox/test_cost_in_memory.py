@@ -1,0 +1,53 @@
+"""What reading a request takes at its peak, beside what it weighs: docs/reliability.md states the bound."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from lightbox.memory import MOST_PER_BYTE, SMALL
+from support.costly import BODIES, GRPC
+
+TESTS = Path(__file__).parents[2]
+SIZE = 6 << 20
+NAMES = [*BODIES, *(f"grpc {name}" for name in GRPC)]
+
+
+@cache
+def peaks() -> dict[str, tuple[int, float]]:
+    """Return status and peak of each kind of request, measured in another process: this one has memory to use again."""
+    environ = {**os.environ, "PYTHONPATH": f"{TESTS}:{TESTS.parent / 'container'}", "MALLOC_ARENA_MAX": "1"}
+    command = [sys.executable, "-m", "support.peaks", str(SIZE)]
+    told = subprocess.run(command, env=environ, capture_output=True, text=True, check=True).stdout
+    lines = (line.rsplit(" ", 2) for line in told.splitlines())
+    return {name.rstrip(":"): (int(status), float(peak)) for name, status, peak in lines}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_byte_takes_no_more_than_twelve(name: str) -> None:
+    assert SIZE * MOST_PER_BYTE > SMALL, "smaller requests may take more"
+    status, peak = peaks()[name]
+    assert status in (200, 400, 413)
+    assert peak <= MOST_PER_BYTE
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "json of digits",
+        "json of pixels",
+        "json of digits as int64",
+        "csv of one digit",
+        "v2 of digits",
+        "npz",
+        "json of rows by name",
+        "json lines of objects",
+    ],
+)
+def test_lists_of_numbers_are_read_not_refused(name: str) -> None:
+    assert peaks()[name][0] == 200

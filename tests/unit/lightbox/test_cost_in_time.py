@@ -1,0 +1,123 @@
+"""What reading takes grows as the request does: no reader looks at each byte again for each other one.
+
+The growth between two sizes is measured in processor time of this thread, the least of several runs: eight times the
+size takes eight times as long where it is linear, and 64 times where it is quadratic.
+"""
+
+from __future__ import annotations
+
+import gc
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from flask import Flask
+
+from lightbox.errors import LightboxError
+from lightbox.protocols.kserve import messages
+from lightbox.protocols.kserve.repository import Repository
+from lightbox.protocols.kserve.requests import once
+from lightbox.protocols.kserve_grpc.service import InferenceService
+from lightbox.telemetry.clock import RequestClock
+from lightbox.transports.fake import FakeTransport
+from support.costly import BODIES, GRPC, HEADERS, MODELS, costly_app, post
+from support.fakes import signature
+from support.grpc_front import make_pipeline
+
+TIMES = 8
+BETWEEN_LINEAR_AND_QUADRATIC = 24
+BODY, HEADER = 1 << 16, 1 << 13
+BASE_SECONDS = 0.001
+"""Added to the smaller size: what every request takes, and the clock's own grain."""
+
+
+@pytest.fixture(scope="module")
+def app() -> Flask:
+    return costly_app({})
+
+
+@pytest.fixture(autouse=True)
+def without_collections() -> Iterator[None]:
+    """A collection looks at all that lives, whatever the request."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+def seconds(run: Callable[[], object], runs: int) -> float:
+    found = []
+    for _ in range(runs):
+        started = time.thread_time()
+        run()
+        found.append(time.thread_time() - started)
+    return min(found)
+
+
+def check_growth(run: Callable[[int], Callable[[], object]], size: int) -> None:
+    small, large = run(size), run(TIMES * size)
+    small()
+    grown = seconds(large, 3) / (seconds(small, 5) + BASE_SECONDS)
+    assert grown < BETWEEN_LINEAR_AND_QUADRATIC, f"{TIMES} times the size took {grown:.0f} times as long"
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_bodies(name: str, app: Flask) -> None:
+    def run(size: int) -> Callable[[], object]:
+        sent = BODIES[name](size)
+        return lambda: post(app, sent)
+
+    check_growth(run, BODY)
+
+
+@pytest.mark.parametrize("name", HEADERS)
+def test_headers(name: str, app: Flask) -> None:
+    def run(size: int) -> Callable[[], object]:
+        sent = HEADERS[name](size)
+        return lambda: post(app, sent)
+
+    check_growth(run, HEADER)
+
+
+@pytest.mark.parametrize("name", GRPC)
+def test_grpc_messages(name: str) -> None:
+    fake = FakeTransport()
+    for model, tensor in MODELS.items():
+        fake.serve(signature(model, {"x": tensor}, {"y": tensor}), lambda inputs: {"y": inputs["x"]})
+    pipeline = make_pipeline(fake, list(MODELS))
+    service = InferenceService(pipeline, Repository(pipeline))
+    work = service.work(messages.method(messages.INFERENCE_SERVICE, "ModelInfer"))
+
+    def run(size: int) -> Callable[[], object]:
+        data = GRPC[name](size)
+
+        def answer() -> None:
+            try:
+                work(data, lambda header: None, RequestClock(60))
+            except LightboxError as error:
+                assert error.status in (400, 413), error
+
+        return answer
+
+    check_growth(run, BODY)
+
+
+def test_what_is_quadratic_is_found() -> None:
+    def run(size: int) -> Callable[[], object]:
+        names = [str(index) for index in range(size)]
+        return lambda: [name for name in names if names.count(name) > 1]
+
+    with pytest.raises(AssertionError, match="times as long"):
+        check_growth(run, 1000)
+
+
+def test_looking_for_names_that_come_twice() -> None:
+    def run(size: int) -> Callable[[], object]:
+        names = [str(index) for index in range(size)]
+        return lambda: once(names, "inputs")
+
+    check_growth(run, 1000)
+
+
+def test_every_reader_is_here() -> None:
+    readers = {name.split()[0] for name in BODIES} | {name.split()[0] for name in HEADERS}
+    assert readers == {"json", "csv", "v2", "npy", "npz", "form", "gzip", "accept", "content", "attributes"}
