@@ -35,11 +35,11 @@ def _http_error(error: BaseException) -> LightboxError | None:
         found = re.match(r"[45]\d\d(?!\d)", str(getattr(status, "value", status)))
         if found is None:
             return None
-        # Without a title of its own it has the status as one.
-        texts = [str(text) for text in (title, description) if text and text != status]
+        own = "" if str(title).startswith(found[0]) else title  # without one it is the status line
+        text = ": ".join(str(part) for part in (own, description) if part) or str(title or status)
     except Exception:
         return None
-    number, text = int(found[0]), ": ".join(texts) or str(status)
+    number = int(found[0])
     return BadRequest(text, status=number) if number < 500 else HandlerFailed(text, status=number)
 
 

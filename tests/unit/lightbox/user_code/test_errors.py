@@ -83,6 +83,8 @@ FALCON = """
     [
         ("HTTPError('400 Bad Request', description='no cat')", 400, "bad_request", "no cat"),
         ("HTTPError('422 Unprocessable Entity', 'No cat', 'a dog came')", 422, "bad_request", "No cat: a dog came"),
+        ("HTTPError(409, '409 Conflict', 'two cats')", 409, "bad_request", "two cats"),
+        ("HTTPError(409, '409 Conflict')", 409, "bad_request", "409 Conflict"),
         ("HTTPError('415 Unsupported Media Type')", 415, "bad_request", "415 Unsupported Media Type"),
         ("HTTPError(HTTPStatus.NOT_FOUND, 'No cat')", 404, "bad_request", "No cat"),
         ("HTTPError(503, 'Full', 'come back')", 503, "handler_failed", "Full: come back"),
