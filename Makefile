@@ -18,7 +18,7 @@ help:  ## List the targets
 
 # A virtual environment with every dependency at its locked version: first what serving needs, then what tests add.
 $(READY): requirements/serve.lock pyproject.toml
-	@echo "== setting up $(VENV): about 60 packages, TensorFlow among them; a minute or two the first time"
+	@echo "== setting up $(VENV): about 80 packages, TensorFlow among them; a minute or two the first time"
 	scripts/make_venv.sh $(PYTHON) $(VENV)
 	$(PIP_INSTALL) --require-hashes -r requirements/serve.lock
 	$(PIP_INSTALL) --no-build-isolation --editable .
