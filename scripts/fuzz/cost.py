@@ -34,7 +34,7 @@ class Bound:
     seconds: float = 0.5
     seconds_per_byte: float = 10e-6
     allocated: int = 256 << 10
-    allocated_per_byte: float = 32
+    allocated_per_byte: float = 40
     grown: int = 16 << 20
     grown_per_byte: float = 64
 
