@@ -7,6 +7,7 @@ import resource
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import count, islice
 from pathlib import Path
 
 import pytest
@@ -80,8 +81,9 @@ def test_without_descriptors_the_client_that_rests_longest_makes_room(server: Re
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with ExitStack() as open_:
         clients = [open_.enter_context(socket.socket()) for _ in range(40)]
-        highest = max(int(entry.name) for entry in Path("/proc/self/fd").iterdir())
-        resource.setrlimit(resource.RLIMIT_NOFILE, (highest + 8, hard))
+        taken = {int(entry.name) for entry in Path("/proc/self/fd").iterdir()}
+        free = (number for number in count() if number not in taken)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (next(islice(free, 8, None)), hard))
         open_.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         for client in clients:
             client.settimeout(20)
