@@ -74,7 +74,7 @@ FLAGS = [
         "file_system_poll_wait_seconds",
         "int32",
         1,
-        "How often base paths are listed; 0 means once, negative never.",
+        "How often base paths are listed; not above 0 means at the start and at each reload.",
     ),
     Flag("flush_filesystem_caches", "bool", True, "Drop file caches after loading.", works=False),
     Flag(
