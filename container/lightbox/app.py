@@ -19,7 +19,7 @@ from lightbox.multi_model.loader import ModelLoader
 from lightbox.multi_model.state import LoadedModels
 from lightbox.multi_model.targets import Targets
 from lightbox.pipeline import Pipeline
-from lightbox.plan import PlannedModel, ServingPlan
+from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
 from lightbox.processes.code_trial import try_code
 from lightbox.protocols.batch_transform import batch_transform_blueprint
 from lightbox.protocols.edge import EXCHANGE, Edge, Exchange
@@ -31,6 +31,7 @@ from lightbox.protocols.response_stream import response_stream_blueprint
 from lightbox.protocols.sagemaker import invoke, sagemaker_blueprint
 from lightbox.settings import Settings
 from lightbox.settings_loading import load_settings
+from lightbox.settings_values import TransportName
 from lightbox.telemetry.clock import MakeClock, RequestClock
 from lightbox.telemetry.last_answer import LastAnswer
 from lightbox.telemetry.log_lines import log_like_others, worker_descriptor
@@ -121,20 +122,17 @@ def assemble(plan_path: Path) -> Parts:
 
 
 def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
-    """Return the transports by name, each to all model servers of the plan."""
-    servers = plan.model_servers
-    if len(servers) == 1:
-        return {
-            "grpc": GrpcTransport(servers[0].grpc_target),
-            "rest": RestTransport(servers[0].rest_url, connections=settings.threads),
-        }
+    """Return the transports by name, the default one first, each to all model servers of the plan."""
     # With others to turn to, a server that is away is not waited for.
-    return {
-        "grpc": BalancedTransport([GrpcTransport(server.grpc_target, reconnect_seconds=0) for server in servers]),
-        "rest": BalancedTransport(
-            [RestTransport(server.rest_url, connections=settings.threads, reconnect_seconds=0) for server in servers]
-        ),
-    }
+    patience = {"reconnect_seconds": 0.0} if len(plan.model_servers) > 1 else {}
+
+    def to(server: ModelServerAddress, name: TransportName) -> Transport:
+        if name == TransportName.GRPC:
+            return GrpcTransport(server.grpc_target, **patience)
+        return RestTransport(server.rest_url, connections=settings.threads, **patience)
+
+    several = {name.value: [to(server, name) for server in plan.model_servers] for name in plan.wires.names}
+    return {name: all_[0] if len(all_) == 1 else BalancedTransport(all_) for name, all_ in several.items()}
 
 
 def multi_model_parts(

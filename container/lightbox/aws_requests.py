@@ -13,7 +13,7 @@ from lightbox.codecs.base import Answer
 from lightbox.invocation import Invocation
 from lightbox.plan import ModelServerAddress, PlannedModel
 from lightbox.telemetry.clock import RequestClock
-from lightbox.user_code.aws import JSON, AwsHandlers, Context, rest_response
+from lightbox.user_code.aws import JSON, AwsHandlers, Context, PortlessContext, rest_response
 
 Predict = Callable[[Invocation], Answer]
 """The built-in handling."""
@@ -40,7 +40,8 @@ class AwsRequests:
 
         def predict_json(body: bytes, context: Context) -> Response:
             sent = replace(invocation, body=body, content_type=JSON, accept=JSON)
-            return rest_response(predict(sent).body, context.rest_uri)
+            # By its place: the field may be one that cannot be read.
+            return rest_response(predict(sent).body, context[3])
 
         finished = handlers.invoke(invocation.body, self._context(invocation, model), predict_json, clock)
         return Answer(finished.body, finished.content_type)
@@ -49,12 +50,14 @@ class AwsRequests:
         server, channel = self._servers[next(self._turn) % len(self._servers)]
         version = "" if invocation.version is None else f"/versions/{invocation.version}"
         path = f"/v1/models/{model.name}{version}:{invocation.method.value}"
-        return Context(
+        # A model that was loaded later may have the first of AWS's handlers; its server keeps the ports that it has.
+        kind = Context if server.rest_port and server.grpc_port else PortlessContext
+        return kind(
             model_name=model.name,
             model_version=None if invocation.version is None else str(invocation.version),
             method=invocation.attributes.get("tfs-method") or None,
-            rest_uri=f"http://localhost:{server.rest_port}{path}",
-            grpc_port=str(server.grpc_port),
+            rest_uri=f"http://localhost:{server.rest_port}{path}" if server.rest_port else "",
+            grpc_port=str(server.grpc_port or ""),
             channel=channel,
             custom_attributes=invocation.custom_attributes,
             request_content_type=invocation.content_type or JSON,

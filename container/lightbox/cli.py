@@ -21,8 +21,16 @@ from lightbox.processes.refusals import (
     find_warnings,
 )
 from lightbox.processes.run_dir import RunDir
-from lightbox.processes.startup import code_dirs, make_plan, plan_models, shared_code_dirs
+from lightbox.processes.startup import (
+    code_dirs,
+    make_plan,
+    plan_models,
+    shared_code_dirs,
+    usual_ports,
+    wires_to_come,
+)
 from lightbox.processes.supervisor import STOP_SIGNALS, Supervisor
+from lightbox.processes.wires import listening
 from lightbox.settings import Settings
 from lightbox.settings_loading import SettingsError, load_settings, variable_names
 from lightbox.telemetry.log_lines import say, use_json
@@ -89,6 +97,10 @@ def check() -> int:
     check_tracing(settings)
     kind, program = model_server_program(settings)
     print(f"\nmodel server: {kind} ({program[0]})\nnginx: {find_nginx()}")
+    wires = wires_to_come(settings)
+    print(f"wires: {', '.join(wires.names)}")
+    for line in listening(settings, wires, usual_ports(settings)):
+        print(f"listening: {line}")
     if settings.multi_model:
         print(f"models: loaded by POST /models from {settings.model_dir}")
         return 0

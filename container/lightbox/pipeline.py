@@ -20,6 +20,7 @@ from lightbox.model_spec import Array, SignatureSpec
 from lightbox.plan import PlannedModel, ServingPlan
 from lightbox.probe import probe
 from lightbox.settings import Settings
+from lightbox.settings_values import TransportName
 from lightbox.signatures import Signatures
 from lightbox.telemetry.clock import RequestClock
 from lightbox.tensor_pipeline import TensorPipeline
@@ -35,7 +36,8 @@ from lightbox.user_code.request import Request
 class Pipeline:
     """Answers invocations; one for each worker process, safe to use from several threads.
 
-    ``channels`` are what handlers of AWS's API get: a gRPC channel to each model server.
+    The first of ``transports`` carries requests that choose none. ``channels`` are what handlers of AWS's API get: a
+    gRPC channel to each model server.
     """
 
     def __init__(
@@ -50,6 +52,7 @@ class Pipeline:
         self._settings = settings
         self._catalogue = catalogue or PlannedModels(plan)
         self._transports = transports
+        self._default_transport = next(iter(transports))
         self._user_code = user_code or UserCode()
         self._any_model = PlannedModel(
             name="", base_path=settings.model_dir, options=ModelOptions(), code_dirs=plan.shared_code_dirs
@@ -220,11 +223,16 @@ class Pipeline:
         self._user_code.forget(model)
 
     def _transport(self, name: str | None, clock: RequestClock) -> Transport:
-        name = name or self._settings.transport.value
+        name = name or self._default_transport
         if name not in self._transports:
-            raise BadRequest(f"tfs-transport: expected {' or '.join(sorted(self._transports))}, got {name!r}")
+            raise _no_transport(name, list(self._transports))
         clock.transport = name
         return self._transports[name]
+
+
+def _no_transport(name: str, there: list[str]) -> BadRequest:
+    turned_on = f"; LIGHTBOX_TRANSPORT={','.join([*there, name])} turns it on" if name in set(TransportName) else ""
+    return BadRequest(f"tfs-transport: expected {' or '.join(sorted(there))}, got {name!r}{turned_on}")
 
 
 def _check_time(clock: RequestClock) -> None:

@@ -10,15 +10,16 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from lightbox.model_options import ModelOptions
+from lightbox.settings_values import TransportName
 
 
 class ModelServerAddress(BaseModel):
-    """Where one model server listens: TCP ports and, where there is room for its path, a unix socket."""
+    """Where one model server listens: a unix socket, where there is room for its path, and the TCP ports it needs."""
 
     model_config = ConfigDict(frozen=True)
 
-    grpc_port: int
-    rest_port: int
+    grpc_port: int | None = None
+    rest_port: int | None = None
     grpc_socket: Path | None = None
 
     @property
@@ -30,6 +31,18 @@ class ModelServerAddress(BaseModel):
     def rest_url(self) -> str:
         """Base address of the REST API."""
         return f"http://127.0.0.1:{self.rest_port}"
+
+
+class Wires(BaseModel):
+    """The wires to the model servers, the default one first, and why a TCP port is open where one is."""
+
+    model_config = ConfigDict(frozen=True)
+
+    names: tuple[TransportName, ...] = (TransportName.GRPC, TransportName.REST)
+    why_grpc_port: str | None = None
+    """None where gRPC has the unix socket alone."""
+    why_rest_port: str | None = None
+    """None where there is no REST."""
 
 
 class PlannedModel(BaseModel):
@@ -53,6 +66,7 @@ class ServingPlan(BaseModel):
     default_model: str | None
     """None in multi-model mode: there a request names its model."""
     model_servers: tuple[ModelServerAddress, ...]
+    wires: Wires = Wires()
     shared_code_dirs: tuple[Path, ...] = ()
     """Where code for every model lies that has none of its own; it is asked for models that do not exist, too."""
 

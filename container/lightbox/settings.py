@@ -23,7 +23,7 @@ from lightbox.settings_values import (
     parse_default_model,
     parse_image_size,
     parse_names,
-    parse_transport,
+    parse_transports,
 )
 
 
@@ -60,11 +60,14 @@ class Settings(TimeSettings):
     )
     """The model that answers when a request names none; without it, or with `None`, the first by name."""
 
-    transport: Annotated[TransportName, BeforeValidator(parse_transport)] = Field(
-        TransportName.GRPC, validation_alias=AliasChoices("LIGHTBOX_TRANSPORT", "PREDICT_USING_GRPC")
+    transports: Annotated[tuple[TransportName, ...] | None, BeforeValidator(parse_transports)] = Field(
+        None, validation_alias=AliasChoices("LIGHTBOX_TRANSPORT", "PREDICT_USING_GRPC")
     )
-    """The wire to the model server, `grpc` or `rest`; a request may choose with
-    `X-Amzn-SageMaker-Custom-Attributes: tfs-transport=rest`. `PREDICT_USING_GRPC` says the same with true or false."""
+    """The wires to the model server: `grpc`, `rest`, `grpc,rest` or `rest,grpc`. The first carries requests that choose
+    none; a request chooses with `X-Amzn-SageMaker-Custom-Attributes: tfs-transport=rest`, and gets 400 for a wire that
+    is not named here. Without it `grpc`, and with the embedded model server `grpc,rest`. `grpc` needs no TCP port;
+    `rest` opens one, which tensorflow_model_server binds on all interfaces. `PREDICT_USING_GRPC` says `grpc` or `rest`
+    with true or false."""
 
     model_server: Annotated[Literal["auto", "tensorflow_model_server", "embedded"], BeforeValidator(in_lower_case)] = (
         Field("auto", validation_alias="LIGHTBOX_MODEL_SERVER")

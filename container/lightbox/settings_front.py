@@ -28,7 +28,7 @@ class FrontSettings(BaseModel):
         None, validation_alias="SAGEMAKER_SAFE_PORT_RANGE"
     )
     """Ports for the model servers, as `low-high`: server i takes gRPC at low+2i and REST at low+2i+1.
-    Without it gRPC is 9000 and REST 8501."""
+    Without it gRPC is 9000 and REST 8501. `LIGHTBOX_TRANSPORT` says when they are open."""
 
     max_bodies_mb: int | None = Field(None, ge=1, le=1 << 20, validation_alias="LIGHTBOX_MAX_BODIES_MB")
     """MiB that all request bodies which nginx holds may have together; beyond it 503, before the body is read. Bodies

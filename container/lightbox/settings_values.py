@@ -32,9 +32,14 @@ def parse_default_model(value: Any) -> Any:
     return None if value == "None" else value
 
 
-def parse_transport(value: Any) -> Any:
-    """Read a wire's name; true and false too, as PREDICT_USING_GRPC has it."""
-    return {"true": "grpc", "1": "grpc", "false": "rest", "0": "rest"}.get(word := in_lower_case(value), word)
+def parse_transports(value: Any) -> Any:
+    """Return the wires of a list such as ``"grpc,rest"``; true and false too, as PREDICT_USING_GRPC has it."""
+    if not isinstance(value, str):
+        return value
+    words = [{"true": "grpc", "1": "grpc", "false": "rest", "0": "rest"}.get(w, w) for w in _words(value.lower())]
+    if not words or set(words) - set(TransportName) or len(set(words)) < len(words):
+        raise ValueError("expected grpc, rest, or both with the default one first, such as grpc,rest")
+    return tuple(words)
 
 
 def parse_port_range(value: Any) -> Any:
@@ -65,4 +70,8 @@ def parse_names(value: Any) -> Any:
     """Return the names of a comma-separated list, None where there is none."""
     if not isinstance(value, str):
         return value
-    return tuple(name.strip() for name in value.split(",") if name.strip()) or None
+    return tuple(_words(value)) or None
+
+
+def _words(value: str) -> list[str]:
+    return [word.strip() for word in value.split(",") if word.strip()]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from docker_image import sizes
 from docker_image.bill_of_materials import InvalidBill, bill_of_materials
-from docker_image.checks import CHECKS, CheckFailed, Subject
+from docker_image.checks import BOTH_WIRES, CHECKS, CheckFailed, Subject
 from docker_image.container import HARDENED, ContainerFailed, running
 from docker_image.dockerfile import REPOSITORY, argument
 from docker_image.engine import Engine, NoEngine, find_engine
@@ -54,7 +54,8 @@ def check(engine: Engine, stage: str) -> None:
     """Run an image as it is meant to be run and say what each check saw; raise CheckFailed at the first that fails."""
     tag = TAGS[stage]
     say.progress(f"{tag}: checks with {' '.join(HARDENED)}")
-    with running(engine.docker, tag, MODELS, "serve", options=(*HARDENED, *engine.run_options)) as container:
+    options = (*HARDENED, BOTH_WIRES, *engine.run_options)
+    with running(engine.docker, tag, MODELS, "serve", options=options) as container:
         subject = Subject(engine.docker, tag, container, engine.real_model_server)
         for step in CHECKS[stage]:
             print(f"   {step.__name__.replace('_', ' ')}: {step(subject)}", flush=True)

@@ -15,8 +15,9 @@ from docker_image.docker import Docker
 from docker_image.sizes import all_but_the_model_server
 
 PUBLIC_PORT = 8080
-LOOPBACK_PORTS = {9000, 8501}
-"""The model server's gRPC and REST ports. The real binary binds them on all interfaces, so: never publish them."""
+REST_PORT = 8501
+BOTH_WIRES = "--env=LIGHTBOX_TRANSPORT=grpc,rest"
+"""What a container is run with that is asked over both wires."""
 LARGEST = 350_000_000
 """Bytes that everything but the model server's binary may take."""
 HEALTH_SECONDS, STOP_SECONDS = 45.0, 15.0
@@ -102,12 +103,12 @@ def is_healthy(subject: Subject) -> str:
 
 
 def listens_as_documented(subject: Subject) -> str:
-    """Nothing but 8080 is open to other machines; the model server's two ports are the only others."""
+    """With both wires 8080 is open, and the port of the model server's REST, which the real binary binds everywhere."""
     found = listening(subject.container)
     ports = {port for _, port in found}
-    expect(ports <= {PUBLIC_PORT, *LOOPBACK_PORTS}, f"undocumented ports are open: {ports}")
+    expect(ports == {PUBLIC_PORT, REST_PORT}, f"open ports: {ports}")
     outward = {port for loopback, port in found if not loopback}
-    allowed = {PUBLIC_PORT} | (LOOPBACK_PORTS if subject.real_model_server else set())
+    allowed = {PUBLIC_PORT} | ({REST_PORT} if subject.real_model_server else set())
     expect(outward <= allowed, f"open to other machines: {outward}")
     return f"{sorted(outward)} open, {sorted(ports - outward)} on loopback"
 
@@ -187,5 +188,7 @@ def listening(container: Container) -> set[tuple[bool, int]]:
 
 
 def _is_loopback(address: str) -> bool:
-    """Read the kernel's hexadecimal: 127.x.y.z in little-endian words, or ::1."""
-    return address.endswith("7F") if len(address) == 8 else address == "0" * 24 + "01000000"
+    """Read the kernel's hexadecimal: 127.x.y.z in little-endian words, also as IPv6 has it, or ::1."""
+    if len(address) > 8 and not address.startswith("0" * 16 + "FFFF0000"):
+        return address == "0" * 24 + "01000000"
+    return address.endswith("7F")

@@ -50,7 +50,8 @@ def image(engine: Engine) -> str:
 
 @pytest.fixture(scope="module")
 def subject(engine: Engine, image: str, sample_models: Path) -> Iterator[checks.Subject]:
-    with running(engine.docker, image, sample_models, "serve", options=(*HARDENED, *engine.run_options)) as container:
+    options = (*HARDENED, checks.BOTH_WIRES, *engine.run_options)
+    with running(engine.docker, image, sample_models, "serve", options=options) as container:
         yield checks.Subject(engine.docker, image, container, engine.real_model_server)
 
 
@@ -95,7 +96,7 @@ def test_every_part_has_a_licence_and_is_in_the_bill_of_materials(engine: Engine
 def test_the_image_with_the_embedded_model_server(engine: Engine, sample_models: Path) -> None:
     tag = f"{TAG}-embedded"
     engine.build(tag, "--target=embedded")
-    with running(engine.docker, tag, sample_models, options=HARDENED) as container:
+    with running(engine.docker, tag, sample_models, options=(*HARDENED, checks.BOTH_WIRES)) as container:
         subject = checks.Subject(engine.docker, tag, container, real_model_server=False)
         for check in checks.CHECKS["embedded"]:
             check(subject)

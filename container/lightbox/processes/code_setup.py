@@ -109,8 +109,8 @@ def _told_to_handlers(plan: ServingPlan) -> dict[str, str]:
     """Return the variables that AWS's container has in the environment of handlers."""
     return {
         "TFS_DEFAULT_MODEL_NAME": str(plan.default_model),  # "None" in multi-model mode, as there
-        "TFS_GRPC_PORTS": ",".join(str(server.grpc_port) for server in plan.model_servers),
-        "TFS_REST_PORTS": ",".join(str(server.rest_port) for server in plan.model_servers),
+        "TFS_GRPC_PORTS": ",".join(str(server.grpc_port) for server in plan.model_servers if server.grpc_port),
+        "TFS_REST_PORTS": ",".join(str(server.rest_port) for server in plan.model_servers if server.rest_port),
     }
 
 

@@ -59,8 +59,7 @@ def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir:
     fronts = 1 if settings.kserve_grpc_port is None else 2
     in_progress = settings.workers * settings.threads * fronts
     flags = [
-        f"--port={address.grpc_port}",
-        f"--rest_api_port={address.rest_port}",
+        f"--port={address.grpc_port or 0}",
         f"--model_config_file={run_dir / MODEL_CONFIG}",
         # A model that cannot be loaded is reported now, not after five attempts a minute apart. The price: a version
         # that is seen half-copied is not tried again (docs/production.md tells how to put one there).
@@ -71,6 +70,8 @@ def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir:
         f"--rest_api_num_threads={max(in_progress + 8, 16)}",
         f"--rest_api_timeout_in_ms={int(settings.handler_seconds * 1000) + 1000}",
     ]
+    if address.rest_port:
+        flags.append(f"--rest_api_port={address.rest_port}")
     if address.grpc_socket:
         flags.append(f"--grpc_socket_path={address.grpc_socket}")
     if settings.enable_batching:

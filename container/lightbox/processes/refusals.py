@@ -37,7 +37,7 @@ def find_problems(settings: Settings, wrong: Collection[str] = ()) -> list[str]:
     for check in (check_front_port, check_port_range):
         with _noted_in(problems):
             check(settings)
-    return problems + find_lasting_problems(settings, wrong)
+    return list(dict.fromkeys(problems + find_lasting_problems(settings, wrong)))
 
 
 def find_lasting_problems(settings: Settings, wrong: Collection[str] = ()) -> list[str]:

@@ -16,6 +16,8 @@ SOCKET_PATH_LIMIT = 100
 
 
 PREFIX, LOCK = "lightbox-", "lock"
+LONGEST_SOCKET = "model_server_63.sock"
+"""Where this fits all sockets fit: either all parts of a run have one, or none has."""
 
 
 class RunDirError(StartError):
@@ -27,7 +29,7 @@ class RunDir:
 
     def __init__(self) -> None:
         self._claims: list[socket.socket] = []
-        parent = os.environ.get("TMPDIR") or tempfile.gettempdir()
+        parent = _parent()
         try:
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)).absolute()
             self._lock = _locked(self.path)
@@ -38,9 +40,8 @@ class RunDir:
         _remove_abandoned(self.path.parent)
 
     def socket_path(self, name: str) -> Path | None:
-        """Return where to put a unix socket, or None where the folder's path is too long for one."""
-        path = self.path / f"{name}.sock"
-        return path if len(os.fsencode(path)) <= SOCKET_PATH_LIMIT else None
+        """Return where to put a unix socket, or None where the folder's path is too long for sockets."""
+        return self.path / f"{name}.sock" if _has_room(self.path) else None
 
     def address(self, name: str) -> str:
         """Return ``unix:/path``, or ``127.0.0.1:port`` with a free port where no socket can be."""
@@ -73,6 +74,19 @@ class RunDir:
             self._claims.pop().close()
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
+
+
+def sockets_would_fit() -> bool:
+    """Tell, without making a run directory, whether one would have room for unix sockets."""
+    return _has_room(Path(_parent()).absolute() / f"{PREFIX}{'x' * 8}")  # as mkdtemp names it
+
+
+def _has_room(folder: Path) -> bool:
+    return len(os.fsencode(folder / LONGEST_SOCKET)) <= SOCKET_PATH_LIMIT
+
+
+def _parent() -> str:
+    return os.environ.get("TMPDIR") or tempfile.gettempdir()
 
 
 def _locked(folder: Path) -> int:

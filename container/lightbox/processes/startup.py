@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import itertools
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from lightbox.errors import StartError
-from lightbox.model_layout import ModelOnDisk, choose_default, find_models
+from lightbox.model_layout import ModelLayoutError, ModelOnDisk, choose_default, find_models
 from lightbox.model_options import load_options
-from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
-from lightbox.processes.run_dir import RunDir, free_port, port_is_free
+from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan, Wires
+from lightbox.processes.run_dir import RunDir, free_port, port_is_free, sockets_would_fit
 from lightbox.processes.universal_code import download_universal_code
+from lightbox.processes.wires import choose_wires
 from lightbox.settings import Settings
 from lightbox.user_code.places import find_code
 
 GRPC_PORT, REST_PORT = 9000, 8501
-"""The model server's ports without SAGEMAKER_SAFE_PORT_RANGE, as in AWS's container."""
+"""The first model server's ports without SAGEMAKER_SAFE_PORT_RANGE, as in AWS's container."""
 
 
 class PortTaken(StartError):
@@ -38,10 +41,12 @@ def make_plan(settings: Settings, run_dir: RunDir) -> ServingPlan:
     shared = shared_code_dirs(settings)
     if downloaded := download_universal_code(settings, run_dir.path / "universal_code", shared):
         shared = (downloaded,)
+    wires = planned_wires(settings, models.values(), shared)
     return ServingPlan(
         models={name: _planned(model, settings, run_dir, shared) for name, model in models.items()},
         default_model=default,
-        model_servers=choose_addresses(settings, run_dir),
+        model_servers=choose_addresses(settings, run_dir, wires),
+        wires=wires,
         shared_code_dirs=shared,
     )
 
@@ -55,6 +60,17 @@ def shared_code_dirs(settings: Settings) -> tuple[Path, ...]:
 def code_dirs(model: ModelOnDisk, shared: Iterable[Path]) -> list[Path]:
     """Return where a model's user code may lie: in its own folder first, then in those for all models."""
     return list(dict.fromkeys([model.base_path / "code", *shared]))
+
+
+def planned_wires(settings: Settings, models: Iterable[ModelOnDisk], shared: Sequence[Path]) -> Wires:
+    """Return the wires that a start would have, and why ports are open. Raises ModelServerMissing.
+
+    In multi-model mode the models that are to be loaded may be there already; their code counts too.
+    """
+    own = (code_dirs(model, shared) for model in models)
+    if settings.multi_model:
+        own = ([folder] for pattern in ("*/code", "*/*/code") for folder in settings.model_dir.glob(pattern))
+    return choose_wires(settings, itertools.chain([shared], own), sockets_would_fit())
 
 
 def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir, shared: Iterable[Path]) -> PlannedModel:
@@ -76,35 +92,52 @@ def _with_version(model: ModelOnDisk, run_dir: RunDir) -> Path:
     return base_path
 
 
-def choose_addresses(settings: Settings, run_dir: RunDir) -> tuple[ModelServerAddress, ...]:
+def wires_to_come(settings: Settings) -> Wires:
+    """Return the wires as far as they can be told before a start, without code from S3. Raises ModelServerMissing."""
+    models: list[ModelOnDisk] = []
+    if not settings.multi_model:
+        with suppress(ModelLayoutError):
+            models = find_models(settings.model_dir)
+    return planned_wires(settings, models, shared_code_dirs(settings))
+
+
+def choose_addresses(settings: Settings, run_dir: RunDir, wires: Wires) -> tuple[ModelServerAddress, ...]:
     """Return where each model server is to listen, and nobody else does."""
-    ports = _choose_ports(settings, run_dir)
+    taken = set(_for_callers(settings))
+
+    def choose(usual: int) -> int:
+        # Another service on the usual port is no reason not to start: nothing outside relies on it.
+        return usual if settings.safe_port_range or (usual not in taken and run_dir.claim(usual)) else free_port()
+
     return tuple(
         ModelServerAddress(
-            grpc_port=ports[2 * index],
-            rest_port=ports[2 * index + 1],
+            grpc_port=choose(grpc_port) if wires.why_grpc_port else None,
+            rest_port=choose(rest_port) if wires.why_rest_port else None,
             grpc_socket=run_dir.socket_path(f"model_server_{index}"),
         )
-        for index in range(settings.instance_count)
+        for index, (grpc_port, rest_port) in enumerate(usual_ports(settings))
     )
 
 
-def _choose_ports(settings: Settings, run_dir: RunDir) -> list[int]:
-    """Return two ports for each model server, gRPC and REST in turn."""
-    count = 2 * settings.instance_count
+def usual_ports(settings: Settings) -> list[tuple[int, int]]:
+    """Return the ports for gRPC and REST that each model server takes, where it needs them and they are free."""
+    grpc_port, rest_port = (GRPC_PORT, REST_PORT)
     if settings.safe_port_range is not None:
         low, _ = settings.safe_port_range
-        return list(range(low, low + count))
-    # Another service on the usual ports is no reason not to start: nothing outside relies on them.
-    usual = [0 if port in _for_callers(settings) else port for port in (GRPC_PORT, REST_PORT)] + [0] * (count - 2)
-    return [port if port and run_dir.claim(port) else free_port() for port in usual]
+        grpc_port, rest_port = low, low + 1
+    return [(grpc_port + 2 * index, rest_port + 2 * index) for index in range(settings.instance_count)]
 
 
 def check_port_range(settings: Settings) -> None:
     """Raise PortTaken when a model server could not listen where it is told to."""
     if settings.safe_port_range is not None:
-        low, _ = settings.safe_port_range
-        ports = range(low, low + 2 * settings.instance_count)
+        wires = wires_to_come(settings)
+        ports = [
+            port
+            for pair in usual_ports(settings)
+            for port, why in zip(pair, (wires.why_grpc_port, wires.why_rest_port), strict=True)
+            if why
+        ]
         twice = [f"{port}, which {name} takes" for port, name in _for_callers(settings).items() if port in ports]
         if twice:
             raise PortTaken(f"SAGEMAKER_SAFE_PORT_RANGE: the model servers are to have port {' and '.join(twice)}")

@@ -27,6 +27,7 @@ from lightbox.processes.nginx import find_nginx, render
 from lightbox.processes.nginx_log import NginxLog
 from lightbox.processes.refused_requests import RefusedRequests
 from lightbox.processes.run_dir import RunDir
+from lightbox.processes.wires import listening
 from lightbox.settings import Settings
 from lightbox.telemetry import log_lines
 from lightbox.telemetry.last_answer import LastAnswer
@@ -187,14 +188,15 @@ class Supervisor:
             say(f"multi-model mode: models are loaded by POST /models from {self._settings.model_dir}")
         else:
             say(f"models: {', '.join(self._plan.models)}; default: {self._plan.default_model}")
-        say(f"model server: {self._server_kind}; wire: {self._settings.transport.value}")
-        say(f"workers: {self._settings.workers} x {self._settings.threads} threads; port: {self._settings.port}")
+        say(f"model server: {self._server_kind}; wires: {', '.join(self._plan.wires.names)}")
+        say(f"workers: {self._settings.workers} x {self._settings.threads} threads")
         if len(self._gpus) > 1:
             say(f"GPUs: {', '.join(self._gpus)}; the model servers take them in turn, one each")
         if line := commands.worker_class_line(self._settings):
             say(line)
-        if self._settings.kserve_grpc_port is not None:
-            say(f"Open Inference Protocol over gRPC: port {self._settings.kserve_grpc_port}")
+        ports = [(server.grpc_port, server.rest_port) for server in self._plan.model_servers]
+        for line in listening(self._settings, self._plan.wires, ports):
+            say(f"listening: {line}")
 
     async def _report_ready(self) -> None:
         started = time.monotonic()

@@ -16,13 +16,13 @@ KNOBS = (
     "intra_op_parallelism",
     "workers",
     "threads",
-    "transport",
+    "transports",
     "enable_batching",
     "inter_op_parallelism",
 )
 """The fields that are turned, those that gain most at first: where time is short the last ones are left out."""
 
-FELT_BY_ONE = frozenset({"intra_op_parallelism", "transport", "inter_op_parallelism"})
+FELT_BY_ONE = frozenset({"intra_op_parallelism", "transports", "inter_op_parallelism"})
 """Those that one request at a time can gain from: it takes one thread of one worker, and waits for no batch."""
 
 
@@ -78,8 +78,8 @@ def _changes(knob: str, settings: Settings, clients: int) -> Iterator[Change]:
 
 
 def _values(knob: str, settings: Settings, clients: int) -> Iterable[Mapping[str, str]]:
-    if knob == "transport":
-        return [{knob: name.value} for name in TransportName if name != settings.transport]
+    if knob == "transports":
+        return [{knob: ",".join(_other_wire_first(settings.transports))}]
     if knob == "enable_batching":
         return _batching(settings)
     if knob == "workers":
@@ -93,6 +93,13 @@ def _values(knob: str, settings: Settings, clients: int) -> Iterable[Mapping[str
 
 def _other_numbers(field: str, numbers: Iterable[int], present: int) -> list[Mapping[str, str]]:
     return [{field: str(number)} for number in dict.fromkeys(numbers) if number != present and number >= 0]
+
+
+def _other_wire_first(present: tuple[TransportName, ...] | None) -> list[TransportName]:
+    """Return the other wire as the default one; of several the present one stays on."""
+    default, *others = present or (TransportName.GRPC, TransportName.REST)
+    other = TransportName.REST if default == TransportName.GRPC else TransportName.GRPC
+    return [other, default] if others else [other]
 
 
 def _parallelism(present: int) -> list[int]:

@@ -60,6 +60,34 @@ class Context(NamedTuple):
     """Whole seconds that a call of the model server should be given."""
 
 
+class PortlessContext(Context):
+    """A context where the model server has no port for REST or gRPC: reading that field says what opens one.
+
+    ``input_handler`` and ``output_handler`` need neither, and ``channel`` works without.
+    """
+
+    __slots__ = ()
+
+    @property
+    def rest_uri(self) -> str:
+        """See Context. Raises HandlerFailed where there is no REST port."""
+        return _promised("rest_uri", self[3])
+
+    @property
+    def grpc_port(self) -> str:
+        """See Context. Raises HandlerFailed where there is no gRPC port."""
+        return _promised("grpc_port", self[4])
+
+
+def _promised(field: str, value: str) -> str:
+    if not value:
+        raise HandlerFailed(
+            f"context.{field}: the model server has no such port here: start with LIGHTBOX_TRANSPORT=grpc,rest, "
+            "or use context.channel"
+        )
+    return value
+
+
 PredictJson = Callable[[bytes, Context], requests.Response]
 """Answers the body of a TensorFlow Serving REST call as TensorFlow Serving would; raises what is not status 200."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import difflib
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Container, Iterator, Mapping
 from typing import Any
 
 from lightbox.user_code.errors import UserCodeError
@@ -40,9 +40,7 @@ def choose_functions(namespace: Mapping[str, Any], used: Collection[str]) -> dic
     ``namespace`` is the module's; ``used`` are the names that the module itself reads. A function that the
     module calls itself is a helper that happens to have one of our names, or nearly, unless nothing else is there.
     """
-    defined = [name for name in PARAMETERS if name in namespace]
-    aws = [name for name in defined if name not in LIGHTBOX_API]
-    lightbox = [name for name in defined if name in LIGHTBOX_API]
+    aws, lightbox = _by_api(namespace)
     if aws and lightbox:
         aws, lightbox = _without_helpers(aws, lightbox, used)
     chosen = _aws(aws, namespace, used) if aws else _lightbox(lightbox, namespace, used)
@@ -52,11 +50,45 @@ def choose_functions(namespace: Mapping[str, Any], used: Collection[str]) -> dic
     return functions
 
 
+def looks_like_aws(source: bytes) -> bool:
+    """Tell, without running a module, whether it has functions of AWS's API, or may get them by a star import.
+
+    A module that cannot be read, or that is refused when it is imported, has none.
+    """
+    try:
+        bound = set(_names_bound(ast.parse(source)))
+        aws, lightbox = _by_api(bound)
+        if aws and lightbox:
+            aws, _ = _without_helpers(aws, lightbox, names_used(source))
+    except (SyntaxError, ValueError, UserCodeError):
+        return False
+    return bool(aws) or ("*" in bound and not lightbox)
+
+
+def _names_bound(node: ast.AST) -> Iterator[str]:
+    """Yield the names that a module's own statements bind, those in branches too; ``*`` for a star import."""
+    for child in ast.iter_child_nodes(node):
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            yield child.name
+        elif isinstance(child, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name for alias in child.names)
+        elif isinstance(child, ast.Name) and isinstance(child.ctx, ast.Store):
+            yield child.id
+        else:
+            yield from _names_bound(child)
+
+
 def names_used(source: bytes) -> set[str]:
     """Return the names that a module's source reads."""
     return {
         node.id for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)
     }
+
+
+def _by_api(names: Container[str]) -> tuple[list[str], list[str]]:
+    """Return which functions of AWS's API and which of Lightbox's are among the names."""
+    defined = [name for name in PARAMETERS if name in names]
+    return [n for n in defined if n not in LIGHTBOX_API], [n for n in defined if n in LIGHTBOX_API]
 
 
 def _without_helpers(aws: list[str], lightbox: list[str], used: Collection[str]) -> tuple[list[str], list[str]]:

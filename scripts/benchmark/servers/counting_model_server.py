@@ -1,6 +1,6 @@
 """Stands where ``tensorflow_model_server`` stands: starts the true one elsewhere and counts what passes.
 
-counting_model_server.py FOLDER_OF_COUNTERS --port=… --rest_api_port=… [--grpc_socket_path=…] …
+counting_model_server.py FOLDER_OF_COUNTERS --port=… [--rest_api_port=…] [--grpc_socket_path=…] …
 """
 
 from __future__ import annotations
@@ -33,13 +33,11 @@ async def main(tmp: Path, flags: list[str]) -> int:
         asyncio.get_running_loop().add_signal_handler(number, process.terminate)
     grpc, rest = (Counter(counter_path(tmp, hop)) for hop in HOPS[1:])
     async with AsyncExitStack() as stack:
-        await stack.enter_async_context(await relay(grpc, f"127.0.0.1:{asked['--port']}", f"127.0.0.1:{low}"))
-        await stack.enter_async_context(
-            await relay(rest, f"127.0.0.1:{asked['--rest_api_port']}", f"127.0.0.1:{low + 1}")
-        )
-        if "--grpc_socket_path" in asked:
-            path = asked["--grpc_socket_path"]
-            await stack.enter_async_context(await relay(grpc, f"unix:{path}", f"127.0.0.1:{low}"))
+        for flag, address in asked.items():
+            counter, behind = (rest, low + 1) if flag == "--rest_api_port" else (grpc, low)
+            listen = f"unix:{address}" if flag == "--grpc_socket_path" else f"127.0.0.1:{address}"
+            if address != "0":
+                await stack.enter_async_context(await relay(counter, listen, f"127.0.0.1:{behind}"))
         return await process.wait()
 
 

@@ -49,6 +49,8 @@ class Stack:
             "LIGHTBOX_MODEL_DIR": str(self.models),
             "SAGEMAKER_BIND_TO_PORT": str(port),
             "SAGEMAKER_SAFE_PORT_RANGE": f"{low}-{low + 9}",
+            # A request names the wire that it measures; the sample's handler has ports, and a variable of its own.
+            **({} if "PREDICT_USING_GRPC" in dict(self.settings) else {"LIGHTBOX_TRANSPORT": "grpc,rest"}),
             **({"LIGHTBOX_KSERVE_GRPC_PORT": str(port + 1)} if self.front else {}),
             **dict(self.settings),
         }

@@ -16,7 +16,7 @@ def problems(**environ: str) -> list[str]:
 
 def test_defaults() -> None:
     settings = load_settings({})
-    assert (settings.port, settings.transport, str(settings.model_dir)) == (8080, TransportName.GRPC, "/opt/ml/model")
+    assert (settings.port, settings.transports, str(settings.model_dir)) == (8080, None, "/opt/ml/model")
     assert settings.workers >= 1
 
 
@@ -47,6 +47,28 @@ def test_image_size_refused(text: str) -> None:
     assert problems(LIGHTBOX_IMAGE_SIZE=text)
 
 
+@pytest.mark.parametrize(
+    ("variable", "text", "wires"),
+    [
+        ("LIGHTBOX_TRANSPORT", "grpc", "grpc"),
+        ("LIGHTBOX_TRANSPORT", "REST", "rest"),
+        ("LIGHTBOX_TRANSPORT", "grpc,rest", "grpc rest"),
+        ("LIGHTBOX_TRANSPORT", " rest , GRPC ", "rest grpc"),
+        ("PREDICT_USING_GRPC", "True", "grpc"),
+        ("PREDICT_USING_GRPC", "false", "rest"),
+    ],
+)
+def test_wires(variable: str, text: str, wires: str) -> None:
+    assert load_settings({variable: text}).transports == tuple(TransportName(name) for name in wires.split())
+
+
+@pytest.mark.parametrize("text", ["http", "grpc,soap", "grpc,grpc", ",", "grpc rest", "grpc,true"])
+def test_wires_refused(text: str) -> None:
+    (line,) = problems(LIGHTBOX_TRANSPORT=text)
+    expected = "LIGHTBOX_TRANSPORT: expected grpc, rest, or both with the default one first, such as grpc,rest, got "
+    assert line == expected + repr(text)
+
+
 @pytest.mark.parametrize("text", ["9000", "9100-9000", "0-10", "9000-70000", "a-b"])
 def test_port_range_refused(text: str) -> None:
     (line,) = problems(SAGEMAKER_SAFE_PORT_RANGE=text)
@@ -63,7 +85,7 @@ def test_what_is_right_among_wrong_settings_can_be_used() -> None:
     with pytest.raises(SettingsError) as caught:
         load_settings({"LIGHTBOX_TRANSPORT": "soap", "SAGEMAKER_BIND_TO_PORT": "8181"})
     assert caught.value.wrong == {"LIGHTBOX_TRANSPORT"}
-    assert (caught.value.usable.port, caught.value.usable.transport) == (8181, TransportName.GRPC)
+    assert (caught.value.usable.port, caught.value.usable.transports) == (8181, None)
 
 
 def test_the_request_timeout_is_gunicorns_unless_set() -> None:
@@ -129,10 +151,10 @@ def test_variables_of_sagemaker_that_nothing_reads_change_nothing() -> None:
 
 
 def test_both_names_of_the_wire() -> None:
-    assert load_settings({"PREDICT_USING_GRPC": "true"}).transport is TransportName.GRPC
-    assert load_settings({"PREDICT_USING_GRPC": "False"}).transport is TransportName.REST
+    assert load_settings({"PREDICT_USING_GRPC": "true"}).transports == (TransportName.GRPC,)
+    assert load_settings({"PREDICT_USING_GRPC": "False"}).transports == (TransportName.REST,)
     both = {"PREDICT_USING_GRPC": "true", "LIGHTBOX_TRANSPORT": "rest"}
-    assert load_settings(both).transport is TransportName.REST
+    assert load_settings(both).transports == (TransportName.REST,)
 
 
 def test_a_worker_class_that_gunicorn_does_not_have_is_refused() -> None:

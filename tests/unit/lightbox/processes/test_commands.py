@@ -109,3 +109,9 @@ def test_idle_connections_are_kept(tmp_path: Path) -> None:
     conf = render(load_settings({}), tmp_path, NOWHERE, 1 << 28)
     kept = {int(seconds) for seconds in re.findall(r"^ {4}keepalive_timeout (\d+)s;", conf, re.MULTILINE)}
     assert kept == {75}
+
+
+def test_without_ports_it_is_told_of_none() -> None:
+    flags = model_server_flags(load_settings({}), ModelServerAddress(grpc_socket=Path("/run/x.sock")), Path("/run"))
+    assert {"--port=0", "--grpc_socket_path=/run/x.sock"} <= set(flags)
+    assert not [flag for flag in flags if flag.startswith("--rest_api_port")]

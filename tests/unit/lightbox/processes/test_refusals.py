@@ -9,7 +9,7 @@ import pytest
 
 from lightbox.processes.refusals import find_lasting_problems, find_problems, find_warnings
 from lightbox.processes.run_dir import RunDir, free_port
-from lightbox.processes.startup import choose_addresses
+from lightbox.processes.startup import choose_addresses, wires_to_come
 from lightbox.settings import Settings
 from lightbox.settings_loading import load_settings
 from support.models import copy_golden
@@ -60,8 +60,9 @@ def test_without_a_range_the_model_server_leaves_the_ports_for_callers(
     root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch, variable: str, port: int
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("run")))
+    chosen = settings(root, **{variable: str(port)})
     with RunDir() as run_dir:
-        addresses = choose_addresses(settings(root, **{variable: str(port)}), run_dir)
+        addresses = choose_addresses(chosen, run_dir, wires_to_come(chosen))
     assert port not in {own for address in addresses for own in (address.grpc_port, address.rest_port)}
 
 

@@ -63,7 +63,9 @@ def test_batching_is_switched_off_where_it_is_on() -> None:
 
 
 def test_the_other_transport_is_tried() -> None:
-    assert "LIGHTBOX_TRANSPORT=rest" in tried()
+    assert "LIGHTBOX_TRANSPORT=rest,grpc" in tried()
+    assert "LIGHTBOX_TRANSPORT=rest,grpc" in tried(LIGHTBOX_TRANSPORT="grpc,rest")
+    assert "LIGHTBOX_TRANSPORT=rest" in tried(LIGHTBOX_TRANSPORT="grpc")
     assert "LIGHTBOX_TRANSPORT=grpc" in tried(PREDICT_USING_GRPC="false")
 
 

@@ -1,0 +1,186 @@
+"""What listens inside: the sockets of all processes, behind the real binary's command line and the embedded server."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+import requests
+
+from support.models import copy_golden
+from support.real_binary import real_binary
+from support.stack import SERVE, Stack, clean_environ, running
+
+PAIR = """
+def input_handler(data, context): return data.read()
+def output_handler(response, context): return response.content, "application/json"
+"""
+USES_ALL = """
+import json
+import grpc
+import requests
+from tensorflow_serving.apis import get_model_status_pb2
+
+def states(channel, name):
+    request = get_model_status_pb2.GetModelStatusRequest()
+    request.model_spec.name = name
+    call = channel.unary_unary(
+        "/tensorflow.serving.ModelService/GetModelStatus",
+        request_serializer=get_model_status_pb2.GetModelStatusRequest.SerializeToString,
+        response_deserializer=get_model_status_pb2.GetModelStatusResponse.FromString,
+    )
+    return [item.state for item in call(request, timeout=20).model_version_status]
+
+def handler(data, context):
+    shared = states(context.channel, context.model_name)
+    rest = requests.post(context.rest_uri, data=data.read(), timeout=20).json()
+    with grpc.insecure_channel("localhost:" + context.grpc_port) as own:
+        return json.dumps([rest, shared == states(own, context.model_name)]), "application/json"
+"""
+BODY = b'{"instances": [2.0, 4.0]}'
+ANSWER = {"predictions": [4.0, 5.0]}
+
+
+def models(folder: Path, **code: str) -> Path:
+    """Lay out half_plus_two under each name, with that source as its code; "" is no code."""
+    for name, source in code.items():
+        copy_golden("half_plus_two", folder / name)
+        if source:
+            (folder / name / "code").mkdir()
+            (folder / name / "code" / "inference.py").write_text(source)
+    return folder
+
+
+@pytest.fixture
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder for temporary files whose path has room for sockets; a test's own is named after the test."""
+    return tmp_path_factory.mktemp("run")
+
+
+def listening(stack: Stack) -> set[tuple[bool, int]]:
+    """Return (is it on loopback, port) of every TCP socket on which a process of a stack listens."""
+    tree = [stack.process.pid, *(child.pid for child in psutil.Process(stack.process.pid).children(recursive=True))]
+    found = [connection for pid in tree for connection in psutil.Process(pid).net_connections("tcp")]
+    sockets = [one.laddr for one in found if one.status == psutil.CONN_LISTEN]
+    # gRPC binds IPv4's loopback as ::ffff:127.0.0.1.
+    return {(socket.ip.endswith(("127.0.0.1", "::1")), socket.port) for socket in sockets}
+
+
+def over(stack: Stack, wire: str) -> requests.Response:
+    return stack.invoke(BODY, X_Amzn_SageMaker_Custom_Attributes=f"tfs-transport={wire}")
+
+
+def said(stack: Stack) -> str:
+    return "\n".join(line for line in stack.log.splitlines() if "listening: " in line)
+
+
+def test_the_real_binary_has_no_port_by_default(tmp_path: Path, run: Path) -> None:
+    root = models(tmp_path / "models", half="")
+    with running(root, run, **real_binary(tmp_path)) as stack:
+        assert listening(stack) == {(False, stack.port)}
+        assert "the model server; " not in said(stack)
+        assert over(stack, "grpc").json() == stack.invoke(BODY).json() == ANSWER
+        refused = over(stack, "rest")
+        assert (refused.status_code, refused.json()["code"]) == (400, "bad_request")
+        assert refused.json()["error"] == (
+            "tfs-transport: expected grpc, got 'rest'; LIGHTBOX_TRANSPORT=grpc,rest turns it on"
+        )
+        page = requests.get(f"{stack.url}/metrics", timeout=10).text
+        assert 'state="AVAILABLE"' in page
+        stack.processes("tensorflow_model_server")[0].kill()
+        stack.wait_for_ping(503)
+        stack.wait_for_ping(200)
+        assert stack.invoke(BODY).json() == ANSWER
+
+
+def test_a_named_rest_has_a_port_and_grpc_needs_none(tmp_path: Path, run: Path) -> None:
+    root = models(tmp_path / "models", half="")
+    with running(root, run, **real_binary(tmp_path), LIGHTBOX_TRANSPORT="rest,grpc") as stack:
+        rest = stack.ports[2]
+        assert listening(stack) == {(False, stack.port), (False, rest)}
+        assert f"port {rest} on all interfaces: REST of the model server; LIGHTBOX_TRANSPORT names rest" in said(stack)
+        assert over(stack, "grpc").json() == over(stack, "rest").json() == stack.invoke(BODY).json() == ANSWER
+        assert [line.split("transport=")[1].split()[0] for line in requests_of(stack)] == ["grpc", "rest", "rest"]
+
+
+def requests_of(stack: Stack) -> list[str]:
+    return [line for line in stack.log.splitlines() if "route=/invocations" in line]
+
+
+def test_aws_handlers_have_their_ports(tmp_path: Path, run: Path) -> None:
+    root = models(tmp_path / "models", half="")
+    (root / "code").mkdir()
+    (root / "code" / "inference.py").write_text(USES_ALL)
+    with running(root, run, **real_binary(tmp_path)) as stack:
+        assert listening(stack) == {(False, port) for port in stack.ports}
+        assert said(stack).count(f"{root}/code/inference.py has AWS's handlers, which are promised it") == 2
+        assert stack.invoke(BODY).json() == [ANSWER, True]
+
+
+def test_models_that_are_loaded_later_open_no_port(tmp_path: Path, run: Path) -> None:
+    root = models(tmp_path / "models", plain="")
+    with running(root, run, **real_binary(tmp_path), SAGEMAKER_MULTI_MODEL="true") as stack:
+        models(root, pair=PAIR, calls=USES_ALL)
+        for name in ("plain", "pair", "calls"):
+            loaded = requests.post(f"{stack.url}/models", json={"model_name": name, "url": name}, timeout=120)
+            assert loaded.status_code == 200, loaded.text
+        assert listening(stack) == {(False, stack.port)}
+        for name in ("plain", "pair"):
+            assert stack.invoke(BODY, f"/models/{name}/invoke").json() == ANSWER
+        failed = stack.invoke(BODY, "/models/calls/invoke")
+        assert (failed.status_code, failed.json()["code"]) == (500, "handler_failed")
+        assert failed.json()["error"].startswith("context.rest_uri: the model server has no such port here: start with")
+        assert "LIGHTBOX_TRANSPORT=grpc,rest" in failed.json()["error"]
+
+
+def test_many_models_have_both_ports_where_both_wires_are_named(tmp_path: Path, run: Path) -> None:
+    root = models(tmp_path / "models", plain="")
+    named = {"SAGEMAKER_MULTI_MODEL": "true", "LIGHTBOX_TRANSPORT": "grpc,rest"}
+    with running(root, run, **real_binary(tmp_path), **named) as stack:
+        assert listening(stack) == {(False, port) for port in stack.ports}
+        models(root, calls=USES_ALL)
+        requests.post(f"{stack.url}/models", json={"model_name": "calls", "url": "calls"}, timeout=120)
+        assert stack.invoke(BODY, "/models/calls/invoke").json() == [ANSWER, True]
+
+
+def test_grpc_has_a_port_where_a_socket_has_no_room(tmp_path: Path) -> None:
+    root, long = models(tmp_path / "models", half=""), tmp_path / ("x" * 90)
+    with running(root, long, **real_binary(tmp_path), LIGHTBOX_TRANSPORT="grpc") as stack:
+        everywhere = {port for loopback, port in listening(stack) if not loopback}
+        assert everywhere == {stack.port, stack.ports[1]}
+        assert "gRPC of the model server; the path of TMPDIR is too long for a unix socket" in said(stack)
+        assert stack.invoke(BODY).json() == ANSWER
+
+
+def test_the_embedded_server_listens_on_loopback(tmp_path: Path, run: Path) -> None:
+    root = models(tmp_path / "models", half="")
+    with running(root, run) as stack:
+        assert listening(stack) == {(False, stack.port), (True, stack.ports[1]), (True, stack.ports[2])}
+        assert "on loopback: REST of the model server; LIGHTBOX_TRANSPORT is not set" in said(stack)
+        assert over(stack, "grpc").json() == over(stack, "rest").json() == ANSWER
+
+
+@pytest.mark.parametrize(
+    ("environ", "code", "expected"),
+    [
+        ({}, "", ["wires: grpc"]),
+        ({"LIGHTBOX_TRANSPORT": "rest"}, "", ["wires: rest", "port 8501 on all interfaces: REST"]),
+        ({}, PAIR, ["wires: grpc", "port 9000 on all interfaces: gRPC", "half/code/inference.py has AWS's handlers"]),
+        ({"LIGHTBOX_MODEL_SERVER": "embedded"}, "", ["wires: grpc, rest", "port 9000 on loopback: gRPC"]),
+    ],
+)
+def test_check_says_what_would_listen(tmp_path: Path, environ: dict[str, str], code: str, expected: list[str]) -> None:
+    named = {"LIGHTBOX_MODEL_DIR": str(models(tmp_path / "models", half=code))}
+    done = subprocess.run(
+        [SERVE, "check"],
+        env=clean_environ() | named | real_binary(tmp_path) | environ,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert all(words in done.stdout for words in expected), done.stdout
+    assert "listening: port 8080 on all interfaces: HTTP for callers" in done.stdout
+    assert ("the model server; " in done.stdout) == (len(expected) > 1)

@@ -1,0 +1,96 @@
+"""Which wires there are, and which ports are open for what reason."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lightbox.plan import Wires
+from lightbox.processes.startup import wires_to_come
+from lightbox.settings_loading import load_settings
+from support.models import copy_golden
+from support.real_binary import real_binary
+
+AWS = "def handler(data, context): ..."
+OURS = "def preprocess(request): ..."
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    copy_golden("half_plus_two", tmp_path / "models" / "half")
+    return tmp_path / "models"
+
+
+@pytest.fixture(autouse=True)
+def _binary(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", real_binary(tmp_path)["PATH"])
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("run")))
+
+
+def wires(root: Path, **environ: str) -> Wires:
+    return wires_to_come(load_settings({"LIGHTBOX_MODEL_DIR": str(root)} | environ))
+
+
+def write(folder: Path, source: str) -> None:
+    folder.mkdir(parents=True)
+    (folder / "inference.py").write_text(source)
+
+
+@pytest.mark.parametrize(
+    ("environ", "names", "grpc_port", "rest_port"),
+    [
+        ({}, "grpc", "", ""),
+        ({"LIGHTBOX_TRANSPORT": "grpc"}, "grpc", "", ""),
+        ({"LIGHTBOX_TRANSPORT": "rest"}, "rest", "", "names rest"),
+        ({"LIGHTBOX_TRANSPORT": "grpc,rest"}, "grpc rest", "", "names rest"),
+        ({"LIGHTBOX_TRANSPORT": "rest,grpc"}, "rest grpc", "", "names rest"),
+        ({"LIGHTBOX_MODEL_SERVER": "embedded"}, "grpc rest", "binds loopback", "binds loopback"),
+        ({"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TRANSPORT": "grpc"}, "grpc", "", ""),
+        ({"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TRANSPORT": "rest"}, "rest", "", "names rest"),
+        ({"SAGEMAKER_MULTI_MODEL": "true"}, "grpc", "", ""),
+        (
+            {"SAGEMAKER_MULTI_MODEL": "true", "LIGHTBOX_TRANSPORT": "grpc,rest"},
+            "grpc rest",
+            "loaded later",
+            "loaded later",
+        ),
+        ({"TMPDIR": "x" * 90}, "grpc", "too long for a unix socket", ""),
+    ],
+)
+def test_ports_and_why_they_are_open(
+    root: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    environ: dict[str, str],
+    names: str,
+    grpc_port: str,
+    rest_port: str,
+) -> None:
+    monkeypatch.setenv("TMPDIR", environ.pop("TMPDIR", "/tmp"))
+    found = wires(root, **environ)
+    assert found.names == tuple(names.split())
+    for why, expected in ((found.why_grpc_port, grpc_port), (found.why_rest_port, rest_port)):
+        assert bool(why) == bool(expected)
+        assert expected in (why or "")
+
+
+@pytest.mark.parametrize(
+    ("place", "multi_model"),
+    [
+        ("code", "false"),
+        ("half/code", "false"),
+        ("code", "true"),
+        ("half/code", "true"),
+        ("half/model/code", "true"),
+    ],
+)
+@pytest.mark.parametrize("source", [AWS, OURS])
+def test_aws_handlers_open_both_wherever_they_lie(root: Path, place: str, multi_model: str, source: str) -> None:
+    write(root / place, source)
+    found = wires(root, SAGEMAKER_MULTI_MODEL=multi_model)
+    said = f"{root / place / 'inference.py'} has AWS's handlers, which are promised it" if source == AWS else None
+    assert (found.names, found.why_grpc_port, found.why_rest_port) == (("grpc",), said, said)
+
+
+def test_models_that_cannot_be_found_have_no_handlers(root: Path) -> None:
+    assert wires(root / "nowhere").why_grpc_port is None
