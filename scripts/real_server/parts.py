@@ -1,0 +1,162 @@
+"""The parts of the check. Each says what it looked at and yields a sentence for everything that is wrong."""
+
+from __future__ import annotations
+
+import io
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+from PIL import Image
+
+from benchmark.photos import photo
+from real_server.program import RECORD
+from real_server.servers import Lightbox, lightbox, model_server
+from real_server.timelines import TIMELINES, differences
+
+MODELS = RECORD / "models"
+NO_RETRIES = "--max_num_load_retries=0"
+BODY = b'{"instances": [2.0, 4.0]}'
+ANSWERS = {1: {"predictions": [3.0, 4.0]}, 2: {"predictions": [4.0, 5.0]}}
+"""What the versions of half_plus_two answer."""
+ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
+
+Part = Callable[[Path, Path], Iterator[str]]
+"""Checks a program in a folder for what it writes; yields what is wrong."""
+
+
+def transcripts(program: Path, folder: Path) -> Iterator[str]:
+    """The recorded REST and gRPC calls are answered as recorded."""
+    config = folder / "models.config"
+    config.write_text(re.sub(r'"/models/', f'"{MODELS}/', (RECORD / "models.config").read_text()))
+    flags = (
+        f"--model_config_file={config}",
+        "--enable_grpc_healthcheck_service=true",
+        "--allow_version_labels_for_unavailable_models=true",
+    )
+    with model_server(program, folder, *flags) as (grpc_address, rest_address):
+        command = [sys.executable, str(RECORD / "replay.py"), str(RECORD)]
+        command += ["--rest", rest_address, "--grpc", grpc_address, "--models", str(MODELS)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own program
+    *problems, summary = done.stdout.splitlines() or [done.stderr]
+    print(f"   {summary}", flush=True)
+    yield from problems
+    if not problems and done.returncode:
+        yield summary
+
+
+def timelines(program: Path, folder: Path) -> Iterator[str]:
+    """Loads and unloads run in time as recorded: the same answers and states in the same order."""
+    config = folder / "models.config"
+    config.write_text("model_config_list {}")
+    with (
+        model_server(program, folder, f"--model_config_file={config}", NO_RETRIES) as (grpc_address, _),
+        grpc.insecure_channel(grpc_address) as channel,
+    ):
+        for number, timeline in enumerate(TIMELINES):
+            found = differences(channel, timeline, folder / str(number))
+            print(f"   {timeline['name']}: {'not as recorded' if found else 'as recorded'}", flush=True)
+            yield from (f"{timeline['name']}: {text}" for text in found)
+
+
+def one_photo(program: Path, folder: Path) -> Iterator[str]:
+    """A photograph gives the same over both wires, and what numpy makes of its pixels."""
+    for name in ("image_mean", "image_bytes"):
+        shutil.copytree(MODELS / name, folder / "models" / name)
+    body = photo()
+    with lightbox(program, folder / "models", folder / "run", [("LIGHTBOX_TRANSPORT", "grpc,rest")]) as served:
+        for name in ("image_mean", "image_bytes"):
+            answers = {wire: _invoke(served, body, f"tfs-model-name={name},tfs-transport={wire}") for wire in WIRES}
+            print(f"   {name}: {str(answers['grpc'])[:100]}", flush=True)
+            if answers["grpc"] != answers["rest"] or answers["grpc"][0] != 200:
+                yield f"{name}: over the two wires: {answers}"
+        status, answer = _invoke(served, _png(7), "tfs-model-name=image_mean")
+        if (status, answer) != (200, {"predictions": [[7.0, 7.0, 7.0]]}):
+            yield f"image_mean of a grey picture: {status} {answer}"
+    with lightbox(program, folder / "models", folder / "run2") as served:
+        if served.listening() != {served.port}:
+            yield f"open ports without LIGHTBOX_TRANSPORT: {sorted(served.listening() - {served.port})}"
+        status, answer = _invoke(served, body, "tfs-model-name=image_mean,tfs-transport=rest")
+        if status != 400 or "LIGHTBOX_TRANSPORT" not in str(answer):
+            yield f"a request for a wire that is off: {status} {answer}"
+
+
+WIRES = ("grpc", "rest")
+
+
+def many_models(program: Path, folder: Path) -> Iterator[str]:
+    """In multi-model mode every good model loads, whatever came before, and what is unloaded is gone."""
+    root = folder / "models"
+    for name in ("one", "two"):
+        shutil.copytree(MODELS / "half_plus_two", root / name)
+    shutil.copytree(MODELS / "half_plus_two" / "1", root / "corrupt" / "1")
+    for variables in (root / "corrupt" / "1" / "variables").glob("*.data*"):
+        variables.write_bytes(b"")  # the server finds out: the graph is good
+    with lightbox(program, root, folder / "run", [("SAGEMAKER_MULTI_MODEL", "true")]) as served:
+        looked_at = list(_life_cycle(served))
+    print(f"   {len(looked_at)} answers looked at", flush=True)
+    yield from (f"{told}: {got} instead of {wanted}" for told, wanted, got in looked_at if got != wanted)
+
+
+def _life_cycle(served: Lightbox) -> Iterator[tuple[str, Any, Any]]:
+    """Yield what was asked, the answer that is wanted and the one that came."""
+
+    def load(name: str, url: str) -> int:
+        return served.ask("POST", "/models", f'{{"model_name": "{name}", "url": "{url}"}}'.encode())[0]
+
+    def unload(name: str) -> int:
+        return served.ask("DELETE", f"/models/{name}")[0]
+
+    def invoke(name: str, version: int) -> tuple[int, Any]:
+        headers = {ATTRIBUTES: f"tfs-model-version={version}"}
+        status, answer = served.ask("POST", f"/models/{name}/invoke", BODY, headers)
+        return status, answer if status == 200 else None
+
+    def serves(what: str, name: str) -> Iterator[tuple[str, Any, Any]]:
+        for version, answer in ANSWERS.items():
+            yield f"invoke version {version} {what}", (200, answer), invoke(name, version)
+
+    yield "load", 200, load("m", "one")
+    yield from serves("right after its load", "m")
+    yield "load again", 409, load("m", "one")
+    for attempt in range(1, 6):
+        yield f"unload {attempt}", 200, unload("m")
+        yield "invoke after the unload", (404, None), invoke("m", 1)
+        yield f"load at once after unload {attempt}", 200, load("m", "one")
+        yield from serves("right after it", "m")
+    with ThreadPoolExecutor(8) as pool:
+        yield "load two names at once", [200, 200], list(pool.map(load, ("n", "o"), ("one", "two")))
+        yield "load one name 8 times at once", [200] + [409] * 7, sorted(pool.map(load, ["p"] * 8, ["two"] * 8))
+        yield "unload all at once", [200] * 4, list(pool.map(unload, ("m", "n", "o", "p")))
+    yield "load a corrupt model", True, 400 <= load("q", "corrupt") < 500
+    yield "load a good one of its name", 200, load("q", "two")
+    yield from serves("after the corrupt one", "q")
+    yield "unload what is not loaded", 404, unload("m")
+    yield "open ports", [served.port], sorted(served.listening())
+
+
+def _invoke(served: Lightbox, body: bytes, attributes: str) -> tuple[int, Any]:
+    headers = {"Content-Type": "application/x-image", ATTRIBUTES: attributes}
+    return served.ask("POST", "/invocations", body, headers)
+
+
+def _png(grey: int) -> bytes:
+    buffer = io.BytesIO()
+    Image.fromarray(np.full((8, 8, 3), grey, np.uint8)).save(buffer, "png")
+    return buffer.getvalue()
+
+
+PARTS: dict[str, Part] = {
+    "transcripts": transcripts,
+    "timelines": timelines,
+    "photo": one_photo,
+    "many-models": many_models,
+}
+"""By the name on the command line, in the order in which they run."""

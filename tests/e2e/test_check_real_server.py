@@ -1,0 +1,18 @@
+"""The script that users run against the real server, against the embedded one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from real_server.parts import PARTS
+from support.stack import REPOSITORY
+
+
+def test_the_embedded_server_passes() -> None:
+    script = REPOSITORY / "scripts" / "check_real_server.py"
+    command = [sys.executable, str(script), "--server", "embedded"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.count("\n   ok\n") == len(PARTS)
+    assert "469 passed, 0 failed" in done.stdout
