@@ -25,6 +25,8 @@ TIFF_VALUES = 1 << 18
 BOUNDED_DECODERS = {"bmp_rle"}
 """Decoders of Pillow's that are written in Python and read piece by piece: reader.PatientBytes ends them."""
 
+_BMP_WITH_COUNT = 40
+"""Bytes of the least of BMP's headers that says how many colours there are."""
 _START_OF_SCAN = b"\xff\xda"
 _TIFF_BYTE_TYPES = frozenset({1, 2, 7})
 _BYTES_PER_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
@@ -33,7 +35,7 @@ _WEBP_WORKING, _WEBP_HELD = 12.5, 8
 
 
 def check_header(name: str, body: bytes, limits: ImageLimits) -> None:
-    """Check what Pillow would spend on opening: WEBP's canvas, TIFF's tags.
+    """Check what Pillow would spend on opening: WEBP's canvas, TIFF's tags, BMP's palette.
 
     Raises TooLarge or ImageUndecodable, or struct.error for a header that is cut off.
     """
@@ -42,6 +44,8 @@ def check_header(name: str, body: bytes, limits: ImageLimits) -> None:
         limits.check_size(*_webp_size(body))
     elif name == "TIFF":
         _check_tiff_tags(body)
+    elif name == "BMP":
+        _check_bmp_palette(body)
 
 
 def check_decoding(image: ImageFile, body: bytes, limits: ImageLimits) -> None:
@@ -85,6 +89,16 @@ def _webp_size(body: bytes) -> tuple[int, int]:
     else:
         width, height = (side & 0x3FFF for side in struct.unpack_from("<HH", body, 26))
     return width, height
+
+
+def _check_bmp_palette(body: bytes) -> None:
+    """Pillow looks at every colour that is declared, 65,536 in a file of a hundred bytes."""
+    (header,) = struct.unpack_from("<L", body, 14)
+    if header < _BMP_WITH_COUNT:
+        return
+    bits, colours = struct.unpack_from("<H16xL", body, 28)
+    if bits <= 8 and colours > 256 and 4 * colours > len(body):
+        raise ImageUndecodable(f"The BMP image declares a palette of {colours:,} colours, more than the file holds.")
 
 
 def _check_tiff_tags(body: bytes) -> None:

@@ -10,9 +10,11 @@ from io import BytesIO
 import pytest
 from PIL import Image
 
+from corpus import writers
 from corpus.valid_jpeg import jpeg
 from corpus.writers import jpeg_segment, tiff_directory
-from lightbox.images.decode import is_image, open_image, sniff_format
+from lightbox.errors import ImageUndecodable
+from lightbox.images.decode import ImageLimits, decode_rgb, is_image, open_image, sniff_format
 
 
 @pytest.mark.parametrize(
@@ -83,3 +85,16 @@ def test_only_the_plugins_of_the_allowed_formats_are_loaded() -> None:
     )  # fmt: skip
     allowed = ["Bmp", "Gif", "Jpeg", "Png", "Ppm", "Tiff", "WebP"]
     assert done.stdout.strip() == f"{[f'PIL.{name}ImagePlugin' for name in allowed]} set()"
+
+
+@pytest.mark.parametrize(("bits", "colours", "told"), [(8, 65_536, "65,536 colours"), (1, 257, "257 colours")])
+def test_a_palette_beyond_the_file_is_not_looked_for(bits: int, colours: int, told: str) -> None:
+    body = writers.bmp((1, 1), bits, [b"\0\0\0\0"])
+    declared = body[:46] + colours.to_bytes(4, "little") + body[50:]
+    with pytest.raises(ImageUndecodable, match=f"declares a palette of {told}, more than the file holds"):
+        decode_rgb(declared, ImageLimits())
+
+
+def test_a_count_of_colours_that_nothing_uses_is_passed_over() -> None:
+    body = writers.bmp((1, 1), 24, [b"\1\2\3\0"])
+    assert decode_rgb(body[:46] + b"\xff\xff\0\0" + body[50:], ImageLimits()).tobytes() == b"\3\2\1"
