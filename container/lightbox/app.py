@@ -177,6 +177,7 @@ def create_app(
         pipeline.allowed_seconds,
         observers,
         clock_maker(observers),
+        settings.nginx_load_read_timeout if settings.multi_model else settings.nginx_read_timeout,
     )
     app.register_blueprint(internal_blueprint(pipeline))
     app.register_blueprint(sagemaker_blueprint(pipeline, settings.max_body_mb, targets))

@@ -102,6 +102,27 @@ def test_a_stop_ends_in_time_however_long_a_request_takes(models: Path, tmp_path
             cut.result()
 
 
+def test_a_stop_waits_for_no_handler_whose_request_was_answered(models: Path, tmp_path: Path) -> None:
+    code = tmp_path / "model" / "code"
+    shutil.copytree(models / "constant", tmp_path / "model" / "constant")
+    code.mkdir()
+    (code / "inference.py").write_text(
+        "def preprocess(request):\n    while request.body:\n        sum(range(1000))  # heeds no deadline\n"
+    )
+    limits = {"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "1", "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "2"}
+    folder = tmp_path / "tmp"
+    folder.mkdir()
+    with running(tmp_path / "model", folder, **limits) as stack:
+        assert stack.invoke(red(255)).status_code == 504
+        assert any("is still worked on" in stack.log for _ in poll(30)), stack.log
+        started = time.monotonic()
+        assert stack.stop() == 0, stack.log
+        assert time.monotonic() - started < 25  # LIGHTBOX_DRAIN_SECONDS is 30
+        assert "SIGKILL" not in stack.log
+        assert "stopping with 1 requests that were answered" in stack.log
+        assert not of_stack(stack)
+
+
 def test_half_a_body_does_not_hold_a_stop_for_long(models: Path, tmp_path: Path) -> None:
     with (
         running(models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="constant") as stack,

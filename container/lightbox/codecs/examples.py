@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,16 +41,19 @@ class ExamplesRequest(DecodedRequest):
         return Prediction(outputs, self.form, len(examples))
 
 
-def decode_examples(document: dict[str, Any], signature: SignatureSpec, method: Method) -> DecodedRequest:
+def decode_examples(
+    document: dict[str, Any], signature: SignatureSpec, method: Method, step: Callable[[], None]
+) -> DecodedRequest:
     """Return serialized tf.Examples as the signature's one input, the outputs that the method needs beside it.
 
     Features are JSON strings, ``{"b64": ...}``, integers or floats, alone or in lists; ``context`` is put
-    before every example, whose features override it. Raises MalformedBody for what makes no examples and
+    before every example, whose features override it. ``step`` is called in between. Raises
+    MalformedBody for what makes no examples and
     BadRequest for a signature that cannot classify or regress.
     """
     name, outputs = _plan(signature, method)
     try:
-        given = read_examples_document(document).input
+        given = read_examples_document(document, step).input
         _check_floats(document)
     except StatusError as error:
         raise MalformedBody(f"examples: {shorten(error.message, _ECHO)}") from None

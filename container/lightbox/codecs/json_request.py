@@ -65,7 +65,7 @@ class JsonCodec:
             return self._predict(parsed, signature, target)
         with target.clock.stage("decode"):
             document = parsed.document if parsed.plain is None else {"examples": _as_examples(parsed.plain)}
-            return decode_examples(document, signature, target.method)
+            return decode_examples(document, signature, target.method, target.clock.check)
 
     def _predict(self, body: _Body, signature: SignatureSpec, target: Target) -> DecodedRequest:
         form = Form.COLUMNS if body.form == "inputs" else Form.INSTANCES
@@ -77,7 +77,7 @@ class JsonCodec:
             return DecodedRequest(signature, inputs, form, images=tuple(images))
         with target.clock.stage("decode"):
             read = read_inputs if form is Form.COLUMNS else read_instances
-            inputs = read(payload, signature, body.has_bools)
+            inputs = read(payload, signature, body.has_bools, target.clock.check)
             self._images.check_among(inputs.values(), target.clock, or_texts=True)
             return DecodedRequest(signature, inputs, form)
 

@@ -21,6 +21,7 @@ from tfs_wire import dtypes
 from tfs_wire.rest import base64_value, quick, request
 from tfs_wire.status import StatusError
 
+Step = Callable[[], None]
 _ECHO = 200
 """Characters of an error text that may quote the body."""
 
@@ -32,21 +33,24 @@ _READ_AS = {
 """Dtypes that are read as a wider one and then checked."""
 
 
-def read_instances(instances: list[Any], signature: SignatureSpec, has_bools: bool) -> dict[str, Array]:
+def read_instances(
+    instances: list[Any], signature: SignatureSpec, has_bools: bool, step: Step = lambda: None
+) -> dict[str, Array]:
     """Return the inputs of ``{"instances": [...]}``: values, or objects with a value for each input.
 
-    ``has_bools`` says that the text may hold true or false. Raises InputMismatch for values that are not
+    ``has_bools`` says that the text may hold true or false; ``step`` is called in between. Raises
+    InputMismatch for values that are not
     of their tensor's dtype or shape.
     """
     if not instances:
         raise InputMismatch("instances: expected at least one, got an empty list")
     _check_names(instances, signature)
-    return _read({"instances": instances}, signature, has_bools)
+    return _read({"instances": instances}, signature, has_bools, step)
 
 
-def read_inputs(inputs: Any, signature: SignatureSpec, has_bools: bool) -> dict[str, Array]:
+def read_inputs(inputs: Any, signature: SignatureSpec, has_bools: bool, step: Step = lambda: None) -> dict[str, Array]:
     """Return the inputs of ``{"inputs": ...}``: a whole tensor, or an object with one for each input."""
-    return _read({"inputs": inputs}, signature, has_bools)
+    return _read({"inputs": inputs}, signature, has_bools, step)
 
 
 def read_numbers(payload: Any, by_row: bool, signature: SignatureSpec, hollow: Hollow) -> dict[str, Array] | None:
@@ -127,8 +131,8 @@ def _types(signature: SignatureSpec) -> dict[str, int]:
     return {name: _READ_AS.get(number, number) for name, number in numbers.items()}
 
 
-def _read(document: dict[str, Any], signature: SignatureSpec, has_bools: bool) -> dict[str, Array]:
-    return _cast(_arrays(document, _types(signature), has_bools), signature)
+def _read(document: dict[str, Any], signature: SignatureSpec, has_bools: bool, step: Step) -> dict[str, Array]:
+    return _cast(_arrays(document, _types(signature), has_bools, step), signature)
 
 
 def _cast(arrays: Mapping[str, Array], signature: SignatureSpec) -> dict[str, Array]:
@@ -138,14 +142,14 @@ def _cast(arrays: Mapping[str, Array], signature: SignatureSpec) -> dict[str, Ar
     }
 
 
-def _arrays(document: dict[str, Any], types: Mapping[str, int], has_bools: bool) -> dict[str, Array]:
+def _arrays(document: dict[str, Any], types: Mapping[str, int], has_bools: bool, step: Step) -> dict[str, Array]:
     if not has_bools:
         (form, values), *_ = document.items()
         found = quick.regular(values, form == "instances", types)
         if found is not None:
             return found
     try:
-        return request.read_predict_document(document, lambda _: types).inputs
+        return request.read_predict_document(document, lambda _: types, step).inputs
     except StatusError as error:
         raise InputMismatch(f"JSON: {shorten(error.message.strip(), _ECHO)}") from None
     except RecursionError:

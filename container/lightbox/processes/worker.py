@@ -7,10 +7,13 @@ was free last, so it mostly comes to the thread that is still there.
 
 from __future__ import annotations
 
+import logging
+import os
 import select
 from typing import Any
 
 from lightbox.processes.json_worker import JsonWorker
+from lightbox.protocols.edge import Edge
 
 LINGER_MS = 2
 """How long a thread waits for the next request, in milliseconds: longer than a busy client needs, and no longer."""
@@ -26,10 +29,25 @@ class LingeringWorker(JsonWorker):
             kept = super().handle(conn)
         return kept
 
+    def notify(self) -> None:
+        """Give a sign of life, as every second; end at a stop when nothing is left but what has been answered."""
+        super().notify()
+        late = self._overdue()
+        if late and not self.alive and self.nr_conns - self._resting() <= late:
+            self.log.warning("stopping with %d requests that were answered and are still worked on", late)
+            logging.shutdown()
+            os._exit(0)  # a thread cannot be ended, and the interpreter would wait for it
+
+    def _overdue(self) -> int:
+        edge = getattr(self.wsgi, "wsgi_app", None)
+        return edge.overdue.count() if isinstance(edge, Edge) else 0
+
+    def _resting(self) -> int:
+        return len(self.keepalived_conns) + len(self.pending_conns)
+
     def _threads_are_enough(self) -> bool:
         """Tell whether no connection waits for a thread: who lingers must not keep another from its turn."""
-        resting = len(self.keepalived_conns) + len(self.pending_conns)
-        return bool(self.alive and self.nr_conns - resting <= self.cfg.threads)
+        return bool(self.alive and self.nr_conns - self._resting() <= self.cfg.threads)
 
 
 def _next_is_here(conn: Any) -> bool:

@@ -8,6 +8,7 @@ configuration and what the supervisor answers use the same functions for ids and
 from __future__ import annotations
 
 import logging
+import math
 import re
 import select
 import sys
@@ -22,6 +23,7 @@ import orjson
 
 from lightbox.errors import HungUp, LightboxError, MethodNotAllowed, RouteNotFound, Unavailable, WaitedTooLong
 from lightbox.telemetry.clock import MakeClock, RequestClock
+from lightbox.telemetry.overdue import Overdue
 from lightbox.telemetry.request_log import UNMATCHED, FinishedRequest, Observer
 
 log = logging.getLogger("lightbox")
@@ -111,7 +113,8 @@ class Edge:
     """Admits ``in_progress`` requests at once; the others wait for their turn, as long as their deadline allows.
 
     How many may wait is nginx's to count, for all workers together. What is not begun costs next to nothing: Flask does
-    not see it. ``observers`` hear of every request; ``make_clock`` makes a request's clock.
+    not see it. ``observers`` hear of every request; ``make_clock`` makes a request's clock. ``overdue`` knows those
+    that nginx has answered ``answered_after`` seconds after they came.
     """
 
     def __init__(
@@ -121,7 +124,9 @@ class Edge:
         deadline_seconds: float,
         observers: Sequence[Observer] = (),
         make_clock: MakeClock | None = None,
+        answered_after: float = math.inf,
     ) -> None:
+        self.overdue = Overdue(answered_after)
         self._app = app
         self._slots = threading.Semaphore(in_progress)
         self._deadline_seconds = deadline_seconds
@@ -136,7 +141,10 @@ class Edge:
         try:
             exchange = self._exchange(environ, start_response, waited + time.perf_counter() - came)
             refusal = self._refusal(environ, admitted, exchange.clock.waited)
-            return exchange.refuse(refusal) if refusal is not None else exchange.run(self._app)
+            if refusal is not None:
+                return exchange.refuse(refusal)
+            with self.overdue.watch(exchange.request_id, exchange.clock):
+                return exchange.run(self._app)
         finally:
             if admitted:
                 self._slots.release()

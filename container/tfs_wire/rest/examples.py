@@ -10,7 +10,7 @@ from tfs_wire.messages import classification_pb2, example_pb2, input_pb2, regres
 from tfs_wire.rest.base64_value import decode_base64, is_base64
 from tfs_wire.rest.load import load
 from tfs_wire.rest.rapidjson import pairs, type_name
-from tfs_wire.rest.request import format_error, signature_name
+from tfs_wire.rest.request import Step, format_error, signature_name
 from tfs_wire.rest.writer import INDENT, decimals, string, to_bytes
 from tfs_wire.status import StatusError, invalid
 
@@ -19,6 +19,7 @@ Feature = Any
 
 _KINDS = {"bytes_list": "bytes", "float_list": "float", "int64_list": "int64"}
 _INT64 = 1 << 63
+_AT_ONCE = 1 << 12
 
 
 class ExamplesBody(NamedTuple):
@@ -33,16 +34,16 @@ def read_examples(body: bytes | bytearray) -> ExamplesBody:
     return read_examples_document(load(body))
 
 
-def read_examples_document(document: Any) -> ExamplesBody:
-    """Do the same for a body that is already parsed."""
+def read_examples_document(document: Any, step: Step = lambda: None) -> ExamplesBody:
+    """Do the same for a body that is already parsed; ``step`` is called in between, and may raise."""
     name = signature_name(document)
     found = input_pb2.Input()
     context = document.get("context")
     if "context" in document:
-        _fill_example(context, found.example_list_with_context.context)
+        _fill_example(context, found.example_list_with_context.context, step)
     target = found.example_list_with_context if "context" in document else found.example_list
     for item in _example_list(document):
-        _fill_example(item, target.examples.add())
+        _fill_example(item, target.examples.add(), step)
     return ExamplesBody(name, found)
 
 
@@ -57,13 +58,15 @@ def _example_list(document: dict[str, Any]) -> list[Any]:
     return examples
 
 
-def _fill_example(value: Any, example: example_pb2.Example) -> None:
+def _fill_example(value: Any, example: example_pb2.Example, step: Step) -> None:
     if not isinstance(value, dict):
         raise invalid(f"Example must be JSON object but got JSON {type_name(value)}")
     for name, content in pairs(value):
         feature = example.features.feature[name]
         feature.Clear()
-        for item in content if isinstance(content, list) else [content]:
+        for index, item in enumerate(content if isinstance(content, list) else [content]):
+            if index % _AT_ONCE == 0:
+                step()
             _add_value(item, name, feature)
 
 

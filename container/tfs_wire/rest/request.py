@@ -20,6 +20,9 @@ from tfs_wire.tensor_proto import MAX_DIMENSIONS
 Array = np.ndarray[Any, np.dtype[Any]]
 InputTypes = Mapping[str, int]
 """Input name to dtype number, as the signature has them."""
+Step = Callable[[], None]
+"""Called again and again by what may take long."""
+_AT_ONCE = 1 << 12
 
 
 class PredictBody(NamedTuple):
@@ -49,14 +52,16 @@ def read_predict(body: bytes | bytearray, input_types: Callable[[str], InputType
     return read_predict_document(load(body), input_types)
 
 
-def read_predict_document(document: Any, input_types: Callable[[str], InputTypes]) -> PredictBody:
-    """Do the same for a body that is already parsed."""
+def read_predict_document(
+    document: Any, input_types: Callable[[str], InputTypes], step: Step = lambda: None
+) -> PredictBody:
+    """Do the same for a body that is already parsed; ``step`` is called in between, and may raise."""
     name = signature_name(document)
     types = _types(name, input_types)
     if "instances" in document:
-        return PredictBody(name, _from_instances(_instances(document), types), True)
+        return PredictBody(name, _from_instances(_instances(document), types, step), True)
     if "inputs" in document:
-        return PredictBody(name, _from_inputs(document["inputs"], types), False)
+        return PredictBody(name, _from_inputs(document["inputs"], types, step), False)
     raise invalid("Missing 'inputs' or 'instances' key")
 
 
@@ -100,15 +105,16 @@ def _instances(document: dict[str, Any]) -> list[Any]:
 class _Column:
     """The values of one input, gathered instance by instance."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, step: Step) -> None:
         self.number = number
+        self._step = step
         self.shape: tuple[int, ...] | None = None
         self.values: list[Any] = []
 
     def add(self, value: Any) -> None:
         shape = _dense_shape(value)
         values: list[Any] = []
-        _fill(value, 0, shape, self.number, values)
+        _fill(value, 0, shape, self.number, values, self._step)
         if self.shape is None:
             self.shape = shape
         elif math.prod(self.shape) != len(values):
@@ -118,11 +124,11 @@ class _Column:
         self.values += values
 
 
-def _from_instances(instances: list[Any], types: InputTypes) -> dict[str, Array]:
+def _from_instances(instances: list[Any], types: InputTypes, step: Step) -> dict[str, Array]:
     if not isinstance(instances[0], dict) and len(types) > 1:
         text = "instances is a plain list, but expecting list of objects as multiple input tensors required"
         raise invalid(f"{text} as per tensorinfo_map")
-    columns = {name: _Column(number) for name, number in types.items()}
+    columns = {name: _Column(number, step) for name, number in types.items()}
     named = _is_named(instances[0])
     for index, item in enumerate(instances):
         if named:
@@ -170,23 +176,23 @@ def _add_plain(column: _Column, item: Any, index: int) -> None:
 # -------------------------------------------------------------------- columns
 
 
-def _from_inputs(inputs: Any, types: InputTypes) -> dict[str, Array]:
+def _from_inputs(inputs: Any, types: InputTypes, step: Step) -> dict[str, Array]:
     if _is_named(inputs):
         for name in types:
             if name not in inputs:
                 raise invalid(f"Missing named input: {name} in 'inputs' object.")
-        return {name: _dense(name, inputs[name], number) for name, number in types.items()}
+        return {name: _dense(name, inputs[name], number, step) for name, number in types.items()}
     if len(types) > 1:
         text = "inputs is a plain value/list, but expecting an object as multiple input tensors required"
         raise invalid(f"{text} as per tensorinfo_map")
     name, number = next(iter(types.items()))
-    return {name: _dense(name, inputs, number)}
+    return {name: _dense(name, inputs, number, step)}
 
 
-def _dense(name: str, value: Any, number: int) -> Array:
+def _dense(name: str, value: Any, number: int, step: Step) -> Array:
     shape = _dense_shape(value)
     values: list[Any] = []
-    _fill(value, 0, shape, number, values)
+    _fill(value, 0, shape, number, values, step)
     return _to_array(name, values, shape, number)
 
 
@@ -208,7 +214,7 @@ def _shape_text(shape: tuple[int, ...]) -> str:
     return f"[{','.join(map(str, shape))}]"
 
 
-def _fill(value: Any, level: int, shape: tuple[int, ...], number: int, values: list[Any]) -> None:
+def _fill(value: Any, level: int, shape: tuple[int, ...], number: int, values: list[Any], step: Step) -> None:
     if not isinstance(value, list):
         if level != len(shape):
             text = f"JSON Value: {describe(value)} found at incorrect level: {level + 1} in the JSON DOM."
@@ -220,8 +226,10 @@ def _fill(value: Any, level: int, shape: tuple[int, ...], number: int, values: l
     if len(value) != shape[level]:
         text = f"Encountered list at unexpected size: {len(value)} at level: {level}"
         raise invalid(f"{text} expected size: {shape[level]}")
-    for item in value:
-        _fill(item, level + 1, shape, number, values)
+    for start in range(0, len(value), _AT_ONCE):
+        step()
+        for item in value[start : start + _AT_ONCE]:
+            _fill(item, level + 1, shape, number, values, step)
 
 
 def _integer(low: int, high: int) -> Callable[[Any], bool]:

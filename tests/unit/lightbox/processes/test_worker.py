@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import logging
 import os
 import socket
 import threading
@@ -18,6 +19,8 @@ from gunicorn.workers.gthread import TConn
 
 from lightbox.processes import worker
 from lightbox.processes.worker import LingeringWorker
+from lightbox.protocols.edge import Edge
+from lightbox.telemetry.clock import RequestClock
 from support.error_shape import assert_error
 
 THREADS = 2
@@ -70,6 +73,25 @@ def test_one_call_answers_the_requests_of_a_busy_connection(lingering: Lingering
         theirs.shutdown(socket.SHUT_WR)
         thread.join(10)
         assert results == [False]  # the caller has hung up
+
+
+@pytest.mark.parametrize(("others", "stopping", "ends"), [(0, True, True), (1, True, False), (0, False, False)])
+def test_a_stop_waits_for_no_request_that_was_answered(
+    lingering: LingeringWorker, monkeypatch: pytest.MonkeyPatch, others: int, stopping: bool, ends: bool
+) -> None:
+    exits: list[int] = []
+    monkeypatch.setattr(os, "_exit", exits.append)
+    monkeypatch.setattr(logging, "shutdown", lambda: None)
+    edge = Edge(_app, THREADS, 30, answered_after=40)
+    lingering.wsgi = SimpleNamespace(wsgi_app=edge)
+    lingering.alive = not stopping
+    lingering.nr_conns = 1 + others
+    with (
+        edge.overdue.watch("late", RequestClock(30, waited=41)),
+        edge.overdue.watch("other", RequestClock(30, waited=39)),
+    ):
+        lingering.notify()
+    assert exits == ([0] if ends else [])
 
 
 def _no_waiting(connection: Any) -> bool:

@@ -1,0 +1,28 @@
+"""Requests that are worked on after they have been answered."""
+
+from __future__ import annotations
+
+import pytest
+
+from lightbox.telemetry.clock import RequestClock
+from lightbox.telemetry.overdue import Overdue
+
+
+def test_each_is_told_of_once_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+    overdue = Overdue(40)
+    with overdue.watch("a", RequestClock(30, waited=39)), overdue.watch("b", RequestClock(30, waited=50)):
+        assert overdue.count() == 1
+        assert overdue.count() == 1
+    assert overdue.count() == 0
+    assert [record.getMessage() for record in caplog.records] == [
+        "request b: it is still worked on 50 s after it came, and was answered with 504 after 40 s",
+        "request b: it has ended, 50 s after it came",
+    ]
+
+
+def test_two_requests_of_one_id_are_two() -> None:
+    overdue = Overdue(40)
+    with overdue.watch("a", RequestClock(30, waited=50)):
+        with overdue.watch("a", RequestClock(30, waited=50)):
+            assert overdue.count() == 2
+        assert overdue.count() == 1

@@ -1,0 +1,77 @@
+"""Reading ends with the request's time: each reader that may take long looks at the clock between two steps."""
+
+from __future__ import annotations
+
+import gzip
+
+import pytest
+
+from lightbox.codecs.base import Method, Target
+from lightbox.codecs.content_coding import decoded_body
+from lightbox.codecs.requests import RequestCodecs
+from lightbox.errors import DeadlineExceeded
+from lightbox.model_options import ModelOptions
+from lightbox.protocols.kserve.rest_body import parse_body
+from lightbox.settings_loading import load_settings
+from lightbox.telemetry.clock import RequestClock
+from support.costly import BODIES
+from support.fakes import signature
+
+SIZE = 1 << 17
+JSON = "application/json"
+
+
+class Running(RequestClock):
+    """A clock whose time is over once it has been asked ``looks`` times."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__(30)
+        self._looks = looks
+
+    def remaining(self) -> float:
+        self._looks -= 1
+        return self._looks
+
+
+@pytest.mark.parametrize("looks", [0, 1, 2])
+@pytest.mark.parametrize(
+    "name",
+    ["json of digits", "json of pixels", "json of rows by name", "json lines of digits", "csv of one digit", "form"],
+)
+def test_a_body(name: str, looks: int) -> None:
+    sent = BODIES[name](SIZE)
+    spec = signature("net", {"x": ("float32", None)}, {"y": ("float32", (None,))})
+    clock = Running(looks)
+    target = Target(lambda name: spec, ModelOptions(), clock, Method.PREDICT)
+    with pytest.raises(DeadlineExceeded):
+        RequestCodecs(load_settings({})).decode(sent.body, sent.headers["Content-Type"], target)
+
+
+@pytest.mark.parametrize("looks", [0, 1, 20])
+def test_lists_that_must_be_walked(looks: int) -> None:
+    body = b"[" + b'["a","b"],' * 50_000 + b'["a","b"]]'
+    spec = signature("net", {"x": ("string", None)}, {"y": ("float32", (None,))})
+    target = Target(lambda name: spec, ModelOptions(), Running(looks), Method.PREDICT)
+    with pytest.raises(DeadlineExceeded):
+        RequestCodecs(load_settings({})).decode(body, JSON, target)
+
+
+@pytest.mark.parametrize("looks", [0, 3, 30])
+def test_examples(looks: int) -> None:
+    body = b'{"examples":[' + b'{"a":1},' * 1_000 + b'{"a":[' + b"1," * 100_000 + b"1]}]}"
+    spec = signature("net", {"x": ("string", (None,))}, {"outputs": ("float32", (None,))})
+    target = Target(lambda name: spec, ModelOptions(), Running(looks), Method.REGRESS)
+    with pytest.raises(DeadlineExceeded):
+        RequestCodecs(load_settings({})).decode(body, JSON, target)
+
+
+@pytest.mark.parametrize("looks", [0, 1, 2])
+def test_the_open_inference_protocol(looks: int) -> None:
+    with pytest.raises(DeadlineExceeded):
+        parse_body(BODIES["v2 of digits"](SIZE).body, None, Running(looks))
+
+
+@pytest.mark.parametrize("looks", [0, 1, 5])
+def test_gzip(looks: int) -> None:
+    with pytest.raises(DeadlineExceeded):
+        decoded_body(gzip.compress(bytes(100 << 20)), "gzip", 200, Running(looks))
