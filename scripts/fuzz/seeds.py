@@ -80,7 +80,7 @@ def _npz() -> Iterator[bytes]:
             save(buffer, **arrays)  # type: ignore[arg-type]
             yield buffer.getvalue()
     buffer = io.BytesIO()
-    np.savez_compressed(buffer, x=np.zeros(1_040_000, "f4"))
+    np.savez_compressed(buffer, x=np.zeros(100_000, "f4"))
     yield buffer.getvalue()
 
 
