@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -70,14 +71,14 @@ def _npy() -> Iterator[bytes]:
         buffer = io.BytesIO()
         np.save(buffer, array)
         yield buffer.getvalue()
-    yield from _npz()
+    yield from islice(_npz(), 1)
 
 
 def _npz() -> Iterator[bytes]:
     for save in (np.savez, np.savez_compressed):
-        for arrays in ({"x": np.zeros(2, "f4")}, {f"x{number}": np.zeros(0, "f4") for number in range(200)}):
+        for count in (1, 7):
             buffer = io.BytesIO()
-            save(buffer, **arrays)  # type: ignore[arg-type]
+            save(buffer, **{f"x{number}": np.zeros(2, "f4") for number in range(count)})  # type: ignore[arg-type]
             yield buffer.getvalue()
     buffer = io.BytesIO()
     np.savez_compressed(buffer, x=np.zeros(100_000, "f4"))
