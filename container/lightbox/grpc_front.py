@@ -8,13 +8,17 @@ from __future__ import annotations
 import asyncio
 import gc
 import signal
+import socket
 import sys
+import uuid
+from contextlib import suppress
 from pathlib import Path
 
 from lightbox.app import Parts, assemble, clock_maker, make_observers
 from lightbox.plan import ServingPlan
 from lightbox.protocols.kserve_grpc.calls import Desk
-from lightbox.protocols.kserve_grpc.front import Front
+from lightbox.protocols.kserve_grpc.front import ROOM, Front
+from lightbox.protocols.kserve_grpc.gate import Bounds, Gate
 from lightbox.protocols.kserve_grpc.readiness import Readiness, ping
 from lightbox.protocols.kserve_grpc.service import InferenceService
 from lightbox.settings_loading import load_settings
@@ -40,6 +44,7 @@ async def serve(parts: Parts, observers: list[Observer], health: str) -> None:
         settings.nginx_read_timeout - allowed,
         observers,
         clock_maker(observers),
+        settings.grpc_bytes,
     )
     front = Front(
         InferenceService(parts.pipeline, parts.repository),
@@ -50,12 +55,27 @@ async def serve(parts: Parts, observers: list[Observer], health: str) -> None:
         settings.max_body_mb << 20,
         settings.kserve_reflection,
     )
-    front.server.add_insecure_port(f"[::]:{settings.kserve_grpc_port}")
+    name = f"lightbox-grpc-{uuid.uuid4().hex}"
+    front.server.add_insecure_port(f"unix-abstract:{name}")
     await front.server.start()
+    bounds = Bounds(message=ROOM * settings.max_body_mb << 20, together=settings.grpc_bytes)
+    gate = Gate(f"\0{name}", bounds, desk.tell_refused)
+    assert settings.kserve_grpc_port is not None, "the supervisor starts it for a port"
+    await gate.listen(listener(settings.kserve_grpc_port))
     gc.collect()
     gc.freeze()  # as in gunicorn's workers
     await stopping.wait()
+    gate.close()
     await front.stop(settings.drain_seconds)
+    await gate.end()
+
+
+def listener(port: int) -> socket.socket:
+    """Return a socket that is bound to a port of all interfaces, of IPv6 too where there is any. Raises OSError."""
+    with suppress(OSError):
+        if socket.has_dualstack_ipv6():
+            return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", port))
 
 
 if __name__ == "__main__":

@@ -243,6 +243,11 @@ class Settings(TimeSettings):
         return (self.request_memory_mb << 20) // (self.workers + (self.kserve_grpc_port is not None))
 
     @property
+    def grpc_bytes(self) -> int:
+        """Bytes that all gRPC messages may have together."""
+        return max(self.max_grpc_mb or 0, 2 * self.max_body_mb) << 20
+
+    @property
     def most_requests(self) -> int:
         """Requests that may be in progress or wait in all workers together."""
         return self.workers * (self.threads + self.max_waiting)

@@ -24,6 +24,11 @@ class FrontSettings(BaseModel):
     kserve_reflection: bool = Field(False, validation_alias="LIGHTBOX_KSERVE_REFLECTION")
     """Answer gRPC's server reflection too, so that tools such as grpcurl find the services and their messages."""
 
+    max_grpc_mb: int | None = Field(None, ge=1, le=1 << 20, validation_alias="LIGHTBOX_MAX_GRPC_MB")
+    """MiB that all gRPC messages may have together, from their first byte until they are answered; beyond it the
+    largest that is still coming is ended with UNAVAILABLE. A compressed one counts as what it may unfold to. Without
+    it, and at least, twice `LIGHTBOX_MAX_BODY_MB`."""
+
     safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = Field(
         None, validation_alias="SAGEMAKER_SAFE_PORT_RANGE"
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +20,8 @@ from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
 from lightbox.protocols.kserve import messages
 from lightbox.protocols.kserve.repository import Repository
 from lightbox.protocols.kserve_grpc.calls import Desk
-from lightbox.protocols.kserve_grpc.front import Front
+from lightbox.protocols.kserve_grpc.front import ROOM, Front
+from lightbox.protocols.kserve_grpc.gate import Bounds, Gate
 from lightbox.protocols.kserve_grpc.readiness import Readiness
 from lightbox.protocols.kserve_grpc.service import InferenceService
 from lightbox.settings_loading import load_settings
@@ -30,6 +32,7 @@ from support.fakes import png
 RED = png(np.full((4, 4, 3), (200, 0, 0)))
 BLUE = png(np.full((9, 5, 3), (0, 0, 100)))
 MAX_BYTES = 1 << 20
+BOUNDS = Bounds(message=ROOM * MAX_BYTES, together=4 * MAX_BYTES)
 T = TypeVar("T")
 
 
@@ -40,6 +43,7 @@ class Caller:
         self.channel = channel
         self.ready = True
         self.stop: Callable[[], None] = lambda: None
+        self.gate: Gate
 
     def __call__(self, method: str, request: Any = None, **kwargs: Any) -> Any:
         return self.with_call(method, request, **kwargs)[0]
@@ -93,8 +97,13 @@ def serving(
     waiting: int = 2,
     allowed: float = 30,
     reflection: bool = False,
+    bounds: Bounds = BOUNDS,
 ) -> Iterator[Caller]:
-    """Run the server in a thread of its own, with two calls in progress at once."""
+    """Run the server behind its gate in a thread of its own, with two calls in progress at once.
+
+    ``address`` is ``unix:`` and the path of a socket.
+    """
+    path = address.removeprefix("unix:")
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -102,27 +111,38 @@ def serving(
     def run(coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result(20)
 
-    async def start() -> Front:
+    async def start() -> None:
         async def is_ready() -> bool:
             return caller.ready
 
+        desk = Desk(2, waiting, patience=0.5, observers=observers)
         front = Front(
             InferenceService(pipeline, Repository(pipeline)),
-            Desk(2, waiting, patience=0.5, observers=observers),
+            desk,
             Readiness(is_ready, asyncio.Event()),
             allowed_seconds=allowed,
             load_seconds=allowed,
             max_bytes=MAX_BYTES,
             with_reflection=reflection,
         )
-        front.server.add_insecure_port(address)
+        front.server.add_insecure_port(f"{address}.server")
         await front.server.start()
-        return front
+        gate = Gate(f"{path}.server", bounds, desk.tell_refused)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(path)
+        await gate.listen(listener)
+        caller.gate = gate
+
+        async def stop() -> None:
+            gate.close()
+            await front.stop(5)
+            await gate.end()
+
+        caller.stop = lambda: run(stop())
 
     with grpc.insecure_channel(address) as channel:
         caller = Caller(channel)
-        front = run(start())
-        caller.stop = lambda: run(front.stop(5))
+        run(start())
         yield caller
         caller.stop()
     loop.call_soon_threadsafe(loop.stop)

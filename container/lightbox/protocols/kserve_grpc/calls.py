@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,7 +15,7 @@ from lightbox.errors import DeadlineExceeded, LightboxError, Unavailable
 from lightbox.protocols.edge import as_lightbox_error, choose_request_id
 from lightbox.telemetry.clock import MakeClock, RequestClock
 from lightbox.telemetry.metric_names import QUEUE_FULL
-from lightbox.telemetry.request_log import FinishedRequest, Observer
+from lightbox.telemetry.request_log import UNMATCHED, FinishedRequest, Observer
 
 Work = Callable[[bytes, Callable[[str], str | None], RequestClock], bytes]
 """Answers a serialized message, with a look-up of the caller's headers. Raises LightboxError."""
@@ -53,6 +55,7 @@ class Desk:
 
     Belongs to one event loop. ``patience`` is how many seconds past its deadline a call that runs may take: code that
     does not heed its deadline cannot be ended, but its caller gets an answer. ``observers`` hear of every call.
+    ``most_bytes`` is what their messages may have together, those of callers who have hung up included.
     """
 
     def __init__(
@@ -62,22 +65,32 @@ class Desk:
         patience: float = 10.0,
         observers: Sequence[Observer] = (),
         make_clock: MakeClock | None = None,
+        most_bytes: float = math.inf,
     ) -> None:
         self._threads = ThreadPoolExecutor(in_progress, "call")
         self._most = in_progress + waiting
         self._patience = patience
         self._here: set[Future[Answered]] = set()
+        self._most_bytes = most_bytes
+        self._bytes = 0
         self._observers = observers
         self._make_clock = make_clock or (lambda allowed, header, waited: RequestClock(allowed, waited))
 
     async def answer(self, route: str, data: bytes, caller: Caller, work: Work) -> Answered:
         """Return what came of ``work`` for a message, done in a thread."""
-        if len(self._here) >= self._most:
+        if len(self._here) >= self._most or self._bytes + len(data) > self._most_bytes:
             full = Unavailable("try again: as many requests as are allowed are in progress and waiting")
             return self._refused(route, data, caller, QUEUE_FULL, full)
-        place = self._threads.submit(self._work, route, data, caller, work)
+        message, size, loop = [data], len(data), asyncio.get_running_loop()
+        place = self._threads.submit(self._work, route, message, caller, work)
         self._here.add(place)
-        place.add_done_callback(self._here.discard)
+        self._bytes += size
+
+        def leave(done: Future[Answered]) -> None:
+            with suppress(RuntimeError):  # the loop has ended before the thread
+                loop.call_soon_threadsafe(self._leave, done, message, size)
+
+        place.add_done_callback(leave)
         try:
             return await self._outcome(place, caller) or self._too_late(route, data, caller)
         except asyncio.CancelledError:
@@ -96,11 +109,33 @@ class Desk:
                 return Answered(RequestClock(0), error=DeadlineExceeded(late))
         return future.result()
 
+    def tell_refused(self, error: LightboxError, request_id: str, size: int) -> None:
+        """Tell the observers of a call that was ended before it came here, after ``size`` bytes of its message."""
+        self._tell(
+            FinishedRequest(
+                request_id=request_id,
+                method="POST",
+                path=UNMATCHED,  # it is in headers that nobody has read
+                route=UNMATCHED,
+                status=error.status,
+                bytes_in=size,
+                bytes_out=0,
+                error_code=error.code,
+                clock=RequestClock(0),
+            )
+        )
+
     def close(self) -> None:
         """Let the threads end."""
         self._threads.shutdown(wait=False)
 
-    def _work(self, route: str, data: bytes, caller: Caller, work: Work) -> Answered:
+    def _leave(self, place: Future[Answered], message: list[bytes], size: int) -> None:
+        message.clear()  # of a call that was given up the pool keeps the arguments until a thread is free
+        self._here.discard(place)
+        self._bytes -= size
+
+    def _work(self, route: str, message: list[bytes], caller: Caller, work: Work) -> Answered:
+        data = message.pop()
         clock = self._make_clock(caller.allowed_seconds, caller.header, caller.waited)
         for observer in self._observers:
             observer.started()

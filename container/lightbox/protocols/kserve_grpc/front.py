@@ -22,6 +22,8 @@ ROOM = 2
 """Messages up to so many times the limit are read, so that it is we who refuse them; gRPC refuses what is beyond."""
 WINDOW_BYTES = 4 << 20
 """What a caller may send of a message before it waits for a word of ours; gRPC's 64 kB are a part of a photograph."""
+MAX_STREAMS = 128
+"""Calls of one connection at once, as in nginx; a caller's further ones wait on its side."""
 KEEPALIVE_MS = 60_000
 LEAST_PING_MS = 5_000
 """Callers that ping more often than that lose their connection; some proxies do not wait gRPC's five minutes."""
@@ -57,6 +59,9 @@ class Front:
             ("grpc.max_receive_message_length", min(ROOM * max_bytes, MOST_BYTES)),
             ("grpc.max_send_message_length", -1),
             ("grpc.http2.lookahead_bytes", WINDOW_BYTES),
+            # Probing would let windows grow to 512 MiB, and frames to 16 MiB, which the gate holds while they come.
+            ("grpc.http2.bdp_probe", 0),
+            ("grpc.max_concurrent_streams", MAX_STREAMS),
             ("grpc.so_reuseport", 0),
             # A caller that vanished without a word leaves no stream behind; callers may look whether we are there.
             ("grpc.keepalive_time_ms", KEEPALIVE_MS),

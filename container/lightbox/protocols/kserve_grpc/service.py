@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import islice
 from typing import Any
 
 from google.protobuf.descriptor import MethodDescriptor
 from google.protobuf.message import DecodeError
 
-from lightbox.errors import DeadlineExceeded, LightboxError, MalformedBody, TooLarge, Unavailable
+from lightbox.errors import DeadlineExceeded, MalformedBody, Unavailable
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.kserve import messages
 from lightbox.protocols.kserve.grpc_counts import count_message
@@ -18,6 +19,10 @@ from lightbox.protocols.kserve.repository import Repository
 from lightbox.protocols.kserve.sagemaker_headers import SageMakerHeaders, read_headers
 from lightbox.protocols.kserve_grpc.calls import Answered, Work
 from lightbox.telemetry.clock import RequestClock
+from tfs_wire.fields import LENGTH_DELIMITED, read_fields
+
+_ID = messages.message_class("inference.ModelInferRequest").DESCRIPTOR.fields_by_name["id"].number
+_FIRST_FIELDS = 8
 
 
 class InferenceService:
@@ -85,11 +90,17 @@ def stream_answer(data: bytes, answered: Answered) -> bytes:
         answer.infer_response.MergeFromString(answered.data)
     else:
         answer.error_message = answered.error.message
-        if not isinstance(answered.error, TooLarge | Unavailable):
-            with suppress(LightboxError):
-                asked = _parsed(messages.message_class("inference.ModelInferRequest"), data, RequestClock(1))
-                answer.infer_response.id = asked.id
+        answer.infer_response.id = _id_of(data)
     return bytes(answer.SerializeToString())
+
+
+def _id_of(data: bytes) -> str:
+    """Return a request's id; "" where it is not among the first few fields, as whoever writes in order has it there."""
+    with suppress(ValueError):
+        for number, kind, value in islice(read_fields(memoryview(data)), _FIRST_FIELDS):
+            if number == _ID and kind == LENGTH_DELIMITED:
+                return str(value, "utf-8")
+    return ""
 
 
 def _parsed(kind: Any, data: bytes, clock: RequestClock) -> Any:
