@@ -134,7 +134,7 @@ class Settings(TimeSettings):
         validation_alias="LIGHTBOX_MAX_REQUEST_PIXELS",
     )
     """Most pixels that all images of a request may have together, in a form, in JSON or in a BYTES tensor; beyond it
-    413, before the image that passes it is decoded. Ten times `LIGHTBOX_MAX_IMAGE_PIXELS` unless set."""
+    413, before any of them is decoded. Ten times `LIGHTBOX_MAX_IMAGE_PIXELS` unless set."""
 
     max_image_side: int = Field(65_535, ge=1, validation_alias="LIGHTBOX_MAX_IMAGE_SIDE")
     """Most pixels that an image may have in one direction; beyond it 413."""

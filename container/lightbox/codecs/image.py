@@ -129,19 +129,19 @@ class ImageCodec:
             )
         fixed = _fixed_size(wanted, options)
         batch: Array | None = None
-        before = 0
+        if len(bodies) * self._limits.max_pixels > self._limits.max_request_pixels:  # else they cannot be too many
+            self.check(bodies, clock)
         for index, body in enumerate(bodies):
             with self._turns.take(clock):
                 with clock.stage("decode"), _image_of_batch(index, len(bodies), clock):
                     image = decode_rgb(
                         body,
-                        self._limits.after(before),
+                        self._limits,
                         apply_exif_orientation=self._upright,
                         mode="RGB" if wanted.channels == 3 else "L",
                         fast_size=fixed if self._fast else None,
                     )
-                before += (pixels := image.width * image.height)
-                clock.images.append((sniff_format(body) or "", pixels))
+                clock.images.append((sniff_format(body) or "", image.width * image.height))
                 with clock.stage("preprocess"):
                     size = fixed or (wanted.width or image.width, wanted.height or image.height)
                     if batch is None:
