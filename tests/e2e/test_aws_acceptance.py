@@ -173,6 +173,8 @@ def paired(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         write_code(folder / "models" / name, source)
     (folder / "models" / "meets" / "code" / "here").mkdir()
     export_convolution(folder / "models" / "convolution")
+    export_times(folder / "models" / "only_lib", 1, 2.0)
+    (folder / "models" / "only_lib" / "code" / "lib").mkdir(parents=True)
     environ = {
         "SAGEMAKER_GUNICORN_LOGLEVEL": "warning",
         "SAGEMAKER_TFS_NGINX_LOGLEVEL": "warn",
@@ -238,6 +240,14 @@ def test_a_convolution_of_ones_is_108(paired_client: Any) -> None:
     ones = [[[[1.0] * 3] * 6] * 6]
     answer = ask(paired_client, instances(ones), CustomAttributes="tfs-model-name=convolution")
     assert answer == {"predictions": [[[[108.0]]]]}
+
+
+def test_ping_may_be_posted(paired: Stack) -> None:
+    assert requests.post(f"{paired.url}/ping", timeout=10).status_code == 200
+
+
+def test_code_without_a_handler_leaves_the_built_in_handling(paired_client: Any) -> None:
+    assert ask(paired_client, "1,2,3\n4,5,6", CSV, CustomAttributes="tfs-model-name=only_lib") == times(2.0)
 
 
 FACTORS = {"double.tar.gz": 2.0, "triple.tar.gz": 3.0, "tenfold.tar.gz": 10.0}
