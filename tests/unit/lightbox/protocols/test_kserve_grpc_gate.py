@@ -229,4 +229,6 @@ def test_headers_and_their_continuations_are_one(tmp_path: Path) -> None:
         list(frames.feed(parts[0] + http2.frame(http2.DATA, 0, 1, b"")))
     endless = http2.Frames(http2.MAX_FRAME)
     with pytest.raises(http2.BadFrames):
-        list(endless.feed(parts[0] + http2.frame(http2.CONTINUATION, 0, 1, bytes(http2.MAX_FRAME)) * 20))
+        list(endless.feed(parts[0] + http2.frame(http2.CONTINUATION, 0, 1, b"x") * http2.MAX_HEADERS))
+    with pytest.raises(http2.BadFrames):
+        list(http2.Frames(http2.MAX_FRAME).feed(parts[0] + http2.frame(http2.CONTINUATION, 0, 1, bytes(16_000)) * 3))
