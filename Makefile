@@ -70,8 +70,10 @@ production-page: $(READY_DEV)  ## Write the figures of docs/benchmarks/results.j
 	$(PY) scripts/production_page.py
 
 SOAK_SECONDS ?= 1800
+WEIGHT_SECONDS ?= 60
 soak: $(READY_DEV) nginx models  ## 30 minutes (SOAK_SECONDS) of good and hostile traffic while processes are killed
 	PYTHONPATH=scripts:container $(PY) -m soak --seconds $(SOAK_SECONDS) --models "$(abspath $(MODELS))"
+	PYTHONPATH=scripts:container $(PY) -m soak --weight --seconds $(WEIGHT_SECONDS) --models "$(abspath $(MODELS))"
 
 OVERLOAD_SECONDS ?= 60
 overload: $(READY_DEV) nginx models  ## Twice the load that can be served, for a minute (OVERLOAD_SECONDS)

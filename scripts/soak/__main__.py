@@ -7,8 +7,8 @@ import signal
 import sys
 from pathlib import Path
 
-from soak import models
-from soak.report import text
+from soak import models, weight
+from soak.report import text, weight_text
 from soak.run import Soak
 
 
@@ -18,6 +18,8 @@ def main(arguments: list[str] | None = None) -> int:
     # Ended from outside, the stack is stopped all the same.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     folder = models.REPOSITORY / "build" / "soak"
+    if options.weight:
+        return _weight(options)
     result = Soak(models.make_apart(options.models), folder, options.seconds, options.kill_pause).run()
     report = text(result)
     print(report)
@@ -26,11 +28,21 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if result.ledger.lost or result.failures else 0
 
 
+def _weight(options: argparse.Namespace) -> int:
+    found = weight.run(models.make_apart(options.models), models.REPOSITORY / "build" / "weight", options.seconds)
+    report = weight_text(found)
+    print(report)
+    if options.out:
+        options.out.write_text(report + "\n")
+    return 1 if found.failures else 0
+
+
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
     parser.add_argument("--seconds", type=float, default=1800, help="how long (1800)")
     parser.add_argument("--kill-pause", type=float, default=8, help="average seconds between recovery and kill (8)")
+    parser.add_argument("--weight", action="store_true", help="dear requests in a container of 1 GiB, and no kills")
     parser.add_argument("--models", type=Path, default=models.REPOSITORY / "models", help="the sample models' folder")
     parser.add_argument("--out", type=Path, help="write the report there too")
     return parser.parse_args(arguments)

@@ -7,6 +7,7 @@ from statistics import median
 
 from soak.processes import KINDS
 from soak.run import Result
+from soak.weight import Weight
 
 COUNTS = (
     ("requests", "sent, good and hostile"),
@@ -36,6 +37,15 @@ def text(result: Result) -> str:
     lines += ["", *table(("memory of all of a kind, MB", "start", "highest", "end"), _memory(result))]
     lines += ["", *(f"LOST: {line}" for line in ledger.lost[:50]), *(f"FAILED: {line}" for line in result.failures)]
     return "\n".join(lines).rstrip()
+
+
+def weight_text(found: Weight) -> str:
+    """Return the report of what dear requests took."""
+    sizes = [("all processes, at rest", found.rest), ("all processes, at most", found.highest)]
+    sizes += [(f"of these the {kind}", size) for kind, size in sorted(found.by_kind.items())]
+    lines = table(("memory (PSS)", "MiB"), [(name, f"{size >> 20}") for name, size in sizes])
+    lines += ["", *table(("answer", "number"), [(told, f"{count:,}") for told, count in sorted(found.answers.items())])]
+    return "\n".join([*lines, "", *(f"FAILED: {line}" for line in found.failures)]).rstrip()
 
 
 def _recovery(entry: tuple[str, Sequence[float | None]]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from lightbox.memory import MOST_PER_BYTE, SMALL
 from support.costly import BODIES, GRPC
 
 TESTS = Path(__file__).parents[2]
-SIZE = 6 << 20
+SIZE = 3 << 20
 NAMES = [*BODIES, *(f"grpc {name}" for name in GRPC)]
 
 
