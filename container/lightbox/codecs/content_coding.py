@@ -8,7 +8,9 @@ from lightbox.errors import MalformedBody, TooLarge, UnsupportedMediaType
 from lightbox.telemetry.clock import RequestClock
 
 _GZIP = 16 + zlib.MAX_WBITS
-_CHUNK = 1 << 14
+_CHUNK = 1 << 12
+_MOST_UNFOLDED = 1032
+"""Bytes that deflate makes of one at most."""
 _MAX_MEMBERS = 10_000
 _WINDOW_BITS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
 
@@ -40,6 +42,8 @@ def _unfolded(body: bytes, window_bits: int, coding: str, limit: int, clock: Req
                 continue
             decoder, members = zlib.decompressobj(window_bits), members + 1
         chunk = view[at : at + _CHUNK]
+        clock.check()
+        clock.memory.hold(len(body) + 2 * (limit - left + _MOST_UNFOLDED * len(chunk)), f"the {coding} body")
         try:
             # One byte more than is allowed tells a body at the limit from one beyond it.
             pieces.append(decoder.decompress(chunk, left + 1))
@@ -50,9 +54,7 @@ def _unfolded(body: bytes, window_bits: int, coding: str, limit: int, clock: Req
             raise TooLarge(f"the {coding} body unfolds to more than LIGHTBOX_MAX_BODY_MB={limit >> 20} MiB")
         if members > _MAX_MEMBERS:
             raise TooLarge(f"the {coding} body has more than {_MAX_MEMBERS} parts")
-        clock.check()
         clock.memory.weigh(limit - left)
-        clock.memory.hold(len(body) + 2 * (limit - left), f"the {coding} body")
         at += len(chunk) - len(decoder.unused_data)
         decoder = None if decoder.eof else decoder
     if decoder is not None:

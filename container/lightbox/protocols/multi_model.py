@@ -13,16 +13,19 @@ from typing import Any
 
 from flask import Blueprint, Response, g, request
 
-from lightbox.errors import BadRequest, DeadlineExceeded, LateLoad, MalformedBody
+from lightbox.errors import BadRequest, DeadlineExceeded, LateLoad, MalformedBody, TooLarge
 from lightbox.hidden_folders import without_folders
 from lightbox.model_layout import LONGEST_NAME
 from lightbox.multi_model.loader import ModelLoader
 from lightbox.multi_model.places import Source
 from lightbox.multi_model.state import LoadedModel, LoadedModels
 from lightbox.protocols.answers import json_body
+from lightbox.protocols.edge import pass_over_body
 from lightbox.transports.management import VersionState
 from tfs_wire import json_arrays
 
+MAX_LOAD_BYTES = 1 << 16
+"""A name and a path need no more; as Python's objects a body may be thirty times as large."""
 PAGE_SIZE = 100
 """Models in one answer of GET /models."""
 
@@ -33,6 +36,9 @@ def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Call
 
     @blueprint.post("/models")
     def load() -> Response:
+        if (request.content_length or 0) > MAX_LOAD_BYTES:
+            pass_over_body(request.environ)
+            raise TooLarge(f"the body: expected at most {MAX_LOAD_BYTES} bytes, got {request.content_length}")
         wanted = _read_object(request.get_data(cache=False))
         try:
             loaded = loader.load(wanted.get("model_name"), Source(wanted.get("url")), g.clock)

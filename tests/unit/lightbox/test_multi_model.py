@@ -13,7 +13,7 @@ from lightbox.errors import DeadlineExceeded, Unavailable
 from lightbox.model_options import ModelOptions
 from lightbox.multi_model.state import LoadedModel, LoadedModels
 from lightbox.plan import PlannedModel
-from lightbox.protocols.multi_model import PAGE_SIZE, multi_model_blueprint
+from lightbox.protocols.multi_model import MAX_LOAD_BYTES, PAGE_SIZE, multi_model_blueprint
 from lightbox.telemetry.clock import RequestClock
 from lightbox.transports.fake import FakeTransport
 from lightbox.transports.management import ServerState, VersionState
@@ -149,3 +149,13 @@ def test_pages_hold_every_model_once(tmp_path: Path) -> None:
         if token is None:
             break
     assert (seen, pages) == (names, 3)
+
+
+def test_a_load_needs_no_large_body(tmp_path: Path) -> None:
+    app = fake_app(FakeTransport(), {"a": ModelOptions()})
+    app.register_blueprint(multi_model_blueprint(Quick({}), LoadedModels(tmp_path), lambda _: None))  # type: ignore[arg-type, return-value]
+    answer = app.test_client().post("/models", data=b"[" * (MAX_LOAD_BYTES + 1))
+    assert (answer.status_code, answer.get_json()["error"]) == (
+        413,
+        "the body: expected at most 65536 bytes, got 65537",
+    )
