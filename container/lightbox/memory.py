@@ -12,6 +12,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from lightbox.errors import TooLarge, Unavailable
+from lightbox.freed_memory import find_trim
 
 if TYPE_CHECKING:
     from lightbox.model_spec import Array
@@ -23,6 +24,9 @@ SMALL = 32 << 20
 """Bytes that reading a request may take in any case."""
 
 
+_LARGE = 16 << 20
+"""A request that held as many bytes has the C library give back what it keeps; that takes milliseconds."""
+_trim = find_trim()
 STRING_BYTES = 64
 """What a short text takes as an element of a tensor."""
 
@@ -48,6 +52,8 @@ class MemoryBudget:
             yield share
         finally:
             share.hold(0)
+            if share.most >= _LARGE:
+                _trim()
 
     def change(self, by: int) -> bool:
         """Take or give back bytes; tell whether there are as many."""
@@ -59,11 +65,15 @@ class MemoryBudget:
 
 
 class Share:
-    """What one request holds; ``weight`` is what was sent of it, in bytes, or the tensors that it became."""
+    """What one request holds, and the ``most`` that it has held, in bytes.
+
+    ``weight`` is what was sent of it, or the tensors that it became.
+    """
 
     def __init__(self, budget: MemoryBudget | None = None) -> None:
         self._budget = budget
         self._held = 0
+        self.most = 0
         self.weight = 0
 
     def weigh(self, size: int) -> None:
@@ -105,4 +115,4 @@ class Share:
                 f"try again: {what} would take {size >> 20} MiB of memory, and other requests hold what it needs "
                 f"({SETTING})"
             )
-        self._held = size
+        self._held, self.most = size, max(size, self.most)

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from urllib.parse import quote
 
 from lightbox.errors import DeadlineExceeded, LightboxError, TooLarge, Unavailable
+from lightbox.freed_memory import find_trim
 from lightbox.protocols.edge import choose_request_id
 from lightbox.protocols.kserve_grpc import http2
-from lightbox.protocols.kserve_grpc.freed_memory import find_trim
 from lightbox.protocols.kserve_grpc.open_call import OpenCall
 from lightbox.protocols.kserve_grpc.relay import Side
 
