@@ -22,7 +22,7 @@ _HEAD = 9
 _PREFIX = 5
 
 
-class BadFrames(Exception):
+class BadFrames(ValueError):
     """What came is no HTTP/2, or beyond its bounds."""
 
 
