@@ -17,17 +17,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import grpc
 import psutil
 
 from benchmark.servers.base import Running
 from benchmark.servers.stack import Stack
-from soak import infer
 
 CONTAINER = 1 << 30
 REQUEST_MEMORY_MB = CONTAINER >> 22
 """What Lightbox takes for requests by default in a container of that size: a quarter."""
-CLIENTS, GRPC_CLIENTS = 40, 4
+CLIENTS = 40
 PLAIN, UNPACKED = 8 << 20, 99 << 20
 LOOK_SECONDS = 0.2
 EXPECTED = frozenset({200, 400, 413, 503, 504})
@@ -52,7 +50,7 @@ def run(models: Path, folder: Path, seconds: float) -> Weight:
         ("LIGHTBOX_REQUEST_MEMORY_MB", str(REQUEST_MEMORY_MB)),
     )
     print("== memory: as many dear requests as are let in", file=sys.stderr, flush=True)
-    server = Stack("weight", _light(models, folder), settings, front=True).start(folder)
+    server = Stack("weight", _light(models, folder), settings).start(folder)
     try:
         return _under_load(server, seconds)
     finally:
@@ -83,15 +81,7 @@ def _under_load(server: Running, seconds: float) -> Weight:
             with lock:
                 found.answers[told] += 1
 
-    def caller(number: int) -> None:
-        message = b"\x2a\x00" * (PLAIN // 2)
-        while not stop.is_set():
-            told = _call(server.address.front, message)
-            with lock:
-                found.answers[told] += 1
-
-    work = [*((client, n) for n in range(CLIENTS)), *((caller, n) for n in range(GRPC_CLIENTS))]
-    threads = [threading.Thread(target=target, args=(number,)) for target, number in work]
+    threads = [threading.Thread(target=client, args=(number,)) for number in range(CLIENTS)]
     for thread in threads:
         thread.start()
     end = time.monotonic() + seconds
@@ -146,17 +136,6 @@ def _ask(port: int, path: str, body: bytes, headers: Mapping[str, str]) -> str:
         return repr(error)
     finally:
         connection.close()
-
-
-def _call(front: str, message: bytes) -> str:
-    with grpc.insecure_channel(front) as channel:
-        try:
-            channel.unary_unary(infer.PATH)(message, timeout=60)
-        except grpc.RpcError as error:
-            codes = {"RESOURCE_EXHAUSTED": "413", "UNAVAILABLE": "503", "DEADLINE_EXCEEDED": "504"}
-            name = str(error.code().name)
-            return codes.get(name, name)
-    return "200"
 
 
 def _good(server: Running, found: Weight, when: str) -> None:

@@ -109,6 +109,7 @@ def _parsed(kind: Any, data: bytes, clock: RequestClock) -> Any:
         clock.memory.hold(2 * len(data) + size, "the message")
 
     clock.memory.weigh(len(data))
+    step(0)
     try:
         count_message(data, kind, step)
         return kind.FromString(data)
