@@ -71,7 +71,7 @@ production-page: $(READY_DEV)  ## Write the figures of docs/benchmarks/results.j
 
 SOAK_SECONDS ?= 1800
 WEIGHT_SECONDS ?= 60
-soak: $(READY_DEV) nginx models  ## 30 minutes (SOAK_SECONDS) of good and hostile traffic while processes are killed
+soak: $(READY_DEV) nginx models  ## 30 minutes (SOAK_SECONDS) of good and hostile traffic while processes are killed, 10 while models come and go
 	PYTHONPATH=scripts:container $(PY) -m soak --seconds $(SOAK_SECONDS) --models "$(abspath $(MODELS))"
 	PYTHONPATH=scripts:container $(PY) -m soak --weight --seconds $(WEIGHT_SECONDS) --models "$(abspath $(MODELS))"
 

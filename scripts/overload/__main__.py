@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     # Ended from outside, the stack is stopped all the same.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    folder = models.make_apart(options.models)
+    folder, _ = models.make_apart(options.models)
     settings = (("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2"), *options.set)
     server = Stack("overload", folder, settings).start(models.REPOSITORY / "build" / "overload")
     try:

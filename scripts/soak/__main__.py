@@ -1,4 +1,7 @@
-"""Serves, loads, harms and counts: python -m soak [--seconds N] [--kill-pause N] [--models FOLDER] [--out FILE]"""
+"""Serves, loads, harms and counts.
+
+python -m soak [--seconds N] [--changing-seconds N] [--kill-pause N] [--weight] [--models FOLDER] [--out FILE]
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ import sys
 from pathlib import Path
 
 from soak import models, weight
+from soak.changing import ChangingModels
+from soak.fixed import FixedModels
 from soak.report import text, weight_text
-from soak.run import Soak
+from soak.run import Soak, Traffic
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -17,19 +22,24 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     # Ended from outside, the stack is stopped all the same.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    folder = models.REPOSITORY / "build" / "soak"
+    fixed, changing = models.make_apart(options.models)
     if options.weight:
-        return _weight(options)
-    result = Soak(models.make_apart(options.models), folder, options.seconds, options.kill_pause).run()
-    report = text(result)
+        return _weight(options, fixed)
+    runs: list[tuple[Traffic, float]] = [
+        (FixedModels(fixed), options.seconds),
+        (ChangingModels(changing), options.changing_seconds or options.seconds / 3),
+    ]
+    folder = models.REPOSITORY / "build" / "soak"
+    results = [Soak(traffic, folder, seconds, options.kill_pause).run() for traffic, seconds in runs]
+    report = "\n\n".join(map(text, results))
     print(report)
     if options.out:
         options.out.write_text(report + "\n")
-    return 1 if result.ledger.lost or result.failures else 0
+    return 1 if any(result.ledger.lost or result.failures for result in results) else 0
 
 
-def _weight(options: argparse.Namespace) -> int:
-    found = weight.run(models.make_apart(options.models), models.REPOSITORY / "build" / "weight", options.seconds)
+def _weight(options: argparse.Namespace, served: Path) -> int:
+    found = weight.run(served, models.REPOSITORY / "build" / "weight", options.seconds)
     report = weight_text(found)
     print(report)
     if options.out:
@@ -40,7 +50,8 @@ def _weight(options: argparse.Namespace) -> int:
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m soak", description=__doc__)
-    parser.add_argument("--seconds", type=float, default=1800, help="how long (1800)")
+    parser.add_argument("--seconds", type=float, default=1800, help="how long fixed models are served (1800)")
+    parser.add_argument("--changing-seconds", type=float, help="how long models come and go (a third of that)")
     parser.add_argument("--kill-pause", type=float, default=8, help="average seconds between recovery and kill (8)")
     parser.add_argument("--weight", action="store_true", help="dear requests in a container of 1 GiB, and no kills")
     parser.add_argument("--models", type=Path, default=models.REPOSITORY / "models", help="the sample models' folder")

@@ -55,6 +55,9 @@ class Hostile:
         """Do one trick, drawn at random."""
         self._random.choice(self._tricks)()
 
+    def close(self) -> None:
+        """Nothing is open: each trick has connections of its own."""
+
     def _bad_image(self) -> None:
         self._ask("bad image", self._random.choice(self._files).read_bytes(), "application/x-image", BAD)
 

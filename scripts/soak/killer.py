@@ -7,12 +7,12 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 import psutil
 
 from soak.ledger import Kill, Ledger
-from soak.processes import KINDS, by_kind
+from soak.processes import by_kind
 
 CALM_SECONDS, RIGHT_ANSWERS = 2.0, 10
 """All is well when the process is back and, for so long, so many good requests were right and none was not."""
@@ -25,12 +25,19 @@ class NeverBack(Exception):
 
 
 class Killer:
-    """Kills processes of the stack below ``supervisor`` until ``stop`` is set, with ``pause`` seconds between."""
+    """Kills processes of some kinds below ``supervisor`` until ``stop`` is set, with ``pause`` seconds between."""
 
     def __init__(
-        self, supervisor: int, ledger: Ledger, pause: float, stop: threading.Event, say: Callable[[str], None]
+        self,
+        supervisor: int,
+        kinds: Sequence[str],
+        ledger: Ledger,
+        pause: float,
+        stop: threading.Event,
+        say: Callable[[str], None],
     ) -> None:
         self._supervisor = supervisor
+        self._all_kinds = kinds
         self._ledger = ledger
         self._pause = pause
         self._stop = stop
@@ -51,7 +58,7 @@ class Killer:
     def _kinds(self) -> Iterator[str]:
         """Every kind once, in random order, again and again: none comes so often that the supervisor gives up."""
         while True:
-            yield from self._random.sample(KINDS, len(KINDS))
+            yield from self._random.sample(self._all_kinds, len(self._all_kinds))
 
     def _kill_one(self, kind: str) -> None:
         before = by_kind(self._supervisor)

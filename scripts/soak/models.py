@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import multiprocessing
 import shutil
+import tarfile
 from pathlib import Path
 from typing import Any
 
 from benchmark.models import link
 from model_zoo import layout
+from soak.changing import ARCHIVE, FOLDER, TORN, VERSIONS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SAMPLES = ("mobilenet_v2", "digits")
@@ -16,7 +18,7 @@ LARGE_ANSWER = 1 << 18
 """Numbers in a row of the model ``large``: an answer of about 3 MB."""
 
 
-def make_apart(samples: Path) -> Path:
+def make_apart(samples: Path) -> tuple[Path, Path]:
     """Make the models in a process that ends: this one has clients, and stays small and quick without TensorFlow."""
     making = multiprocessing.get_context("spawn").Process(target=make, args=(samples,))
     making.start()
@@ -26,8 +28,14 @@ def make_apart(samples: Path) -> Path:
     return make(samples)
 
 
-def make(samples: Path) -> Path:
-    """Return a folder that links to the sample models and holds two that take rows of four numbers.
+def make(samples: Path) -> tuple[Path, Path]:
+    """Return the folder of models that stay, and that of models which come and go."""
+    fixed = _fixed(samples)
+    return fixed, _changing(samples, fixed / "rows")
+
+
+def _fixed(samples: Path) -> Path:
+    """Link to the sample models, and make two that take rows of four numbers.
 
     ``rows`` answers their sum, ``large`` many numbers.
     """
@@ -39,6 +47,25 @@ def make(samples: Path) -> Path:
     if not layout.versions(root / "large"):
         _save(root / "large", LARGE_ANSWER)
     return root
+
+
+def _changing(samples: Path, rows: Path) -> Path:
+    """Make ``rows`` in two versions, an archive of it, and a model whose variables cannot be read."""
+    root = REPOSITORY / "build" / "soak_changing_models"
+    if not (root / TORN).is_dir():
+        shutil.rmtree(root, ignore_errors=True)
+        for version in VERSIONS:
+            shutil.copytree(rows / "1", root / FOLDER / str(version))
+        with tarfile.open(root / ARCHIVE, "w:gz") as archive:
+            archive.add(root / FOLDER, ".")
+        shutil.copytree(_newest(samples / "digits"), root / "partial" / "1")
+        (root / "partial" / "1" / "variables" / "variables.index").write_bytes(b"garbage" * 20)
+        (root / "partial").rename(root / TORN)
+    return root
+
+
+def _newest(model: Path) -> Path:
+    return model / str(max(layout.versions(model)))
 
 
 def _save(folder: Path, numbers: int) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from soak.processes import KINDS
 from soak.run import Result
 from soak.weight import Weight
 
@@ -30,9 +29,9 @@ COUNTS = (
 def text(result: Result) -> str:
     """Return the report."""
     ledger = result.ledger
-    lines = [f"{result.seconds:g} s, {len(ledger.kills)} kills", ""]
+    lines = [f"{result.name}: {result.seconds:g} s, {len(ledger.kills)} kills", ""]
     lines += table(("", "number", ""), [(name, f"{ledger.counts[name]:,}", what) for name, what in COUNTS])
-    recoveries = [(kind, [kill.back_after for kill in ledger.kills if kill.kind == kind]) for kind in KINDS]
+    recoveries = [(kind, [kill.back_after for kill in ledger.kills if kill.kind == kind]) for kind in result.kinds]
     lines += ["", *table(("killed", "times", "median recovery", "worst"), map(_recovery, recoveries))]
     lines += ["", *table(("memory of all of a kind, MB", "start", "highest", "end"), _memory(result))]
     lines += ["", *(f"LOST: {line}" for line in ledger.lost[:50]), *(f"FAILED: {line}" for line in result.failures)]

@@ -6,22 +6,21 @@ import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import psutil
 
+from benchmark.servers.address import Address
 from benchmark.servers.base import Running
 from benchmark.servers.stack import Stack
-from soak import good, processes
-from soak.client import Client
-from soak.exchange import Check, Fate, Outcome, Request
-from soak.hostile import BODY_LIMIT_MB, Hostile
+from soak import processes
 from soak.killer import Killer
 from soak.ledger import Ledger
 
-GOOD_CLIENTS, HOSTILE_CLIENTS = 6, 4
 THINK_SECONDS = 0.3
 """Most time between two requests of one client: the run is about faults, not about the highest load."""
 STATUS_SECONDS = 10.0
@@ -31,6 +30,8 @@ STATUS_SECONDS = 10.0
 class Result:
     """What a run gave; memory in bytes by kind of process."""
 
+    name: str
+    kinds: Sequence[str]
     seconds: float
     ledger: Ledger
     before: Mapping[str, int] = field(default_factory=dict)
@@ -39,27 +40,52 @@ class Result:
     failures: list[str] = field(default_factory=list)
 
 
-class Soak:
-    """One run over a folder of models."""
+class Client(Protocol):
+    """One of many; each call of ``act`` is one thing that it does."""
 
-    def __init__(self, models: Path, folder: Path, seconds: float, kill_pause: float) -> None:
+    def act(self) -> None:
+        """Send what is next and note what comes of it."""
+        ...
+
+    def close(self) -> None:
+        """Close what is open."""
+        ...
+
+
+class Traffic(Protocol):
+    """Who calls a stack, which it is, and which kinds of its processes are killed."""
+
+    @property
+    def stack(self) -> Stack:
+        """What is served, and how."""
+        ...
+
+    @property
+    def kinds(self) -> Sequence[str]:
+        """Some of processes.KINDS."""
+        ...
+
+    def clients(self, address: Address, ledger: Ledger) -> Sequence[Client]:
+        """Return the clients of a stack that serves and is at rest. Raises RuntimeError when it answers wrongly."""
+        ...
+
+
+class Soak:
+    """One run of a traffic."""
+
+    def __init__(self, traffic: Traffic, folder: Path, seconds: float, kill_pause: float) -> None:
+        self._traffic = traffic
         self._seconds = seconds
         self._kill_pause = kill_pause
         self._folder = folder
         self._ledger = Ledger()
         self._enough_kills, self._stop = threading.Event(), threading.Event()
         self._began = time.monotonic()
-        settings = (
-            ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2"),
-            ("LIGHTBOX_MODEL_SERVER", "embedded"),
-            ("LIGHTBOX_MAX_BODY_MB", str(BODY_LIMIT_MB)),
-        )
-        self._stack = Stack("soak", models, settings, front=True)
 
     def run(self) -> Result:
         """Serve, load, kill, stop; the result's ``failures`` is empty when nothing went wrong."""
-        self._say("starting serve.sh")
-        server = self._stack.start(self._folder)
+        self._say(f"starting serve.sh for {self._traffic.stack.name}")
+        server = self._traffic.stack.start(self._folder)
         try:
             result = self._under_load(server)
             self._say("SIGTERM")
@@ -69,19 +95,13 @@ class Soak:
         return result
 
     def _under_load(self, server: Running) -> Result:
-        port, front, pid = server.address.port, server.address.front, server.process.pid
-        wanted = good.requests()
-        checks = good.learn(port, front, wanted)
-        result = Result(self._seconds, self._ledger, before=processes.memory(pid))
-        killer = Killer(pid, self._ledger, self._kill_pause, self._enough_kills, self._say)
-        callers = [
-            lambda n=n: self._good(Client(port, front, n % 2 == 0), wanted, checks, n) for n in range(GOOD_CLIENTS)
-        ]
-        image = next(request.body for request in wanted if request.name.startswith("digit image"))
-        callers += [
-            lambda n=n: self._hostile(Hostile(port, front, self._ledger, image, n), n) for n in range(HOSTILE_CLIENTS)
-        ]
-        threads = [threading.Thread(target=self._guarded, args=(work, result)) for work in (*callers, killer.run)]
+        pid = server.process.pid
+        clients = self._traffic.clients(server.address, self._ledger)
+        name, kinds = self._traffic.stack.name, self._traffic.kinds
+        result = Result(name, kinds, self._seconds, self._ledger, before=processes.memory(pid))
+        killer = Killer(pid, kinds, self._ledger, self._kill_pause, self._enough_kills, self._say)
+        work = [partial(self._drive, client, number) for number, client in enumerate(clients)]
+        threads = [threading.Thread(target=self._guarded, args=(each, result)) for each in (*work, killer.run)]
         for thread in threads:
             thread.start()
         self._watch(pid, result, threads[-1])
@@ -100,25 +120,12 @@ class Soak:
             self._stop.set()
             raise
 
-    def _good(self, caller: Client, wanted: list[Request], checks: Mapping[str, Check], number: int) -> None:
-        chance = random.Random(number)  # noqa: S311 - not a secret
-        while not self._stop.is_set():
-            request = chance.choice(wanted)
-            outcome = caller.send(request)
-            self._note(outcome, checks)
-            if outcome.fate is not Fate.ANSWERED:
-                self._ledger.again(self._note(caller.send(request), checks))
-            self._stop.wait(chance.uniform(0, THINK_SECONDS))
-        caller.close()
-
-    def _note(self, outcome: Outcome, checks: Mapping[str, Check]) -> bool:
-        return self._ledger.good(outcome, checks[outcome.name](outcome.body) if outcome.status == 200 else "")
-
-    def _hostile(self, client: Hostile, number: int) -> None:
+    def _drive(self, client: Client, number: int) -> None:
         chance = random.Random(number)  # noqa: S311 - not a secret
         while not self._stop.is_set():
             client.act()
             self._stop.wait(chance.uniform(0, THINK_SECONDS))
+        client.close()
 
     def _watch(self, pid: int, result: Result, killing: threading.Thread) -> None:
         """Note memory and say how it goes, until time is up; clients go on until the last kill is recovered from."""

@@ -1,4 +1,4 @@
-"""`make soak`, shorter: every kind of process is killed once under good and hostile traffic, and nothing is lost."""
+"""`make soak`, shorter: processes are killed under traffic of all sorts, models come and go, and nothing is lost."""
 
 from __future__ import annotations
 
@@ -13,19 +13,37 @@ from support.stack import REPOSITORY
 
 def test_nothing_is_lost_while_processes_are_killed(sample_models: Path, tmp_path: Path) -> None:
     paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
-    command = [sys.executable, "-m", "soak", "--seconds=70", "--kill-pause=2", f"--models={sample_models}"]
+    command = [
+        sys.executable,
+        "-m",
+        "soak",
+        "--seconds=70",
+        "--changing-seconds=40",
+        "--kill-pause=2",
+        f"--models={sample_models}",
+    ]
     done = subprocess.run(
         [*command, f"--out={tmp_path / 'report.md'}"],
         env=os.environ | {"PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=290,
         check=False,
     )
     report = (tmp_path / "report.md").read_text() if done.returncode == 0 else done.stdout + done.stderr
     assert done.returncode == 0, report
-    rows = dict(re.findall(r"^\| ([^|]+?) +\| +([\d,]+) +\|", report.partition("memory")[0], re.MULTILINE))
-    assert rows["lost"] == rows["not connected"] == "0", report
-    assert int(rows["200"].replace(",", "")) > 100, report
+    fixed, changing = re.split(r"^changing models: .*$", report, flags=re.MULTILINE)
+    rows = _rows(fixed)
+    assert rows["lost"] == rows["not connected"] == 0, report
+    assert rows["200"] > 100, report
     kinds = ("model server", "gunicorn master", "gRPC front", "nginx master", "nginx worker")
-    assert min(int(rows[kind]) for kind in kinds) >= 1, report
+    assert min(rows[kind] for kind in kinds) >= 1, report
+    rows = _rows(changing)
+    assert rows["lost"] == rows["not connected"] == 0, report
+    assert min(rows["200"], rows["4xx"]) > 20, report
+    assert sum(rows[kind] for kind in kinds if kind in rows) >= 2, report
+
+
+def _rows(report: str) -> dict[str, int]:
+    found = re.findall(r"^\| ([^|]+?) +\| +([\d,]+) +\|", report.partition("memory")[0], re.MULTILINE)
+    return {name: int(number.replace(",", "")) for name, number in found}
