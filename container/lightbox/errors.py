@@ -2,6 +2,7 @@
 
     LightboxError
     ├── BadRequest            the caller sent something that cannot be used; handlers may raise it
+    │   ├── HandlerRefused    its falcon.HTTPError
     │   ├── ImageUndecodable
     │   ├── UnknownSignature
     │   ├── InputMismatch     name, dtype, rank or dimensions differ from the model's signature
@@ -80,7 +81,11 @@ class LightboxError(Exception):
 
     def __init__(self, message: str) -> None:
         # Half of a surrogate pair may come from a caller's text; it could not be answered.
-        super().__init__(shorten(shorten_echoes(message.encode("utf-8", "replace").decode())))
+        super().__init__(self._short(message.encode("utf-8", "replace").decode()))
+
+    @staticmethod
+    def _short(message: str) -> str:
+        return shorten(shorten_echoes(message))
 
     @property
     def message(self) -> str:
@@ -117,6 +122,12 @@ class BadRequest(LightboxError):
     def status(self) -> int:
         """HTTP status: as raised, else the code's own."""
         return self._status or super().status
+
+
+class HandlerRefused(BadRequest):
+    """The user's handler raised a falcon.HTTPError of the 4xx; what it quotes is not shortened."""
+
+    _short = staticmethod(shorten)
 
 
 class UnknownSignature(BadRequest):
@@ -263,9 +274,13 @@ class ModelFailed(LightboxError):
 
 
 class HandlerFailed(LightboxError):
-    """The user's handler raised something that is not a LightboxError; with a status where that has one of the 5xx."""
+    """The user's handler raised something that is not a LightboxError; with a status where that has one of the 5xx.
+
+    What the handler quotes, such as the model server's answer, is not shortened: only the whole message is.
+    """
 
     code = "handler_failed"
+    _short = staticmethod(shorten)
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from lightbox.errors import BadRequest, HandlerFailed, LightboxError
+from lightbox.errors import HandlerFailed, HandlerRefused, LightboxError
 from lightbox.hidden_folders import without_folders
 from lightbox.user_code.functions import Function
 
@@ -40,7 +40,7 @@ def _http_error(error: BaseException) -> LightboxError | None:
     except Exception:
         return None
     number = int(found[0])
-    return BadRequest(text, status=number) if number < 500 else HandlerFailed(text, status=number)
+    return HandlerRefused(text, status=number) if number < 500 else HandlerFailed(text, status=number)
 
 
 def _describe(error: BaseException) -> str:

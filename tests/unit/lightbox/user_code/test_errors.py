@@ -102,6 +102,19 @@ def test_a_falcon_error_keeps_its_status_and_text(
     assert answer.get_json()["error"].startswith(said)
 
 
+@pytest.mark.parametrize(
+    "raised",
+    ["Exception(response)", "HTTPError('400 Bad Request', description=response)", "HTTPError(503, 'x', response)"],
+)
+def test_the_model_servers_answer_is_quoted_whole(with_code: WithCode, raised: str) -> None:
+    told = "Failed to process element: 1 of 'instances' list. Error: INVALID_ARGUMENT: " + "expected [2], got [3]; " * 5
+    said = f'{{"error": "{told}"}}'
+    client = with_code(
+        f"{FALCON}\n    def handler(data, context):\n        response = {said!r}\n        raise {raised}"
+    )
+    assert client.post("/invocations", data=IMAGE).get_json()["error"].endswith(said)
+
+
 IMAGE = bytes.fromhex(
     "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c49444154789c63f8cfc0000003010100c9fe92ef"
     "0000000049454e44ae426082"
