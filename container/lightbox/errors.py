@@ -127,7 +127,9 @@ class BadRequest(LightboxError):
 class HandlerRefused(BadRequest):
     """The user's handler raised a falcon.HTTPError of the 4xx; what it quotes is not shortened."""
 
-    _short = staticmethod(shorten)
+    @staticmethod
+    def _short(message: str) -> str:
+        return shorten(message)
 
 
 class UnknownSignature(BadRequest):
@@ -280,7 +282,10 @@ class HandlerFailed(LightboxError):
     """
 
     code = "handler_failed"
-    _short = staticmethod(shorten)
+
+    @staticmethod
+    def _short(message: str) -> str:
+        return shorten(message)
 
     def __init__(self, message: str, status: int | None = None) -> None:
         super().__init__(message)

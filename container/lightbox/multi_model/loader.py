@@ -128,7 +128,8 @@ class ModelLoader:
         """Return what is loaded. Raises AlreadyLoaded and NoRoom when ``name`` cannot join it."""
         loaded = dict(self._state.all())
         if name in loaded:
-            raise AlreadyLoaded(f"the model {name!r} is loaded already, from {loaded[name].url!r}")
+            place = without_folders(loaded[name].url)
+            raise AlreadyLoaded(f"the model {name!r} is loaded already, from {place!r}")
         if len(loaded) >= self._settings.max_models:
             raise NoRoom(f"{len(loaded)} models are loaded, as many as LIGHTBOX_MAX_MODELS allows")
         return loaded

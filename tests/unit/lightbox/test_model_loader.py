@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, ModelNotFound
+from lightbox.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, LightboxError, ModelNotFound
 from lightbox.hidden_folders import hide
 from lightbox.multi_model.loader import ModelLoader
 from lightbox.multi_model.places import Source
@@ -202,6 +202,18 @@ def test_a_refusal_names_no_folder_of_the_machine(run_dir: Path, server: Listene
             with pytest.raises(BadRequest) as refused:
                 models.load("a", source, RequestClock(30))
             assert str(run_dir.parent) not in refused.value.message
+    finally:
+        hide({})
+
+
+def test_a_second_load_is_told_the_first_without_the_folder(run_dir: Path, server: Listener) -> None:
+    root = run_dir.parent / "models"
+    models = loader(run_dir, server)
+    hide({"LIGHTBOX_MODEL_DIR": root})
+    try:
+        models.load("a", Source(str(root / "half")), RequestClock(30))
+        with pytest.raises(AlreadyLoaded, match="is loaded already, from 'LIGHTBOX_MODEL_DIR/half'"):
+            models.load("a", Source("half"), RequestClock(30))
     finally:
         hide({})
 
