@@ -102,7 +102,7 @@ def _numbers(text: bytes, target: Target) -> DecodedRequest | None:
         inputs = read_numbers(payload, by_row, signature, hollow)
         if inputs is None:
             return None
-        if parsed.plain is not None and not hollow.lines:
+        if isinstance(payload, NumberList) and parsed.plain is not None and not hollow.lines:  # rows by name are rows
             inputs = {name: _as_batch(array, signature.inputs[name]) for name, array in inputs.items()}
         return DecodedRequest(signature, inputs, Form.INSTANCES if by_row else Form.COLUMNS)
 

@@ -19,8 +19,10 @@ _PIECE = 1 << 16
 _LONGEST = 16 * _PIECE
 """A piece that is longer, for want of a place to cut, is not read here."""
 _BLANKS = b" \t\r\n"
-_HEAD = re.compile(rb'\s*\{\s*(?:"signature_name"\s*:\s*"(\w*)"\s*,\s*)?"instances"\s*:\s*\[(?=\s*\{)')
-_TAIL = re.compile(rb"\]\s*\}\s*\Z")
+# Python's \s is more than JSON's blanks.
+_B = rb"[ \t\r\n]*"
+_HEAD = re.compile(rb'%b\{%b(?:"signature_name"%b:%b"(\w*)"%b,%b)?"instances"%b:%b\[(?=%b\{)' % ((_B,) * 9))
+_TAIL = re.compile(rb"\]%b\}%b\Z" % (_B, _B))
 
 
 class Rows:
