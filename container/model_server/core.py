@@ -136,20 +136,12 @@ class ServerCore:
 
     def _look(self, model: ModelConfig) -> dict[int, str] | None:
         """Return the wanted versions that are on disk, None if the base path is not there."""
-        self._without_versions.add(model.name)
-        try:
-            found = versions_on_disk(model.name, model.base_path)
-        except StatusError as error:
-            text = "FileSystemStoragePathSource encountered a filesystem access error: %s"
-            log.error(text, error.message)
-            return None
-        wanted = choose(found, model)
+        wanted = _wanted_on_disk(model)
+        # Only now: a reload that waits looks here at any time, without the lock.
         if wanted:
             self._without_versions.discard(model.name)
         else:
-            text = "No versions of servable %s found under base path %s. "
-            text += "Did you forget to name your leaf directory as a number (eg. '/1/')?"
-            log.warning(text, model.name, model.base_path)
+            self._without_versions.add(model.name)
         return wanted
 
     # ------------------------------------------------------------------ asking
@@ -191,6 +183,21 @@ class ServerCore:
         if not states:
             raise StatusError(Code.NOT_FOUND, f"Could not find any versions of model {spec.name}")
         return states
+
+
+def _wanted_on_disk(model: ModelConfig) -> dict[int, str] | None:
+    try:
+        found = versions_on_disk(model.name, model.base_path)
+    except StatusError as error:
+        text = "FileSystemStoragePathSource encountered a filesystem access error: %s"
+        log.error(text, error.message)
+        return None
+    wanted = choose(found, model)
+    if not wanted:
+        text = "No versions of servable %s found under base path %s. "
+        text += "Did you forget to name your leaf directory as a number (eg. '/1/')?"
+        log.warning(text, model.name, model.base_path)
+    return wanted
 
 
 def _not_available(ended: list[Servable], what: str) -> StatusError:

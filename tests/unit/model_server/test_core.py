@@ -98,3 +98,26 @@ def test_versions_that_vanish_before_the_next_look_are_not_waited_for(
         assert looked.wait(SECONDS)
         assert core.poll() == []
         reload.result(SECONDS)
+
+
+def test_a_look_at_the_disk_ends_no_reload_before_its_model_is_there(
+    core: ServerCore, config: ModelServerConfig, gate: Gate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What waits is woken by every call that ends, also in the middle of a look."""
+    assert core.poll() == []
+    with ThreadPoolExecutor(1) as pool:
+        reload = pool.submit(core.reload, config, SECONDS)
+        while core.poll() != ["m"]:
+            pass
+
+        def look(*_: Any) -> dict[int, str]:
+            with core.manager.changed:
+                core.manager.changed.notify_all()
+            with pytest.raises(TimeoutError):
+                reload.result(0.2)
+            return {1: "1"}
+
+        monkeypatch.setattr("model_server.core.versions_on_disk", look)
+        core.poll()
+        gate.free.set()
+        reload.result(SECONDS)
