@@ -29,6 +29,9 @@ from lightbox.user_code.errors import UserCodeError
 STATUS_SECONDS = 2.0
 """How long the model servers may take to tell a model's versions."""
 
+LONGEST_IN_FOLDER, GENERATION_LENGTH = 200, 32
+"""Characters in the name of a load's folder: of the model's name at most, as a file's has 255; and what follows."""
+
 CodeCheck = Callable[[PlannedModel], None]
 """Raises UserCodeError when a model's inference.py cannot be used; ends within its own limit."""
 
@@ -52,6 +55,7 @@ class ModelLoader:
         self._settings = settings
         self._shared_code_dirs = shared_code_dirs
         self._run_dir = run_dir
+        self._config = run_dir / "models.config"
         self._state = state
         self._management = management
         self._check_code = check_code
@@ -65,6 +69,7 @@ class ModelLoader:
         checked, clock = check_name(name), clock.longer(self._settings.load_seconds)
         with self._state.loading(checked, clock):
             self._loaded_before(checked)
+            self._clear_leftovers(checked)
             generation = uuid.uuid4().hex
             own = self._own_folder(checked, generation)
             try:
@@ -121,6 +126,16 @@ class ModelLoader:
         shutil.rmtree(self._own_folder(gone.model.name, gone.generation), ignore_errors=True)
         self._state.forget_use(gone)
 
+    def _clear_leftovers(self, name: str) -> None:
+        """Remove what loads of a name made whose worker was killed; only under ``loading``."""
+        config = self._config.read_text() if self._config.exists() else ""
+        leaving = {entry.generation for entry in self._state.leaving().values()}
+        for folder in self._run_dir.glob("models/*"):
+            generation = folder.name[-GENERATION_LENGTH:]
+            is_own = len(name) < LONGEST_IN_FOLDER and folder == self._own_folder(name, generation)
+            if is_own and generation not in leaving and generation not in config:
+                shutil.rmtree(folder, ignore_errors=True)
+
     def _transition(self, name: str, others: Mapping[str, LoadedModel]) -> Transition:
         return Transition(self._management, name, model_config(entry.model for entry in others.values()))
 
@@ -135,7 +150,7 @@ class ModelLoader:
         return loaded
 
     def _own_folder(self, name: str, generation: str) -> Path:
-        return self._run_dir / "models" / f"{name[:200]}-{generation}"  # a file's name has 255 characters at most
+        return self._run_dir / "models" / f"{name[:LONGEST_IN_FOLDER]}-{generation}"
 
     def _prepared(self, name: str, source: Source, own: Path, clock: RequestClock) -> tuple[PlannedModel, int]:
         """Return the model at ``source``, and its files' bytes; ``own`` is the folder for what is made for it."""
@@ -178,10 +193,9 @@ class ModelLoader:
 
     def _write_config(self, loaded: Mapping[str, LoadedModel]) -> None:
         """A model server that is started again loads what is loaded now."""
-        path = self._run_dir / "models.config"
-        partial = path.with_suffix(".partial")
+        partial = self._config.with_suffix(".partial")
         partial.write_text(model_config(entry.model for entry in loaded.values()))
-        partial.replace(path)
+        partial.replace(self._config)
 
 
 def _refusal(source: Source, text: str, folder: Path) -> BadRequest:

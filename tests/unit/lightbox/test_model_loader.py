@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
 import shutil
 import signal
 import tarfile
@@ -14,7 +15,7 @@ import pytest
 
 from lightbox.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, LightboxError, ModelNotFound
 from lightbox.hidden_folders import hide
-from lightbox.multi_model.loader import ModelLoader
+from lightbox.multi_model.loader import CodeCheck, ModelLoader
 from lightbox.multi_model.places import Source
 from lightbox.multi_model.state import LoadedModels
 from lightbox.plan import PlannedModel
@@ -62,8 +63,13 @@ def server() -> Listener:
     return Listener()
 
 
-def loader(run_dir: Path, server: Listener, code_problem: str | None = None) -> ModelLoader:
+def accept(_: PlannedModel) -> None:
+    """Find nothing wrong with a model's code."""
+
+
+def loader(run_dir: Path, server: Listener, code_problem: str | None = None, check: CodeCheck = accept) -> ModelLoader:
     def check_code(model: PlannedModel) -> None:
+        check(model)
         if code_problem is not None:
             raise UserCodeError(f"{model.code_dirs[0]}: {code_problem}")
 
@@ -184,6 +190,40 @@ def use_for_ever(run_dir: Path, began: Connection) -> None:
     with LoadedModels(run_dir).using("a"):
         began.send(True)
         signal.pause()
+
+
+def test_a_load_removes_what_one_of_its_name_left_that_died(run_dir: Path, server: Listener) -> None:
+    for name in ("a", "a-b"):
+        dying = multiprocessing.get_context("spawn").Process(target=die_while_loading, args=(run_dir, name))
+        dying.start()
+        dying.join()
+        assert dying.exitcode == -signal.SIGKILL
+    assert len(own_folders(run_dir)) == 2
+    loaded = loader(run_dir, server).load("a", bare(run_dir), RequestClock(30))
+    assert [folder.startswith("a-b-") for folder in own_folders(run_dir)] == [False, True]
+    assert (loaded.model.base_path / "1" / "saved_model.pb").exists()
+
+
+def test_a_load_keeps_what_the_model_servers_may_read_still(run_dir: Path, server: Listener) -> None:
+    models = loader(run_dir, server)
+    models.load("a", bare(run_dir), RequestClock(30))
+    LoadedModels(run_dir).write({})  # the worker died before it wrote the list
+    server.refusal = BadRequest("no")
+    with pytest.raises(BadRequest, match="no"):
+        models.load("a", bare(run_dir), RequestClock(30))
+    (kept,) = own_folders(run_dir)
+    assert kept in (run_dir / "models.config").read_text()
+
+
+def own_folders(run_dir: Path) -> list[str]:
+    return sorted((folder.name for folder in (run_dir / "models").iterdir()), key=len)
+
+
+def die_while_loading(run_dir: Path, name: str) -> None:
+    def die(_: PlannedModel) -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    loader(run_dir, Listener(), check=die).load(name, bare(run_dir), RequestClock(30))
 
 
 @pytest.mark.parametrize("url", ["a" * 300, "../models", "/", "a\x00b", None, 7, ""])
