@@ -39,8 +39,9 @@ class TimeSettings(FrontSettings):
     proxy_read_timeout: float | None = Field(
         None, gt=0, le=7200, validation_alias="SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS"
     )
-    """Seconds nginx waits for an answer. Without it, or when it is shorter than a request timeout that is set, 10
-    more than that; set alone it shortens the request timeout, and an `inference.py` may take a second less."""
+    """Seconds nginx waits for an answer: 10 more than a request may take, unless set. Where a request timeout is set
+    and as long or longer, this one does not count. Set alone, it bounds requests too: an `inference.py` may take a
+    second less, other requests as much, but no more than without it."""
 
     wait_seconds: float | None = Field(None, gt=0, le=86400, validation_alias="SAGEMAKER_TFS_WAIT_TIME_SECONDS")
     """Seconds that the models may take to become ready at start before the start is given up; without it, no limit.

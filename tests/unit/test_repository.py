@@ -33,6 +33,16 @@ def test_links_lead_somewhere(page: Path) -> None:
             assert anchor in anchors(found), f"{target} has no heading #{anchor}"
 
 
+def test_rows_of_the_migration_page_name_tests_that_exist() -> None:
+    """A row that says same or better names its test; whoever renames a test renames it there."""
+    tests = {name for module in MODULES for name in re.findall(r"^def (test_\w+)", module.read_text(), re.MULTILINE)}
+    page = (REPOSITORY / "docs" / "from-aws-container.md").read_text()
+    rows = re.findall(r"^(\|.*)\| (same|better|different) \|(.*)\|$", page, re.MULTILINE)
+    assert len(rows) > 90
+    assert [row for row, standing, named in rows if standing != "different" and "`test_" not in named] == []
+    assert set(re.findall(r"`(test_\w+)`", page)) - tests == set()
+
+
 def test_modules_are_short() -> None:
     lengths = {module: len(module.read_text().splitlines()) for module in MODULES if RECORDED not in module.parents}
     assert len(lengths) > 300
