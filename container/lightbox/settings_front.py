@@ -37,10 +37,10 @@ class FrontSettings(BaseModel):
 
     max_bodies_mb: int | None = Field(None, ge=1, le=1 << 20, validation_alias="LIGHTBOX_MAX_BODIES_MB")
     """MiB that all request bodies which nginx holds may have together; beyond it 503, before the body is read. Bodies
-    of 1 MB and more count with their declared length, a chunked one, which declares none, as `LIGHTBOX_MAX_BODY_MB`;
-    those larger than 10 MB have half of it. Smaller ones are bounded by number. At least `LIGHTBOX_MAX_BODY_MB` counts.
-    Without it a quarter of the memory that is free at start, at most half of what `TMPDIR` has free, at least twice
-    `LIGHTBOX_MAX_BODY_MB`."""
+    of 1 MB and more count with their declared length, a chunked one, which declares none, as `LIGHTBOX_MAX_BODY_MB`,
+    or, where there is no room for that, as 2 MiB, which it may then have; those larger than 10 MB have half of it.
+    Smaller ones are bounded by number. At least `LIGHTBOX_MAX_BODY_MB` counts. Without it a quarter of the memory that
+    is free at start, at most half of what `TMPDIR` has free, at least twice `LIGHTBOX_MAX_BODY_MB`."""
 
     max_connections_per_address: int | None = Field(
         None, ge=1, le=65535, validation_alias="LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS"

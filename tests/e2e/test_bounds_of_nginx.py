@@ -10,6 +10,7 @@ from contextlib import ExitStack
 import numpy as np
 import psutil
 import pytest
+import requests
 
 from support.fakes import png
 from support.models import copy_golden
@@ -89,6 +90,25 @@ def test_large_bodies_are_bounded_together_before_they_arrive(stack: Stack, path
         assert f"{ROOM_MB} MiB (LIGHTBOX_MAX_BODIES_MB)" in told["error"]
         assert stack.invoke(IMAGE, Content_Type="image/png").status_code == 200
     assert until_answered(stack, 8_000_000) == 400
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_chunked_bodies_that_are_small_need_no_room_for_the_largest(stack: Stack, path: str) -> None:
+    def send(body: bytes) -> requests.Response:
+        headers = {"Content-Type": "image/png"}
+        return requests.post(stack.url + path, data=iter([body[:9], body[9:]]), headers=headers, timeout=30)
+
+    status = 424 if "endpoints" in path else 503
+    with ExitStack() as open_:
+        assert is_held(open_.enter_context(begun(stack, None, path)))
+        assert is_held(open_.enter_context(begun(stack, 2_000_000, path)))
+        for _ in range(6):  # more than the room has for those that are not answered
+            assert send(IMAGE).status_code == 200
+        refused = send(bytes(3 << 20))
+        assert refused.status_code == status
+        assert refused.headers["Retry-After"] == "1"
+        assert "LIGHTBOX_MAX_BODIES_MB" in refused.text
+    assert any("LIGHTBOX_MAX_BODIES_MB" not in send(bytes(3 << 20)).text for _ in poll(20))
 
 
 def test_what_was_answered_gives_its_room_back(stack: Stack) -> None:

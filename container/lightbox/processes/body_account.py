@@ -19,6 +19,9 @@ PATH = b"GET /room/"
 COUNTED_BYTES = 1_000_000
 """Smaller bodies are not asked for: nginx bounds their number."""
 
+SMALL_BYTES = 2 << 20
+"""What a body of unknown length counts, and may have, where the largest finds no room: nginx keeps it in its buffer."""
+
 VERY_LARGE_BYTES = 10_000_000
 """Larger bodies share half of the room, so that a few of them keep no photo out."""
 

@@ -20,6 +20,7 @@ from lightbox.errors import (
     TooManyRequests,
     Unavailable,
 )
+from lightbox.processes.body_account import SMALL_BYTES
 from lightbox.processes.nginx_limits import limits
 from lightbox.processes.nginx_log import ANSWERED, FINISHED, level_to_log
 from lightbox.protocols.edge import REQUEST_ID_PATTERN, error_body, model_error_body
@@ -60,6 +61,7 @@ def render(settings: Settings, run_dir: Path, addresses: Mapping[str, str], room
         "LOG_LEVEL": level_to_log(settings.nginx_loglevel),
         "MAX_BODY_MB": str(settings.max_body_mb),
         "MAX_BODY_BYTES": str(settings.max_body_mb << 20),
+        "SMALL_BODY_BYTES": str(min(SMALL_BYTES, settings.max_body_mb << 20)),
         "MAX_REQUESTS": str(settings.most_requests),
         # Without metrics the sidecar answers that there is no such route.
         "METRICS": "health" if settings.metrics else "sidecar",
