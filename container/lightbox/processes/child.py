@@ -27,7 +27,8 @@ class Child:
 
     It leads a process group of its own, so that Ctrl-C in a terminal reaches only the supervisor, which
     stops its children in order. Should the supervisor be killed, the kernel sends the child SIGTERM. Lines
-    of its output for which ``swallow`` returns True are not passed on.
+    of its output for which ``swallow`` returns True are not passed on. ``on_end`` hears of an end at once, also
+    where orphans still hold its pipe.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class Child:
         self.cwd = cwd
         self.keep_descriptors = tuple(keep_descriptors)
         self.swallow = swallow
+        self.on_end: Callable[[], object] = lambda: None
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._process: subprocess.Popen[bytes] | None = None
         self._groups: set[int] = set()
@@ -80,6 +82,7 @@ class Child:
         self._groups.add(self._process.pid)
         pump = asyncio.create_task(self._pump(receive))
         code = await asyncio.to_thread(self._process.wait)
+        self.on_end()
         # Workers whose master was killed still hold its sockets. Let them finish what they have, and go.
         _signal_group(self._process.pid, self.stop_signal)
         await asyncio.wait([pump], timeout=LAST_OUTPUT_SECONDS)

@@ -219,12 +219,15 @@ class Supervisor:
         elif child.name == "grpc_front":
             await self._code_ready.wait()
         pause, ends = FIRST_BACKOFF, 0
+        child.on_end = partial(self._note_end, child)
         while True:
             started = time.monotonic()
             code = await child.run()
             if self._stopping.is_set():
                 return
-            self._note_end(child)
+            self._note_end(child)  # again: orphans may have answered since
+            if child.name == "nginx":
+                self._bodies.clear()
             if self._health.metrics:
                 self._health.metrics.restarts[child.name] += 1
             if time.monotonic() - started > STEADY_SECONDS:
@@ -246,8 +249,6 @@ class Supervisor:
     def _note_end(self, child: Child) -> None:
         if child.name in self._watches:
             self._watches[child.name].lost("the model server has ended and is started again")
-        elif child.name == "nginx":
-            self._bodies.clear()
         elif child.name == "gunicorn":
             self._health.sidecar.ended()
         elif child.name == "grpc_front":
