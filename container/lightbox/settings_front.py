@@ -26,7 +26,7 @@ class FrontSettings(BaseModel):
 
     max_grpc_mb: int | None = Field(None, ge=1, le=1 << 20, validation_alias="LIGHTBOX_MAX_GRPC_MB")
     """MiB that all gRPC messages may have together, from their first byte until they are answered; beyond it the
-    largest that is still coming is ended with UNAVAILABLE. A compressed one counts as what it may unfold to. Without
+    largest that is still coming is ended with UNAVAILABLE. A compressed one counts as what it unfolds to. Without
     it, and at least, twice `LIGHTBOX_MAX_BODY_MB`."""
 
     safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = Field(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import time
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -20,6 +21,9 @@ MAX_HEADERS = 1 << 15
 """Bytes of headers and their continuations; gRPC's server takes half as many."""
 _HEAD = 9
 _PREFIX = 5
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+_USUAL_RATIO = 16
+_AT_ONCE = 1 << 16
 
 
 class BadFrames(ValueError):
@@ -105,6 +109,31 @@ class Frames:
             yield frame
 
 
+class Unfolded:
+    """Counts what a compressed message becomes while it comes, and keeps nothing of it.
+
+    Where it becomes far more than it is, or cannot be read, that is not worth the time: ``size`` is None then.
+    """
+
+    def __init__(self) -> None:
+        self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
+        self._taken = 0
+        self.size: int | None = 0
+
+    def feed(self, data: bytes) -> None:
+        """Take more of the message."""
+        self._taken += len(data)
+        while data and self.size is not None:
+            try:
+                self.size += len(self._inflater.decompress(data, _AT_ONCE))
+            except zlib.error:
+                self.size = None
+                return
+            data = self._inflater.unconsumed_tail
+            if self.size > _USUAL_RATIO * self._taken + _AT_ONCE or self._inflater.unused_data:
+                self.size = None
+
+
 class Messages:
     """Finds where the messages of one stream end. ``partial`` is what has come of one that is not whole yet."""
 
@@ -113,6 +142,8 @@ class Messages:
         self.declared = 0
         """The length of the message that is coming, or of the last one; 0 before its prefix is there."""
         self._prefix = b""
+        self.unfolded: Unfolded | None = None
+        """Of the compressed message that is coming, or of the last one."""
 
     def feed(self, data: bytes) -> Iterator[tuple[int, bool]]:
         """Yield the length of each message that ``data`` completes, and whether it is compressed."""
@@ -122,9 +153,12 @@ class Messages:
                 taken = data[start : start + _PREFIX - len(self._prefix)]
                 self._prefix += taken
                 self.declared = int.from_bytes(self._prefix[1:], "big") if len(self._prefix) == _PREFIX else 0
+                self.unfolded = Unfolded() if self._prefix[0] and len(self._prefix) == _PREFIX else self.unfolded
                 size = len(taken)
             else:
                 size = min(len(data) - start, _PREFIX + self.declared - self.partial)
+                if self._prefix[0] and self.unfolded is not None:
+                    self.unfolded.feed(data[start : start + size])
             start += size
             self.partial += size
             if len(self._prefix) == _PREFIX and self.partial == _PREFIX + self.declared:

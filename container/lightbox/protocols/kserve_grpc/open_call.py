@@ -32,16 +32,21 @@ class OpenCall:
     def take(self, content: bytes, most: int) -> int:
         """Return what the call holds, in bytes, with more content of the caller's; ``most`` is what a message may be.
 
-        A compressed message counts as what it may unfold to: the server unfolds it as soon as it is whole.
+        A compressed message counts as what it unfolds to, or may where that is not known: the server unfolds it as
+        soon as it is whole.
         """
         if not self.incoming.partial:
             self.since = time.monotonic()
         for size, compressed in self.incoming.feed(content):
-            counted = min(most, MOST_UNFOLDED * size) if compressed else size
+            counted = min(most, self._unfolded(size)) if compressed else size
             self._whole_sizes.append(counted)
             self._whole += counted
             self.since = time.monotonic()
         return self._whole + self.incoming.partial
+
+    def _unfolded(self, size: int) -> int:
+        known = self.incoming.unfolded.size if self.incoming.unfolded is not None else None
+        return MOST_UNFOLDED * size if known is None else max(size, known)
 
     def answer(self, content: bytes) -> int:
         """Return what the call holds after more content of the server's: each answer is that of one message."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import math
+import random
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.kserve_grpc import http2
+from lightbox.protocols.kserve_grpc.open_call import MOST_UNFOLDED, OpenCall
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
 from support.grpc_front import BOUNDS, MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
@@ -180,6 +183,24 @@ def test_a_message_beyond_its_bound_is_refused_by_what_it_says_of_its_length(
         assert b"the message of 2,097,153 bytes is larger than LIGHTBOX_MAX_BODY_MB allows" in client.answers[1]
         assert b"grpc-status\x018" in client.answers[1]
         client.close()
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zlib.compress])
+@pytest.mark.parametrize("step", [1 << 14, 100])
+def test_a_compressed_message_counts_what_it_becomes(compress: Callable[[bytes], bytes], step: int) -> None:
+    photo = random.Random(0).randbytes(60_000)
+    lists = b"0.25, 0.5, 1.0, 0.125, " * 4 + photo[:40]
+    for content in (photo, lists * 500):
+        call = OpenCall(1, lambda *_: None)
+        sent = b"\1" + message(len(folded := compress(content)))[1:5] + folded
+        held = [call.take(sent[at : at + step], 1 << 30) for at in range(0, len(sent), step)]
+        assert held[-1] == max(len(folded), len(content))
+
+
+@pytest.mark.parametrize("folded", [gzip.compress(bytes(MB)), b"no gzip", gzip.compress(b"a") * 2])
+def test_a_compressed_message_that_nobody_unfolds_here_counts_what_it_may_become(folded: bytes) -> None:
+    sent = b"\1" + message(len(folded))[1:5] + folded
+    assert OpenCall(1, lambda *_: None).take(sent, 1 << 30) == MOST_UNFOLDED * len(folded)
 
 
 def test_a_compressed_message_counts_as_what_it_may_unfold_to(serve: Serve, watcher: Watcher, connect: Connect) -> None:
