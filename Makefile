@@ -100,7 +100,7 @@ settings-page: $(READY_DEV)  ## Write docs/settings.md anew
 protos:  ## Write the descriptors of protos/*.proto anew
 	scripts/make_venv.sh $(PYTHON) $(VENV)-protos && $(VENV)-protos/bin/pip install --quiet grpcio-tools==1.81.1
 	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos \
-	  --descriptor_set_out=container/lightbox/protocols/kserve/descriptors.binpb protos/*.proto
+	  --descriptor_set_out=container/lightbox/protocols/open_inference/descriptors.binpb protos/*.proto
 
 lock:  ## Write requirements/*.lock anew from requirements/*.in
 	scripts/make_venv.sh $(PYTHON) $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv

@@ -14,37 +14,32 @@ from flask import Flask, g, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
 
 from lightbox import errors
-from lightbox.hidden_folders import hide
-from lightbox.multi_model.loader import ModelLoader
+from lightbox.error_texts import hide
+from lightbox.multi_model.loader import ModelLoader, Targets
 from lightbox.multi_model.state import LoadedModels
-from lightbox.multi_model.targets import Targets
 from lightbox.pipeline import Pipeline
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
 from lightbox.processes.code_trial import try_code
-from lightbox.protocols.batch_transform import batch_transform_blueprint
 from lightbox.protocols.edge import EXCHANGE, Edge, Exchange
-from lightbox.protocols.internal import internal_blueprint
-from lightbox.protocols.kserve.repository import Repository
-from lightbox.protocols.kserve_rest import kserve_blueprint
 from lightbox.protocols.multi_model import multi_model_blueprint
+from lightbox.protocols.open_inference.repository import Repository
+from lightbox.protocols.open_inference.rest import kserve_blueprint
 from lightbox.protocols.response_stream import response_stream_blueprint
-from lightbox.protocols.sagemaker import invoke, sagemaker_blueprint
+from lightbox.protocols.sagemaker import batch_transform_blueprint, internal_blueprint, invoke, sagemaker_blueprint
+from lightbox.request_context import MakeClock, RequestClock
 from lightbox.settings import Settings
 from lightbox.settings_loading import load_settings
 from lightbox.settings_values import TransportName
-from lightbox.telemetry.clock import MakeClock, RequestClock
 from lightbox.telemetry.last_answer import LastAnswer
-from lightbox.telemetry.log_lines import log_like_others, worker_descriptor
-from lightbox.telemetry.metric_names import METRICS_FOLDER
-from lightbox.telemetry.request_log import Observer, RequestLog
+from lightbox.telemetry.logs import Observer, RequestLog, log_like_others, worker_descriptor
+from lightbox.telemetry.metrics import METRICS_FOLDER, WorkerMetrics
 from lightbox.telemetry.tracing import Tracing
-from lightbox.telemetry.worker_metrics import WorkerMetrics
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.base import Transport
 from lightbox.transports.grpc import GrpcTransport, open_channel
-from lightbox.transports.management import ModelManagement
+from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.rest import RestTransport
-from lightbox.user_code.places import find_inference
+from lightbox.user_code.paths import find_inference
 from lightbox.user_code.registry import UserCode
 
 

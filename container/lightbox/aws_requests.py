@@ -12,7 +12,7 @@ from requests import Response
 from lightbox.codecs.base import Answer
 from lightbox.invocation import Invocation
 from lightbox.plan import ModelServerAddress, PlannedModel
-from lightbox.telemetry.clock import RequestClock
+from lightbox.request_context import RequestClock
 from lightbox.user_code.aws import JSON, AwsHandlers, Context, PortlessContext, rest_response
 
 Predict = Callable[[Invocation], Answer]

@@ -9,33 +9,21 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 
 from lightbox.errors import StartError
-from lightbox.model_checks import newest_signatures
-from lightbox.model_layout import ModelOnDisk
-from lightbox.model_options import load_options
+from lightbox.model.checks import newest_signatures
+from lightbox.model.layout import ModelOnDisk
+from lightbox.model.options import load_options
 from lightbox.processes.commands import model_server_program
 from lightbox.processes.nginx import find_nginx
-from lightbox.processes.refusals import (
-    StartRefused,
-    find_lasting_problems,
-    find_problems,
-    find_warnings,
-)
 from lightbox.processes.run_dir import RunDir
-from lightbox.processes.startup import (
-    code_dirs,
-    make_plan,
-    plan_models,
-    shared_code_dirs,
-    usual_ports,
-    wires_to_come,
-)
+from lightbox.processes.start_checks import StartRefused, find_lasting_problems, find_problems, find_warnings
+from lightbox.processes.startup import code_dirs, make_plan, plan_models, shared_code_dirs, usual_ports, wires_to_come
 from lightbox.processes.supervisor import STOP_SIGNALS, Supervisor
 from lightbox.processes.wires import listening
 from lightbox.settings import Settings
 from lightbox.settings_loading import SettingsError, load_settings, variable_names
-from lightbox.telemetry.log_lines import say, use_json
+from lightbox.telemetry.logs import say, use_json
 from lightbox.telemetry.tracing import check_tracing
-from lightbox.user_code.places import find_code
+from lightbox.user_code.paths import find_code
 
 USAGE = """usage: serve.sh serve|check|tune
   serve   start the model server, gunicorn and nginx in the foreground
@@ -133,7 +121,7 @@ def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> No
 
 def tune(options: list[str]) -> int:
     """Find the best settings; its imports would only make a start of the service longer."""
-    from lightbox.tuning.command import tune as find_best
+    from tune.command import tune as find_best
 
     return find_best(options)
 

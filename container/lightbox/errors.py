@@ -39,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lightbox.shortening import shorten, shorten_echoes
+from lightbox.error_texts import shorten, shorten_echoes
 
 
 @dataclass(frozen=True)

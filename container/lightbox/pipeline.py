@@ -7,28 +7,24 @@ from functools import partial
 from typing import Any
 
 from lightbox.aws_requests import AwsRequests
-from lightbox.catalogue import Catalogue, PlannedModels
-from lightbox.codecs.answers import check_single, codecs, negotiate
 from lightbox.codecs.base import Answer, DecodedRequest, Target
-from lightbox.codecs.requests import RequestCodecs
+from lightbox.codecs.registry import RequestCodecs, check_single, codecs, negotiate
 from lightbox.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.invocation import Invocation
-from lightbox.memory import MemoryBudget
-from lightbox.model_layout import is_model_name
-from lightbox.model_options import ModelOptions
-from lightbox.model_spec import Array, SignatureSpec
-from lightbox.plan import PlannedModel, ServingPlan
-from lightbox.probe import probe
+from lightbox.memory_budget import MemoryBudget
+from lightbox.model.layout import is_model_name
+from lightbox.model.options import ModelOptions
+from lightbox.model.signatures import Signatures, probe
+from lightbox.model.spec import Array, SignatureSpec
+from lightbox.plan import Catalogue, PlannedModel, PlannedModels, ServingPlan
+from lightbox.request_context import RequestClock
 from lightbox.settings import Settings
 from lightbox.settings_values import TransportName
-from lightbox.signatures import Signatures
-from lightbox.telemetry.clock import RequestClock
 from lightbox.tensor_pipeline import TensorPipeline
 from lightbox.tensor_request import TensorAnswer, TensorRequest
 from lightbox.transports.base import PredictCall, Transport
-from lightbox.user_code import own
 from lightbox.user_code.aws import AwsHandlers
-from lightbox.user_code.own import LightboxHandlers
+from lightbox.user_code.handlers import LightboxHandlers, finish, prepare
 from lightbox.user_code.registry import NONE, Handlers, UserCode
 from lightbox.user_code.request import Request
 
@@ -170,12 +166,12 @@ class Pipeline:
             return self._requests.decode(invocation.body, invocation.content_type, target)
         request = DecodedRequest(target.find_signature(None), {})
         with target.clock.stage("preprocess"):
-            request.inputs.update(own.prepare(handlers.preprocess, self._shown(invocation, target, request)))
+            request.inputs.update(prepare(handlers.preprocess, self._shown(invocation, target, request)))
         return request
 
     def _finish(self, handlers: LightboxHandlers, outputs: Mapping[str, Array], request: Request) -> Answer:
         assert handlers.postprocess is not None
-        finished = own.finish(handlers.postprocess, outputs, request)
+        finished = finish(handlers.postprocess, outputs, request)
         return Answer(finished.body, finished.content_type)
 
     def _shown(self, invocation: Invocation, target: Target, request: DecodedRequest) -> Request:

@@ -8,18 +8,17 @@ from dataclasses import replace
 from lightbox.codecs.base import Answer
 from lightbox.codecs.decoded import encoded_images
 from lightbox.codecs.image import ImageCodec
-from lightbox.codecs.tensors import string_tensor
 from lightbox.errors import BadRequest
 from lightbox.invocation import Invocation
-from lightbox.model_spec import Array, SignatureSpec
+from lightbox.model.arrays import string_tensor
+from lightbox.model.signatures import Signatures
+from lightbox.model.spec import Array, SignatureSpec
 from lightbox.plan import PlannedModel
-from lightbox.signatures import Signatures
-from lightbox.telemetry.clock import RequestClock
+from lightbox.request_context import RequestClock
 from lightbox.tensor_request import TensorAnswer, TensorRequest
 from lightbox.transports.base import PredictCall, Transport
-from lightbox.user_code import own
-from lightbox.user_code.answers import HandlerAnswer
 from lightbox.user_code.aws import AwsHandlers
+from lightbox.user_code.handlers import HandlerAnswer, finish_tensors, prepare
 from lightbox.user_code.registry import NONE, Handlers
 from lightbox.user_code.request import Request
 
@@ -56,7 +55,7 @@ class TensorPipeline:
         shown = self._shown(images, signature, model, clock, request)
         if images and code.preprocess is not None:
             with clock.stage("preprocess"):
-                inputs: Mapping[str, Array] = own.prepare(code.preprocess, shown)
+                inputs: Mapping[str, Array] = prepare(code.preprocess, shown)
         elif images:
             inputs = self._image_codec.decode(images, signature, model.options, clock)
         else:
@@ -71,7 +70,7 @@ class TensorPipeline:
         predicted = {name: found[name] for name in signature.outputs if name in found}
         if postprocess is not None:
             with clock.stage("postprocess"):
-                predicted = _as_tensors(own.finish_tensors(postprocess, predicted, shown))
+                predicted = _as_tensors(finish_tensors(postprocess, predicted, shown))
         return _selected(signature, predicted, request.outputs)
 
     def _bodies(

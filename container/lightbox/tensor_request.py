@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lightbox.model_spec import Array, SignatureSpec
+from lightbox.model.spec import Array, SignatureSpec
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from docker_image.container import HARDENED, Container, ContainerFailed, running
 from docker_image.digits import digits
 from docker_image.engine import Engine
 from lightbox.multi_model.archives import unpack
-from lightbox.protocols.kserve.messages import INFERENCE_SERVICE, message_class
-from lightbox.telemetry.clock import RequestClock
+from lightbox.protocols.open_inference.grpc_messages import INFERENCE_SERVICE, message_class
+from lightbox.request_context import RequestClock
 
 GRPC_PORT = 8081
 SAGEMAKERS_PORT, SAGEMAKERS_RANGE = 8085, (21000, 21999)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from lightbox.protocols.kserve import messages
+from lightbox.protocols.open_inference import grpc_messages
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 IMAGES = (REPOSITORY / "tests" / "corpus" / "valid", REPOSITORY / "tests" / "corpus" / "invalid")
@@ -113,7 +113,7 @@ def _kserve() -> Iterator[bytes]:
 
 def _kserve_grpc() -> Iterator[bytes]:
     for datatype, field, value in (("FP32", "fp32_contents", 1.5), ("INT8", "int_contents", -3), ("BYTES", "", b"")):
-        message = messages.message_class("inference.ModelInferRequest")(model_name="m", id="7")
+        message = grpc_messages.message_class("inference.ModelInferRequest")(model_name="m", id="7")
         tensor = message.inputs.add(name="x", datatype=datatype, shape=[1, 1])
         if field:
             getattr(tensor.contents, field).append(value)

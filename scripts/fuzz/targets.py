@@ -11,17 +11,16 @@ from functools import cache, partial
 
 from fuzz.cost import Bound
 from lightbox.codecs.base import Target
-from lightbox.codecs.content_coding import decoded_body
-from lightbox.codecs.requests import RequestCodecs
+from lightbox.codecs.body import decoded_body
+from lightbox.codecs.registry import RequestCodecs
 from lightbox.errors import LightboxError
-from lightbox.model_options import ModelOptions
-from lightbox.model_spec import SignatureSpec, TensorSpec
-from lightbox.protocols.kserve import grpc_tensors, messages
-from lightbox.protocols.kserve.rest_body import parse_body
-from lightbox.protocols.kserve.rest_request import raw_request
-from lightbox.protocols.kserve.sagemaker_headers import SageMakerHeaders
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import SignatureSpec, TensorSpec
+from lightbox.protocols.open_inference import grpc_messages
+from lightbox.protocols.open_inference.requests import SageMakerHeaders
+from lightbox.protocols.open_inference.rest_body import parse_body, raw_request
+from lightbox.request_context import RequestClock
 from lightbox.settings_loading import load_settings
-from lightbox.telemetry.clock import RequestClock
 
 LIMITS = {"LIGHTBOX_MAX_BODY_MB": "4", "LIGHTBOX_MAX_IMAGE_PIXELS": "1000000", "LIGHTBOX_MAX_IMAGE_MEMORY_MB": "32"}
 """Small, so that an input at the limit does not take the time of a thousand others."""
@@ -106,10 +105,10 @@ def kserve_grpc(data: bytes) -> None:
     from google.protobuf.message import DecodeError
 
     try:
-        message = messages.message_class("inference.ModelInferRequest").FromString(data)
+        message = grpc_messages.message_class("inference.ModelInferRequest").FromString(data)
     except DecodeError:
         return
-    _only_our_errors(lambda: grpc_tensors.read_request(message))
+    _only_our_errors(lambda: grpc_messages.read_request(message))
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {

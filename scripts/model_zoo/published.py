@@ -6,7 +6,7 @@ from typing import Any
 
 from lightbox.errors import LightboxError
 from lightbox.multi_model.archives import unpack
-from lightbox.telemetry.clock import RequestClock
+from lightbox.request_context import RequestClock
 from model_zoo import say
 from model_zoo.detections import OUTPUTS, SIDE
 from model_zoo.efficientdet_d1 import INPUT_NAME, SCALING

@@ -9,10 +9,10 @@ import grpc
 import numpy as np
 
 from lightbox.errors import STATUS_OF_CODE
-from lightbox.protocols.kserve import messages
+from lightbox.protocols.open_inference import grpc_messages
 from soak.exchange import ANSWER_SECONDS, Check, Fate, Outcome, Request
 
-PATH = f"/{messages.INFERENCE_SERVICE}/ModelInfer"
+PATH = f"/{grpc_messages.INFERENCE_SERVICE}/ModelInfer"
 FRONT = "gRPC front"
 TOLERANCE = 1e-4
 _NEVER_SENT = ("failed to connect", "connections to all backends failing")
@@ -82,7 +82,7 @@ def damaged(image: bytes) -> Request:
 
 
 def _request(name: str, model: str, tensor: str, datatype: str, shape: list[int], **contents: Any) -> Request:
-    message = messages.message_class("inference.ModelInferRequest")(model_name=model)
+    message = grpc_messages.message_class("inference.ModelInferRequest")(model_name=model)
     message.inputs.add(name=tensor, datatype=datatype, shape=shape, contents=contents)
     return Request(name, PATH, body=message.SerializeToString())
 
@@ -102,6 +102,6 @@ def same_as(first: bytes) -> Check:
 
 
 def _tensors(body: bytes) -> dict[str, Any]:
-    answer = messages.ModelInferResponse.FromString(body)
+    answer = grpc_messages.ModelInferResponse.FromString(body)
     pairs = zip(answer.outputs, answer.raw_output_contents, strict=True)
     return {output.name: np.frombuffer(raw, "<f4").reshape(output.shape) for output, raw in pairs}

@@ -32,7 +32,7 @@ def _kind(command: str, child_of_supervisor: bool) -> str | None:
         return None if "shutting down" in command else "nginx worker"
     if "gunicorn" in command:
         return "gunicorn master" if child_of_supervisor else "gunicorn worker"
-    if "lightbox.grpc_front" in command:
+    if "lightbox.grpc_worker" in command:
         return "gRPC front" if child_of_supervisor else None
     return "model server" if "model_server" in command and child_of_supervisor else None
 

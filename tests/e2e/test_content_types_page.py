@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightbox.codecs import requests
-from lightbox.codecs.answers import CODECS
+from lightbox.codecs import registry
+from lightbox.codecs.registry import CODECS
 from support.fakes import png
 from support.models import copy_golden
 from support.stack import REPOSITORY, Stack, running
@@ -52,6 +52,6 @@ def test_every_line_says_what_comes_back() -> None:
 
 
 def test_the_page_names_every_media_type() -> None:
-    read = requests.IMAGE_TYPES + requests.JSON_TYPES + requests.CSV_TYPES + requests.NPY_TYPES + requests.FORM_TYPES
-    for media_type in (*read, *requests.MAYBE_IMAGE_TYPES, *CODECS):
+    read = registry.IMAGE_TYPES + registry.JSON_TYPES + registry.CSV_TYPES + registry.NPY_TYPES + registry.FORM_TYPES
+    for media_type in (*read, *registry.MAYBE_IMAGE_TYPES, *CODECS):
         assert f"`{media_type}`" in PAGE

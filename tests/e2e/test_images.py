@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 from sklearn.datasets import load_sample_image
 
-from lightbox.model_spec import Array
+from lightbox.model.spec import Array
 from model_zoo import digits, mobilenet_v2
 from support.fakes import png
 from support.stack import Stack

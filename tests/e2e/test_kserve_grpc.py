@@ -138,12 +138,12 @@ def test_calls_are_counted_and_logged_as_requests_are(stack: Stack, client: Any,
 
 def test_the_front_is_as_light_as_a_worker(stack: Stack, client: Any, input_name: str) -> None:
     client.infer("mobilenet_v2", [images(input_name, photo())])
-    (front,) = stack.processes("lightbox.grpc_front")
+    (front,) = stack.processes("lightbox.grpc_worker")
     assert front.memory_info().rss < 120 * 1e6
 
 
 def test_a_killed_front_comes_back_and_ping_tells(client: Any, stack: Stack) -> None:
-    (front,) = stack.processes("lightbox.grpc_front")
+    (front,) = stack.processes("lightbox.grpc_worker")
     front.send_signal(signal.SIGKILL)
     stack.wait_for_ping(503)
     stack.wait_for_ping(200)

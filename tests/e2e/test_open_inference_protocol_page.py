@@ -15,7 +15,7 @@ import requests
 from PIL import Image
 
 from lightbox.errors import STATUS_OF_CODE
-from lightbox.protocols.kserve.messages import INFERENCE_SERVICE, methods_of
+from lightbox.protocols.open_inference.grpc_messages import INFERENCE_SERVICE, methods_of
 from support.fakes import png
 from support.models import copy_golden
 from support.stack import REPOSITORY, Stack, free_port, running

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.processes.universal_code import name_of
+from lightbox.processes.startup import name_of
 from support.models import copy_golden
 from support.s3 import serving, universal
 from support.stack import Stack, running

@@ -23,7 +23,7 @@ from docker_image.engine import Engine, NoEngine, find_engine
 from docker_image.inventory import inventory
 from docker_image.sizes import layers
 from docker_image.ways import WAYS, Way, as_sagemaker_runs_it
-from lightbox.user_code.packages import WITH_BUILD_ARGUMENT
+from lightbox.user_code.paths import WITH_BUILD_ARGUMENT
 from support import s3
 
 TAG = "lightbox:test"

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from flask import Flask
 
-from lightbox.model_options import ModelOptions
-from lightbox.model_spec import Array
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport
 from support.fakes import fake_app, signature
 from tfs_wire.varint import varint

@@ -6,11 +6,11 @@ import base64
 from collections.abc import Mapping
 
 from lightbox.codecs.base import DecodedRequest, Method, Target
-from lightbox.codecs.requests import RequestCodecs
-from lightbox.model_options import ModelOptions
-from lightbox.model_spec import Array
+from lightbox.codecs.registry import RequestCodecs
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import Array
+from lightbox.request_context import RequestClock
 from lightbox.settings_loading import load_settings
-from lightbox.telemetry.clock import RequestClock
 from support.fakes import Tensor, signature
 
 FLOATS: Mapping[str, Tensor] = {"x": ("float32", (None,))}

@@ -11,8 +11,8 @@ from flask import Flask
 from PIL import Image
 
 from lightbox.app import create_app
-from lightbox.model_options import ModelOptions
-from lightbox.model_spec import Array, SignatureSpec, TensorSpec
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from lightbox.pipeline import Pipeline
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
 from lightbox.settings_loading import load_settings

@@ -14,18 +14,17 @@ import grpc
 import numpy as np
 import pytest
 
-from lightbox.model_options import ModelOptions
+from lightbox.model.options import ModelOptions
 from lightbox.pipeline import Pipeline
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
-from lightbox.protocols.kserve import messages
-from lightbox.protocols.kserve.repository import Repository
-from lightbox.protocols.kserve_grpc.calls import Desk
-from lightbox.protocols.kserve_grpc.front import ROOM, Front
-from lightbox.protocols.kserve_grpc.gate import Bounds, Gate
-from lightbox.protocols.kserve_grpc.readiness import Readiness
-from lightbox.protocols.kserve_grpc.service import InferenceService
+from lightbox.protocols.open_inference import grpc_messages
+from lightbox.protocols.open_inference.grpc_calls import Desk
+from lightbox.protocols.open_inference.grpc_gate import Bounds, Gate
+from lightbox.protocols.open_inference.grpc_health import Readiness
+from lightbox.protocols.open_inference.grpc_server import ROOM, Front, InferenceService
+from lightbox.protocols.open_inference.repository import Repository
 from lightbox.settings_loading import load_settings
-from lightbox.telemetry.request_log import Observer
+from lightbox.telemetry.logs import Observer
 from lightbox.transports.fake import FakeTransport
 from support.fakes import png
 
@@ -57,12 +56,12 @@ class Caller:
         return call.future(message, timeout=timeout, **kwargs)
 
     def _prepare(self, method: str, request: Any) -> tuple[Any, Any]:
-        (found,) = [m for m in messages.methods_of(messages.INFERENCE_SERVICE) if m.name == method]
-        request_class = messages.message_class(found.input_type.full_name)
+        (found,) = [m for m in grpc_messages.methods_of(grpc_messages.INFERENCE_SERVICE) if m.name == method]
+        request_class = grpc_messages.message_class(found.input_type.full_name)
         call = self.channel.unary_unary(
-            f"/{messages.INFERENCE_SERVICE}/{method}",
+            f"/{grpc_messages.INFERENCE_SERVICE}/{method}",
             request_serializer=None if isinstance(request, bytes) else request_class.SerializeToString,
-            response_deserializer=messages.message_class(found.output_type.full_name).FromString,
+            response_deserializer=grpc_messages.message_class(found.output_type.full_name).FromString,
         )
         return call, request if isinstance(request, bytes) else request_class(**(request or {}))
 

@@ -7,10 +7,9 @@ import socket
 import time
 from collections.abc import Callable
 
-from lightbox.protocols.kserve import messages
-from lightbox.protocols.kserve_grpc import http2
+from lightbox.protocols.open_inference import grpc_messages, http2
 
-PATH = f"/{messages.INFERENCE_SERVICE}/ModelInfer"
+PATH = f"/{grpc_messages.INFERENCE_SERVICE}/ModelInfer"
 _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE = 4, 6, 7, 8
 _ACK = 1
 _INITIAL_WINDOW = 4

@@ -14,10 +14,10 @@ from functools import partial
 from flask import Flask
 
 from lightbox.errors import LightboxError
-from lightbox.protocols.kserve import messages
-from lightbox.protocols.kserve.repository import Repository
-from lightbox.protocols.kserve_grpc.service import InferenceService
-from lightbox.telemetry.clock import RequestClock
+from lightbox.protocols.open_inference import grpc_messages
+from lightbox.protocols.open_inference.grpc_server import InferenceService
+from lightbox.protocols.open_inference.repository import Repository
+from lightbox.request_context import RequestClock
 from lightbox.transports.fake import FakeTransport
 from support.costly import BODIES, GRPC, MODELS, Sent, costly_app, post
 from support.fakes import signature
@@ -64,7 +64,7 @@ def _model_infer() -> Callable[[bytes], int]:
         fake.serve(signature(model, {"x": tensor}, {"y": tensor}), lambda inputs: {})
     pipeline = make_pipeline(fake, list(MODELS))
     service = InferenceService(pipeline, Repository(pipeline))
-    work = service.work(messages.method(messages.INFERENCE_SERVICE, "ModelInfer"))
+    work = service.work(grpc_messages.method(grpc_messages.INFERENCE_SERVICE, "ModelInfer"))
 
     def answer(data: bytes) -> int:
         try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lightbox.model_options import ModelOptions
+from lightbox.model.options import ModelOptions
 from lightbox.plan import PlannedModel
 
 

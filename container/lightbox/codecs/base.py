@@ -8,9 +8,9 @@ from enum import Enum
 from typing import Protocol
 
 from lightbox.codecs.media_type import ContentType
-from lightbox.model_options import ModelOptions
-from lightbox.model_spec import Array, SignatureSpec
-from lightbox.telemetry.clock import RequestClock
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import Array, SignatureSpec
+from lightbox.request_context import RequestClock
 
 FindSignature = Callable[[str | None], SignatureSpec]
 """Looks up the signature that a body names; None when it names none."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from lightbox.errors import InputMismatch
 from lightbox.images.decode import is_image
-from lightbox.model_spec import Array, SignatureSpec, image_input
+from lightbox.model.spec import Array, SignatureSpec, image_input
 
 
 def encoded_images(inputs: Mapping[str, Array], signature: SignatureSpec) -> tuple[bytes, ...]:

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 
 from lightbox.codecs.base import DecodedRequest, Form, Method, Prediction
-from lightbox.codecs.tensors import string_tensor
+from lightbox.error_texts import shorten
 from lightbox.errors import BadRequest, InputMismatch, MalformedBody, TooLarge
-from lightbox.model_spec import Array, SignatureSpec
-from lightbox.shortening import shorten
+from lightbox.model.arrays import string_tensor
+from lightbox.model.spec import Array, SignatureSpec
 from tfs_wire.messages import input_pb2
 from tfs_wire.rest.examples import read_examples_document
 from tfs_wire.status import StatusError

@@ -10,10 +10,8 @@ from itertools import chain
 import numpy as np
 
 from lightbox.codecs.base import DecodedRequest, Target
-from lightbox.codecs.in_progress import InProgress
 from lightbox.codecs.media_type import ContentType
-from lightbox.codecs.tensors import string_tensor
-from lightbox.codecs.turns import Turns, decoding_at_once
+from lightbox.concurrency import InProgress, Turns, decoding_at_once
 from lightbox.cores import available_cores
 from lightbox.errors import (
     DeadlineExceeded,
@@ -27,12 +25,12 @@ from lightbox.images.decode import ImageLimits, decode_rgb, is_image, open_image
 from lightbox.images.formats import sniff_format
 from lightbox.images.limits import MAX_PIXELS_SETTING
 from lightbox.images.originals import OriginalImages
-from lightbox.images.resizer import Resizer
-from lightbox.images.transform import Scaling
-from lightbox.model_options import ModelOptions
-from lightbox.model_spec import Array, ImageInput, SignatureSpec, image_input, scaling_problem
+from lightbox.images.transform import Resizer, Scaling
+from lightbox.model.arrays import string_tensor
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import Array, ImageInput, SignatureSpec, image_input, scaling_problem
+from lightbox.request_context import RequestClock
 from lightbox.settings import Settings
-from lightbox.telemetry.clock import RequestClock
 
 
 class ImageCodec:

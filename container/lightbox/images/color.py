@@ -1,41 +1,29 @@
-"""One rule for every mode: what a pixel becomes in 8-bit RGB.
+"""Grey pixels of 16 and 32 bits, and what value in them is white.
 
-    mode                        becomes
-    --------------------------  ----------------------------------------------------------------------------
-    RGB                         itself
-    1, L                        the same value in all three channels; 1 is 0 or 255
-    P                           its palette colour
-    RGBX, CMYK, YCbCr, HSV,     Pillow's convert("RGB"). CMYK of JPEG is inverted as Adobe writes it; colour
-    LAB                         profiles are not applied
-    LA, La, PA, RGBA, RGBa,     composited on the background colour, rounded to nearest:
-    and 1, L, P, RGB with a     (colour * alpha + background * (255 - alpha)) / 255
-    transparent colour (tRNS)
-    I;16 in any byte order      value / 257, rounded to nearest, so that 65535 is 255 and v * 257 is v; 12-bit
-                                TIFF by its own maximum, 4095; where a 16-bit TIFF says that white is 0,
-                                inverted; a transparent colour (tRNS) becomes the background
-    I (32-bit integers)         0..top to 0..255, rounded to nearest; below 0 is 0. The top is 65535 for PGM
-                                and 32767 for 16-bit signed TIFF. Other files do not say what white is: the
-                                top is the smallest of 255, 65535 and the type's own maximum (2**31 - 1, or
-                                2**32 - 1 for unsigned TIFF) that no pixel exceeds
-    F (32-bit floats)           the same with the tops 1, 255 and 65535; NaN is 0; beyond 65535 is refused
-    anything else               refused: ImageUndecodable
-
-RGB with 16 bits per channel never arrives here: Pillow keeps the upper 8 bits while it reads, and a
-transparent colour is compared by these.
-Images of more than a megapixel are converted strip by strip, so that no second copy of the whole is needed.
+A PNG of 16 bits says so: white is 65535. Images of 32 bits mostly do not; then the smallest usual range that
+holds every pixel is taken. (An image meant for a larger one would be black all over: nothing is lost.)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 import numpy as np
-from PIL import Image
+import numpy.typing as npt
+from PIL import Image as Images
+from PIL import TiffImagePlugin
+from PIL.Image import Image
 
 from lightbox.errors import ImageUndecodable
-from lightbox.images.depth import DEEP, Scale, scale_of
-from lightbox.images.failures import undecodable
+from lightbox.images.reader import undecodable
 
+Numbers = npt.NDArray[np.uint16] | npt.NDArray[np.int32] | npt.NDArray[np.uint32] | npt.NDArray[np.float32]
+
+SIXTEEN_BIT = frozenset({"I;16", "I;16L", "I;16B", "I;16N"})
+DEEP = SIXTEEN_BIT | {"I", "F"}
+
+_FLOAT_TOPS = (1, 255, 65535)
 Colour = tuple[int, int, int]
 BACKGROUND: Colour = (255, 255, 255)
 """What shows through where an image is transparent."""
@@ -47,7 +35,71 @@ _BY_PILLOW = frozenset({"1", "L", "P", "RGBX", "CMYK", "YCbCr", "HSV", "LAB"})
 _STRAIGHT_ALPHA = {"LA": "LA", "La": "LA", "RGBA": "RGBA", "RGBa": "RGBA"}
 
 
-def to_rgb(image: Image.Image) -> Image.Image:
+@dataclass(frozen=True)
+class Scale:
+    """How the numbers of one image become 0 to 255: 0 to ``top`` linearly, rounded to nearest."""
+
+    top: int
+    unsigned: bool = False
+    white_is_zero: bool = False
+
+    def grey(self, part: Image) -> npt.NDArray[np.uint8]:
+        """Give a part of the image as [height, width] uint8. Below 0 and NaN is 0, above ``top`` is 255."""
+        numbers = _numbers(part, self.unsigned)
+        if numbers.dtype.itemsize == 2:
+            grey = (numbers.astype(np.uint32) * 510 + self.top) // (2 * self.top)
+        else:
+            finite = np.nan_to_num(numbers.astype(np.float64), nan=0, posinf=self.top, neginf=0)
+            grey = np.rint(np.clip(finite, 0, self.top) * 255 / self.top)
+        eight_bit = grey.astype(np.uint8)
+        return 255 - eight_bit if self.white_is_zero else eight_bit
+
+
+def scale_of(image: Image, parts: Iterable[Image]) -> Scale:
+    """Find the scale of an image of one of the DEEP modes; ``parts`` together are its pixels.
+
+    Raises ImageUndecodable for floating-point pixels in no range that is understood.
+    """
+    bits = _tiff_tag(image, TiffImagePlugin.BITSPERSAMPLE)
+    if image.mode in SIXTEEN_BIT:
+        inverted = _tiff_tag(image, TiffImagePlugin.PHOTOMETRIC_INTERPRETATION) == 0
+        return Scale(4095 if bits == 12 else 65535, white_is_zero=inverted)
+    if image.mode == "I" and image.format == "PPM":
+        return Scale(65535)
+    if image.mode == "I" and bits == 16:
+        return Scale(32767)
+    unsigned = image.mode == "I" and _tiff_tag(image, TiffImagePlugin.SAMPLEFORMAT) == 1
+    tops = _FLOAT_TOPS if image.mode == "F" else (255, 65535, 2**32 - 1 if unsigned else 2**31 - 1)
+    brightest = max(_brightest(_numbers(part, unsigned)) for part in parts)
+    for top in tops:
+        if brightest <= top:
+            return Scale(top, unsigned)
+    raise ImageUndecodable(
+        f"The image has floating-point pixels up to {brightest:g}; "
+        "the ranges 0 to 1, 0 to 255 and 0 to 65535 are understood."
+    )
+
+
+def _numbers(part: Image, unsigned: bool) -> Numbers:
+    numbers: Numbers = np.asarray(part)
+    # Pillow's mode I is signed; the upper half of an unsigned TIFF has become negative.
+    return numbers.view(np.uint32) if unsigned else numbers
+
+
+def _brightest(numbers: Numbers) -> float:
+    return float(numbers[np.isfinite(numbers)].max(initial=0))
+
+
+def _tiff_tag(image: Image, tag: int) -> object:
+    """The tag's first value in a TIFF; None for other formats and where it is missing."""
+    if not isinstance(image, TiffImagePlugin.TiffImageFile):
+        return None
+    default = 1 if tag == TiffImagePlugin.SAMPLEFORMAT else None
+    value = image.tag_v2.get(tag, default)
+    return value[0] if isinstance(value, tuple) and value else value
+
+
+def to_rgb(image: Image) -> Image:
     """Give the image in mode RGB by the table above; BACKGROUND shows through where it is transparent.
 
     An RGB image is returned as it is, not copied. Raises ImageUndecodable for what has no RGB meaning.
@@ -57,14 +109,14 @@ def to_rgb(image: Image.Image) -> Image.Image:
         return _convert(image)
 
 
-def to_grey(image: Image.Image) -> Image.Image:
+def to_grey(image: Image) -> Image:
     """Give the image in mode L: grey values as they are, colours by Pillow's convert("L") of to_rgb."""
     if image.mode == "L" and not image.has_transparency_data:
         return image
     return to_rgb(image).convert("L")
 
 
-def _convert(image: Image.Image) -> Image.Image:
+def _convert(image: Image) -> Image:
     if image.mode in DEEP:
         scale = scale_of(image, (image.crop(box) for box in _strips(image)))
         return _in_strips(image, lambda strip: _from_deep(strip, scale))
@@ -77,33 +129,33 @@ def _convert(image: Image.Image) -> Image.Image:
     raise ImageUndecodable(f"The image has mode {image.mode}, which cannot be turned into RGB.")
 
 
-def _strips(image: Image.Image) -> Iterator[tuple[int, int, int, int]]:
+def _strips(image: Image) -> Iterator[tuple[int, int, int, int]]:
     rows = max(1, STRIP_PIXELS // image.width)
     for top in range(0, image.height, rows):
         yield 0, top, image.width, min(top + rows, image.height)
 
 
-def _in_strips(image: Image.Image, convert: Callable[[Image.Image], Image.Image]) -> Image.Image:
+def _in_strips(image: Image, convert: Callable[[Image], Image]) -> Image:
     if image.width * image.height <= STRIP_PIXELS:
         return convert(image)
-    whole = Image.new("RGB", image.size)
+    whole = Images.new("RGB", image.size)
     for box in _strips(image):
         whole.paste(convert(image.crop(box)), box)
     return whole
 
 
-def _composite(strip: Image.Image) -> Image.Image:
+def _composite(strip: Image) -> Image:
     mode = _STRAIGHT_ALPHA.get(strip.mode, "RGBA")
     straight = strip if strip.mode == mode else strip.convert(mode)
-    canvas = Image.new("RGB", straight.size, BACKGROUND)
+    canvas = Images.new("RGB", straight.size, BACKGROUND)
     canvas.paste(straight, (0, 0), straight)
     return canvas
 
 
-def _from_deep(strip: Image.Image, scale: Scale) -> Image.Image:
+def _from_deep(strip: Image, scale: Scale) -> Image:
     grey = scale.grey(strip)
     key = strip.info.get("transparency")
     if not isinstance(key, int):
-        return Image.fromarray(grey).convert("RGB")
+        return Images.fromarray(grey).convert("RGB")
     transparent = (np.asarray(strip) == key)[..., np.newaxis]
-    return Image.fromarray(np.where(transparent, np.array(BACKGROUND, np.uint8), grey[..., np.newaxis]))
+    return Images.fromarray(np.where(transparent, np.array(BACKGROUND, np.uint8), grey[..., np.newaxis]))

@@ -9,14 +9,11 @@ from PIL.ImageFile import ImageFile
 from PIL.PngImagePlugin import PngImageFile
 
 from lightbox.errors import ImageUndecodable
-from lightbox.images import guards
 from lightbox.images.color import to_grey, to_rgb
-from lightbox.images.failures import undecodable
-from lightbox.images.formats import OPENERS, is_image, sniff_format
-from lightbox.images.limits import ImageLimits
+from lightbox.images.formats import OPENERS, correct_key, is_image, sniff_format
+from lightbox.images.limits import ImageLimits, check_decoding, check_header
 from lightbox.images.orientation import UPRIGHT, orientation_of, swaps_sides, turn_upright
-from lightbox.images.reader import PatientBytes
-from lightbox.images.transparency import correct_key
+from lightbox.images.reader import PatientBytes, undecodable
 
 __all__ = ["ImageLimits", "decode_rgb", "is_image", "open_image", "sniff_format"]
 
@@ -34,10 +31,10 @@ def open_image(body: bytes | memoryview, limits: ImageLimits = DEFAULT_LIMITS) -
         raise ImageUndecodable(_no_image(body))
     data = bytes(body)
     with undecodable(f"{name} image"):
-        guards.check_header(name, data, limits)
+        check_header(name, data, limits)
         image = OPENERS[name](PatientBytes(data, limits.header_cpu_seconds))
         limits.check_size(*image.size)
-        guards.check_decoding(image, data, limits)
+        check_decoding(image, data, limits)
         if isinstance(image, PngImageFile):
             correct_key(image)
     return image

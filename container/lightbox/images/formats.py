@@ -39,6 +39,7 @@ warnings.filterwarnings("ignore", module=r"PIL\.")
 logging.getLogger("PIL").setLevel(logging.CRITICAL)
 
 Opener = Callable[[BytesIO], ImageFile]
+_GREY_BITS = {"L": 8, "L;2": 2, "L;4": 4}
 
 
 class _Jpeg(JpegImageFile):
@@ -86,3 +87,18 @@ def sniff_format(body: bytes | memoryview) -> str | None:
 def is_image(body: bytes | memoryview) -> bool:
     """Tell whether the first bytes are those of an image that can be read. Looks at no more than 32 bytes."""
     return sniff_format(body) is not None
+
+
+def correct_key(image: PngImageFile) -> None:
+    """Scale the key as Pillow scales the pixels; to be called between open and load.
+
+    Pillow 13.0 widens 2 and 4 bit greys to 8 bits and cuts 16-bit colours to their upper 8, but compares them
+    with the key as it stands in the file, so that the wrong pixels, or none, would become transparent.
+    """
+    key = image.info.get("transparency")
+    stored = image.tile[0].args if image.tile else None
+    if isinstance(key, int) and stored in _GREY_BITS:
+        levels = 1 << _GREY_BITS[str(stored)]
+        image.info["transparency"] = key % levels * (255 // (levels - 1))
+    elif isinstance(key, tuple):
+        image.info["transparency"] = tuple(v >> 8 if stored == "RGB;16B" else v & 255 for v in key)

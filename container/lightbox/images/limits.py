@@ -2,14 +2,37 @@
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from lightbox.errors import TooLarge
+from PIL import Image, TiffImagePlugin
+from PIL.ImageFile import ImageFile
+from PIL.JpegImagePlugin import JpegImageFile
+from PIL.WebPImagePlugin import WebPImageFile
+
+from lightbox.errors import ImageUndecodable, TooLarge
 
 MAX_PIXELS_SETTING = "LIGHTBOX_MAX_IMAGE_PIXELS"
 REQUEST_PIXELS_SETTING = "LIGHTBOX_MAX_REQUEST_PIXELS"
 MAX_SIDE_SETTING = "LIGHTBOX_MAX_IMAGE_SIDE"
 MAX_MEMORY_SETTING = "LIGHTBOX_MAX_IMAGE_MEMORY_MB"
+SCANNED_PIXELS = 2_500_000_000
+"""Scans of a JPEG times its pixels; at worst about a nanosecond each. 50 scans of 50 megapixels."""
+
+TIFF_VALUES = 1 << 18
+"""Numbers in one TIFF tag. Pillow makes a Python object of each; 512 x 512 tiles need as many."""
+
+BOUNDED_DECODERS = {"bmp_rle"}
+"""Decoders of Pillow's that are written in Python and read piece by piece: reader.PatientBytes ends them."""
+
+_BMP_WITH_COUNT = 40
+"""Bytes of the least of BMP's headers that says how many colours there are."""
+_START_OF_SCAN = b"\xff\xda"
+_TIFF_BYTE_TYPES = frozenset({1, 2, 7})
+_BYTES_PER_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
+# libwebp's canvas, its predecessor and the copy between decoder and image: 4 bytes each. The first two stay.
+_WEBP_WORKING, _WEBP_HELD = 12.5, 8
 
 
 @dataclass(frozen=True)
@@ -66,3 +89,116 @@ class ImageLimits:
                 f"Decoding the image would take about {estimate // 1_000_000:,} MB; "
                 f"at most {self.max_memory_mb:,} MB are allowed ({MAX_MEMORY_SETTING})."
             )
+
+
+def check_header(name: str, body: bytes, limits: ImageLimits) -> None:
+    """Check what Pillow would spend on opening: WEBP's canvas, TIFF's tags, BMP's palette.
+
+    Raises TooLarge or ImageUndecodable, or struct.error for a header that is cut off.
+    """
+    Image.MAX_IMAGE_PIXELS = _at_least(Image.MAX_IMAGE_PIXELS, limits.max_pixels)
+    if name == "WEBP":
+        limits.check_size(*_webp_size(body))
+    elif name == "TIFF":
+        _check_tiff_tags(body)
+    elif name == "BMP":
+        _check_bmp_palette(body)
+
+
+def check_decoding(image: ImageFile, body: bytes, limits: ImageLimits) -> None:
+    """Check what load() would cost: decoders written in Python, JPEG scans, memory.
+
+    Raises TooLarge or ImageUndecodable.
+    """
+    slow = {tile.codec_name for tile in image.tile} & Image.DECODERS.keys() - BOUNDED_DECODERS
+    if slow:
+        raise ImageUndecodable(f"The {image.format} image has the encoding {min(slow)}, which is not accepted.")
+    scans = _scans(image, body) if isinstance(image, JpegImageFile) else 1
+    pixels = image.width * image.height
+    if scans * pixels > SCANNED_PIXELS:
+        raise ImageUndecodable(
+            f"The JPEG image has {scans} scans of {image.width} x {image.height} pixels; "
+            f"at most {SCANNED_PIXELS // pixels} are decoded at this size."
+        )
+    limits.check_memory(_peak_memory(image, several_scans=scans > 1))
+
+
+def _scans(image: JpegImageFile, body: bytes) -> int:
+    """At least as many scans as libjpeg will read; image.fp stands behind the head of the first."""
+    head = _START_OF_SCAN + struct.pack(">HB", 6 + 2 * image.layers, image.layers)
+    # One scan of all components ends a file that is not progressive. Most are, and need no search.
+    interleaved = image.fp is not None and body.startswith(head, image.fp.tell() - 8 - 2 * image.layers)
+    return 1 if interleaved and "progressive" not in image.info else body.count(_START_OF_SCAN)
+
+
+def _at_least(pillow_limit: int | None, ours: int) -> int | None:
+    # Only raised, never lowered or removed: a user's handler that calls Pillow itself keeps its protection.
+    return None if pillow_limit is None else max(pillow_limit, ours)
+
+
+def _webp_size(body: bytes) -> tuple[int, int]:
+    kind = body[12:16]
+    if kind == b"VP8X":
+        width, height = (int.from_bytes(body[at : at + 3], "little") + 1 for at in (24, 27))
+    elif kind == b"VP8L":
+        (bits,) = struct.unpack_from("<I", body, 21)
+        width, height = (bits & 0x3FFF) + 1, (bits >> 14 & 0x3FFF) + 1
+    else:
+        width, height = (side & 0x3FFF for side in struct.unpack_from("<HH", body, 26))
+    return width, height
+
+
+def _check_bmp_palette(body: bytes) -> None:
+    """Pillow looks at every colour that is declared, 65,536 in a file of a hundred bytes."""
+    (header,) = struct.unpack_from("<L", body, 14)
+    if header < _BMP_WITH_COUNT:
+        return
+    bits, colours = struct.unpack_from("<H16xL", body, 28)
+    if bits <= 8 and colours > 256 and 4 * colours > len(body):
+        raise ImageUndecodable(f"The BMP image declares a palette of {colours:,} colours, more than the file holds.")
+
+
+def _check_tiff_tags(body: bytes) -> None:
+    for tag, kind, count in _tiff_tags(body):
+        if count > TIFF_VALUES and kind not in _TIFF_BYTE_TYPES:
+            raise ImageUndecodable(
+                f"The TIFF image has {count:,} values in tag {tag}; at most {TIFF_VALUES:,} are read."
+            )
+
+
+def _tiff_tags(body: bytes) -> Iterator[tuple[int, int, int]]:
+    """Tag, type and count of each entry of the first directory; struct.error if it lies outside the file."""
+    order = "<" if body.startswith(b"II") else ">"
+    pointer, number, entry = ("4xQ", "Q", "HHQ8x") if body[2] == 43 else ("L", "H", "HHL4x")
+    (start,) = struct.unpack_from(order + pointer, body, 4)
+    (entries,) = struct.unpack_from(order + number, body, start)
+    first = start + struct.calcsize(order + number)
+    size = struct.calcsize(order + entry)
+    present = min(entries, (len(body) - first) // size)
+    yield from struct.iter_unpack(order + entry, memoryview(body)[first : first + present * size])
+
+
+def _peak_memory(image: ImageFile, *, several_scans: bool) -> int:
+    """Estimate in bytes: the larger of decoding, and of holding the decoded image beside its RGB copy."""
+    pixels = image.width * image.height
+    decoded = pixels * _BYTES_PER_PIXEL.get(image.mode, 4)
+    working = held = 0.0
+    if isinstance(image, WebPImageFile):
+        working, held = pixels * _WEBP_WORKING, pixels * _WEBP_HELD
+    elif isinstance(image, JpegImageFile) and several_scans:
+        working = pixels * 2 * image.layers  # all coefficients at once, 16 bits each
+    elif isinstance(image, TiffImagePlugin.TiffImageFile):
+        working = _tiff_block(image.tag_v2)
+    return int(decoded + max(working, held + 4 * pixels))
+
+
+def _tiff_block(tags: TiffImagePlugin.ImageFileDirectory_v2) -> int:
+    """Bytes of one tile or strip, which libtiff decodes as a whole, however much lies outside the image."""
+    bits = tags.get(TiffImagePlugin.BITSPERSAMPLE, (1,))
+    samples = max(len(bits), tags.get(TiffImagePlugin.SAMPLESPERPIXEL, 1))
+    width, height = tags[TiffImagePlugin.IMAGEWIDTH], tags[TiffImagePlugin.IMAGELENGTH]
+    if TiffImagePlugin.TILEWIDTH in tags:
+        width, height = tags[TiffImagePlugin.TILEWIDTH], tags[TiffImagePlugin.TILELENGTH]
+    elif TiffImagePlugin.ROWSPERSTRIP in tags:
+        height = min(height, tags[TiffImagePlugin.ROWSPERSTRIP])
+    return int(width * height * max(4, samples * max(bits) / 8))

@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from lightbox.errors import BadRequest, DeadlineExceeded, NoRoom, TooLarge
-from lightbox.multi_model.memory import available_bytes
+from lightbox.multi_model.available_memory import available_bytes
 from lightbox.multi_model.tar_members import FILE, FOLDER, BadArchive, Inflated, Member, read_members
-from lightbox.telemetry.clock import RequestClock
+from lightbox.request_context import RequestClock
 
 MAX_ENTRIES = 20_000
 """Files and folders of one model."""

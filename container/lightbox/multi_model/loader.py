@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import re
 import shutil
 import uuid
 from collections.abc import Callable, Mapping, Sequence
@@ -9,22 +11,22 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from lightbox.error_texts import without_folders
 from lightbox.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, LightboxError, NoRoom
-from lightbox.hidden_folders import without_folders
-from lightbox.model_checks import misfits, unusable_versions
-from lightbox.model_layout import ModelOnDisk, version_numbers
-from lightbox.model_options import ModelOptionsError, load_options
-from lightbox.model_server_config import model_config
+from lightbox.model.checks import misfits, unusable_versions
+from lightbox.model.layout import LONGEST_NAME, ModelOnDisk, version_numbers
+from lightbox.model.options import ModelOptionsError, load_options
 from lightbox.multi_model.archives import unpack
-from lightbox.multi_model.memory import available_bytes
-from lightbox.multi_model.places import Source, check_name, find_model, locate, measure
+from lightbox.multi_model.available_memory import available_bytes
+from lightbox.multi_model.sources import Source, check_name, find_model, locate, measure
 from lightbox.multi_model.state import LoadedModel, LoadedModels
 from lightbox.multi_model.transition import ROLLBACK_SECONDS, Management, Transition
 from lightbox.plan import PlannedModel
+from lightbox.processes.commands import model_config
+from lightbox.request_context import RequestClock
 from lightbox.settings import Settings
-from lightbox.telemetry.clock import RequestClock
-from lightbox.transports.management import ServerState
-from lightbox.user_code.errors import UserCodeError
+from lightbox.transports.model_management import ServerState
+from lightbox.user_code.paths import UserCodeError
 
 STATUS_SECONDS = 2.0
 """How long the model servers may take to tell a model's versions."""
@@ -215,3 +217,36 @@ def _check_memory(needed: int) -> None:
     free = available_bytes()
     if free is not None and needed > free:
         raise NoRoom(f"the model's files are {needed >> 20} MiB, and {free >> 20} MiB of memory are left")
+
+
+class Targets:
+    """Makes sure that a target is loaded before it is invoked, as SageMaker does in front of the container."""
+
+    def __init__(self, loader: ModelLoader, state: LoadedModels) -> None:
+        self._loader = loader
+        self._state = state
+
+    def name_of(self, target: str) -> str:
+        """Return the name of a target's model, loaded or not: the target itself where one is loaded as that."""
+        return target if target in self._state.all() else model_name(target)
+
+    def load(self, target: str, clock: RequestClock, field: str = "TargetModel") -> str:
+        """Return the name of the model for a target, loaded if it was not; ``field`` is what the caller calls it.
+
+        Raises BadRequest for a target outside of the models directory, ModelNotFound, and as ModelLoader.load.
+        """
+        name = self.name_of(target)
+        if name not in self._state.all():
+            with suppress(AlreadyLoaded):  # by another request, a moment ago
+                self._loader.load(name, Source(target, field, may_be_archive=True), clock)
+        return name
+
+
+def model_name(target: str) -> str:
+    """Return the name that a target's model has here: its own, where that can be one.
+
+    Else what cannot be in a name is replaced, and a hash tells ``a/b`` from ``a-b``.
+    """
+    whole = target.removesuffix(".gz").removesuffix(".tar").removesuffix(".tgz")
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", whole)
+    return name if name == whole else f"{name[: LONGEST_NAME - 9]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"

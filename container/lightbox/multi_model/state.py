@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, ModelNotFound, Unavailable
 from lightbox.plan import PlannedModel
-from lightbox.telemetry.clock import RequestClock
+from lightbox.request_context import RequestClock
 
 LOCK_PAUSE_SECONDS = 0.02
 

@@ -12,10 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Protocol
 
+from lightbox.error_texts import without_folders
 from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, NoRoom, Unavailable
-from lightbox.hidden_folders import without_folders
-from lightbox.telemetry.clock import RequestClock
-from lightbox.transports.management import ServerState, VersionState
+from lightbox.request_context import RequestClock
+from lightbox.transports.model_management import ServerState, VersionState
 
 PAUSE_SECONDS = 0.01
 """Between two questions for the states of a model that comes or goes."""

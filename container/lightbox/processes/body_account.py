@@ -10,7 +10,7 @@ import os
 import shutil
 import tempfile
 
-from lightbox.multi_model.memory import available_bytes
+from lightbox.multi_model.available_memory import available_bytes
 from lightbox.settings import Settings
 
 PATH = b"GET /room/"

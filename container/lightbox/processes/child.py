@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from lightbox.telemetry.log_lines import say
+from lightbox.telemetry.logs import say
 
 LAST_LINES = 20
 LINE_LIMIT = 1 << 16

@@ -14,8 +14,7 @@ from pathlib import Path
 
 import lightbox.app  # noqa: F401 - what a worker has imported when it loads the user's code
 from lightbox.plan import ServingPlan
-from lightbox.user_code.errors import UserCodeError
-from lightbox.user_code.places import find_inference
+from lightbox.user_code.paths import UserCodeError, find_inference
 from lightbox.user_code.registry import UserCode
 
 

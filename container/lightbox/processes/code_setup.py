@@ -17,9 +17,8 @@ from lightbox.plan import ServingPlan
 from lightbox.processes.child import Child
 from lightbox.processes.code_trial import IMPORT_SECONDS, judge, trial_command
 from lightbox.processes.run_dir import RunDir
-from lightbox.telemetry.log_lines import say
-from lightbox.user_code.errors import UserCodeError
-from lightbox.user_code.places import FILE_NAME, find_inference, find_requirements, has_lib
+from lightbox.telemetry.logs import say
+from lightbox.user_code.paths import FILE_NAME, UserCodeError, find_inference, find_requirements, has_lib
 
 LOOPBACK = "localhost,127.0.0.1"
 

@@ -13,9 +13,8 @@ from tempfile import TemporaryDirectory
 
 from lightbox.plan import PlannedModel, ServingPlan
 from lightbox.processes.commands import PYTHON
-from lightbox.user_code.errors import UserCodeError
 from lightbox.user_code.loader import environ_without_code
-from lightbox.user_code.places import FILE_NAME
+from lightbox.user_code.paths import FILE_NAME, UserCodeError
 
 IMPORT_SECONDS = 45.0
 """How long an import of users' code may take: a start, or a load, that cannot succeed ends within a minute."""

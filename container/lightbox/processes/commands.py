@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from lightbox.errors import StartError
-from lightbox.plan import ModelServerAddress
+from lightbox.plan import ModelServerAddress, PlannedModel
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings import Settings
 
@@ -28,6 +30,12 @@ WORKER_MEMORY = {
 GRPC_THREADS_EACH = 4
 """gRPC threads of the model server for each request that may be in progress."""
 CONTAINER_DIR = Path(__file__).resolve().parents[2]
+VISIBLE, INJECTED = "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES"
+"""The variables of CUDA, and of the container runtime that hands GPUs out."""
+DRIVER = Path("/proc/driver/nvidia/gpus")
+"""A folder for each GPU, where the driver is."""
+SECONDS = 20.0
+"""How long nvidia-smi may take; it waits for GPUs that sleep."""
 
 
 class ModelServerMissing(StartError):
@@ -101,11 +109,11 @@ def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: Ru
     return [
         *PYTHON,
         "gunicorn",
-        "--config=python:lightbox.processes.worker_hooks",
+        "--config=python:lightbox.processes.gunicorn_hooks",
         "--bind",
         bind,
         "--worker-class",
-        "lightbox.processes.worker.LingeringWorker",
+        "lightbox.processes.gunicorn_worker.LingeringWorker",
         f"--workers={settings.workers}",
         f"--threads={settings.threads + settings.max_waiting}",
         f"--timeout={settings.gunicorn_timeout}",
@@ -137,7 +145,7 @@ def worker_class_line(settings: Settings) -> str | None:
 
 def grpc_front_command(plan_file: Path, health: str) -> list[str]:
     """Return the command of the process that speaks gRPC to callers; ``health`` is where /ping is answered."""
-    return [*PYTHON, "lightbox.grpc_front", str(plan_file), health]
+    return [*PYTHON, "lightbox.grpc_worker", str(plan_file), health]
 
 
 def child_environ() -> dict[str, str]:
@@ -152,3 +160,66 @@ def child_environ() -> dict[str, str]:
 def worker_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of the processes that decode images: ``environ`` with their memory settings."""
     return dict(environ) | {name: value for name, value in WORKER_MEMORY.items() if name not in os.environ}
+
+
+def gpu_names(environ: Mapping[str, str], driver: Path = DRIVER) -> list[str]:
+    """Return what CUDA calls the GPUs of this machine or container: numbers, or the names of CUDA_VISIBLE_DEVICES."""
+    visible = environ.get(VISIBLE)
+    if visible is not None:
+        return _until_no_device(visible)
+    injected = environ.get(INJECTED, "all").strip()
+    if injected in ("", "none", "void"):
+        return []
+    # CUDA numbers what it finds: in a container that was given 2 and 3, these are 0 and 1.
+    count = _count(environ, driver) if injected == "all" else len(_names(injected))
+    return [str(number) for number in range(count)]
+
+
+def gpu_environ(index: int, gpus: list[str]) -> dict[str, str]:
+    """Return what tells model server ``index`` its GPU; nothing where there are not several."""
+    return {VISIBLE: gpus[index % len(gpus)]} if len(gpus) > 1 else {}
+
+
+def _names(value: str) -> list[str]:
+    return [name for part in value.split(",") if (name := part.strip())]
+
+
+def _until_no_device(visible: str) -> list[str]:
+    """CUDA itself reads the list up to the first number that no device has."""
+    names = _names(visible)
+    ends = [at for at, name in enumerate(names) if name.startswith("-") or name == "NoDevFiles"]
+    return names[: ends[0]] if ends else names
+
+
+def _count(environ: Mapping[str, str], driver: Path) -> int:
+    if driver.is_dir():
+        return len(list(driver.iterdir()))
+    program = shutil.which("nvidia-smi", path=environ.get("PATH"))
+    if program is None:
+        return 0
+    try:
+        listed = subprocess.run(  # noqa: S603 - found on PATH, as the model server is
+            [program, "--list-gpus"], capture_output=True, text=True, timeout=SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return 0
+    return len(re.findall(r"^GPU \d+:", listed.stdout, re.MULTILINE))
+
+
+def model_config(models: Iterable[PlannedModel]) -> str:
+    """Return the text: every version on disk is served, new ones as they appear."""
+    entries = "".join(
+        "  config {\n"
+        f'    name: "{model.name}"\n'
+        f"    base_path: {_quoted(str(model.base_path))}\n"
+        '    model_platform: "tensorflow"\n'
+        "    model_version_policy { all {} }\n"
+        "  }\n"
+        for model in models
+    )
+    return f"model_config_list {{\n{entries}}}\n"
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+    return f'"{escaped}"'

@@ -18,9 +18,8 @@ import orjson
 from lightbox.errors import LightboxError, MethodNotAllowed, Unavailable
 from lightbox.processes import body_account
 from lightbox.processes.http_get import get
-from lightbox.processes.metrics_page import MetricsPage
+from lightbox.processes.metrics_page import CONTENT_TYPE, MetricsPage
 from lightbox.protocols.edge import choose_request_id, error_response, http_bytes
-from lightbox.telemetry.exposition import CONTENT_TYPE
 from lightbox.telemetry.last_answer import LastAnswer
 from lightbox.transports.model_status import ModelStatus
 

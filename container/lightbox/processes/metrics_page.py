@@ -1,19 +1,90 @@
-"""/metrics, answered by the supervisor: no request waits for it, and it waits for none."""
+"""The text that /metrics answers: what the workers counted, and what the supervisor knows."""
 
 from __future__ import annotations
 
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from lightbox.telemetry.exposition import ProcessFacts, exposition
-from lightbox.telemetry.metric_names import METRICS_FOLDER
+from lightbox.telemetry.metrics import METRICS_FOLDER, MODEL_VERSIONS, READY, REJECTED, RESTARTS
 from lightbox.transports.model_status import ModelStatus
 
+if TYPE_CHECKING:
+    from prometheus_client.core import Metric
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATE_SECONDS = 1.0
 """How long a model server may take to say its models' states; then they are missing from the page."""
 MOST_MODELS = 100
+
+
+@dataclass
+class ProcessFacts:
+    """What the supervisor knows. ``versions`` counts by (model, server, state), ``refused``, nginx's, by reason."""
+
+    ready: bool
+    restarts: Mapping[str, int]
+    versions: Mapping[tuple[str, ...], int] = field(default_factory=dict)
+    refused: Mapping[str, int] = field(default_factory=dict)
+
+
+def exposition(folder: Path, facts: ProcessFacts) -> bytes:
+    """Return the page in Prometheus's text format."""
+    # Late: a supervisor that nobody asks for metrics stays as small as it is.
+    from prometheus_client import CollectorRegistry, generate_latest
+    from prometheus_client.multiprocess import MultiProcessCollector
+
+    registry = CollectorRegistry(auto_describe=False)
+    folder.mkdir(exist_ok=True)
+    workers = MultiProcessCollector(None, path=str(folder))  # type: ignore[no-untyped-call]
+    registry.register(_Workers(workers, facts.refused))
+    registry.register(_Facts(facts))
+    return generate_latest(registry)
+
+
+class _Workers:
+    """A collector of what the workers counted, with nginx's refusals among theirs: to a caller they are the same."""
+
+    def __init__(self, workers: Any, refused: Mapping[str, int]) -> None:
+        self._workers = workers
+        self._refused = refused
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import CounterMetricFamily
+
+        families = {family.name: family for family in self._workers.collect()}
+        for reason, count in self._refused.items():
+            family: Any = families.setdefault(
+                REJECTED.name, CounterMetricFamily(REJECTED.name, REJECTED.help, labels=REJECTED.labels)
+            )
+            name, labels = f"{REJECTED.name}_total", {"reason": reason}
+            earlier = [sample for sample in family.samples if sample.labels == labels]
+            family.samples = [sample for sample in family.samples if sample not in earlier]
+            family.add_sample(name, labels, count + sum(sample.value for sample in earlier))
+        return families.values()
+
+
+class _Facts:
+    """A collector, as prometheus-client calls it."""
+
+    def __init__(self, facts: ProcessFacts) -> None:
+        self._facts = facts
+
+    def collect(self) -> Iterable[Metric]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+
+        yield GaugeMetricFamily(READY.name, READY.help, value=float(self._facts.ready))
+        restarts: Any = CounterMetricFamily(RESTARTS.name, RESTARTS.help, labels=RESTARTS.labels)
+        for process, count in self._facts.restarts.items():
+            restarts.add_metric([process], count)
+        yield restarts
+        versions: Any = GaugeMetricFamily(MODEL_VERSIONS.name, MODEL_VERSIONS.help, labels=MODEL_VERSIONS.labels)
+        for labels, count in self._facts.versions.items():
+            versions.add_metric(labels, count)
+        yield versions
 
 
 class MetricsPage:

@@ -1,4 +1,4 @@
-"""nginx: its configuration from the same settings as everything else."""
+"""What nginx bounds besides the sidecar's queue: bodies by number, and addresses where the settings say so."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import pwd
 import re
 import shutil
+import socket
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -21,15 +22,39 @@ from lightbox.errors import (
     Unavailable,
 )
 from lightbox.processes.body_account import SMALL_BYTES
-from lightbox.processes.nginx_limits import limits
 from lightbox.processes.nginx_log import ANSWERED, FINISHED, level_to_log
+from lightbox.processes.startup import PortTaken
 from lightbox.protocols.edge import REQUEST_ID_PATTERN, error_body, model_error_body
 from lightbox.settings import Settings
 
+_ZONE_SIZE = "10m"
+"""Room for the counts of 160,000 addresses."""
+_TIMES_IN_PROGRESS = 4
+"""Bodies of 0.1 to 1 MB that may be arriving or in progress, for each request that the sidecar takes, at least."""
 TEMPLATE = Path(__file__).resolve().parents[3] / "nginx.conf"
 REQUEST_ID = "$lightbox_request_id"
 """nginx's variable with a request's id, as nginx.conf makes it."""
 _PLACEHOLDER = re.compile(r"@([A-Z_]+)@")
+QUEUE = 4096
+INHERIT_VARIABLE = "NGINX"
+"""Where nginx is told the sockets that it finds open; it is how a new binary takes over from an old one."""
+
+
+def limits(settings: Settings, room: int, generation: int) -> dict[str, str]:
+    """Return the placeholders of nginx.conf: the zones, and what bounds a location that passes requests on."""
+    connections, rate = settings.max_connections_per_address, settings.max_rate_per_address
+    middling = max(_TIMES_IN_PROGRESS * settings.most_requests, room >> 21)
+    zones = [f"limit_conn_zone $middling_body zone=middling_{generation}:64k;"]
+    bounds = [f"limit_conn middling_{generation} {middling};"]
+    if connections is not None:
+        zones.append(f"limit_conn_zone $binary_remote_addr zone=address_{generation}:{_ZONE_SIZE};")
+        bounds.append(f"limit_conn address_{generation} {connections};")
+    if rate is not None:
+        zones.append(f"limit_req_zone $binary_remote_addr zone=rate_{generation}:{_ZONE_SIZE} rate={rate}r/s;")
+        bounds.append(f"limit_req zone=rate_{generation} burst={rate} nodelay;")
+    # One status for all counts of connections: 403 is told as a lack of room, 429 as too many of one address.
+    status = f"limit_conn_status {403 if connections is None else 429};"
+    return {"ZONES": " ".join([*zones, status]), "BOUNDS": " ".join(bounds)}
 
 
 class NginxMissing(StartError):
@@ -118,3 +143,22 @@ def _error_bodies(settings: Settings, room: int) -> dict[str, str]:
     bodies = {name: error_body(error, REQUEST_ID) for name, error in plain.items()}
     bodies |= {name: model_error_body(error, REQUEST_ID) for name, error in on_endpoints.items()}
     return {name: body.decode().replace("\\", "\\\\") for name, body in bodies.items()}
+
+
+def listen(settings: Settings) -> socket.socket:
+    """Return the listening socket of nginx's port, as nginx wants it: not blocking. Raises PortTaken."""
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind(("0.0.0.0", settings.port))  # noqa: S104 - it is the one port for the outside
+    except OSError as error:
+        listener.close()
+        raise PortTaken(f"SAGEMAKER_BIND_TO_PORT: port {settings.port} cannot be had: {error.strerror}") from None
+    listener.listen(QUEUE)
+    listener.setblocking(False)
+    return listener
+
+
+def inherited(listener: socket.socket) -> dict[str, str]:
+    """Return the environment in which nginx finds the socket; the descriptor must be left open for it."""
+    return {INHERIT_VARIABLE: f"{listener.fileno()};"}

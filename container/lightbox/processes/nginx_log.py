@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable
+from typing import Any
+
+import orjson
+
+from lightbox.request_context import RequestClock
+from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
 
 LEVELS = ("debug", "info", "notice", "warn", "error", "crit", "alert", "emerg")
 _LEAST_SAID = "error"
@@ -22,6 +29,7 @@ FINISHED = "lightbox-finished "
 """What the line of a request with a counted body begins with, once nginx is done with it: worker and request follow."""
 
 _LOST_WORKER = re.compile(r"worker process (\d+) exited (on signal|with fatal code)")
+_DIGITS = re.compile("[0-9]{1,18}")  # a caller's own Content-Length, which may be why it was refused
 
 
 def level_to_log(wanted: str) -> str:
@@ -65,3 +73,37 @@ class NginxLog:
         if lost := _LOST_WORKER.match(told["said"]):
             self._lost_worker(lost[1])
         return LEVELS.index(told["level"]) < self._wanted
+
+
+class RefusedRequests:
+    """Logs and counts each."""
+
+    def __init__(self, log: Observer) -> None:
+        self._log = log
+        self.reasons: Counter[str] = Counter()
+        """How many there were of each error code, for ``/metrics``."""
+
+    def answered(self, told: str) -> None:
+        """Log and count a request by what nginx tells of it, JSON as nginx.conf has it."""
+        fields = orjson.loads(told)
+        self.reasons[fields["code"]] += 1
+        self._log.finished(_read(fields))
+
+
+def _read(told: dict[str, Any]) -> FinishedRequest:
+    # The first line as it came: where it is no HTTP, it has neither method nor path.
+    method, _, rest = told["request"].partition(" ")
+    well_formed = method.isascii() and method.isalpha() and rest.startswith("/")
+    clock = RequestClock(0)
+    clock.started -= told["seconds"]
+    return FinishedRequest(
+        request_id=told["request_id"],
+        method=method if well_formed else "-",
+        path=rest.partition(" ")[0].partition("?")[0] if well_formed else "-",
+        route=UNMATCHED,
+        status=int(told["status"]),
+        bytes_in=int(told["bytes_in"]) if _DIGITS.fullmatch(told["bytes_in"]) else 0,
+        bytes_out=told["bytes_out"],
+        error_code=told["code"],
+        clock=clock,
+    )

@@ -12,29 +12,25 @@ from functools import partial
 from pathlib import Path
 
 from lightbox.errors import StartError
-from lightbox.model_server_config import model_config
 from lightbox.multi_model.state import LoadedModels
 from lightbox.plan import ServingPlan
 from lightbox.processes import commands
 from lightbox.processes.body_account import BodyAccount, room_for_bodies
 from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child
 from lightbox.processes.code_setup import CodeSetup
-from lightbox.processes.gpus import gpu_environ, gpu_names
+from lightbox.processes.commands import gpu_environ, gpu_names, model_config
 from lightbox.processes.health import Health, ServerWatch
-from lightbox.processes.listening import inherited, listen
 from lightbox.processes.metrics_page import MetricsPage
-from lightbox.processes.nginx import find_nginx, render
-from lightbox.processes.nginx_log import NginxLog
-from lightbox.processes.refused_requests import RefusedRequests
+from lightbox.processes.nginx import find_nginx, inherited, listen, render
+from lightbox.processes.nginx_log import NginxLog, RefusedRequests
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.wires import listening
 from lightbox.settings import Settings
-from lightbox.telemetry import log_lines
+from lightbox.telemetry import logs
 from lightbox.telemetry.last_answer import LastAnswer
-from lightbox.telemetry.log_lines import say
-from lightbox.telemetry.request_log import RequestLog
+from lightbox.telemetry.logs import RequestLog, say
 from lightbox.transports.model_status import ModelStatus
-from lightbox.user_code.errors import UserCodeError
+from lightbox.user_code.paths import UserCodeError
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.1, 5.0
@@ -131,7 +127,7 @@ class Supervisor:
         return Child(
             name,
             command,
-            commands.worker_environ(self._code.environ) | {log_lines.DESCRIPTOR_VARIABLE: str(log)},
+            commands.worker_environ(self._code.environ) | {logs.DESCRIPTOR_VARIABLE: str(log)},
             # gunicorn puts the folder that it runs in on sys.path; it is to be one with no modules in it.
             cwd=run_dir.path,
             keep_descriptors=(log,),

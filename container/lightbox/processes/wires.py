@@ -9,8 +9,8 @@ from lightbox.plan import Wires
 from lightbox.processes.commands import BINARY, model_server_program
 from lightbox.settings import Settings
 from lightbox.settings_values import TransportName
-from lightbox.user_code.functions import looks_like_aws
-from lightbox.user_code.places import find_inference
+from lightbox.user_code.loader import looks_like_aws
+from lightbox.user_code.paths import find_inference
 
 GRPC, REST = TransportName.GRPC, TransportName.REST
 NO_SOCKET = "the path of TMPDIR is too long for a unix socket"

@@ -22,9 +22,9 @@ from typing import Any
 import orjson
 
 from lightbox.errors import HungUp, LightboxError, MethodNotAllowed, RouteNotFound, Unavailable, WaitedTooLong
-from lightbox.telemetry.clock import MakeClock, RequestClock
+from lightbox.request_context import MakeClock, RequestClock
+from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
 from lightbox.telemetry.overdue import Overdue
-from lightbox.telemetry.request_log import UNMATCHED, FinishedRequest, Observer
 
 log = logging.getLogger("lightbox")
 

@@ -13,15 +13,15 @@ from typing import Any
 
 from flask import Blueprint, Response, g, request
 
+from lightbox.error_texts import without_folders
 from lightbox.errors import BadRequest, DeadlineExceeded, LateLoad, MalformedBody, TooLarge
-from lightbox.hidden_folders import without_folders
-from lightbox.model_layout import LONGEST_NAME
+from lightbox.model.layout import LONGEST_NAME
 from lightbox.multi_model.loader import ModelLoader
-from lightbox.multi_model.places import Source
+from lightbox.multi_model.sources import Source
 from lightbox.multi_model.state import LoadedModel, LoadedModels
-from lightbox.protocols.answers import json_body
 from lightbox.protocols.edge import pass_over_body
-from lightbox.transports.management import VersionState
+from lightbox.protocols.http import json_body
+from lightbox.transports.model_management import VersionState
 from tfs_wire import json_arrays
 
 MAX_LOAD_BYTES = 1 << 16

@@ -1,17 +1,15 @@
-"""SageMaker's protocol: ``POST /invocations``, and what boto3's ``invoke_endpoint`` calls.
-
-https://docs.aws.amazon.com/sagemaker/latest/dg/your-algorithms-inference-code.html
-"""
+"""What the supervisor asks a worker. nginx lets nobody else come here."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from flask import Blueprint, Response, g, request
 
 from lightbox.codecs.base import Answer
 from lightbox.invocation import Invocation
-from lightbox.multi_model.targets import Targets
+from lightbox.multi_model.loader import Targets
 from lightbox.pipeline import Pipeline
-from lightbox.protocols.bodies import received_body
 from lightbox.protocols.custom_attributes import (
     CUSTOM_ATTRIBUTES,
     TARGET_MODEL,
@@ -19,8 +17,51 @@ from lightbox.protocols.custom_attributes import (
     parse_method,
     parse_version,
 )
-from lightbox.protocols.kserve import sagemaker_form
-from lightbox.telemetry.clock import RequestClock
+from lightbox.protocols.http import json_body, received_body
+from lightbox.protocols.open_inference import rest
+from lightbox.request_context import RequestClock
+from lightbox.settings import Settings
+
+USUAL_PAYLOAD_MB = 6
+"""SageMaker's own payload where nobody chooses one: a photo, or thousands of lines."""
+
+SENT_AT_ONCE_MB = 100
+"""SageMaker refuses jobs in which payload times concurrency is more."""
+
+
+def internal_blueprint(pipeline: Pipeline) -> Blueprint:
+    """Return the route ``/internal/probe``: 200 once the default model has predicted."""
+    blueprint = Blueprint("internal", __name__)
+
+    @blueprint.get("/internal/probe")
+    def probe() -> Response:
+        pipeline.probe(g.clock)
+        return Response(b"", mimetype="application/json")
+
+    return blueprint
+
+
+def batch_transform_blueprint(settings: Settings) -> Blueprint:
+    """Return the route ``/execution-parameters``; what a job sets itself counts more for SageMaker."""
+    blueprint = Blueprint("batch_transform", __name__)
+    body = json_body(execution_parameters(settings))
+
+    @blueprint.get("/execution-parameters")
+    def parameters() -> Response:
+        return Response(body, mimetype="application/json")
+
+    return blueprint
+
+
+def execution_parameters(settings: Settings) -> dict[str, Any]:
+    """Return as many concurrent requests as the workers have threads, each with as many records as fit."""
+    least_payload = min(settings.max_body_mb, USUAL_PAYLOAD_MB)
+    concurrency = min(settings.workers * settings.threads, SENT_AT_ONCE_MB // least_payload)
+    return {
+        "MaxConcurrentTransforms": concurrency,
+        "BatchStrategy": "MULTI_RECORD",
+        "MaxPayloadInMB": min(settings.max_body_mb, SENT_AT_ONCE_MB // concurrency),
+    }
 
 
 def sagemaker_blueprint(pipeline: Pipeline, max_body_mb: int, targets: Targets | None = None) -> Blueprint:
@@ -65,9 +106,9 @@ def _answer(pipeline: Pipeline, body: bytes, model: str | None, accept: str | No
     content_type = headers.get("Content-Type", "")
     custom_attributes = headers.get(CUSTOM_ATTRIBUTES)
     attributes = parse_custom_attributes(custom_attributes or "")
-    if sagemaker_form.is_named(content_type):
+    if rest.is_named(content_type):
         model = model or attributes.get("tfs-model-name")
-        return sagemaker_form.answer(pipeline, body, content_type, model, headers.get, clock)
+        return rest.answer(pipeline, body, content_type, model, headers.get, clock)
     invocation = Invocation(
         body=body,
         content_type=content_type,

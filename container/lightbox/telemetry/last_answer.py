@@ -7,7 +7,7 @@ import struct
 import time
 from pathlib import Path
 
-from lightbox.telemetry.request_log import FinishedRequest
+from lightbox.telemetry.logs import FinishedRequest
 
 FILE = "last_answer"
 

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lightbox.telemetry.clock import RequestClock
+from lightbox.request_context import RequestClock
 
 log = logging.getLogger("lightbox")
 

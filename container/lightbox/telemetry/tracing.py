@@ -11,9 +11,9 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from lightbox.errors import StartError
+from lightbox.request_context import RequestClock
 from lightbox.settings import Settings
-from lightbox.telemetry.clock import RequestClock
-from lightbox.telemetry.request_log import FinishedRequest
+from lightbox.telemetry.logs import FinishedRequest
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from lightbox.errors import LightboxError, ModelNotFound, ModelServerAway
-from lightbox.model_spec import Array, SignatureSpec
-from lightbox.telemetry.clock import RequestClock
+from lightbox.model.spec import Array, SignatureSpec
+from lightbox.request_context import RequestClock
 from lightbox.transports.base import PredictCall, Transport
 
 AVOID_SECONDS = 1.0

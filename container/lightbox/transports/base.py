@@ -2,14 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from lightbox.model_spec import Array, SignatureSpec
-from lightbox.telemetry.clock import RequestClock
+from lightbox.error_texts import without_folders
+from lightbox.errors import (
+    BadRequest,
+    DeadlineExceeded,
+    ImageUndecodable,
+    InputMismatch,
+    LightboxError,
+    ModelFailed,
+    ModelNotFound,
+    Unavailable,
+)
+from lightbox.model.spec import Array, SignatureSpec
+from lightbox.request_context import RequestClock
 
 DEFAULT_SIGNATURE = "serving_default"
+_GRAPH_NODE = re.compile(r"\{\{(?:function_)?node ")
+_NO_MEMORY = "OOM when allocating"
+_DECODE_NODE = re.compile(r"\{\{node [^}]*decode_?(?:and_?crop_?)?(?:image|jpe?g|png|gif|bmp|webp)", re.IGNORECASE)
+_PARSE_EXAMPLE_NODE = re.compile(r"\{\{node [^}]*parse_?(?:single_?)?example", re.IGNORECASE)
+_SHAPES_DISAGREE = re.compile(r"Incompatible shapes|Matrix size-incompatible")
 
 
 @dataclass(frozen=True)
@@ -40,3 +57,42 @@ class Transport(Protocol):
         Raises ModelNotFound, InputMismatch, ModelFailed, Unavailable and DeadlineExceeded.
         """
         ...
+
+
+def from_server(code: str, message: str, model: str, version: int | None) -> LightboxError:
+    """Return the error for a gRPC status name and the server's message about ``model``.
+
+    RESOURCE_EXHAUSTED is a queue or threads that are full, but also a graph that has no memory for its tensors: that
+    is the model's fault, and trying again does not help.
+    """
+    message = without_folders(message)
+    which = f"model {model!r}" if version is None else f"version {version} of the model {model!r}"
+    if code == "INVALID_ARGUMENT":
+        return _invalid_argument(message, which)
+    if code == "NOT_FOUND":
+        return ModelNotFound(f"{which} is not loaded in the model server: {message}")
+    if code == "DEADLINE_EXCEEDED":
+        return DeadlineExceeded(f"the model server did not answer in time for the {which}")
+    if code in ("UNAVAILABLE", "CANCELLED"):  # the message speaks of our own addresses: it is for the log
+        return Unavailable(f"the model server is not available for the {which}")
+    if code == "RESOURCE_EXHAUSTED" and not (_GRAPH_NODE.search(message) or _NO_MEMORY in message):
+        return Unavailable(f"the model server is busy: {message}")
+    return ModelFailed(f"{which} failed: {message}")
+
+
+def _invalid_argument(message: str, which: str) -> LightboxError:
+    """Tell the caller's fault from the model's.
+
+    The server answers INVALID_ARGUMENT both when it refuses the request and when an operation of the graph
+    fails on it; only the latter names a graph node. What reaches the graph has passed our own check, so a
+    failing operation is the model's fault, unless it says that images, examples or shapes do not fit.
+    """
+    if _DECODE_NODE.search(message):
+        return ImageUndecodable(f"{which} could not decode the image: {message}")
+    if _PARSE_EXAMPLE_NODE.search(message):
+        return InputMismatch(f"examples do not fit the {which}: {message}")
+    if _SHAPES_DISAGREE.match(message):
+        return InputMismatch(f"inputs do not fit the {which}: {message}")
+    if _GRAPH_NODE.search(message):
+        return ModelFailed(f"{which} failed: {message}")
+    return BadRequest(f"the model server refused the request for the {which}: {message}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from lightbox.errors import ModelNotFound, UnknownSignature
-from lightbox.model_spec import Array, SignatureSpec
-from lightbox.telemetry.clock import RequestClock
+from lightbox.model.spec import Array, SignatureSpec
+from lightbox.request_context import RequestClock
 from lightbox.transports.base import PredictCall
 
 Function = Callable[[Mapping[str, Array]], dict[str, Array]]

@@ -11,10 +11,9 @@ from typing import Any
 import grpc
 
 from lightbox.errors import DeadlineExceeded, LightboxError, ModelFailed, ModelServerAway, UnknownSignature
-from lightbox.model_spec import Array, SignatureSpec, TensorSpec
-from lightbox.telemetry.clock import RequestClock
-from lightbox.transports.base import PredictCall
-from lightbox.transports.server_errors import from_server
+from lightbox.model.spec import Array, SignatureSpec, TensorSpec
+from lightbox.request_context import RequestClock
+from lightbox.transports.base import PredictCall, from_server
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.messages import get_model_metadata_pb2, meta_graph_pb2
 from tfs_wire.predict import read_predict_response, write_predict_request

@@ -14,10 +14,9 @@ from typing import Any, NamedTuple
 import requests
 
 from lightbox.errors import HandlerFailed
-from lightbox.telemetry.clock import RequestClock
-from lightbox.user_code.answers import HandlerAnswer, as_bytes, check_content_type
-from lightbox.user_code.calls import call
-from lightbox.user_code.functions import Function
+from lightbox.request_context import RequestClock
+from lightbox.user_code.handlers import HandlerAnswer, as_bytes, call, check_content_type
+from lightbox.user_code.loader import Function
 
 JSON = "application/json"
 """What a handler sees where the caller named no Content-Type or no Accept; what its body is where it names no type."""

@@ -13,10 +13,9 @@ from typing import NamedTuple
 from lightbox.errors import HandlerFailed, Unavailable
 from lightbox.plan import PlannedModel
 from lightbox.user_code.aws import AwsHandlers
-from lightbox.user_code.errors import UserCodeError
+from lightbox.user_code.handlers import LightboxHandlers
 from lightbox.user_code.loader import forget_folder, load_functions
-from lightbox.user_code.own import LightboxHandlers
-from lightbox.user_code.places import find_inference
+from lightbox.user_code.paths import UserCodeError, find_inference
 
 log = logging.getLogger("lightbox")
 

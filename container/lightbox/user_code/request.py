@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lightbox.images.originals import OriginalImages
-from lightbox.model_options import ModelOptions
-from lightbox.model_spec import SignatureSpec
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import SignatureSpec
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -43,16 +43,16 @@ class InferSession:
     def __init__(self, spec: InferClient, target: str) -> None:
         import grpc
 
-        from lightbox.protocols.kserve import messages
+        from lightbox.protocols.open_inference import grpc_messages
 
         self._spec = spec
-        self._request_class = messages.message_class("inference.ModelInferRequest")
+        self._request_class = grpc_messages.message_class("inference.ModelInferRequest")
         options = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
         self._channel = grpc.insecure_channel(target, options=options)
         self._infer: Any = self._channel.unary_unary(
             SERVICE + "ModelInfer",
             request_serializer=self._request_class.SerializeToString,
-            response_deserializer=messages.ModelInferResponse.FromString,
+            response_deserializer=grpc_messages.ModelInferResponse.FromString,
         )
 
     def run(self, load: Load) -> Sample:

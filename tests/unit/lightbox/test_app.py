@@ -14,7 +14,7 @@ from flask.testing import FlaskClient
 import lightbox
 from lightbox import errors
 from lightbox.errors import DeadlineExceeded, InputMismatch, LightboxError, ModelFailed, StartError, Unavailable
-from lightbox.model_options import ModelOptions
+from lightbox.model.options import ModelOptions
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
 

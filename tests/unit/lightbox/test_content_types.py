@@ -12,8 +12,8 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
-from lightbox.model_options import ModelOptions
-from lightbox.model_spec import Array
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport
 from support.decoding import b64
 from support.fakes import channel_means, fake_app, mean_model, png, signature

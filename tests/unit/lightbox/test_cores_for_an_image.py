@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from lightbox.errors import LightboxError
-from lightbox.images.resizer import Resizer
+from lightbox.images.transform import Resizer
 from lightbox.invocation import Invocation
-from lightbox.model_spec import Array
+from lightbox.model.spec import Array
 from lightbox.pipeline import Pipeline
-from lightbox.telemetry.clock import RequestClock
+from lightbox.request_context import RequestClock
 from lightbox.tensor_request import TensorRequest
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model, png

@@ -7,13 +7,13 @@ import gzip
 import pytest
 
 from lightbox.codecs.base import Method, Target
-from lightbox.codecs.content_coding import decoded_body
-from lightbox.codecs.requests import RequestCodecs
+from lightbox.codecs.body import decoded_body
+from lightbox.codecs.registry import RequestCodecs
 from lightbox.errors import DeadlineExceeded
-from lightbox.model_options import ModelOptions
-from lightbox.protocols.kserve.rest_body import parse_body
+from lightbox.model.options import ModelOptions
+from lightbox.protocols.open_inference.rest_body import parse_body
+from lightbox.request_context import RequestClock
 from lightbox.settings_loading import load_settings
-from lightbox.telemetry.clock import RequestClock
 from support.costly import BODIES
 from support.fakes import signature
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lightbox import hidden_folders
-from lightbox.hidden_folders import without_folders
-from lightbox.transports.management import _translate
-from lightbox.transports.server_errors import from_server
-from lightbox.user_code.calls import call
+from lightbox import error_texts
+from lightbox.error_texts import without_folders
+from lightbox.transports.base import from_server
+from lightbox.transports.model_management import _translate
+from lightbox.user_code.handlers import call
 
 
 @pytest.fixture
@@ -20,9 +20,9 @@ def models(tmp_path: Path) -> Iterator[Path]:
     folder.mkdir(parents=True)
     link = tmp_path / "link"
     link.symlink_to(folder)
-    hidden_folders.hide({"LIGHTBOX_MODEL_DIR": link})
+    error_texts.hide({"LIGHTBOX_MODEL_DIR": link})
     yield link
-    hidden_folders.hide({})
+    error_texts.hide({})
 
 
 def test_the_folder_goes_and_what_is_below_it_stays(models: Path) -> None:
@@ -36,7 +36,7 @@ def test_other_paths_stay(models: Path) -> None:
 
 
 def test_the_root_is_no_secret() -> None:
-    hidden_folders.hide({"LIGHTBOX_MODEL_DIR": Path("/")})
+    error_texts.hide({"LIGHTBOX_MODEL_DIR": Path("/")})
     assert without_folders("/etc") == "/etc"
 
 

@@ -13,9 +13,9 @@ from flask.testing import FlaskClient
 
 from lightbox import container_memory
 from lightbox.errors import TooLarge, Unavailable
-from lightbox.memory import SMALL, MemoryBudget, Share
-from lightbox.model_options import ModelOptions
-from lightbox.model_spec import Array
+from lightbox.memory_budget import SMALL, MemoryBudget, Share
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import Array
 from lightbox.settings_loading import load_settings
 from lightbox.transports.fake import FakeTransport
 from support.fakes import fake_app, signature

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, NoRoom, TooLarge
 from lightbox.multi_model import archives
 from lightbox.multi_model.archives import unpack
-from lightbox.telemetry.clock import RequestClock
+from lightbox.request_context import RequestClock
 
 FORMATS = [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
 MB = 1 << 20

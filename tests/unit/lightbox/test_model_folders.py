@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from lightbox import model_layout
 from lightbox.errors import BadRequest, DeadlineExceeded, ModelNotFound
-from lightbox.model_layout import find_models
-from lightbox.multi_model import places
-from lightbox.multi_model.places import Source, find_model, measure
-from lightbox.telemetry.clock import RequestClock
+from lightbox.model import layout
+from lightbox.model.layout import find_models
+from lightbox.multi_model import sources
+from lightbox.multi_model.sources import Source, find_model, measure
+from lightbox.request_context import RequestClock
 
 
 def saved_model(folder: Path) -> Path:
@@ -94,8 +94,8 @@ def test_links_in_a_circle_are_told_as_such(tmp_path: Path) -> None:
 def test_a_folder_is_looked_through_no_further_than_it_may_be_large(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(places, "MAX_ENTRIES", 100)
-    monkeypatch.setattr(model_layout, "find_models", None)
+    monkeypatch.setattr(sources, "MAX_ENTRIES", 100)
+    monkeypatch.setattr(layout, "find_models", None)
 
     def cost(folders: int) -> int:
         for index in range(folders):

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.model_layout import ModelLayoutError, choose_default, find_models, folders_without_model, is_model_name
+from lightbox.model.layout import ModelLayoutError, choose_default, find_models, folders_without_model, is_model_name
 
 
 def saved_model(folder: Path) -> None:

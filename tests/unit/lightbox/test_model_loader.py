@@ -13,16 +13,16 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.error_texts import hide
 from lightbox.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, LightboxError, ModelNotFound
-from lightbox.hidden_folders import hide
 from lightbox.multi_model.loader import CodeCheck, ModelLoader
-from lightbox.multi_model.places import Source
+from lightbox.multi_model.sources import Source
 from lightbox.multi_model.state import LoadedModels
 from lightbox.plan import PlannedModel
+from lightbox.request_context import RequestClock
 from lightbox.settings_loading import load_settings
-from lightbox.telemetry.clock import RequestClock
-from lightbox.transports.management import ServerState, VersionState
-from lightbox.user_code.errors import UserCodeError
+from lightbox.transports.model_management import ServerState, VersionState
+from lightbox.user_code.paths import UserCodeError
 
 GOLDEN = Path(__file__).parents[2] / "contract" / "golden" / "models"
 

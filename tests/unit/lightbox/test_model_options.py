@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.model_options import ModelOptions, ModelOptionsError, load_options
+from lightbox.model.options import ModelOptions, ModelOptionsError, load_options
 from lightbox.settings_loading import load_settings
 
 

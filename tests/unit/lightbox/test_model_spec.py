@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from lightbox.errors import BadRequest, InputMismatch
-from lightbox.model_spec import Array, ImageInput, SignatureSpec, TensorSpec, image_input, scaling_problem
+from lightbox.model.spec import Array, ImageInput, SignatureSpec, TensorSpec, image_input, scaling_problem
 
 Shape = tuple[int | None, ...] | None
 

@@ -10,13 +10,13 @@ import pytest
 from flask import Flask, g
 
 from lightbox.errors import DeadlineExceeded, Unavailable
-from lightbox.model_options import ModelOptions
+from lightbox.model.options import ModelOptions
 from lightbox.multi_model.state import LoadedModel, LoadedModels
 from lightbox.plan import PlannedModel
 from lightbox.protocols.multi_model import MAX_LOAD_BYTES, PAGE_SIZE, multi_model_blueprint
-from lightbox.telemetry.clock import RequestClock
+from lightbox.request_context import RequestClock
 from lightbox.transports.fake import FakeTransport
-from lightbox.transports.management import ServerState, VersionState
+from lightbox.transports.model_management import ServerState, VersionState
 from support.fakes import fake_app
 
 

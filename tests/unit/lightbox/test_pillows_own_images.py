@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from time import process_time
 
-from lightbox.model_options import ModelOptions
+from lightbox.model.options import ModelOptions
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model
 from support.memory import forget_peak, resident_mb

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lightbox.model_spec import SignatureSpec, TensorSpec
-from lightbox.saved_model import SavedModelError, read_signatures
+from lightbox.model.saved_model import SavedModelError, read_signatures
+from lightbox.model.spec import SignatureSpec, TensorSpec
 from support.models import GOLDEN
 from tfs_wire.messages import meta_graph_pb2
 
@@ -98,8 +98,8 @@ def test_damaged_files_raise_nothing_else(tmp_path: Path, at: int, piece: bytes)
 
 def test_reading_takes_neither_numpy_nor_protobuf() -> None:
     code = (
-        "import sys, pathlib; from lightbox.model_checks import newest_signatures; "
-        "from lightbox.model_layout import ModelOnDisk; "
+        "import sys, pathlib; from lightbox.model.checks import newest_signatures; "
+        "from lightbox.model.layout import ModelOnDisk; "
         "assert newest_signatures(ModelOnDisk('m', pathlib.Path(sys.argv[1]))); "
         "sys.exit(bool({'numpy', 'google.protobuf', 'grpc'} & sys.modules.keys()))"
     )

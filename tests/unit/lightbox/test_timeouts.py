@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.model_options import ModelOptions
+from lightbox.model.options import ModelOptions
 from lightbox.plan import ModelServerAddress
 from lightbox.processes.commands import gunicorn_command, model_server_flags
 from lightbox.processes.nginx import render

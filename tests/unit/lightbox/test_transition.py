@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from lightbox.errors import BadRequest, DeadlineExceeded, ModelFailed, NoRoom, Unavailable
-from lightbox.model_options import ModelOptions
-from lightbox.model_server_config import model_config
+from lightbox.model.options import ModelOptions
 from lightbox.multi_model import transition
 from lightbox.multi_model.transition import Transition
 from lightbox.plan import PlannedModel
-from lightbox.telemetry.clock import RequestClock
-from lightbox.transports.management import ModelManagement
+from lightbox.processes.commands import model_config
+from lightbox.request_context import RequestClock
+from lightbox.transports.model_management import ModelManagement
 from support.model_service import Reload, ScriptedServer, States, channel_to
 
 CORRUPT = "DATA_LOSS: Can't parse /m/1/saved_model.pb as binary proto"

@@ -47,7 +47,7 @@ def test_a_relay_counts_what_it_passes_on(tmp_path: Path) -> None:
         ("python -m model_server --port=1", "model server"),
         ("python -m gunicorn lightbox.app:wsgi_app()", "gunicorn"),
         ("python -P -m lightbox serve", "supervisor"),
-        ("python -P -m lightbox.grpc_front /tmp/plan.json unix:/tmp/health.sock", "gRPC front"),
+        ("python -P -m lightbox.grpc_worker /tmp/plan.json unix:/tmp/health.sock", "gRPC front"),
         ("python rivals/fastapi_onnx.py", "server"),
     ],
 )

@@ -14,7 +14,7 @@ import yaml
 from lightbox.errors import STATUS_OF_CODE
 from lightbox.settings import Settings
 from lightbox.settings_loading import variable_names
-from lightbox.telemetry.metric_names import COUNTERS, GAUGES, HISTOGRAMS, QUEUE_FULL, series_names
+from lightbox.telemetry.metrics import COUNTERS, GAUGES, HISTOGRAMS, QUEUE_FULL, series_names
 from support.stack import REPOSITORY
 
 DEPLOY = REPOSITORY / "deploy"

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lightbox.codecs.answers import CODECS, check_single, codecs, negotiate
 from lightbox.codecs.base import Answer, Form, Prediction
+from lightbox.codecs.registry import CODECS, check_single, codecs, negotiate
 from lightbox.errors import NotAcceptable
-from lightbox.model_spec import Array
+from lightbox.model.spec import Array
 
 ROWS = np.array([[1, 2.5], [np.nan, -np.inf]], np.float32)
 COUNTS = np.array([3, 4], np.int64)

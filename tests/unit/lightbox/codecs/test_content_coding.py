@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightbox.codecs.content_coding import decoded_body
+from lightbox.codecs.body import decoded_body
 from lightbox.errors import LightboxError, MalformedBody, TooLarge, UnsupportedMediaType
-from lightbox.telemetry.clock import RequestClock
+from lightbox.request_context import RequestClock
 
 BODY = b'{"instances": [1, 2, 3]}' * 1000
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lightbox.errors import InputMismatch, MalformedBody
-from lightbox.model_spec import Array
+from lightbox.model.spec import Array
 from support.decoding import decode, tensor
 
 CSV = "text/csv"

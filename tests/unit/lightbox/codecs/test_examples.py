@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lightbox.codecs.answers import CODECS
 from lightbox.codecs.base import DecodedRequest, Method
+from lightbox.codecs.registry import CODECS
 from lightbox.errors import BadRequest, InputMismatch, LightboxError, MalformedBody, TooLarge
-from lightbox.model_spec import Array
+from lightbox.model.spec import Array
 from support.decoding import decode
 from support.fakes import Tensor
 from tfs_wire.messages import example_pb2

@@ -13,9 +13,9 @@ from PIL.PngImagePlugin import PngImageFile
 
 from lightbox.codecs.image import ImageCodec
 from lightbox.errors import DeadlineExceeded, ImageUndecodable, LightboxError, MalformedBody, TooLarge
-from lightbox.model_options import ModelOptions
+from lightbox.model.options import ModelOptions
+from lightbox.request_context import RequestClock
 from lightbox.settings_loading import load_settings
-from lightbox.telemetry.clock import RequestClock
 from support.decoding import PIXELS, TEXTS, b64, decode
 from support.fakes import Tensor, png, signature
 

@@ -11,12 +11,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lightbox.codecs import json_numbers, json_request, json_row_objects
+from lightbox.codecs import json_body, json_numbers
 from lightbox.codecs.json_numbers import hollowed
 from lightbox.errors import LightboxError
-from lightbox.protocols.kserve import rest_body
-from lightbox.protocols.kserve.rest_body import parse_body
-from lightbox.telemetry.clock import RequestClock
+from lightbox.protocols.open_inference import rest_body
+from lightbox.protocols.open_inference.rest_body import parse_body
+from lightbox.request_context import RequestClock
 from support.decoding import decode
 from support.fakes import Tensor
 
@@ -35,10 +35,10 @@ def said(body: bytes, inputs: Mapping[str, Tensor]) -> Any:
 
 
 def read_as_text(monkeypatch: pytest.MonkeyPatch, yes: bool) -> None:
-    for module in (json_request, rest_body):
+    for module in (json_body, rest_body):
         monkeypatch.setattr(module, "MIN_BYTES", 0 if yes else LONG)
     monkeypatch.setattr(json_numbers, "_MIN_LIST", 2)
-    monkeypatch.setattr(json_row_objects, "_PIECE", 3)
+    monkeypatch.setattr(json_numbers, "_PIECE", 3)
 
 
 BODIES = [

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from lightbox.codecs.base import Form
 from lightbox.errors import BadRequest, InputMismatch, LightboxError, MalformedBody, TooLarge, UnsupportedMediaType
-from lightbox.model_spec import Array
+from lightbox.model.spec import Array
 from support.decoding import FLOATS, TEXTS, decode, tensor
 from support.fakes import Tensor
 

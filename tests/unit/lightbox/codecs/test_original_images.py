@@ -16,8 +16,8 @@ from lightbox.errors import DeadlineExceeded, ImageUndecodable, TooLarge
 from lightbox.images import originals
 from lightbox.images.decode import decode_rgb
 from lightbox.images.originals import OriginalImages
+from lightbox.request_context import RequestClock
 from lightbox.settings_loading import load_settings
-from lightbox.telemetry.clock import RequestClock
 from support.fakes import png
 
 RED = png(np.full((5, 3, 3), (200, 0, 0)))

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from lightbox.codecs.turns import Turns, decoding_at_once
+from lightbox.concurrency import Turns, decoding_at_once
 from lightbox.errors import DeadlineExceeded
-from lightbox.telemetry.clock import RequestClock
+from lightbox.request_context import RequestClock
 
 
 @pytest.mark.parametrize(("cores", "workers", "at_once"), [(2, 2, 2), (1, 4, 2), (8, 1, 16), (8, 3, 6), (4, 16, 2)])

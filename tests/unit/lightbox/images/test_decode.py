@@ -15,9 +15,8 @@ from corpus.valid_jpeg import BLOCK, COLOURS, as_seen, blocks, jpeg
 from corpus.writers import exif, jpeg_segment, png, with_segments
 from lightbox.errors import ImageUndecodable, LightboxError, TooLarge
 from lightbox.images.decode import ImageLimits, decode_rgb, open_image
-from lightbox.images.failures import undecodable
 from lightbox.images.orientation import orientation_of, turn_upright
-from lightbox.images.reader import PatientBytes
+from lightbox.images.reader import PatientBytes, undecodable
 
 
 def saved(image: Image.Image, format_name: str, **options: object) -> bytes:

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.model_options import ModelOptions
+from lightbox.model.options import ModelOptions
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
 from lightbox.processes.code_setup import CodeSetup
 from lightbox.processes.commands import child_environ
 from lightbox.processes.run_dir import RunDir
-from lightbox.user_code.errors import UserCodeError
+from lightbox.user_code.paths import UserCodeError
 from support.wheels import write_wheel
 
 

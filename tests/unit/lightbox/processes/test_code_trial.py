@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.model_options import ModelOptions
+from lightbox.model.options import ModelOptions
 from lightbox.plan import PlannedModel
 from lightbox.processes.code_trial import try_code
 from lightbox.processes.commands import CONTAINER_DIR
-from lightbox.user_code.errors import UserCodeError
 from lightbox.user_code.loader import forget_folder, load_functions
+from lightbox.user_code.paths import UserCodeError
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ from typing import Any
 
 from lightbox.processes.health import Health
 from lightbox.processes.http_get import get
-from lightbox.telemetry.clock import RequestClock
+from lightbox.request_context import RequestClock
 from lightbox.telemetry.last_answer import LastAnswer
-from lightbox.telemetry.request_log import FinishedRequest
+from lightbox.telemetry.logs import FinishedRequest
 from lightbox.transports.model_status import ModelStatus
 from support.model_service import Reload, ScriptedServer, serving
 

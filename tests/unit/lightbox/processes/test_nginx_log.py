@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lightbox.processes.nginx_log import LEVELS, NginxLog, level_to_log
-from lightbox.processes.refused_requests import RefusedRequests
-from lightbox.telemetry.request_log import FinishedRequest
+from lightbox.processes.nginx_log import LEVELS, NginxLog, RefusedRequests, level_to_log
+from lightbox.telemetry.logs import FinishedRequest
 
 REFUSED = (
     "2026/11/20 10:00:00 [error] 7#7: *5 no live upstreams while connecting to upstream, client: 127.0.0.1, "

@@ -9,7 +9,7 @@ import pytest
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.startup import make_plan
 from lightbox.settings_loading import load_settings
-from lightbox.user_code.places import find_inference, find_requirements
+from lightbox.user_code.paths import find_inference, find_requirements
 from support.user_code import write
 
 

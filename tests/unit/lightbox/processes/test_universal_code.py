@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.processes import universal_code
-from lightbox.processes.universal_code import download_universal_code
+from lightbox.processes import startup
+from lightbox.processes.startup import download_universal_code
 from lightbox.settings_loading import load_settings
-from lightbox.user_code.errors import UserCodeError
+from lightbox.user_code.paths import UserCodeError
 from support import s3
 
 
@@ -53,7 +53,7 @@ def test_names_that_no_file_can_have_refuse_the_start(bucket: dict[str, str], tm
 def test_an_object_that_is_listed_and_gone_refuses_the_start(
     bucket: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(universal_code, "name_of", lambda key, prefix: bucket.pop(key) and key)
+    monkeypatch.setattr(startup, "name_of", lambda key, prefix: bucket.pop(key) and key)
     with pytest.raises(UserCodeError, match="cannot be downloaded"):
         download(tmp_path)
 
@@ -63,7 +63,7 @@ def test_more_than_code_can_be_is_not_downloaded(
     bucket: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
     bucket.update({f"team/code/lib/{number}.py": "x" * 30 for number in range(20)})
-    monkeypatch.setattr(universal_code, limit, value)
+    monkeypatch.setattr(startup, limit, value)
     with pytest.raises(UserCodeError, match=r"expected at most .* s3://models/team/code/, found more"):
         download(tmp_path)
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) <= 5

@@ -17,10 +17,10 @@ from gunicorn.glogging import Logger
 from gunicorn.http.errors import InvalidHeader, InvalidRequestLine
 from gunicorn.workers.gthread import TConn
 
-from lightbox.processes import worker
-from lightbox.processes.worker import LingeringWorker
+from lightbox.processes import gunicorn_worker
+from lightbox.processes.gunicorn_worker import LingeringWorker
 from lightbox.protocols.edge import Edge
-from lightbox.telemetry.clock import RequestClock
+from lightbox.request_context import RequestClock
 from support.error_shape import assert_error
 
 THREADS = 2
@@ -29,7 +29,7 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 @pytest.fixture
 def lingering(monkeypatch: pytest.MonkeyPatch) -> Iterator[LingeringWorker]:
-    monkeypatch.setattr(worker, "LINGER_MS", 5000)
+    monkeypatch.setattr(gunicorn_worker, "LINGER_MS", 5000)
     config = Config()
     config.set("threads", THREADS)
     config.set("keepalive", 75)
@@ -100,7 +100,7 @@ def _no_waiting(connection: Any) -> bool:
 
 @pytest.mark.parametrize("reason", ["more connections than threads", "the worker stops"])
 def test_the_thread_is_given_back(lingering: LingeringWorker, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
-    monkeypatch.setattr(worker, "_next_is_here", _no_waiting)
+    monkeypatch.setattr(gunicorn_worker, "_next_is_here", _no_waiting)
     ours, theirs = socket.socketpair()
     theirs.settimeout(10)
     with ours, theirs:

@@ -9,7 +9,7 @@ import threading
 import pytest
 from gunicorn.arbiter import Arbiter
 
-from lightbox.processes import worker_hooks
+from lightbox.processes import gunicorn_hooks
 
 
 class Master:
@@ -29,21 +29,21 @@ class Worker:
 
 
 def test_a_worker_gives_signs_of_life_until_it_serves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_hooks, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(gunicorn_hooks, "BEAT_SECONDS", 0.01)
     worker, before = Worker(), set(threading.enumerate())
-    worker_hooks.post_fork(Master(), worker)
+    gunicorn_hooks.post_fork(Master(), worker)
     (beating,) = set(threading.enumerate()) - before
     assert all(worker.signs.acquire(timeout=10) for _ in range(3))
-    worker_hooks.post_worker_init(worker)
+    gunicorn_hooks.post_worker_init(worker)
     beating.join(10)
     assert not beating.is_alive()
 
 
 def test_a_worker_that_never_loads_is_left_to_gunicorn(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_hooks, "BEAT_SECONDS", 0.01)
-    monkeypatch.setattr(worker_hooks, "LOAD_SECONDS", 0.05)
+    monkeypatch.setattr(gunicorn_hooks, "BEAT_SECONDS", 0.01)
+    monkeypatch.setattr(gunicorn_hooks, "LOAD_SECONDS", 0.05)
     before = set(threading.enumerate())
-    worker_hooks.post_fork(Master(), Worker())
+    gunicorn_hooks.post_fork(Master(), Worker())
     for beating in set(threading.enumerate()) - before:
         beating.join(10)
         assert not beating.is_alive()
@@ -61,10 +61,10 @@ def test_a_worker_that_never_loads_is_left_to_gunicorn(monkeypatch: pytest.Monke
 )
 def test_a_stop_that_came_before_the_worker_had_its_handlers_counts(left: list[int], alive: bool) -> None:
     master, worker = Master(), Worker()
-    worker_hooks.post_fork(master, worker)
+    gunicorn_hooks.post_fork(master, worker)
     for number in left:
         master.SIG_QUEUE.put(number)
-    worker_hooks.post_worker_init(worker)
+    gunicorn_hooks.post_worker_init(worker)
     assert worker.alive is alive
 
 
@@ -77,9 +77,9 @@ def test_gunicorns_own_handler_leaves_signals_there() -> None:
 STARTED = """
 import sys, threading
 from pathlib import Path
-from lightbox.processes import worker_hooks
+from lightbox.processes import gunicorn_hooks
 
-worker_hooks.on_starting(None)
+gunicorn_hooks.on_starting(None)
 assert "lightbox.app" in sys.modules
 print(threading.active_count(), "numpy.random" in sys.modules, flush=True)
 opened = [str(entry.resolve()) for entry in Path("/proc/self/fd").iterdir() if int(entry.name) > 2]

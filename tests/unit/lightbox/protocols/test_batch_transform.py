@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from lightbox.model_options import ModelOptions
-from lightbox.protocols.batch_transform import execution_parameters
+from lightbox.model.options import ModelOptions
+from lightbox.protocols.sagemaker import execution_parameters
 from lightbox.settings_loading import load_settings
 from lightbox.transports.fake import FakeTransport
 from support.fakes import fake_app

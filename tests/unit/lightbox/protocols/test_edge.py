@@ -21,9 +21,9 @@ from lightbox.errors import (
     TooLarge,
     Unavailable,
 )
-from lightbox.model_options import ModelOptions
+from lightbox.model.options import ModelOptions
 from lightbox.protocols.edge import RECEIVED_HEADER, Edge, choose_request_id, http_bytes
-from lightbox.telemetry.request_log import FinishedRequest
+from lightbox.telemetry.logs import FinishedRequest
 from lightbox.transports.fake import FakeTransport
 from support.error_shape import assert_error
 from support.fakes import channel_means, fake_app, mean_model

@@ -15,8 +15,8 @@ import tritonclient.grpc as triton
 
 from lightbox import errors
 from lightbox.pipeline import Pipeline
-from lightbox.protocols.kserve import messages
-from lightbox.protocols.kserve.bytes_elements import split_prefixed
+from lightbox.protocols.open_inference import grpc_messages
+from lightbox.protocols.open_inference.tensors import split_prefixed
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model, signature
 from support.grpc_front import BLUE, MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
@@ -61,7 +61,7 @@ def prefixed(*elements: bytes) -> bytes:
 
 def test_field_numbers_are_the_published_ones() -> None:
     published = triton.service_pb2.DESCRIPTOR.message_types_by_name
-    ours = messages.file_with("inference.ModelInferRequest").message_types_by_name
+    ours = grpc_messages.file_with("inference.ModelInferRequest").message_types_by_name
 
     def fields(message: Any) -> dict[str, Any]:
         own = {field.name: (field.number, field.type, field.is_repeated) for field in message.fields}
@@ -245,7 +245,7 @@ def test_parameters_of_every_kind_reach_the_users_code(transport: FakeTransport,
 
 @pytest.mark.parametrize("field", ["inputs", "outputs", "parameters", "raw_input_contents"])
 def test_more_than_a_model_can_have_is_refused_before_it_is_parsed(call: Caller, field: str) -> None:
-    empty = messages.message_class("inference.ModelInferRequest").DESCRIPTOR.fields_by_name[field].number
+    empty = grpc_messages.message_class("inference.ModelInferRequest").DESCRIPTOR.fields_by_name[field].number
     message = bytes([empty << 3 | 2, 0]) * (MAX_BYTES // 2)
     assert call.fails("ModelInfer", message) == ("RESOURCE_EXHAUSTED", f"{field}: expected at most 1024, got 1025")
 

@@ -12,8 +12,8 @@ import grpc
 import pytest
 
 from lightbox.pipeline import Pipeline
-from lightbox.protocols.kserve import messages
-from lightbox.telemetry.request_log import FinishedRequest
+from lightbox.protocols.open_inference import grpc_messages
+from lightbox.telemetry.logs import FinishedRequest
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
 from support.grpc_front import MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
@@ -38,13 +38,13 @@ def call(pipeline: Pipeline, tmp_path: Path) -> Iterator[Caller]:
 
 
 def open_stream(call: Caller, requests: Iterator[Any]) -> Any:
-    request = messages.message_class("inference.ModelInferRequest")
+    request = grpc_messages.message_class("inference.ModelInferRequest")
     return call.channel.stream_stream(
-        f"/{messages.INFERENCE_SERVICE}/ModelStreamInfer",
+        f"/{grpc_messages.INFERENCE_SERVICE}/ModelStreamInfer",
         request_serializer=lambda fields: (
             fields if isinstance(fields, bytes) else request(**fields).SerializeToString()
         ),
-        response_deserializer=messages.ModelStreamInferResponse.FromString,
+        response_deserializer=grpc_messages.ModelStreamInferResponse.FromString,
     )(requests, timeout=30)
 
 
@@ -118,7 +118,7 @@ def test_observers_hear_of_every_call(pipeline: Pipeline, tmp_path: Path, watche
         call("ServerLive")
     assert watcher.progress == 0
     assert watcher.requests.empty()
-    assert (good.request_id, good.route, good.status) == ("mine", f"/{messages.INFERENCE_SERVICE}/ModelInfer", 200)
+    assert (good.request_id, good.route, good.status) == ("mine", f"/{grpc_messages.INFERENCE_SERVICE}/ModelInfer", 200)
     assert (good.error_code, good.bytes_out, good.clock.model) == (None, answer.ByteSize(), "mean")
     assert good.bytes_in > len(RED)
     assert (bad.status, bad.error_code) == (400, "image_undecodable")
@@ -187,12 +187,12 @@ def test_a_stop_waits_for_calls_in_progress(pipeline: Pipeline, transport: FakeT
 def health(call: Caller, method: str) -> Any:
     make = call.channel.unary_unary if method == "Check" else call.channel.unary_stream
     ask = make(
-        f"/{messages.HEALTH_SERVICE}/{method}",
-        request_serializer=messages.message_class("grpc.health.v1.HealthCheckRequest").SerializeToString,
-        response_deserializer=messages.message_class("grpc.health.v1.HealthCheckResponse").FromString,
+        f"/{grpc_messages.HEALTH_SERVICE}/{method}",
+        request_serializer=grpc_messages.message_class("grpc.health.v1.HealthCheckRequest").SerializeToString,
+        response_deserializer=grpc_messages.message_class("grpc.health.v1.HealthCheckResponse").FromString,
     )
     return lambda service="": ask(
-        messages.message_class("grpc.health.v1.HealthCheckRequest")(service=service), timeout=30
+        grpc_messages.message_class("grpc.health.v1.HealthCheckRequest")(service=service), timeout=30
     )
 
 
@@ -200,14 +200,14 @@ def test_health_follows_readiness(call: Caller) -> None:
     check = health(call, "Check")
     assert check().status == 1
     call.ready = False
-    assert check(messages.INFERENCE_SERVICE).status == 2
+    assert check(grpc_messages.INFERENCE_SERVICE).status == 2
     with pytest.raises(grpc.RpcError, match="NOT_FOUND"):
         check("none")
 
 
 def test_watchers_are_told_of_changes(call: Caller) -> None:
     watch = health(call, "Watch")
-    ours, unknown = watch(messages.INFERENCE_SERVICE), watch("none")
+    ours, unknown = watch(grpc_messages.INFERENCE_SERVICE), watch("none")
     assert next(ours).status == 1
     assert next(unknown).status == 3
     call.ready = False

@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightbox.pipeline import Pipeline
-from lightbox.protocols.kserve_grpc import http2
-from lightbox.protocols.kserve_grpc.open_call import MOST_UNFOLDED, OpenCall
+from lightbox.protocols.open_inference import http2
+from lightbox.protocols.open_inference.http2 import MOST_UNFOLDED, OpenCall
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
 from support.grpc_front import BOUNDS, MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving

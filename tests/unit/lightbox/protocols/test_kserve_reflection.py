@@ -9,12 +9,12 @@ import grpc
 import pytest
 
 from lightbox.pipeline import Pipeline
-from lightbox.protocols.kserve import messages
+from lightbox.protocols.open_inference import grpc_messages
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
 from support.grpc_front import Caller, make_pipeline, serving
 
-REFLECTION_REQUEST = messages.message_class("grpc.reflection.v1.ServerReflectionRequest")
+REFLECTION_REQUEST = grpc_messages.message_class("grpc.reflection.v1.ServerReflectionRequest")
 
 
 @pytest.fixture
@@ -29,7 +29,7 @@ def asked_of(caller: Caller, version: str) -> Any:
     return caller.channel.stream_stream(
         f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
         request_serializer=REFLECTION_REQUEST.SerializeToString,
-        response_deserializer=messages.message_class("grpc.reflection.v1.ServerReflectionResponse").FromString,
+        response_deserializer=grpc_messages.message_class("grpc.reflection.v1.ServerReflectionResponse").FromString,
     )
 
 
@@ -44,12 +44,12 @@ def test_reflection_is_off_unless_it_is_asked_for(pipeline: Pipeline, tmp_path: 
 def test_reflection_names_services_and_gives_their_files(pipeline: Pipeline, tmp_path: Path, version: str) -> None:
     questions = [
         REFLECTION_REQUEST(list_services=""),
-        REFLECTION_REQUEST(file_containing_symbol=messages.INFERENCE_SERVICE),
+        REFLECTION_REQUEST(file_containing_symbol=grpc_messages.INFERENCE_SERVICE),
         REFLECTION_REQUEST(file_by_filename="none"),
         REFLECTION_REQUEST(all_extension_numbers_of_type="none"),
     ]
     with serving(pipeline, f"unix:{tmp_path}/reflecting.sock", reflection=True) as caller:
         listed, file, missing, unknown = asked_of(caller, version)(iter(questions), timeout=30)
-    assert messages.INFERENCE_SERVICE in {service.name for service in listed.list_services_response.service}
+    assert grpc_messages.INFERENCE_SERVICE in {service.name for service in listed.list_services_response.service}
     assert b"ModelInferRequest" in file.file_descriptor_response.file_descriptor_proto[0]
     assert (missing.error_response.error_code, unknown.error_response.error_code) == (5, 12)

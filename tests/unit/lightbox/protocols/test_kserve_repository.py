@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lightbox.errors import BadRequest
-from lightbox.protocols.kserve.repository import Repository
-from lightbox.protocols.kserve.sagemaker_headers import read_headers
-from lightbox.telemetry.clock import RequestClock
+from lightbox.protocols.open_inference.repository import Repository
+from lightbox.protocols.open_inference.requests import read_headers
+from lightbox.request_context import RequestClock
 
 TARGET = "X-Amzn-SageMaker-Target-Model"
 

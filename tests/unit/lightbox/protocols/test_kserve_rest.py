@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from flask.testing import FlaskClient
 
-from lightbox.model_options import ModelOptions
-from lightbox.model_spec import Array
-from lightbox.protocols.kserve.requests import MAX_NAMED
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import Array
+from lightbox.protocols.open_inference.requests import MAX_NAMED
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
 

@@ -12,10 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.telemetry import log_lines
-from lightbox.telemetry.clock import RequestClock
-from lightbox.telemetry.log_lines import escape, line, say
-from lightbox.telemetry.request_log import UNMATCHED, FinishedRequest, RequestLog
+from lightbox.request_context import RequestClock
+from lightbox.telemetry import logs
+from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, RequestLog, escape, line, say
 
 HOSTILE = "a\nb\r\x1b[31m\x00\x85\u2028\ud800"
 
@@ -23,7 +22,7 @@ HOSTILE = "a\nb\r\x1b[31m\x00\x85\u2028\ud800"
 @pytest.fixture(autouse=True)
 def text_form() -> Iterator[None]:
     yield
-    log_lines.use_json(False)
+    logs.use_json(False)
 
 
 def finished(route: str = UNMATCHED, path: str = "/x", clock: RequestClock | None = None) -> FinishedRequest:
@@ -47,13 +46,13 @@ def test_control_characters_are_escaped() -> None:
 
 @pytest.mark.parametrize("as_json", [False, True])
 def test_a_line_is_one_line(as_json: bool) -> None:
-    log_lines.use_json(as_json)
+    logs.use_json(as_json)
     assert "\n" not in line("nginx", HOSTILE)
     assert "\x1b" not in line("nginx", HOSTILE)
 
 
 def test_what_a_child_says_is_wrapped_as_json(capsys: pytest.CaptureFixture[str]) -> None:
-    log_lines.use_json(True)
+    logs.use_json(True)
     say('{"message": "request", "status": 200}', "gunicorn")
     entry = json.loads(capsys.readouterr().err)
     assert (entry["process"], entry["message"]) == ("gunicorn", '{"message": "request", "status": 200}')
@@ -67,7 +66,7 @@ def test_several_lines_become_several_entries(capsys: pytest.CaptureFixture[str]
 
 def test_a_line_and_its_end_are_written_at_once() -> None:
     """As the image is set, Python writes at once what it is given: nothing of others may come before the line's end."""
-    script = "from lightbox.telemetry.log_lines import say; say('one\\ntwo')"
+    script = "from lightbox.telemetry.logs import say; say('one\\ntwo')"
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)  # each system call is a message of its own
     with ours, theirs:
         environ = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
@@ -110,12 +109,12 @@ def in_process(code: str) -> tuple[str, str]:
 
 
 def environ() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(Path(log_lines.__file__).parents[2])}
+    return os.environ | {"PYTHONPATH": str(Path(logs.__file__).parents[2])}
 
 
 RAISE = """
 import logging
-from lightbox.telemetry.log_lines import log_like_others
+from lightbox.telemetry.logs import log_like_others
 log_like_others("info", {as_json}, 1)
 try:
     raise ValueError("no\\nERROR:root:forged")
@@ -139,5 +138,5 @@ def test_records_of_the_logging_module_are_one_json_object() -> None:
 
 
 def test_a_worker_without_a_supervisor_logs_to_stderr(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv(log_lines.DESCRIPTOR_VARIABLE, raising=False)
-    assert log_lines.worker_descriptor() == 2
+    monkeypatch.delenv(logs.DESCRIPTOR_VARIABLE, raising=False)
+    assert logs.worker_descriptor() == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lightbox.telemetry.clock import RequestClock
+from lightbox.request_context import RequestClock
 from lightbox.telemetry.overdue import Overdue
 
 

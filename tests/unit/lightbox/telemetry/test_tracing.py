@@ -17,10 +17,10 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from lightbox.errors import LightboxError
+from lightbox.request_context import RequestClock
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry import tracing
-from lightbox.telemetry.clock import RequestClock
-from lightbox.telemetry.request_log import FinishedRequest
+from lightbox.telemetry.logs import FinishedRequest
 from lightbox.telemetry.tracing import ENDPOINT, TracingMissing, check_tracing
 from lightbox.transports.base import PredictCall
 from lightbox.transports.grpc import GrpcTransport

@@ -10,19 +10,18 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from lightbox.telemetry import worker_metrics
-from lightbox.telemetry.exposition import ProcessFacts, exposition
-from lightbox.telemetry.metric_names import COUNTERS, GAUGES, HISTOGRAMS, series_names
-from lightbox.telemetry.worker_metrics import MOST_MODELS, claim_slot
+from lightbox.processes.metrics_page import ProcessFacts, exposition
+from lightbox.telemetry import metrics
+from lightbox.telemetry.metrics import COUNTERS, GAUGES, HISTOGRAMS, MOST_MODELS, claim_slot, series_names
 
-CONTAINER = Path(worker_metrics.__file__).parents[2]
+CONTAINER = Path(metrics.__file__).parents[2]
 ENVIRON = os.environ | {"PYTHONPATH": str(CONTAINER)}
 START = """
 import os, sys
 from pathlib import Path
-from lightbox.telemetry.clock import STAGES, RequestClock
-from lightbox.telemetry.request_log import FinishedRequest
-from lightbox.telemetry.worker_metrics import WorkerMetrics
+from lightbox.request_context import STAGES, RequestClock
+from lightbox.telemetry.logs import FinishedRequest
+from lightbox.telemetry.metrics import WorkerMetrics
 metrics = WorkerMetrics(Path(sys.argv[1]), ["cats"])
 def answer(model="cats", code=None):
     clock = RequestClock(30)

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from lightbox.errors import ModelFailed, ModelNotFound, ModelServerAway
-from lightbox.model_spec import Array
-from lightbox.telemetry.clock import RequestClock
+from lightbox.model.spec import Array
+from lightbox.request_context import RequestClock
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.base import PredictCall
 from lightbox.transports.fake import FakeTransport

@@ -11,8 +11,8 @@ import orjson
 import pytest
 
 from lightbox.errors import BadRequest
-from lightbox.model_spec import Array, SignatureSpec, TensorSpec
-from lightbox.telemetry.clock import RequestClock
+from lightbox.model.spec import Array, SignatureSpec, TensorSpec
+from lightbox.request_context import RequestClock
 from lightbox.transports.base import PredictCall
 from lightbox.transports.rest import RestTransport
 from support.http_server import answering_posts

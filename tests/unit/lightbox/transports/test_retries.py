@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from lightbox.errors import DeadlineExceeded, ModelServerAway, Unavailable
-from lightbox.model_spec import SignatureSpec, TensorSpec
-from lightbox.telemetry.clock import RequestClock
+from lightbox.model.spec import SignatureSpec, TensorSpec
+from lightbox.request_context import RequestClock
 from lightbox.transports.base import PredictCall, Transport
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.rest import RestTransport

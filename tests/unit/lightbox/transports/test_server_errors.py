@@ -5,7 +5,7 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from lightbox.transports.server_errors import from_server
+from lightbox.transports.base import from_server
 from tfs_wire.status import Code
 
 NO_MEMORY = "OOM when allocating tensor with shape[1,100000,100000,3] and type float on CPU by allocator cpu"

@@ -7,8 +7,8 @@ import os
 import pytest
 
 from lightbox.settings_loading import load_settings
-from lightbox.tuning import candidates
-from lightbox.tuning.candidates import KNOBS, combined, single_changes
+from tune import candidates
+from tune.candidates import KNOBS, combined, single_changes
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from lightbox.tuning.load import Load, LoadFailed
+from tune.load import Load, LoadFailed
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from lightbox.tuning.candidates import Candidate, Change, combined
-from lightbox.tuning.search import BOTH, Findings, TooLittleTime, search
-from lightbox.tuning.trials import Goal, Round, Trial
+from tune.candidates import Candidate, Change, combined
+from tune.search import BOTH, Findings, TooLittleTime, search
+from tune.trials import Goal, Round, Trial
 
 INTRA, WORKERS, THREADS, INTER = (
     Candidate((Change(knob, ((knob.upper(), "1"),)),))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from lightbox.tuning.candidates import Candidate
-from lightbox.tuning.trials import Goal, Round, Trial
+from tune.candidates import Candidate
+from tune.trials import Goal, Round, Trial
 
 
 def trial(goal: Goal, *rounds: tuple[float, float]) -> Trial:

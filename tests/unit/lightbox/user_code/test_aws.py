@@ -10,8 +10,8 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from lightbox.errors import DeadlineExceeded, ModelFailed, Unavailable
-from lightbox.model_options import ModelOptions
-from lightbox.model_spec import Array
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model
 

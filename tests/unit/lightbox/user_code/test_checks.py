@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.user_code.errors import UserCodeError
 from lightbox.user_code.loader import load_functions
-from lightbox.user_code.places import find_inference, find_requirements, refuse_misplaced
+from lightbox.user_code.paths import UserCodeError, find_inference, find_requirements, refuse_misplaced
 
 from .conftest import WriteCode
 

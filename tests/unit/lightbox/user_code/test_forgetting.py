@@ -17,7 +17,7 @@ import pytest
 from lightbox.errors import HandlerFailed, Unavailable
 from lightbox.plan import PlannedModel
 from lightbox.user_code import loader
-from lightbox.user_code.own import LightboxHandlers
+from lightbox.user_code.handlers import LightboxHandlers
 from lightbox.user_code.registry import UserCode
 from support.user_code import model, write
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from lightbox.user_code.functions import looks_like_aws
+from lightbox.user_code.loader import looks_like_aws
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from lightbox.user_code.aws import AwsHandlers
+from lightbox.user_code.handlers import LightboxHandlers
 from lightbox.user_code.loader import forget_folder, load_functions
-from lightbox.user_code.own import LightboxHandlers
 from lightbox.user_code.registry import NONE, UserCode
 from support.user_code import model, write
 

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.user_code.errors import UserCodeError
 from lightbox.user_code.loader import load_functions
-from lightbox.user_code.packages import OTHERS, WITH_BUILD_ARGUMENT
+from lightbox.user_code.paths import OTHERS, WITH_BUILD_ARGUMENT, UserCodeError
 
 from .conftest import WriteCode
 

@@ -1,0 +1,214 @@
+"""application/json, jsonlines and jsons: what TensorFlow Serving's REST API takes, and plain JSON.
+
+An object with ``instances``, ``inputs`` or ``examples`` means what it means to TensorFlow Serving. Any other
+JSON becomes instances, one value or several one after another. A single bare list is the list of instances,
+unless it lacks just the batch dimension of the model's only input: then it is one instance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lightbox.codecs.base import DecodedRequest, Form, Method, Target
+from lightbox.codecs.body import as_utf8, check_size
+from lightbox.codecs.examples import decode_examples
+from lightbox.codecs.image import ImageCodec
+from lightbox.codecs.json_numbers import MIN_BYTES, Hollow, NumberList, hollowed, rows_of
+from lightbox.codecs.json_tensors import (
+    all_images,
+    images_in_inputs,
+    images_in_instances,
+    is_named,
+    read_inputs,
+    read_instances,
+    read_numbers,
+    read_rows,
+)
+from lightbox.codecs.json_values import parse_values, parsing_bytes
+from lightbox.codecs.media_type import ContentType
+from lightbox.errors import BadRequest, LightboxError, MalformedBody
+from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
+
+_FORMS = ("instances", "inputs", "examples")
+
+
+@dataclass(frozen=True)
+class _Body:
+    """A parsed body: a document with one of the forms, or ``plain`` values one after another."""
+
+    form: str
+    document: dict[str, Any]
+    plain: list[Any] | None
+    has_bools: bool
+
+
+class JsonCodec:
+    """Reads JSON under any of these media types, which differ in name only."""
+
+    def __init__(self, images: ImageCodec, max_mb: int) -> None:
+        self._images = images
+        self._max_mb = max_mb
+
+    def decode(self, body: bytes, content_type: ContentType, target: Target) -> DecodedRequest:
+        """See RequestCodec.decode."""
+        check_size(body, self._max_mb)
+        with target.clock.stage("decode"):
+            text = as_utf8(body, content_type)
+        found = _numbers(text, target) if target.method is Method.PREDICT else None
+        return found or self._values(text, target)
+
+    def _values(self, text: bytes, target: Target) -> DecodedRequest:
+        """Read the text as Python's objects."""
+        with target.clock.stage("decode"):
+            target.clock.memory.hold(len(text) + parsing_bytes(text), "the JSON")
+            parsed = _parse(text, target.method)
+            target.clock.check()
+        signature = target.find_signature(parsed.document.get("signature_name") or None)
+        if target.method is Method.PREDICT:
+            return self._predict(parsed, signature, target)
+        with target.clock.stage("decode"):
+            document = parsed.document if parsed.plain is None else {"examples": _as_examples(parsed.plain)}
+            return decode_examples(document, signature, target.method, target.clock.check)
+
+    def _predict(self, body: _Body, signature: SignatureSpec, target: Target) -> DecodedRequest:
+        form = Form.COLUMNS if body.form == "inputs" else Form.INSTANCES
+        with target.clock.stage("decode"):
+            payload = body.document[body.form] if body.plain is None else _as_instances(body.plain, signature)
+            images = _images(body, payload, signature)
+        if images is not None:
+            inputs = self._images.decode(images, signature, target.options, target.clock)
+            return DecodedRequest(signature, inputs, form, images=tuple(images))
+        with target.clock.stage("decode"):
+            read = read_inputs if form is Form.COLUMNS else read_instances
+            inputs = read(payload, signature, body.has_bools, target.clock.check)
+            self._images.check_among(inputs.values(), target.clock, or_texts=True)
+            return DecodedRequest(signature, inputs, form)
+
+
+def _numbers(text: bytes, target: Target) -> DecodedRequest | None:
+    """Read the text if its long lists are regular arrays of numbers: then no object is made for each of them."""
+    if len(text) < MIN_BYTES:
+        return None
+    clock = target.clock
+    with clock.stage("decode"):
+        clock.memory.hold(3 * len(text) + max(2 * len(text), 8 * text.count(b",")), "the JSON")
+        hollow = hollowed(text, clock.check)
+        parsed = None if hollow is None else _parsed_hollow(hollow)
+    if hollow is None:
+        return _rows(text, target)
+    if parsed is None:
+        return None
+    signature = target.find_signature(parsed.document.get("signature_name") or None)
+    with clock.stage("decode"):
+        by_row = parsed.form == "instances"
+        payload = parsed.document[parsed.form] if parsed.plain is None else _only(parsed.plain)
+        inputs = read_numbers(payload, by_row, signature, hollow)
+        if inputs is None:
+            return None
+        if isinstance(payload, NumberList) and parsed.plain is not None and not hollow.lines:  # rows by name are rows
+            inputs = {name: _as_batch(array, signature.inputs[name]) for name, array in inputs.items()}
+        return DecodedRequest(signature, inputs, Form.INSTANCES if by_row else Form.COLUMNS)
+
+
+def _rows(text: bytes, target: Target) -> DecodedRequest | None:
+    """Read the text if it is rows by name, of regular numbers: then not all of them are objects at once."""
+    rows = rows_of(text)
+    if rows is None:
+        return None
+    signature = target.find_signature(rows.signature or None)
+    with target.clock.stage("decode"):
+        inputs = read_rows(rows, signature, target.clock.check)
+        return None if inputs is None else DecodedRequest(signature, inputs, Form.INSTANCES)
+
+
+def _parsed_hollow(hollow: Hollow) -> _Body | None:
+    try:
+        parsed = _parse(hollow.text, Method.PREDICT, hollow.filled)
+    except LightboxError:
+        return None
+    return None if parsed.has_bools else parsed
+
+
+def _only(values: list[Any]) -> Any:
+    return values[0] if len(values) == 1 else None
+
+
+def _as_batch(array: Array, spec: TensorSpec) -> Array:
+    """Return a bare list as a batch of one where just that dimension is missing; see ``_is_one_instance``."""
+    return array[np.newaxis] if array.ndim == _rank(spec) - 1 else array
+
+
+def _parse(text: bytes, method: Method, filled: Callable[[Any], Any] = lambda value: value) -> _Body:
+    values = [filled(value) for value in parse_values(text)]
+    has_bools = b"true" in text or b"false" in text
+    document = values[0] if len(values) == 1 and isinstance(values[0], dict) else {}
+    document = {name: filled(value) for name, value in document.items()}
+    given = [form for form in _FORMS if form in document]
+    if not given:
+        return _Body("instances", {}, values, has_bools)
+    _check(document, given, method)
+    return _Body(given[0], document, None, has_bools)
+
+
+def _check(document: dict[str, Any], given: list[str], method: Method) -> None:
+    """Say in short sentences what otherwise would quote the whole body."""
+    (form, *others) = given
+    if others:
+        raise MalformedBody(f"JSON: expected one of instances, inputs and examples, got {' and '.join(given)}")
+    if not isinstance(document.get("signature_name", ""), str):
+        raise MalformedBody("signature_name: expected a string")
+    if form != "inputs" and not (isinstance(document[form], list | NumberList) and document[form]):
+        raise MalformedBody(f"{form}: expected a list of at least one")
+    if (form == "examples") != (method is not Method.PREDICT):
+        raise BadRequest(
+            f"{form}: the method is {method.value}; predict takes instances or inputs, "
+            "tfs-method=classify and tfs-method=regress take examples"
+        )
+
+
+def _images(body: _Body, payload: Any, signature: SignatureSpec) -> list[bytes] | None:
+    """Return the images that are to be decoded here, or None.
+
+    A model of pixels can do nothing else with text. To a model of strings text is text, but for bare values
+    that are images all.
+    """
+    wanted = image_input(signature)
+    if wanted is None or (wanted.encoded and (body.plain is None or not all_images(payload))):
+        return None
+    return images_in_inputs(payload, signature) if body.form == "inputs" else images_in_instances(payload, signature)
+
+
+def _as_examples(values: list[Any]) -> list[Any]:
+    return values[0] if len(values) == 1 and isinstance(values[0], list) else values
+
+
+def _as_instances(values: list[Any], signature: SignatureSpec) -> list[Any]:
+    """Return bare values as a list of instances."""
+    if len(values) != 1 or not isinstance(values[0], list):
+        return values
+    return [values[0]] if _is_one_instance(values[0], signature) else values[0]
+
+
+def _is_one_instance(value: list[Any], signature: SignatureSpec) -> bool:
+    depth, leaf = _nesting(value)
+    if len(signature.inputs) != 1 or is_named(leaf):
+        return False
+    (spec,) = signature.inputs.values()
+    return depth == _rank(spec) - 1
+
+
+def _rank(spec: TensorSpec) -> int:
+    """Where the rank is not known, do as AWS's container does: a flat list is one instance."""
+    return 2 if spec.shape is None else len(spec.shape)
+
+
+def _nesting(value: Any) -> tuple[int, Any]:
+    depth = 0
+    while isinstance(value, list):
+        depth += 1
+        value = value[0] if value else None
+    return depth, value

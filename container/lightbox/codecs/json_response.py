@@ -1,0 +1,181 @@
+"""Arrays as JSON text, whole or row by row, without a Python loop over the numbers."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from lightbox.codecs.base import Answer, Form, Prediction
+from lightbox.errors import NotAcceptable
+from lightbox.model.spec import Array
+from tfs_wire import json_arrays
+
+
+def json_ready(name: str, array: Array) -> Any:
+    """Return an array of numbers as it is; strings as nested lists of text.
+
+    As TensorFlow Serving has it, an output whose name ends in ``_bytes`` is written as ``{"b64": ...}``; so
+    are bytes that are no UTF-8, which it writes as broken text.
+    """
+    if not array.dtype.hasobject:
+        return checked(name, array)
+    as_bytes = name.endswith("_bytes")
+    texts = np.empty(array.size, object)
+    texts[:] = [_text(element, as_bytes) for element in array.ravel().tolist()]
+    return texts.reshape(array.shape).tolist()
+
+
+def checked(name: str, array: Array) -> Array:
+    """Return an array of real numbers or bools; raise NotAcceptable for others."""
+    if array.dtype.kind not in "biuf":
+        raise NotAcceptable(
+            f"Accept: the output {name} holds {array.dtype}, which text cannot carry; accept application/x-npy"
+        )
+    return array
+
+
+def _text(element: bytes, as_bytes: bool) -> Any:
+    if not as_bytes:
+        try:
+            return element.decode()
+        except UnicodeDecodeError:
+            pass
+    return {"b64": base64.b64encode(element).decode()}
+
+
+def whole_text(name: str, array: Array) -> bytes:
+    """Return the JSON of a whole array."""
+    if array.dtype.hasobject:
+        return json_arrays.dumps(json_ready(name, array))
+    return json_arrays.array_text(checked(name, array))
+
+
+def row_texts(name: str, array: Array) -> list[bytes]:
+    """Return the JSON of each row of an array of at least one dimension.
+
+    Numbers are written at once and the text is cut where one row ends and the next begins: the only places
+    with as many brackets as a row has dimensions.
+    """
+    if array.dtype.hasobject:
+        return [json_arrays.dumps(row) for row in json_ready(name, array)]
+    if not checked(name, array).size:
+        return [json_arrays.array_text(row) for row in array]
+    if len(array) == 1:
+        return [json_arrays.array_text(array[0])]
+    closing, opening = b"]" * (array.ndim - 1), b"[" * (array.ndim - 1)
+    inside = json_arrays.array_text(array)[array.ndim : -array.ndim]
+    return [opening + row + closing for row in inside.split(closing + b"," + opening)]
+
+
+class JsonAnswer:
+    """``{"predictions": [...]}`` row by row, ``{"outputs": ...}`` by column, ``{"results": [...]}``.
+
+    A row is a bare value for one output, an object by name for several. Outputs that have no rows come by
+    name. NaN and infinities are written as TensorFlow Serving does.
+    """
+
+    media_type = "application/json"
+    single = False
+
+    def encode(self, prediction: Prediction) -> Answer:
+        """See AnswerCodec.encode."""
+        return Answer(_json(prediction), self.media_type)
+
+
+class JsonLinesAnswer:
+    """One prediction a line; a single line for outputs that have no rows."""
+
+    media_type = "application/jsonlines"
+    single = False
+
+    def encode(self, prediction: Prediction) -> Answer:
+        """See AnswerCodec.encode."""
+        lines = _rows(prediction) if prediction.by_row else [json_arrays.dumps(_by_column(prediction))]
+        return Answer(b"\n".join((*lines, b"")), self.media_type)
+
+
+class JsonLinesDocument(JsonAnswer):
+    """The whole document on one line, without an end, as AWS's container answers application/jsonlines."""
+
+    media_type = JsonLinesAnswer.media_type
+
+
+class CsvAnswer:
+    """One output, a line for each row with all of its elements; numbers as in JSON, no header."""
+
+    media_type = "text/csv"
+    single = True
+
+    def encode(self, prediction: Prediction) -> Answer:
+        """See AnswerCodec.encode."""
+        ((name, array),) = prediction.outputs.items()
+        content_type = f"{self.media_type}; charset=utf-8"
+        if not array.size:
+            return Answer(b"", content_type)
+        table = array.reshape(len(array) if array.ndim else 1, -1)
+        text = _csv_of_strings(table) if array.dtype.hasobject else _csv_of_numbers(name, table)
+        return Answer(text, content_type)
+
+
+def _json(prediction: Prediction) -> bytes:
+    if not prediction.by_row:
+        return json_arrays.dumps({"outputs": _by_column(prediction)})
+    key = b"results" if prediction.form is Form.RESULTS else b"predictions"
+    if len(prediction.outputs) == 1 and prediction.form is not Form.RESULTS:
+        ((name, array),) = prediction.outputs.items()
+        return b"".join((b'{"predictions":', whole_text(name, array), b"}"))
+    return b'{"' + key + b'":[' + b",".join(_rows(prediction)) + b"]}"
+
+
+def _by_column(prediction: Prediction) -> Any:
+    """Return whole outputs by name; the bare one where TensorFlow Serving's columnar form has just one."""
+    ready = {name: json_ready(name, array) for name, array in prediction.outputs.items()}
+    return next(iter(ready.values())) if prediction.form is Form.COLUMNS and len(ready) == 1 else ready
+
+
+def _rows(prediction: Prediction) -> list[bytes]:
+    if prediction.form is Form.RESULTS and "outputs" not in prediction.outputs:
+        return _classes(prediction.outputs)
+    if len(prediction.outputs) == 1:
+        ((name, array),) = prediction.outputs.items()
+        return row_texts(name, array)
+    columns = [row_texts(name, array) for name, array in prediction.outputs.items()]
+    names = [json_arrays.dumps(name) + b":" for name in prediction.outputs]
+    return [b"{" + b",".join(map(bytes.__add__, names, row)) + b"}" for row in zip(*columns, strict=True)]
+
+
+def _classes(outputs: Mapping[str, Array]) -> list[bytes]:
+    """Return ``[["label", score], ...]`` for each example; no label is "", no score is 0."""
+    shape = next(iter(outputs.values())).shape
+    labels = json_ready("classes", outputs["classes"]) if "classes" in outputs else [[""] * shape[1]] * shape[0]
+    # Through JSON: a float32 then has as few digits as tell it from its neighbours.
+    scores = (
+        json_arrays.loads(json_arrays.dumps(outputs["scores"]))
+        if "scores" in outputs
+        else [[0.0] * shape[1]] * shape[0]
+    )
+    return [json_arrays.dumps(list(zip(*row, strict=True))) for row in zip(labels, scores, strict=True)]
+
+
+def _csv_of_numbers(name: str, table: Array) -> bytes:
+    """Return a table of two dimensions: its JSON, cut where a row ends."""
+    return whole_text(name, table)[2:-2].replace(b"],[", b"\n") + b"\n"
+
+
+def _csv_of_strings(table: Array) -> bytes:
+    """Return text quoted where it must be; bytes that are no UTF-8 as base64."""
+    stream = io.StringIO(newline="")
+    csv.writer(stream, lineterminator="\n").writerows([[_field(element) for element in row] for row in table.tolist()])
+    return stream.getvalue().encode()
+
+
+def _field(element: bytes) -> str:
+    try:
+        return element.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(element).decode()

@@ -1,0 +1,241 @@
+"""The members of an npz file (a zip file of npy files), with bounds on all that a zip file may declare."""
+
+from __future__ import annotations
+
+import io
+import math
+import struct
+import zipfile
+import zlib
+from collections.abc import Mapping
+from typing import IO, Any
+
+import numpy as np
+from numpy.lib import format as npy_format
+
+from lightbox.codecs.base import Answer, DecodedRequest, Prediction, Target
+from lightbox.codecs.media_type import ContentType
+from lightbox.errors import InputMismatch, MalformedBody, NotAcceptable, TooLarge
+from lightbox.model.arrays import fitted, numpy_dtype, only_input
+from lightbox.model.spec import Array, SignatureSpec, TensorSpec
+from lightbox.request_context import RequestClock
+
+_MAGIC = b"PK\x03\x04"
+_END = b"PK\x05\x06"
+_END_SIZE, _MAX_COMMENT = 22, 1 << 16
+_LOCATOR_64, _LOCATOR_64_SIZE = b"PK\x06\x07", 20
+_MAX_DIRECTORY = 1 << 16
+MAX_MEMBERS = 256
+_READ_HEADER = {(1, 0): npy_format.read_array_header_1_0, (2, 0): npy_format.read_array_header_2_0}
+_KINDS = "biufcSU"
+_MAX_HEADER = 10_000
+_MAX_RANK = 32
+UNNAMED = "arr_0"
+"""What numpy calls the first array that ``savez`` was given without a name."""
+
+
+def is_zip(body: bytes) -> bool:
+    """Whether a body begins as a zip file with at least one member does."""
+    return body.startswith(_MAGIC)
+
+
+def read_members(body: bytes, max_mb: int, clock: RequestClock) -> dict[str, bytes]:
+    """Return the uncompressed members by name, without ``.npy``.
+
+    Raises TooLarge before more than ``max_mb`` MiB have been unpacked, MalformedBody for a file that is
+    broken or encrypted, or uses another compression than numpy does.
+    """
+    _check_directory(body)
+    try:
+        with zipfile.ZipFile(io.BytesIO(body)) as archive:
+            return _unpacked(archive, len(body), max_mb, clock)
+    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+        raise MalformedBody(f"npz: the file cannot be read: {str(error)[:100]}") from None
+    except (ValueError, KeyError, struct.error) as error:
+        raise MalformedBody(f"npz: the file cannot be read: {str(error)[:100]}") from None
+
+
+def _check_directory(body: bytes) -> None:
+    """The list of members is read as a whole, into objects of some hundred bytes each."""
+    end = body.rfind(_END, max(0, len(body) - _END_SIZE - _MAX_COMMENT))
+    if end < 0 or end + _END_SIZE > len(body):
+        raise MalformedBody("npz: the file is truncated")
+    if body[max(0, end - _LOCATOR_64_SIZE) :].startswith(_LOCATOR_64):
+        raise MalformedBody("npz: expected a zip file without the 64-bit directory of very large ones")
+    members, size = struct.unpack_from("<HI", body, end + 10)
+    if members > MAX_MEMBERS or size > _MAX_DIRECTORY:
+        raise TooLarge(f"npz: expected at most {MAX_MEMBERS} arrays, got {members}")
+
+
+def _unpacked(archive: zipfile.ZipFile, packed: int, max_mb: int, clock: RequestClock) -> dict[str, bytes]:
+    left = limit = max_mb << 20
+    members: dict[str, bytes] = {}
+    for info in archive.infolist():
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise MalformedBody("npz: expected members that are stored or deflated")
+        # A member is read up to the size that it declares, and no further.
+        unpacked = limit - left + min(info.file_size, left + 1)
+        clock.check()
+        clock.memory.weigh(unpacked)
+        clock.memory.hold(packed + 2 * unpacked, "npz")
+        with archive.open(info) as member:
+            data = member.read(left + 1)
+        left -= len(data)
+        if left < 0:
+            raise TooLarge(f"npz: the arrays unpack to more than LIGHTBOX_MAX_BODY_MB={max_mb} MiB")
+        members[info.filename.removesuffix(".npy")] = data
+    return members
+
+
+class NpyCodec:
+    """Reads one array, or with the bytes of a zip file several by name; ``max_mb`` bounds them in MiB."""
+
+    def __init__(self, max_mb: int) -> None:
+        self._max_mb = max_mb
+
+    def decode(self, body: bytes, content_type: ContentType, target: Target) -> DecodedRequest:
+        """See RequestCodec.decode."""
+        signature = target.find_signature(None)
+        with target.clock.stage("decode"):
+            if not is_zip(body):
+                spec = only_input(signature, content_type.name)
+                return DecodedRequest(signature, _fitted({spec.name: read_npy(body)}, signature, target.clock))
+            arrays = {name: read_npy(member) for name, member in read_members(body, self._max_mb, target.clock).items()}
+            if arrays.keys() == {UNNAMED} and len(signature.inputs) == 1:
+                arrays = dict.fromkeys(signature.inputs, arrays[UNNAMED])
+            if arrays.keys() != signature.inputs.keys():
+                raise InputMismatch(
+                    f"npz: expected arrays named {', '.join(signature.inputs)}, got {', '.join(arrays)[:200] or 'none'}"
+                )
+            return DecodedRequest(signature, _fitted(arrays, signature, target.clock))
+
+
+def _fitted(arrays: Mapping[str, Array], signature: SignatureSpec, clock: RequestClock) -> dict[str, Array]:
+    """Return the arrays as the signature's inputs. Numbers weigh what the model wants, which may be 8 times as much."""
+    specs = signature.inputs
+    clock.memory.weigh(sum(array.size * _itemsize(array, specs[name]) for name, array in arrays.items()))
+    casting = sum(_casting_bytes(array, specs[name]) for name, array in arrays.items())
+    clock.memory.hold(2 * sum(array.nbytes for array in arrays.values()) + casting, "npy")
+    return {name: fitted(array, specs[name]) for name, array in arrays.items()}
+
+
+def _itemsize(array: Array, spec: TensorSpec) -> int:
+    return array.itemsize if spec.is_string else numpy_dtype(spec).itemsize
+
+
+def _casting_bytes(array: Array, spec: TensorSpec) -> int:
+    if array.dtype.kind in "SU":
+        return 2 * array.nbytes + 160 * array.size
+    if spec.is_string or array.dtype == numpy_dtype(spec):
+        return 0
+    return array.size * (numpy_dtype(spec).itemsize + 3)  # and whether each is finite
+
+
+def read_npy(data: bytes) -> Array:
+    """Return the array in an npy file of version 1 or 2, a read-only view of ``data`` where it lies well.
+
+    Numbers, bools, byte strings and text of any byte order, in row- or column-major order. The header is
+    checked against the length of ``data`` first. Raises MalformedBody.
+    """
+    shape, fortran_order, dtype, offset = _read_header(data)
+    if dtype.hasobject or dtype.names or dtype.subdtype or dtype.kind not in _KINDS or not dtype.itemsize:
+        raise MalformedBody(f"npy: expected an array of numbers or strings, got {str(dtype)[:100]}")
+    if len(shape) > _MAX_RANK or any(size < 0 for size in shape):
+        raise MalformedBody(f"npy: no tensor has the shape {str(shape)[:100]}")
+    if math.prod(shape) * dtype.itemsize != len(data) - offset:
+        raise MalformedBody(
+            f"npy: {str(shape)[:100]} of {dtype} are {math.prod(shape) * dtype.itemsize} bytes, "
+            f"but {len(data) - offset} follow the header"
+        )
+    try:
+        flat = np.frombuffer(data, dtype, offset=offset) if math.prod(shape) else np.empty(0, dtype)
+        aligned = flat if flat.flags.aligned else flat.copy()
+        return aligned.reshape(shape, order="F" if fortran_order else "C")
+    except ValueError as error:
+        raise MalformedBody(f"npy: the array cannot be read: {error}") from None
+
+
+def _read_header(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    stream = io.BytesIO(data)
+    try:
+        version = npy_format.read_magic(stream)
+        if version not in _READ_HEADER:
+            raise MalformedBody(f"npy: expected version 1 or 2 of the format, got {version}")
+        shape, fortran_order, dtype = _READ_HEADER[version](stream, max_header_size=_MAX_HEADER)
+    except MalformedBody:
+        raise
+    except Exception as error:
+        # The header is a Python literal: what the parser raises for a broken one depends on its version.
+        raise MalformedBody(f"npy: the header cannot be read: {str(error)[:100]}") from None
+    return shape, fortran_order, dtype, stream.tell()
+
+
+class NpyAnswer:
+    """One output as an npy file."""
+
+    media_type = "application/x-npy"
+    single = True
+
+    def encode(self, prediction: Prediction) -> Answer:
+        """See AnswerCodec.encode."""
+        ((name, array),) = prediction.outputs.items()
+        buffer = io.BytesIO()
+        _write_npy(buffer, name, array, self.media_type)
+        return Answer(buffer.getvalue(), self.media_type)
+
+
+class NpzAnswer:
+    """All outputs by name in an npz file, not compressed."""
+
+    media_type = "application/x-npz"
+    single = False
+
+    def encode(self, prediction: Prediction) -> Answer:
+        """See AnswerCodec.encode."""
+        buffer = io.BytesIO()
+        # Not np.savez: an output named as one of its parameters could not be passed to it.
+        with zipfile.ZipFile(buffer, "w") as archive:
+            for name, array in prediction.outputs.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    _write_npy(member, name, array, self.media_type)
+        return Answer(buffer.getvalue(), self.media_type)
+
+
+class OctetStreamAnswer:
+    """One output's own bytes: numbers little-endian and row-major, or a single string as it is.
+
+    The headers X-Lightbox-Output, -Dtype and -Shape say what they are.
+    """
+
+    media_type = "application/octet-stream"
+    single = True
+
+    def encode(self, prediction: Prediction) -> Answer:
+        """See AnswerCodec.encode."""
+        ((name, array),) = prediction.outputs.items()
+        if array.dtype.hasobject:
+            if array.size != 1:
+                raise NotAcceptable(
+                    f"Accept: {self.media_type} holds one string, the output {name} has {array.size}; "
+                    "accept application/json"
+                )
+            body = bytes(array.reshape(-1)[0])
+        else:
+            body = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
+        return Answer(body, self.media_type, _description(name, array))
+
+
+def _description(name: str, array: Array) -> dict[str, str]:
+    return {
+        "X-Lightbox-Output": name.encode("ascii", "backslashreplace").decode(),
+        "X-Lightbox-Dtype": "string" if array.dtype.hasobject else array.dtype.name,
+        "X-Lightbox-Shape": ",".join(map(str, array.shape)),
+    }
+
+
+def _write_npy(stream: IO[bytes], name: str, array: Array, media_type: str) -> None:
+    if array.dtype.hasobject:
+        raise NotAcceptable(
+            f"Accept: {media_type} holds numbers, the output {name} holds strings; accept application/json"
+        )
+    npy_format.write_array(stream, np.asarray(array), version=(1, 0), allow_pickle=False)

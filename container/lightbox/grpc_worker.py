@@ -1,0 +1,81 @@
+"""The process that speaks gRPC to callers: ``python -m lightbox.grpc_worker PLAN HEALTH``.
+
+It is a worker like gunicorn's, with the same pipeline; the supervisor starts and drains it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import socket
+import sys
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from lightbox.app import Parts, assemble, clock_maker, make_observers
+from lightbox.plan import ServingPlan
+from lightbox.protocols.open_inference.grpc_calls import Desk
+from lightbox.protocols.open_inference.grpc_gate import Bounds, Gate
+from lightbox.protocols.open_inference.grpc_health import Readiness, ping
+from lightbox.protocols.open_inference.grpc_server import ROOM, Front, InferenceService
+from lightbox.settings_loading import load_settings
+from lightbox.telemetry.logs import Observer
+
+
+def main(plan_path: Path, health: str) -> None:
+    """Serve until SIGTERM, then finish what has been accepted; ``health`` is where the supervisor answers /ping."""
+    observers = make_observers(load_settings(), ServingPlan.read(plan_path), plan_path.parent)
+    parts = assemble(plan_path)
+    asyncio.run(serve(parts, observers, health))
+
+
+async def serve(parts: Parts, observers: list[Observer], health: str) -> None:
+    """Run the server until a signal to stop has come and every call is answered."""
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    settings, allowed = parts.settings, parts.pipeline.allowed_seconds
+    desk = Desk(
+        settings.workers * settings.threads,
+        settings.workers * settings.max_waiting,
+        settings.nginx_read_timeout - allowed,
+        observers,
+        clock_maker(observers),
+        settings.grpc_bytes,
+    )
+    front = Front(
+        InferenceService(parts.pipeline, parts.repository),
+        desk,
+        Readiness(lambda: ping(health), stopping),
+        allowed,
+        settings.load_seconds,
+        settings.max_body_mb << 20,
+        settings.kserve_reflection,
+    )
+    name = f"lightbox-grpc-{uuid.uuid4().hex}"
+    front.server.add_insecure_port(f"unix-abstract:{name}")
+    await front.server.start()
+    bounds = Bounds(message=ROOM * settings.max_body_mb << 20, together=settings.grpc_bytes)
+    gate = Gate(f"\0{name}", bounds, desk.tell_refused)
+    assert settings.kserve_grpc_port is not None, "the supervisor starts it for a port"
+    await gate.listen(listener(settings.kserve_grpc_port))
+    gc.collect()
+    gc.freeze()  # as in gunicorn's workers
+    await stopping.wait()
+    gate.close()
+    await front.stop(settings.drain_seconds)
+    await gate.end()
+
+
+def listener(port: int) -> socket.socket:
+    """Return a socket that is bound to a port of all interfaces, of IPv6 too where there is any. Raises OSError."""
+    with suppress(OSError):
+        if socket.has_dualstack_ipv6():
+            return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", port))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,1 @@
+"""Models: what they want, how they lie on disk, what is set for them."""

@@ -1,0 +1,81 @@
+"""What is wrong with the models on disk, found in their files before anything loads them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from lightbox.model.layout import SAVED_MODEL_FILES, ModelOnDisk, is_saved_model, is_version
+from lightbox.model.options import ModelOptions, load_options, options_file
+from lightbox.model.saved_model import FILE, SavedModelError, read_signatures
+from lightbox.model.spec import SignatureSpec, image_input, scaling_problem
+from lightbox.settings import Settings
+from lightbox.transports.base import DEFAULT_SIGNATURE
+from lightbox.user_code.paths import find_code
+
+
+def unusable_versions(model: ModelOnDisk) -> list[str]:
+    """Return a sentence for each version of a model that holds no SavedModel, or one that cannot be served."""
+    problems = []
+    for version, folder in _versions(model):
+        if not is_saved_model(folder):
+            problems.append(f"{folder} holds no {SAVED_MODEL_FILES[0]}")
+            continue
+        try:
+            _signatures(model, version, folder)
+        except SavedModelError as error:
+            problems.append(str(error))
+    return problems
+
+
+def misfits(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> Iterator[tuple[bool, str]]:
+    """Yield what a model cannot follow, and whether it is its own lightbox.json that asks for it.
+
+    Raises ModelOptionsError and UserCodeError for what cannot be read in ``code_dirs``.
+    """
+    code, options, file = find_code(code_dirs), load_options(code_dirs, settings), options_file(code_dirs)
+    if problem := _misfit_of_outputs(model, options):
+        own = settings.outputs is None
+        yield own, f"{f'{file}: outputs' if own else 'LIGHTBOX_OUTPUTS'}: {problem}"
+    if code is None and (problem := _misfit_of_scaling(model, options)):  # code of a user's may scale by itself
+        own = settings.scaling is None
+        yield own, f"{f'{file}: scaling' if own else 'LIGHTBOX_SCALING'}: {problem}"
+
+
+def newest_signatures(model: ModelOnDisk) -> Mapping[str, SignatureSpec]:
+    """Return the signatures of a model's newest version by name; none where they cannot be read."""
+    try:
+        version, folder = max(_versions(model), default=(0, model.base_path))
+        return _signatures(model, version, folder)
+    except SavedModelError:
+        return {}
+
+
+def _misfit_of_outputs(model: ModelOnDisk, options: ModelOptions) -> str | None:
+    """Return what is wrong with the outputs that are asked for, None where the newest version gives them all."""
+    signatures = newest_signatures(model)
+    known = {name for signature in signatures.values() for name in signature.outputs}
+    unknown = [name for name in options.outputs or () if known and name not in known]
+    if not unknown:
+        return None
+    return f"the model {model.name!r} gives {', '.join(sorted(known))}; got {', '.join(unknown)}"
+
+
+def _misfit_of_scaling(model: ModelOnDisk, options: ModelOptions) -> str | None:
+    """Return what is wrong with the scaling that is asked for, None where the newest version's pixels can have it."""
+    signature = newest_signatures(model).get(DEFAULT_SIGNATURE)
+    wanted = image_input(signature) if signature else None
+    problem = scaling_problem(options.scaling, wanted) if wanted else None
+    return f"{problem} in the model {model.name!r}; use none" if problem else None
+
+
+def _versions(model: ModelOnDisk) -> list[tuple[int, Path]]:
+    if model.unversioned:
+        return [(1, model.base_path)]
+    folders = (entry for entry in model.base_path.iterdir() if is_version(entry.name) and entry.is_dir())
+    return sorted((int(folder.name), folder) for folder in folders)
+
+
+def _signatures(model: ModelOnDisk, version: int, folder: Path) -> Mapping[str, SignatureSpec]:
+    """Return what ``read_signatures`` does; nothing of the text form, which the model server alone reads."""
+    return read_signatures(folder, model.name, version) if (folder / FILE).exists() else {}

@@ -1,0 +1,104 @@
+"""The signatures of a SavedModel, read from its file before anything loads it.
+
+Only the few fields that describe signatures are looked at; the graph is stepped over. The numbers are those of
+saved_model.proto, meta_graph.proto and tensor_shape.proto of TensorFlow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from lightbox.errors import StartError
+from lightbox.model.spec import SignatureSpec, TensorSpec
+from tfs_wire.dtypes import numpy_name
+from tfs_wire.fields import read_fields, read_varint
+
+FILE = "saved_model.pb"
+SERVE_TAG = "serve"
+"""The tag of the graph that model servers load; one with further tags is another graph."""
+
+_META_GRAPHS = 2
+_META_INFO, _SIGNATURES = 1, 5
+_TAGS = 4
+_KEY, _VALUE = 1, 2
+_INPUTS, _OUTPUTS = 1, 2
+_DTYPE, _SHAPE = 2, 3
+_DIMENSION, _UNKNOWN_RANK = 2, 3
+_SIZE = 1
+
+
+class SavedModelError(StartError):
+    """A SavedModel cannot be served; the message is a sentence that names its file."""
+
+
+def read_signatures(folder: Path, model: str, version: int) -> dict[str, SignatureSpec]:
+    """Return the signatures of ``folder/saved_model.pb`` that can be asked for, by name.
+
+    Raises SavedModelError when the file cannot be read, when it has no graph to serve, or none of its signatures
+    gives an output.
+    """
+    path = folder / FILE
+    try:
+        graphs = [graph for number, graph in _fields(path.read_bytes()) if number == _META_GRAPHS]
+        serving = [graph for graph in graphs if _tags(graph) == {SERVE_TAG}]
+        found = dict(_signatures(serving[0], model, version)) if serving else {}
+    except OSError as error:
+        raise SavedModelError(f"{path} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise SavedModelError(f"{path} is no SavedModel, or damaged: {error}") from None
+    if not serving:
+        raise SavedModelError(f"{path} has no graph with the one tag {SERVE_TAG!r}: there is nothing to serve in it")
+    if not found:
+        raise SavedModelError(
+            f"{path} has no usable signature: expected one with an output, such as 'serving_default'; "
+            "give signatures= to tf.saved_model.save"
+        )
+    return found
+
+
+def _fields(data: bytes | memoryview) -> Iterator[tuple[int, memoryview]]:
+    return ((number, value) for number, _, value in read_fields(memoryview(data)))
+
+
+def _tags(graph: memoryview) -> set[str]:
+    infos = (value for number, value in _fields(graph) if number == _META_INFO)
+    return {str(value, "utf-8") for info in infos for number, value in _fields(info) if number == _TAGS}
+
+
+def _signatures(graph: memoryview, model: str, version: int) -> Iterator[tuple[str, SignatureSpec]]:
+    """Yield what has outputs; names that begin with two underscores are TensorFlow's own."""
+    for name, value in _entries(graph, _SIGNATURES):
+        inputs, outputs = dict(_tensors(value, _INPUTS)), dict(_tensors(value, _OUTPUTS))
+        if outputs and not name.startswith("__"):
+            yield name, SignatureSpec(model, version, name, inputs, outputs)
+
+
+def _tensors(signature: memoryview, field: int) -> Iterator[tuple[str, TensorSpec]]:
+    for name, info in _entries(signature, field):
+        dtype, shape = 0, _shape(memoryview(b""))
+        for number, value in _fields(info):
+            if number == _DTYPE:
+                dtype = read_varint(value, 0)[0]
+            elif number == _SHAPE:
+                shape = _shape(value)
+        yield name, TensorSpec(name, numpy_name(dtype), shape)
+
+
+def _shape(data: memoryview) -> tuple[int | None, ...] | None:
+    sizes: list[int | None] = []
+    for number, value in _fields(data):
+        if number == _UNKNOWN_RANK and read_varint(value, 0)[0]:
+            return None
+        if number == _DIMENSION:
+            size = next((read_varint(part, 0)[0] for field, part in _fields(value) if field == _SIZE), 0)
+            sizes.append(size if size < 1 << 63 else None)  # a negative number, two's complement
+    return tuple(sizes)
+
+
+def _entries(message: memoryview, field: int) -> Iterator[tuple[str, memoryview]]:
+    """Yield the keys and values of a map field."""
+    for number, entry in _fields(message):
+        if number == field:
+            parts = dict(_fields(entry))
+            yield str(parts.get(_KEY, b""), "utf-8"), parts.get(_VALUE, memoryview(b""))

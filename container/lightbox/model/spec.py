@@ -1,0 +1,157 @@
+"""What a model's signature wants and gives, and the check of inputs against it.
+
+A tensor of the wrong rank makes some operations abort the whole model server (a C++ check), so
+whatever is sent has been checked here first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lightbox.error_texts import shorten
+from lightbox.errors import BadRequest, InputMismatch
+
+if TYPE_CHECKING:
+    import numpy as np
+    import numpy.typing as npt
+
+    Array = npt.NDArray[np.generic]
+    """Any ndarray; strings are object arrays of bytes."""
+else:
+    Array = "ndarray"  # for annotations alone: the supervisor reads specifications too, and does without numpy
+
+
+@dataclass(frozen=True)
+class TensorSpec:
+    """One input or output: TensorFlow's name of its dtype and its shape.
+
+    ``shape`` holds None for an unknown dimension and is None altogether for an unknown rank.
+    ``dtype`` is a name such as ``float32`` or ``string``.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int | None, ...] | None
+
+    @property
+    def is_string(self) -> bool:
+        """Whether elements are byte strings."""
+        return self.dtype == "string"
+
+    def __str__(self) -> str:
+        shape = "unknown rank" if self.shape is None else describe_shape(self.shape)
+        return f"{self.name} ({self.dtype} {shape})"
+
+
+@dataclass(frozen=True)
+class SignatureSpec:
+    """One signature of one version of a model, as the model server describes it."""
+
+    model: str
+    version: int
+    name: str
+    inputs: Mapping[str, TensorSpec]
+    outputs: Mapping[str, TensorSpec]
+
+    def check_inputs(self, inputs: Mapping[str, Array]) -> None:
+        """Raise InputMismatch unless names, dtypes, ranks and dimensions are those of the signature."""
+        missing = sorted(self.inputs.keys() - inputs.keys())
+        unknown = sorted(inputs.keys() - self.inputs.keys())
+        if missing or unknown:
+            raise InputMismatch(
+                f"inputs: the signature {self.name!r} of the model {self.model!r} takes "
+                f"{', '.join(str(spec) for spec in self.inputs.values())}; "
+                f"got {_named(inputs) or 'none'}"
+            )
+        for name, array in inputs.items():
+            _check_input(self.inputs[name], array)
+
+    def check_outputs(self, names: Sequence[str]) -> None:
+        """Raise BadRequest when an output is asked for that the signature does not give."""
+        unknown = [name for name in names if name not in self.outputs]
+        if unknown:
+            raise BadRequest(
+                f"outputs: the signature {self.name!r} of the model {self.model!r} gives "
+                f"{', '.join(sorted(self.outputs))}; got {_named(unknown)}"
+            )
+
+
+def _named(names: Iterable[str]) -> str:
+    """Return a caller's names, shortened: an error does not give them back at length."""
+    return shorten(", ".join(sorted(names)), 60)
+
+
+def _check_input(spec: TensorSpec, array: Array) -> None:
+    came = "string" if array.dtype.hasobject else array.dtype.name
+    if came != spec.dtype:
+        raise InputMismatch(f"input {spec.name}: expected dtype {spec.dtype}, got {came}")
+    if spec.shape is None:
+        return
+    fits = len(spec.shape) == array.ndim and all(
+        want is None or want == have for want, have in zip(spec.shape, array.shape, strict=True)
+    )
+    if not fits:
+        raise InputMismatch(
+            f"input {spec.name}: expected shape {describe_shape(spec.shape)}, got {describe_shape(array.shape)}"
+        )
+
+
+def describe_shape(shape: Sequence[int | None]) -> str:
+    """Write a shape as TensorFlow does, with -1 for an unknown dimension: ``[-1,224,224,3]``."""
+    return "[" + ",".join("-1" if size is None else str(size) for size in shape) + "]"
+
+
+@dataclass(frozen=True)
+class ImageInput:
+    """How an image reaches a model.
+
+    ``encoded``: the bytes as they came, for a string tensor. Otherwise pixels, height x width x channels
+    of ``dtype``; height and width are None where the signature leaves them open. ``batched`` tells
+    whether the tensor has a leading batch dimension.
+    """
+
+    name: str
+    encoded: bool
+    batched: bool
+    dtype: str
+    height: int | None = None
+    width: int | None = None
+    channels: int = 3
+
+
+PIXEL_DTYPES = frozenset({"uint8", "int32", "int64", "float16", "float32", "float64"})
+
+
+def image_input(signature: SignatureSpec) -> ImageInput | None:
+    """Return how the signature takes an image, or None where it takes none.
+
+    A signature takes an image when it has one input, and that is a string tensor of rank 0 or 1, or a
+    tensor of pixels [batch, height, width, channels] (or without batch) with 1 or 3 channels.
+    """
+    if len(signature.inputs) != 1:
+        return None
+    (spec,) = signature.inputs.values()
+    if spec.shape is None:
+        return ImageInput(spec.name, True, True, spec.dtype) if spec.is_string else None
+    rank = len(spec.shape)
+    if spec.is_string:
+        return ImageInput(spec.name, True, rank == 1, spec.dtype) if rank <= 1 else None
+    if spec.dtype not in PIXEL_DTYPES or rank not in (3, 4):
+        return None
+    height, width, channels = spec.shape[-3:]
+    if channels not in (1, 3):
+        return None
+    return ImageInput(spec.name, False, rank == 4, spec.dtype, height, width, channels)
+
+
+def scaling_problem(scaling: str, wanted: ImageInput) -> str | None:
+    """Return why pixels scaled like this cannot reach a model, or None when they can. ``scaling`` as in the options."""
+    if wanted.encoded or scaling == "none":
+        return None
+    if "float" not in wanted.dtype:
+        return f"{scaling!r} makes fractions, but the model's input {wanted.name} is {wanted.dtype}"
+    if scaling in ("torch", "caffe") and wanted.channels != 3:
+        return f"{scaling!r} is for 3 channels, but the model's input {wanted.name} has {wanted.channels}"
+    return None

@@ -1,0 +1,82 @@
+"""gunicorn's worker with threads, whose own refusals come in our form: by default they are pages of HTML."""
+
+from __future__ import annotations
+
+import logging
+import os
+import select
+from typing import Any
+
+from gunicorn.http.errors import (
+    InvalidResponseHeader,
+    InvalidResponseHeaderName,
+    LimitRequestHeaders,
+    LimitRequestLine,
+    ParseException,
+)
+from gunicorn.util import write_nonblock
+from gunicorn.workers.gthread import ThreadWorker
+
+from lightbox.errors import BadRequest, LightboxError
+from lightbox.protocols.edge import Edge, choose_request_id, error_response, http_bytes
+
+_OURS = (InvalidResponseHeader, InvalidResponseHeaderName)
+_STATUSES = {LimitRequestHeaders: 431, LimitRequestLine: 414}
+LINGER_MS = 2
+"""How long a thread waits for the next request, in milliseconds: longer than a busy client needs, and no longer."""
+
+
+class JsonWorker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
+    """Answers what it cannot read, or what fails outside of the app, with ``{"error", "code", "request_id"}``."""
+
+    def handle_error(self, req: Any, client: Any, addr: Any, exc: Exception) -> None:
+        """See gunicorn's Worker.handle_error: nothing has been answered yet, and the connection ends after this."""
+        if isinstance(exc, ParseException) and not isinstance(exc, _OURS):
+            error: LightboxError = BadRequest(f"the request cannot be read: {exc}", _STATUSES.get(type(exc)))
+            self.log.warning("%s", error.message)
+        else:
+            error = LightboxError(f"internal error: {type(exc).__name__}")
+            self.log.exception("a request failed outside of the app")
+        sent = {} if req is None else {name.title(): value for name, value in req.headers}
+        answer = error_response(error, choose_request_id(lambda name: sent.get(name.title())), getattr(req, "path", ""))
+        try:
+            write_nonblock(client, http_bytes(*answer))
+        except OSError:
+            self.log.debug("the caller has hung up")
+
+
+class LingeringWorker(JsonWorker):
+    """Answers request after request of a busy connection in one thread."""
+
+    def handle(self, conn: Any) -> Any:
+        """Answer the requests of a connection until it pauses; returns what gthread's ``handle`` does."""
+        kept = super().handle(conn)
+        while kept is True and self._threads_are_enough() and _next_is_here(conn):
+            kept = super().handle(conn)
+        return kept
+
+    def notify(self) -> None:
+        """Give a sign of life, as every second; end at a stop when nothing is left but what has been answered."""
+        super().notify()
+        late = self._overdue()
+        if late and not self.alive and self.nr_conns - self._resting() <= late:
+            self.log.warning("stopping with %d requests that were answered and are still worked on", late)
+            logging.shutdown()
+            os._exit(0)  # a thread cannot be ended, and the interpreter would wait for it
+
+    def _overdue(self) -> int:
+        edge = getattr(self.wsgi, "wsgi_app", None)
+        return edge.overdue.count() if isinstance(edge, Edge) else 0
+
+    def _resting(self) -> int:
+        return len(self.keepalived_conns) + len(self.pending_conns)
+
+    def _threads_are_enough(self) -> bool:
+        """Tell whether no connection waits for a thread: who lingers must not keep another from its turn."""
+        return bool(self.alive and self.nr_conns - self._resting() <= self.cfg.threads)
+
+
+def _next_is_here(conn: Any) -> bool:
+    poller = select.poll()
+    poller.register(conn.sock, select.POLLIN)
+    return bool(poller.poll(LINGER_MS))

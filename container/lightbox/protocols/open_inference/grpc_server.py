@@ -1,0 +1,287 @@
+"""The gRPC server: one event loop that reads and writes, threads that work."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import suppress
+from itertools import islice
+from typing import Any
+
+import grpc
+from google.protobuf.descriptor import MethodDescriptor
+from google.protobuf.message import DecodeError
+
+from lightbox.errors import DeadlineExceeded, MalformedBody, TooLarge, Unavailable
+from lightbox.pipeline import Pipeline
+from lightbox.protocols.open_inference import grpc_health, grpc_messages
+from lightbox.protocols.open_inference.grpc_calls import Answered, Caller, Desk, Work
+from lightbox.protocols.open_inference.grpc_health import Readiness, health_answer
+from lightbox.protocols.open_inference.grpc_messages import count_message, read_request, write_answer
+from lightbox.protocols.open_inference.repository import Repository, server_metadata
+from lightbox.protocols.open_inference.requests import SageMakerHeaders, read_headers
+from lightbox.request_context import RequestClock
+from tfs_wire.fields import LENGTH_DELIMITED, read_fields
+
+MOST_BYTES = 2**31 - 1
+"""gRPC counts a message's length in a signed 32-bit number."""
+ROOM = 2
+"""Messages up to so many times the limit are read, so that it is we who refuse them; gRPC refuses what is beyond."""
+WINDOW_BYTES = 4 << 20
+"""What a caller may send of a message before it waits for a word of ours; gRPC's 64 kB are a part of a photograph."""
+MAX_STREAMS = 128
+"""Calls of one connection at once, as in nginx; a caller's further ones wait on its side."""
+KEEPALIVE_MS = 60_000
+LEAST_PING_MS = 5_000
+"""Callers that ping more often than that lose their connection; some proxies do not wait gRPC's five minutes."""
+LOADING = ("RepositoryModelLoad", "RepositoryModelUnload")
+"""The calls that may take longer than a request."""
+REQUEST_ID = "x-amzn-requestid"
+_STREAM = f"/{grpc_messages.INFERENCE_SERVICE}/ModelStreamInfer"
+_ID = grpc_messages.message_class("inference.ModelInferRequest").DESCRIPTOR.fields_by_name["id"].number
+_FIRST_FIELDS = 8
+
+
+class Front:
+    """A gRPC server with two services, inference and health, and ``with_reflection`` a third that tells of them.
+
+    Make it in the event loop that runs it.
+    """
+
+    def __init__(
+        self,
+        service: InferenceService,
+        desk: Desk,
+        readiness: Readiness,
+        allowed_seconds: float,
+        load_seconds: float,
+        max_bytes: int,
+        with_reflection: bool = False,
+    ) -> None:
+        self._service = service
+        self._desk = desk
+        self._readiness = readiness
+        self._allowed_seconds = allowed_seconds
+        self._load_seconds = load_seconds
+        self._max_bytes = max_bytes
+        options = [
+            ("grpc.max_receive_message_length", min(ROOM * max_bytes, MOST_BYTES)),
+            ("grpc.max_send_message_length", -1),
+            ("grpc.http2.lookahead_bytes", WINDOW_BYTES),
+            # Probing would let windows grow to 512 MiB, and frames to 16 MiB, which the gate holds while they come.
+            ("grpc.http2.bdp_probe", 0),
+            ("grpc.max_concurrent_streams", MAX_STREAMS),
+            ("grpc.so_reuseport", 0),
+            # A caller that vanished without a word leaves no stream behind; callers may look whether we are there.
+            ("grpc.keepalive_time_ms", KEEPALIVE_MS),
+            ("grpc.keepalive_permit_without_calls", 1),
+            ("grpc.http2.min_ping_interval_without_data_ms", LEAST_PING_MS),
+        ]
+        self.server = grpc.aio.server(options=options)
+        self.server.add_generic_rpc_handlers((self._inference(), self._health()))
+        if with_reflection:
+            self.server.add_generic_rpc_handlers(self._reflection())
+
+    async def stop(self, grace: float) -> None:
+        """Accept no more calls, and wait up to ``grace`` seconds for those in progress; idle streams end at once."""
+        self._readiness.stopping.set()
+        await self.server.stop(grace)
+        self._desk.close()
+
+    def _inference(self) -> Any:
+        at_once = {"ServerLive": self._live, "ServerReady": self._ready, "ServerMetadata": self._server}
+        handlers: dict[str, Any] = {"ModelStreamInfer": grpc.stream_stream_rpc_method_handler(self._stream)}
+        for method in grpc_messages.methods_of(grpc_messages.INFERENCE_SERVICE):
+            if method.name in at_once:
+                answer = grpc_messages.message_class(method.output_type.full_name).SerializeToString
+                handlers[method.name] = grpc.unary_unary_rpc_method_handler(at_once[method.name], None, answer)
+            elif method.name not in handlers:
+                handlers[method.name] = grpc.unary_unary_rpc_method_handler(self._unary(method))
+        return grpc.method_handlers_generic_handler(grpc_messages.INFERENCE_SERVICE, handlers)
+
+    async def _live(self, data: bytes, context: Any) -> Any:
+        return grpc_messages.message_class("inference.ServerLiveResponse")(live=True)
+
+    async def _ready(self, data: bytes, context: Any) -> Any:
+        return grpc_messages.message_class("inference.ServerReadyResponse")(ready=await self._readiness.is_ready())
+
+    async def _server(self, data: bytes, context: Any) -> Any:
+        return grpc_messages.message_class("inference.ServerMetadataResponse")(**server_metadata())
+
+    def _unary(self, method: Any) -> Callable[[bytes, Any], Awaitable[bytes]]:
+        """Return the handler of a call that a thread answers, message and answer as bytes."""
+        route = f"/{grpc_messages.INFERENCE_SERVICE}/{method.name}"
+        work = self._within_limit(self._service.work(method))
+        allowed_seconds = self._load_seconds if method.name in LOADING else self._allowed_seconds
+
+        async def handle(data: bytes, context: Any) -> bytes:
+            caller = Caller(context, allowed_seconds)
+            answered = await self._desk.answer(route, data, caller, work)
+            told = [(REQUEST_ID, caller.request_id), ("server-timing", answered.clock.server_timing())]
+            if (error := answered.error) is not None:
+                told.append(("lightbox-code", error.code))
+                await context.abort(getattr(grpc.StatusCode, error.grpc_status), error.message, tuple(told))
+            context.set_trailing_metadata(tuple(told))
+            return answered.data
+
+        return handle
+
+    async def _stream(self, _: Any, context: Any) -> None:
+        """Answer one request after another; an error is told in its place and ends nothing."""
+        work = self._within_limit(
+            self._service.work(grpc_messages.method(grpc_messages.INFERENCE_SERVICE, "ModelInfer"))
+        )
+        async for data in self._messages(context):
+            answered = await self._desk.answer(_STREAM, data, Caller(context, self._allowed_seconds), work)
+            await context.write(stream_answer(data, answered))
+
+    def _within_limit(self, work: Work) -> Work:
+        def bounded(data: bytes, header: Callable[[str], str | None], clock: RequestClock) -> bytes:
+            if len(data) > self._max_bytes:
+                raise TooLarge(f"the message is larger than LIGHTBOX_MAX_BODY_MB={self._max_bytes >> 20} MiB")
+            return work(data, header, clock)
+
+        return bounded
+
+    async def _messages(self, context: Any) -> AsyncIterator[bytes]:
+        """Yield what comes on a stream; one that is idle when the server stops is ended with UNAVAILABLE."""
+        stopping = asyncio.ensure_future(self._readiness.stopping.wait())
+        try:
+            while not self._readiness.stopping.is_set():
+                reading = asyncio.ensure_future(context.read())
+                await asyncio.wait((reading, stopping), return_when=asyncio.FIRST_COMPLETED)
+                if not reading.done():
+                    reading.cancel()
+                    break
+                if (data := reading.result()) is grpc.aio.EOF:
+                    return
+                yield data
+        finally:
+            stopping.cancel()
+        await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
+
+    def _health(self) -> Any:
+        request = grpc_messages.message_class("grpc.health.v1.HealthCheckRequest").FromString
+        answer = grpc_messages.message_class("grpc.health.v1.HealthCheckResponse").SerializeToString
+
+        async def check(asked: Any, context: Any) -> Any:
+            status = await self._readiness.status(asked.service)
+            if status is None:
+                await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no service {asked.service[:100]!r}")
+            return health_answer(status)
+
+        async def watch(asked: Any, context: Any) -> AsyncIterator[Any]:
+            async for status in self._readiness.changes(asked.service):
+                yield health_answer(status)
+            await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
+
+        handlers = {
+            "Check": grpc.unary_unary_rpc_method_handler(check, request, answer),
+            "Watch": grpc.unary_stream_rpc_method_handler(watch, request, answer),
+        }
+        return grpc.method_handlers_generic_handler(grpc_messages.HEALTH_SERVICE, handlers)
+
+    def _reflection(self) -> list[Any]:
+        async def reflect(_: Any, context: Any) -> None:
+            async for data in self._messages(context):
+                await context.write(grpc_health.answer(data))
+
+        methods = {"ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(reflect)}
+        return [grpc.method_handlers_generic_handler(name, methods) for name in grpc_health.SERVICE_NAMES]
+
+
+class InferenceService:
+    """Answers one message with another, or with a dict of its fields; errors are raised."""
+
+    def __init__(self, pipeline: Pipeline, repository: Repository) -> None:
+        self._pipeline = pipeline
+        self._repository = repository
+
+    def work(self, method: MethodDescriptor) -> Work:
+        """Return what answers a method's serialized message with a serialized answer."""
+        request = grpc_messages.message_class(method.input_type.full_name)
+        answer = grpc_messages.message_class(method.output_type.full_name)
+        function = getattr(self, _snake(method.name))
+
+        def work(data: bytes, header: Callable[[str], str | None], clock: RequestClock) -> bytes:
+            with self._pipeline.memory.share() as clock.memory:
+                with clock.stage("decode"):
+                    message = _parsed(request, data, clock)
+                found = function(message, read_headers(header), clock)
+                return bytes((answer(**found) if isinstance(found, dict) else found).SerializeToString())
+
+        return work
+
+    def model_ready(self, request: Any, headers: SageMakerHeaders, clock: RequestClock) -> dict[str, Any]:
+        """Tell whether a model can answer; an unknown one is an error."""
+        try:
+            self._repository.check_ready(request.name, request.version, clock)
+        except (Unavailable, DeadlineExceeded):
+            return {"ready": False}
+        return {"ready": True}
+
+    def model_metadata(self, request: Any, headers: SageMakerHeaders, clock: RequestClock) -> dict[str, Any]:
+        """Describe a model's inputs and outputs."""
+        return self._repository.model_metadata(request.name, request.version, clock)
+
+    def model_infer(self, request: Any, headers: SageMakerHeaders, clock: RequestClock) -> Any:
+        """Answer with the model's outputs."""
+        with clock.stage("decode"):
+            asked = read_request(request)
+        model = self._repository.target(request.model_name, headers, clock)
+        found = self._pipeline.infer(asked.tensors(model, request.model_version, headers), clock)
+        with clock.stage("postprocess"):
+            return write_answer(found, asked)
+
+    def repository_index(self, request: Any, headers: SageMakerHeaders, clock: RequestClock) -> dict[str, Any]:
+        """List the models."""
+        return {"models": self._repository.index(request.ready, clock)}
+
+    def repository_model_load(self, request: Any, headers: SageMakerHeaders, clock: RequestClock) -> dict[str, Any]:
+        """Load a model in multi-model mode."""
+        self._repository.load(request.model_name, clock)
+        return {}
+
+    def repository_model_unload(self, request: Any, headers: SageMakerHeaders, clock: RequestClock) -> dict[str, Any]:
+        """Unload a model in multi-model mode."""
+        self._repository.unload(request.model_name, clock)
+        return {}
+
+
+def stream_answer(data: bytes, answered: Answered) -> bytes:
+    """Return what a stream answers to a request: its answer, or its error beside its id."""
+    answer = grpc_messages.ModelStreamInferResponse()
+    if answered.error is None:
+        answer.infer_response.MergeFromString(answered.data)
+    else:
+        answer.error_message = answered.error.message
+        answer.infer_response.id = _id_of(data)
+    return bytes(answer.SerializeToString())
+
+
+def _id_of(data: bytes) -> str:
+    """Return a request's id; "" where it is not among the first few fields, as whoever writes in order has it there."""
+    with suppress(ValueError):
+        for number, kind, value in islice(read_fields(memoryview(data)), _FIRST_FIELDS):
+            if number == _ID and kind == LENGTH_DELIMITED:
+                return str(value, "utf-8")
+    return ""
+
+
+def _parsed(kind: Any, data: bytes, clock: RequestClock) -> Any:
+    def step(size: int) -> None:
+        clock.check()
+        clock.memory.hold(2 * len(data) + size, "the message")
+
+    clock.memory.weigh(len(data))
+    step(0)
+    try:
+        count_message(data, kind, step)
+        return kind.FromString(data)
+    except (DecodeError, ValueError) as error:
+        raise MalformedBody(f"the message is no {kind.DESCRIPTOR.full_name}: {error}") from None
+
+
+def _snake(name: str) -> str:
+    """Return ``model_infer`` for ``ModelInfer``."""
+    return "".join("_" + letter.lower() if letter.isupper() else letter for letter in name).removeprefix("_")

@@ -1,0 +1,159 @@
+"""REST answers: outputs in JSON, or as blobs behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flask import Blueprint, Response, g, request
+
+from lightbox.codecs.base import Answer
+from lightbox.codecs.json_values import parse_values, parsing_bytes
+from lightbox.codecs.media_type import parse_content_type
+from lightbox.errors import MalformedBody, NotAcceptable
+from lightbox.model.spec import Array
+from lightbox.pipeline import Pipeline
+from lightbox.protocols.http import json_body, received_body
+from lightbox.protocols.open_inference.repository import Repository, server_metadata
+from lightbox.protocols.open_inference.requests import InferRequest, read_headers, version_number
+from lightbox.protocols.open_inference.rest_body import read_body
+from lightbox.protocols.open_inference.tensors import BYTES, datatype_of, join_prefixed, to_buffer
+from lightbox.request_context import RequestClock
+from lightbox.tensor_request import TensorAnswer
+from tfs_wire import json_arrays
+
+JSON_LENGTH = "Inference-Header-Content-Length"
+MEDIA_TYPE = "application/vnd.sagemaker-triton.binary+json"
+SIZE = "json-header-size"
+
+
+def encode_answer(answer: TensorAnswer, request: InferRequest) -> Answer:
+    """Return the body with each output in the form that the request wants it in."""
+    outputs, blobs = [], []
+    for name, array in answer.outputs.items():
+        entry: dict[str, Any] = {"name": name, "datatype": datatype_of(array), "shape": list(array.shape)}
+        if request.binary.get(name, request.binary_default):
+            blobs.append(blob(array))
+            entry["parameters"] = {"binary_data_size": len(blobs[-1])}
+        else:
+            entry["data"] = _data(name, array)
+        outputs.append(entry)
+    document: dict[str, Any] = {
+        "model_name": answer.signature.model,
+        "model_version": str(answer.signature.version),
+        "outputs": outputs,
+    }
+    if request.id:
+        document["id"] = request.id
+    text = json_arrays.dumps(document)
+    if not blobs:
+        return Answer(text, "application/json")
+    return Answer(b"".join([text, *blobs]), "application/octet-stream", {JSON_LENGTH: str(len(text))})
+
+
+def blob(array: Array) -> bytes:
+    """Return an output as bytes: numbers little-endian and row-major, strings each behind its length."""
+    return join_prefixed(array.ravel().tolist()) if datatype_of(array) == BYTES else to_buffer(array)
+
+
+def _data(name: str, array: Array) -> Any:
+    if datatype_of(array) != BYTES:
+        return array.ravel()
+    try:
+        return [element.decode() for element in array.ravel().tolist()]
+    except UnicodeDecodeError:
+        raise NotAcceptable(f"output {name}: it is no text; ask for it with binary_data") from None
+
+
+def is_named(content_type: str) -> bool:
+    """Tell whether a Content-Type is this form's."""
+    return content_type[: len(MEDIA_TYPE)].lower() == MEDIA_TYPE and parse_content_type(content_type).name == MEDIA_TYPE
+
+
+def answer(
+    pipeline: Pipeline,
+    body: bytes,
+    content_type: str,
+    model: str | None,
+    header: Callable[[str], str | None],
+    clock: RequestClock,
+) -> Answer:
+    """Answer a body in this form, in this form where the answer has blobs, else in JSON. Raises LightboxError."""
+    size = parse_content_type(content_type).parameters.get(SIZE)
+    if size is None:
+        raise MalformedBody(f"Content-Type: expected {MEDIA_TYPE};{SIZE}=N, the length of the JSON; got no {SIZE}")
+    headers = read_headers(header)
+    asked = read_body(pipeline, body, (f"Content-Type: {SIZE}", size), model, headers.version, headers, clock)
+    found = pipeline.infer(asked.tensors(model, "", headers), clock)
+    with clock.stage("postprocess"):
+        plain = encode_answer(found, asked)
+    if JSON_LENGTH not in plain.headers:
+        return plain
+    return Answer(plain.body, f"{MEDIA_TYPE};{SIZE}={plain.headers[JSON_LENGTH]}")
+
+
+def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: int) -> Blueprint:
+    """Return the routes; ``max_body_mb`` bounds in MiB what a compressed body unfolds to."""
+    blueprint = Blueprint("kserve", __name__, url_prefix="/v2")
+
+    @blueprint.get("")
+    @blueprint.get("/")
+    def server() -> Response:
+        return _json(server_metadata())
+
+    @blueprint.get("/models/<model>")
+    @blueprint.get("/models/<model>/versions/<version>")
+    def metadata(model: str, version: str = "") -> Response:
+        return _json(repository.model_metadata(model, version, g.clock))
+
+    @blueprint.get("/models/<model>/ready")
+    @blueprint.get("/models/<model>/versions/<version>/ready")
+    def ready(model: str, version: str = "") -> Response:
+        repository.check_ready(model, version, g.clock)
+        return _json({"name": model, "ready": True})
+
+    @blueprint.post("/models/<model>/infer")
+    @blueprint.post("/models/<model>/versions/<version>/infer")
+    def infer(model: str, version: str = "") -> Response:
+        headers = read_headers(request.headers.get)
+        repository.target(model, headers, g.clock)
+        length = (JSON_LENGTH, request.headers.get(JSON_LENGTH))
+        number = version_number(version) if version else headers.version
+        with received_body(pipeline.memory, max_body_mb, g.clock) as body:
+            asked = read_body(pipeline, body, length, model, number, headers, g.clock)
+            found = pipeline.infer(asked.tensors(model, version, headers), g.clock)
+            with g.clock.stage("postprocess"):
+                answer = encode_answer(found, asked)
+        return Response(answer.body, content_type=answer.content_type, headers=dict(answer.headers))
+
+    @blueprint.post("/repository/index")
+    def index() -> Response:
+        with received_body(pipeline.memory, max_body_mb, g.clock) as body:
+            ready_only = _ready_only(body, g.clock)
+        return _json(repository.index(ready_only, g.clock))
+
+    @blueprint.post("/repository/models/<model>/load")
+    def load(model: str) -> Response:
+        repository.load(model, g.clock)
+        return _json({})
+
+    @blueprint.post("/repository/models/<model>/unload")
+    def unload(model: str) -> Response:
+        repository.unload(model, g.clock)
+        return _json({})
+
+    return blueprint
+
+
+def _ready_only(body: bytes, clock: RequestClock) -> bool:
+    if not body.strip():
+        return False
+    clock.memory.hold(len(body) + parsing_bytes(body), "the JSON")
+    (wanted, *_) = parse_values(body)
+    if not isinstance(wanted, dict):
+        raise MalformedBody('the body: expected a JSON object such as {"ready": true}')
+    return wanted.get("ready") is True
+
+
+def _json(value: Any) -> Response:
+    return Response(json_body(value), mimetype="application/json")

@@ -1,0 +1,83 @@
+"""One request's clock: when it must be answered, where its time went, and what is to be told of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from copy import copy
+
+from lightbox.errors import DeadlineExceeded
+from lightbox.memory_budget import Share
+
+STAGES = ("wait", "decode", "preprocess", "encode", "predict", "decode_response", "postprocess")
+"""The stages of a request in their order, "wait" for a turn to decode; ``total`` covers them and all between."""
+
+
+class RequestClock:
+    """Counts from where a request is begun. Times are in seconds, except in ``server_timing``.
+
+    ``model`` and ``transport`` are noted as soon as they are known to exist, ``images`` as (format, pixels) of each.
+    ``outgoing`` are headers for the call of the model server, ``memory`` is what the request may hold.
+
+    ``waited`` is how long the request had waited before, for a thread to begin it.
+    """
+
+    def __init__(self, allowed_seconds: float, waited: float = 0.0) -> None:
+        self.started = time.perf_counter()
+        self.allowed_seconds = allowed_seconds
+        self.waited = waited
+        self.stages: dict[str, float] = {}
+        self.model: str | None = None
+        self.transport: str | None = None
+        self.images: list[tuple[str, int]] = []
+        self.outgoing: dict[str, str] = {}
+        self.memory = Share()
+
+    @contextmanager
+    def stage(self, name: str) -> Iterator[None]:
+        """Add the time spent inside to a stage."""
+        entered = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.stages[name] = self.stages.get(name, 0.0) + time.perf_counter() - entered
+
+    def elapsed(self) -> float:
+        """Seconds since it was begun."""
+        return time.perf_counter() - self.started
+
+    def remaining(self) -> float:
+        """Seconds until the request must be answered; not above zero when that has passed."""
+        return self.allowed_seconds - self.waited - self.elapsed()
+
+    def limit(self, seconds: float) -> None:
+        """Allow no more than ``seconds`` in all."""
+        self.allowed_seconds = min(self.allowed_seconds, seconds)
+
+    def within(self, seconds: float) -> RequestClock:
+        """Return this clock for a part of the request that may take ``seconds`` from now, if so much is left."""
+        other = copy(self)
+        other.limit(self.waited + self.elapsed() + seconds)
+        return other
+
+    def check(self) -> None:
+        """Raise DeadlineExceeded when the request's time is over: whoever works in steps asks between two of them."""
+        if self.remaining() <= 0:
+            raise DeadlineExceeded(f"the request's {self.allowed_seconds:g} s had passed before its body was read")
+
+    def longer(self, seconds: float) -> RequestClock:
+        """Return this clock with ``seconds`` allowed, where that is more; it still began when this one did."""
+        other = copy(self)
+        other.allowed_seconds = max(seconds, self.allowed_seconds)
+        return other
+
+    def server_timing(self) -> str:
+        """Return the value of a ``Server-Timing`` header (https://www.w3.org/TR/server-timing/), milliseconds."""
+        durations = {name: self.stages[name] for name in STAGES if name in self.stages}
+        durations["total"] = self.elapsed()
+        return ", ".join(f"{name};dur={seconds * 1000:.3f}" for name, seconds in durations.items())
+
+
+MakeClock = Callable[[float, Callable[[str], str | None], float], RequestClock]
+"""Makes a request's clock of the seconds it is allowed, a look-up of its headers, and the seconds it has waited."""

@@ -1,0 +1,209 @@
+"""Log lines of every process in one form, text or JSON, which nothing inside of a line can break out of."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import sys
+import traceback
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import orjson
+
+from lightbox.request_context import STAGES, RequestClock
+
+DESCRIPTOR_VARIABLE = "LIGHTBOX_LOG_DESCRIPTOR"
+"""In a worker's environment: the descriptor of the supervisor's own stderr, for lines that need no prefix."""
+
+_CONTROL = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+UNMATCHED = "unmatched"
+"""The route of requests that no rule fits."""
+_PATH_LIMIT = 200
+
+
+class _Form:
+    as_json = False
+
+
+def use_json(as_json: bool) -> None:
+    """Choose the form of all lines that this process logs from now on."""
+    _Form.as_json = as_json
+
+
+def escape(text: str) -> str:
+    """Write control characters, line ends among them, as ``\\x0a``: a text stays on its line."""
+    return _CONTROL.sub(_escaped, text)
+
+
+def _escaped(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def line(process: str, message: str) -> str:
+    """Return a line without its end: ``[process] message``, or a JSON object of time, process and message."""
+    if _Form.as_json:
+        return json_line({"process": process, "message": message})
+    return f"[{process}] {escape(message)}"
+
+
+def json_line(fields: Mapping[str, Any]) -> str:
+    """Return one JSON object that begins with the time in UTC."""
+    time = datetime.now(UTC).isoformat(timespec="milliseconds")
+    try:
+        text = orjson.dumps({"time": time, **fields}).decode()
+    except TypeError:  # half of a surrogate pair is no text
+        clean = {key: escape(value) if isinstance(value, str) else value for key, value in fields.items()}
+        text = orjson.dumps({"time": time, **clean}).decode()
+    # JSON lets some characters through that end a line elsewhere, or that terminals obey.
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def say(text: str, process: str = "lightbox") -> None:
+    """Log what a process says, a line for each of its lines."""
+    for part in text.split("\n"):
+        # Not print: with PYTHONUNBUFFERED it writes the line's end apart, and a worker's line can come between.
+        sys.stderr.write(f"{line(process, part)}\n")
+        sys.stderr.flush()
+
+
+def write_line(text: str, descriptor: int) -> None:
+    """Write a line with one system call, so that lines of several processes do not mix; a reader that has gone is
+    no reason to fail."""
+    with suppress(OSError):
+        os.write(descriptor, f"{text}\n".encode("utf-8", "replace"))
+
+
+def worker_descriptor() -> int:
+    """Return where a worker writes lines that are complete: what the supervisor handed down, else stderr."""
+    descriptor = int(os.environ.get(DESCRIPTOR_VARIABLE, "2"))
+    with suppress(OSError):
+        os.set_inheritable(descriptor, False)  # what a handler starts is not to hold it open
+        return descriptor
+    return 2
+
+
+def log_like_others(level: str, as_json: bool, descriptor: int) -> None:
+    """Let the logging module of a worker write lines in our form: as text to stderr, as JSON to ``descriptor``."""
+    use_json(as_json)
+    handler = _JsonHandler(descriptor) if as_json else logging.StreamHandler()
+    handler.setFormatter(_TextFormatter())
+    logging.basicConfig(level=level.upper(), handlers=[handler])
+
+
+class _TextFormatter(logging.Formatter):
+    """``LEVEL:logger:message``; further lines, a traceback, begin with a bar, as no record does."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        text = f"{record.levelname}:{record.name}:{escape(record.getMessage())}"
+        if record.exc_info and record.exc_info[0]:
+            lines = "".join(traceback.format_exception(*record.exc_info)).rstrip().split("\n")
+            text += "".join(f"\n  | {escape(part)}" for part in lines)
+        return text
+
+
+class _JsonHandler(logging.Handler):
+    """One JSON object a record, its traceback inside."""
+
+    def __init__(self, descriptor: int) -> None:
+        super().__init__()
+        self._descriptor = descriptor
+
+    def emit(self, record: logging.LogRecord) -> None:
+        fields = {"process": "worker", "level": record.levelname.lower(), "logger": record.name}
+        fields["message"] = record.getMessage()
+        if record.exc_info and record.exc_info[0]:
+            fields["traceback"] = "".join(traceback.format_exception(*record.exc_info))
+        write_line(json_line(fields), self._descriptor)
+
+
+@dataclass(frozen=True)
+class FinishedRequest:
+    """What is known of a request when its answer is complete. Sizes are in bytes."""
+
+    request_id: str
+    method: str
+    path: str
+    route: str
+    status: int
+    bytes_in: int
+    bytes_out: int
+    error_code: str | None
+    clock: RequestClock
+
+
+class Observer(Protocol):
+    """Hears of every request."""
+
+    def started(self) -> None:
+        """Hear that a request has come."""
+        ...
+
+    def finished(self, request: FinishedRequest) -> None:
+        """Hear of a request whose answer is complete."""
+        ...
+
+    def ended(self) -> None:
+        """Hear that a request is over, whether it was finished or not."""
+        ...
+
+
+class RequestLog:
+    """Writes the line of each request to a descriptor, as text or JSON; ``process`` is who answered it."""
+
+    def __init__(self, descriptor: int, as_json: bool, process: str = "worker") -> None:
+        self._descriptor = descriptor
+        self._as_json = as_json
+        self._process = process
+
+    def started(self) -> None:
+        """See Observer."""
+
+    def ended(self) -> None:
+        """See Observer."""
+
+    def finished(self, request: FinishedRequest) -> None:
+        """Log a request."""
+        write_line(request_line(request, self._as_json, self._process), self._descriptor)
+
+
+def request_line(request: FinishedRequest, as_json: bool, process: str) -> str:
+    """Return the line of a request, without its end."""
+    fields = _fields(request) | _times(request.clock)
+    if as_json:
+        return json_line({"process": process, "message": "request", **fields})
+    return escape("[request] " + " ".join(f"{name}={_plain(value)}" for name, value in fields.items()))
+
+
+def _fields(request: FinishedRequest) -> dict[str, Any]:
+    """Return what is logged, in its order; what is not known of a request is left out."""
+    clock = request.clock
+    fields: dict[str, Any] = {"request_id": request.request_id, "method": request.method, "route": request.route}
+    if request.route == UNMATCHED:
+        fields["path"] = request.path[:_PATH_LIMIT]
+    if clock.model is not None:
+        fields["model"] = clock.model
+    if clock.transport is not None:
+        fields["transport"] = clock.transport
+    fields |= {"status": request.status, "bytes_in": request.bytes_in, "bytes_out": request.bytes_out}
+    if request.error_code is not None:
+        fields["error"] = request.error_code
+    return fields
+
+
+def _times(clock: RequestClock) -> dict[str, float]:
+    """Return the milliseconds of each stage and of the whole."""
+    stages = clock.stages
+    times = {f"{name}_ms": round(stages[name] * 1000, 3) for name in STAGES if name in stages}
+    times["total_ms"] = round(clock.elapsed() * 1000, 3)
+    return times
+
+
+def _plain(value: Any) -> str:
+    """Return a value that a space inside cannot make two of."""
+    return value.replace(" ", "%20") if isinstance(value, str) else str(value)

@@ -1,0 +1,155 @@
+"""Every metric: its name, what it says, its labels. Labels take values of a bounded set only."""
+
+from __future__ import annotations
+
+import fcntl
+import itertools
+import json
+import os
+from collections.abc import Iterable
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+from lightbox.telemetry.logs import FinishedRequest
+
+METRICS_FOLDER = "metrics"
+"""Name of the folder in the run directory that holds the workers' figures."""
+
+QUEUE_FULL = "queue_full"
+"""Why a request was rejected that would have been one too many."""
+SECONDS_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
+PIXELS_BUCKETS = (1e4, 5e4, 1e5, 2.5e5, 5e5, 1e6, 2e6, 4e6, 8e6, 16e6, 32e6)
+MOST_MODELS = 100
+"""Models with figures of their own in multi-model mode, where they come and go; the others share one label."""
+OTHER = "other"
+NONE = ""
+
+
+class Metric(NamedTuple):
+    """The arguments that prometheus-client's classes take first. Counters are shown with ``_total`` at the end."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+# Counted by the workers.
+REQUESTS = Metric("lightbox_requests", "Requests answered by the sidecar.", ("route", "model", "transport", "status"))
+REJECTED = Metric("lightbox_rejected", "Requests answered with an error, by its code.", ("reason",))
+SECONDS = Metric(
+    "lightbox_request_seconds", "Time from a request's arrival at a worker to its answer.", ("model", "transport")
+)
+STAGES = Metric("lightbox_stage_seconds", "Time in one stage of a request.", ("stage", "transport"))
+BYTES_IN = Metric("lightbox_request_bytes", "Bytes of request bodies.", ("route",))
+BYTES_OUT = Metric("lightbox_response_bytes", "Bytes of answers.", ("route",))
+IMAGES = Metric("lightbox_image_pixels", "Pixels of images that were decoded, by format.", ("format",))
+IN_PROGRESS = Metric("lightbox_requests_in_progress", "Requests that workers have and have not answered.")
+WORKER_STARTS = Metric("lightbox_worker_starts", "Workers that began to serve, restarted ones among them.")
+
+# Known to the supervisor.
+READY = Metric("lightbox_ready", "1 when requests can be served, as /ping says it.")
+RESTARTS = Metric("lightbox_child_restarts", "Times that a process of ours ended and was started again.", ("process",))
+MODEL_VERSIONS = Metric(
+    "lightbox_model_versions", "Versions of a model in each state of the model server.", ("model", "server", "state")
+)
+
+COUNTERS = (REQUESTS, REJECTED, BYTES_IN, BYTES_OUT, WORKER_STARTS, RESTARTS)
+HISTOGRAMS = (SECONDS, STAGES, IMAGES)
+GAUGES = (IN_PROGRESS, READY, MODEL_VERSIONS)
+
+
+def series_names() -> set[str]:
+    """Return the names as Prometheus has them."""
+    names = {metric.name for metric in GAUGES} | {f"{metric.name}_total" for metric in COUNTERS}
+    return names | {f"{metric.name}_{end}" for metric in HISTOGRAMS for end in ("bucket", "sum", "count")}
+
+
+class WorkerMetrics:
+    """Counts the requests of this process; one for each process. ``models`` are those known from the start."""
+
+    def __init__(self, folder: Path, models: Iterable[str]) -> None:
+        slot, self._lock = claim_slot(folder)
+        # Read by prometheus-client when it makes a file; a handler's own metrics then come to /metrics too.
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
+        # Late: only where metrics are on, and after the variable is set.
+        from prometheus_client import Counter, Gauge, Histogram, values
+
+        values.ValueClass = values.MultiProcessValue(lambda: slot)  # type: ignore[no-untyped-call]
+        self._models = set(models) | _models_counted(folder, slot)
+        self._most_models = max(len(self._models), MOST_MODELS)
+        # Caches, because prometheus-client takes a lock to look up labels; they grow as the series do.
+        self._requests = cache(Counter(*REQUESTS, registry=None).labels)
+        self._rejected = cache(Counter(*REJECTED, registry=None).labels)
+        self._seconds = cache(Histogram(*SECONDS, buckets=SECONDS_BUCKETS, registry=None).labels)
+        self._stages = cache(Histogram(*STAGES, buckets=SECONDS_BUCKETS, registry=None).labels)
+        self._bytes_in = cache(Counter(*BYTES_IN, registry=None).labels)
+        self._bytes_out = cache(Counter(*BYTES_OUT, registry=None).labels)
+        self._images = cache(Histogram(*IMAGES, buckets=PIXELS_BUCKETS, registry=None).labels)
+        self._in_progress = Gauge(*IN_PROGRESS, multiprocess_mode="livesum", registry=None)
+        self._in_progress.set(0)  # those of a worker that died are over
+        Counter(*WORKER_STARTS, registry=None).inc()
+
+    def started(self) -> None:
+        """See Observer."""
+        self._in_progress.inc()
+
+    def ended(self) -> None:
+        """See Observer."""
+        self._in_progress.dec()
+
+    def finished(self, request: FinishedRequest) -> None:
+        """See Observer."""
+        clock = request.clock
+        model, transport = self._model(clock.model), clock.transport or NONE
+        self._requests(request.route, model, transport, request.status).inc()
+        if request.error_code is not None:
+            self._rejected(request.error_code).inc()
+        self._bytes_in(request.route).inc(request.bytes_in)
+        self._bytes_out(request.route).inc(request.bytes_out)
+        if clock.model is None:
+            return
+        self._seconds(model, transport).observe(clock.elapsed())
+        for stage, seconds in clock.stages.items():
+            self._stages(stage, transport).observe(seconds)
+        for image_format, pixels in clock.images:
+            self._images(image_format).observe(pixels)
+
+    def _model(self, name: str | None) -> str:
+        """Return a model's label; names are of the catalogue, and bounded where that changes."""
+        if name is None:
+            return NONE
+        if name not in self._models:
+            if len(self._models) >= self._most_models:
+                return OTHER
+            self._models.add(name)
+        return name
+
+
+def claim_slot(folder: Path) -> tuple[int, int]:
+    """Return the lowest number that no living process has in this folder, and the descriptor that holds it.
+
+    The kernel lets go of it when the process ends, however that happens.
+    """
+    folder.mkdir(exist_ok=True)
+    for slot in itertools.count():
+        descriptor = os.open(folder / f"{slot}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+        else:
+            return slot, descriptor
+    raise AssertionError("numbers do not end")
+
+
+def _models_counted(folder: Path, slot: int) -> set[str]:
+    """Return the models that the worker before had figures of."""
+    from prometheus_client.mmap_dict import MmapedDict
+
+    try:
+        values = MmapedDict.read_all_values_from_file(folder / f"counter_{slot}.db")  # type: ignore[no-untyped-call]
+        keys = [key for key, *_ in values]
+    except FileNotFoundError:
+        return set()
+    return {model for key in keys if (model := json.loads(key)[2].get("model"))}

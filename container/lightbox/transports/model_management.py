@@ -1,0 +1,116 @@
+"""Which models the model servers serve: ``ModelService``'s two calls, each sent to all servers at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+from google.protobuf import text_format
+
+from lightbox.error_texts import without_folders
+from lightbox.errors import DeadlineExceeded, LightboxError, ModelFailed, Unavailable
+from lightbox.request_context import RequestClock
+from tfs_wire.messages import error_codes_pb2, get_model_status_pb2, model_management_pb2
+
+_SERVICE = "/tensorflow.serving.ModelService/"
+_STATES = get_model_status_pb2.ModelVersionStatus.State
+
+
+@dataclass(frozen=True)
+class VersionState:
+    """What GetModelStatus tells of a version: START, LOADING, AVAILABLE, UNLOADING or END.
+
+    ``error`` is why it ended, ``CODE: text``, and empty where it did not fail.
+    """
+
+    name: str
+    error: str = ""
+
+
+ServerState = Mapping[int, VersionState] | None
+"""One server's versions of a model by number, those that have ended among them; None for a server that is away."""
+
+
+class ModelManagement:
+    """Speaks to all model servers over their channels. Safe to use from several threads."""
+
+    def __init__(self, channels: Sequence[grpc.Channel]) -> None:
+        management, status = model_management_pb2, get_model_status_pb2
+        self._reloads = [
+            channel.unary_unary(
+                _SERVICE + "HandleReloadConfigRequest",
+                request_serializer=management.ReloadConfigRequest.SerializeToString,
+                response_deserializer=management.ReloadConfigResponse.FromString,
+            )
+            for channel in channels
+        ]
+        self._statuses = [
+            channel.unary_unary(
+                _SERVICE + "GetModelStatus",
+                request_serializer=status.GetModelStatusRequest.SerializeToString,
+                response_deserializer=status.GetModelStatusResponse.FromString,
+            )
+            for channel in channels
+        ]
+
+    def reload(self, config: str, clock: RequestClock, wait_for_server: bool = False) -> list[str]:
+        """Ask for exactly the models of a configuration text; return what each server says of it, "" for OK.
+
+        A server answers OK when one version of each new model is AVAILABLE, and with a text when one did not become so,
+        by what it saw: it may be loading all the same. With ``wait_for_server`` one that is away is waited for.
+        Raises Unavailable, DeadlineExceeded, and ModelFailed for a configuration that is refused.
+        """
+        request = model_management_pb2.ReloadConfigRequest()
+        text_format.Parse(config, request.config)
+        answers = _all(self._reloads, request, clock, wait_for_server)
+        return [_complaint(answer) for answer in answers]
+
+    def states(self, model: str, clock: RequestClock) -> list[ServerState]:
+        """Return each server's versions of a model. Raises DeadlineExceeded and ModelFailed."""
+        request = get_model_status_pb2.GetModelStatusRequest()
+        request.model_spec.name = model
+        return [_versions(answer) for answer in _all(self._statuses, request, clock)]
+
+
+def _all(calls: Iterable[Any], request: Any, clock: RequestClock, wait_for_server: bool = False) -> list[Any]:
+    """Return what each call gives, a response or an RpcError, once all have ended."""
+    left = max(clock.remaining(), 0.001)
+    pending = [call.future(request, timeout=left, wait_for_ready=wait_for_server) for call in calls]
+    return [future.exception() or future.result() for future in pending]
+
+
+def _complaint(answer: Any) -> str:
+    if not isinstance(answer, grpc.RpcError):
+        return str(answer.status.error_message) if answer.status.error_code else ""
+    if answer.code() is grpc.StatusCode.UNKNOWN:
+        return answer.details() or "the model server does not say why"
+    raise _translate(answer.code().name, answer.details() or "") from answer
+
+
+def _versions(answer: Any) -> ServerState:
+    if not isinstance(answer, grpc.RpcError):
+        return {
+            item.version: VersionState(_STATES.Name(item.state), _error(item.status))
+            for item in answer.model_version_status
+        }
+    if answer.code() is grpc.StatusCode.NOT_FOUND:
+        return {}
+    if answer.code() is grpc.StatusCode.UNAVAILABLE:
+        return None
+    raise _translate(answer.code().name, answer.details() or "") from answer
+
+
+def _error(status: Any) -> str:
+    if not status.error_code:
+        return ""
+    return f"{error_codes_pb2.Code.Name(status.error_code)}: {status.error_message}"
+
+
+def _translate(code: str, details: str) -> LightboxError:
+    if code == "UNAVAILABLE":
+        return Unavailable("the model server is not available; try again")
+    if code == "DEADLINE_EXCEEDED":
+        return DeadlineExceeded("the model server did not change its models in time; try again")
+    return ModelFailed(f"the model server refused to change its models: {code}: {without_folders(details)}")

@@ -1,0 +1,118 @@
+"""Where ``inference.py`` is looked for, and where it lies when it is in the wrong place."""
+
+from __future__ import annotations
+
+import difflib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from lightbox.errors import StartError
+
+FILE_NAME = "inference.py"
+LIB = "lib"
+REQUIREMENTS = "requirements.txt"
+BUILD_ARGUMENT = "--build-arg HANDLER_PACKAGES=aws"
+WITH_BUILD_ARGUMENT = {"joblib": "joblib", "pandas": "pandas", "scipy": "scipy", "sklearn": "scikit-learn"}
+"""Modules of requirements/handlers_aws.in and the packages that they come in."""
+OTHERS = {
+    "Cython": "cython",
+    "PIL": "pillow",
+    "aiohttp": "aiohttp",
+    "awscli": "awscli",
+    "boto3": "boto3",
+    "botocore": "botocore",
+    "cloudpickle": "cloudpickle",
+    "cv2": "opencv-python-headless",
+    "falcon": "falcon",
+    "gevent": "gevent",
+    "keras": "keras",
+    "packaging": "packaging",
+    "skimage": "scikit-image",
+    "tensorflow": "tensorflow-cpu",
+    "torch": "torch",
+    "transformers": "transformers",
+    "yaml": "pyyaml",
+}
+"""Other modules that handlers import: those of AWS's container, and packages whose name is not the module's."""
+
+
+def find_inference(code_dirs: Sequence[Path]) -> Path | None:
+    """Return the first ``inference.py`` in ``code_dirs``, or None."""
+    return next((folder / FILE_NAME for folder in code_dirs if _is_there(folder / FILE_NAME)), None)
+
+
+def find_code(code_dirs: Sequence[Path]) -> Path | None:
+    """Return what ``find_inference`` does; raise UserCodeError where there is only a misplaced file."""
+    file = find_inference(code_dirs)
+    if file is None:
+        refuse_misplaced(code_dirs)
+    return file
+
+
+def find_requirements(code_dirs: Sequence[Path]) -> list[Path]:
+    """Return every ``requirements.txt`` in ``code_dirs``, each once."""
+    files = (folder / REQUIREMENTS for folder in code_dirs)
+    return [file for file in dict.fromkeys(files) if _is_there(file)]
+
+
+def has_lib(requirements: Path) -> bool:
+    """Tell whether a ``lib/`` with packages lies beside a ``requirements.txt``."""
+    return (requirements.parent / LIB).is_dir()
+
+
+def refuse_misplaced(code_dirs: Sequence[Path]) -> None:
+    """Raise UserCodeError for a file that is meant as ``inference.py`` but is not where it is looked for.
+
+    Looks beside each ``code/`` folder, in the version directories there and in their ``code/``, and for
+    names that are nearly right.
+    """
+    for code in code_dirs:
+        for folder in _wrong_places(code):
+            if (folder / FILE_NAME).is_file():
+                raise UserCodeError(
+                    f"{folder / FILE_NAME} is not where it is looked for: move it to {code / FILE_NAME}"
+                )
+        misnamed = _misnamed(code)
+        if misnamed:
+            raise UserCodeError(f"{misnamed} is not called {FILE_NAME}: rename it to {code / FILE_NAME}")
+
+
+def _is_there(path: Path) -> bool:
+    """A folder or a broken link of the name is meant too: reading it tells what is wrong, ignoring it does not."""
+    return os.path.lexists(path)
+
+
+def _wrong_places(code: Path) -> Iterator[Path]:
+    model = code.parent
+    yield from (model, code / "code")
+    if model.is_dir():
+        versions = sorted(entry for entry in model.iterdir() if entry.name.isdigit() and entry.is_dir())
+        yield from (folder for version in versions for folder in (version, version / "code"))
+
+
+def _misnamed(code: Path) -> Path | None:
+    if not code.is_dir():
+        return None
+    scripts = {
+        entry.name.lower().removesuffix(".txt"): entry
+        for entry in sorted(code.iterdir())
+        if entry.name.lower().endswith((".py", ".py.txt")) and entry.is_file()
+    }
+    close = difflib.get_close_matches(FILE_NAME, scripts, n=1, cutoff=0.85)
+    return scripts[close[0]] if close else None
+
+
+def how_to_have(module: str) -> str:
+    """Return how to have a module that is missing: the package, the image's build argument, the line to add."""
+    package = WITH_BUILD_ARGUMENT.get(module) or OTHERS.get(module)
+    if package is None:
+        return f"put the package into code/{REQUIREMENTS} or code/{LIB}/"
+    line = f"add the line {package} to code/{REQUIREMENTS}, or put the package {package} into code/{LIB}/"
+    if module in WITH_BUILD_ARGUMENT:
+        return f"use an image that is built with {BUILD_ARGUMENT}, {line}"
+    return line
+
+
+class UserCodeError(StartError):
+    """A whole sentence that names the file and what is wrong with it."""

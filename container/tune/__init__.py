@@ -1,0 +1,1 @@
+"""``serve.sh tune``: finds the best settings for a model on this machine."""

@@ -1,0 +1,135 @@
+"""``serve.sh tune``: arguments, the parts put together, and how it ends."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from lightbox.cores import available_cores
+from lightbox.model.layout import ModelOnDisk
+from lightbox.processes.commands import model_server_program
+from lightbox.processes.nginx import find_nginx
+from lightbox.processes.startup import plan_models
+from lightbox.settings import Settings
+from lightbox.settings_loading import load_settings, variable_names
+from lightbox.telemetry.logs import say
+from tune import report
+from tune.candidates import KNOBS, single_changes
+from tune.load import PictureUnreadable, picture
+from tune.measure import CannotServe, Request, open_bench
+from tune.search import Announce, Findings, Step, TooLittleTime, search
+from tune.trials import Trial
+
+LEAST_SECONDS = 10
+"""In less nothing could be measured however quick the model is."""
+LEAST_CLIENTS, MOST_CLIENTS = 8, 64
+INTERRUPTED = 130
+
+
+class TuneRefused(Exception):
+    """Nothing can be measured; the message is one sentence."""
+
+
+def tune(arguments: Sequence[str]) -> int:
+    """Measure, print the best settings and return the exit code; raise what ``serve`` raises for wrong settings."""
+    began = time.monotonic()
+    options = _parser().parse_args(arguments)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    try:
+        return _run(options, began)
+    except KeyboardInterrupt:
+        say("interrupted: what was started is stopped")
+        return INTERRUPTED
+    except (TuneRefused, PictureUnreadable) as error:
+        say(str(error))
+        return 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "serve.sh tune", description="Find the best settings for a model and this machine."
+    )
+    parser.add_argument("model", metavar="MODEL", nargs="?", help="a model in LIGHTBOX_MODEL_DIR; else the default one")
+    parser.add_argument("--image", type=Path, metavar="FILE", help="what is sent; else a made-up photograph")
+    parser.add_argument("--seconds", type=_seconds, default=120.0, help="how long it may take, 120 unless given")
+    parser.add_argument("--json", action="store_true", help="print JSON with every figure instead of environment lines")
+    return parser
+
+
+def _seconds(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0.0
+    if not LEAST_SECONDS <= seconds <= 86400:
+        raise argparse.ArgumentTypeError(f"expected a number from {LEAST_SECONDS} to 86400, got {text!r}")
+    return seconds
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _run(options: argparse.Namespace, began: float) -> int:
+    settings = load_settings()
+    find_nginx()
+    kind, _ = model_server_program(settings)
+    model = _find_model(options.model, settings)
+    body, image = picture(options.image)
+    clients = min(max(LEAST_CLIENTS, 4 * available_cores()), MOST_CLIENTS)
+    base = "the present settings" if settings.model_fields_set.intersection(KNOBS) else "the defaults"
+    about = report.Circumstances(model.name, image, available_cores(), kind, clients, base)
+    _progress(f"starting {model.name} with {base}; {image}")
+
+    def announce(step: Step, trial: Trial) -> None:
+        _progress(report.progress(step, trial, time.monotonic() - began))
+
+    findings = _measure(model, settings, Request(body, clients), options.seconds - (time.monotonic() - began), announce)
+    seconds = time.monotonic() - began
+    print(report.as_json(findings, about, seconds) if options.json else report.text(findings, about, seconds))
+    return 0
+
+
+def _measure(model: ModelOnDisk, settings: Settings, request: Request, seconds: float, announce: Announce) -> Findings:
+    """Search with stacks that serve the one model; raise TuneRefused."""
+    with tempfile.TemporaryDirectory(prefix="lightbox-tune-") as folder:
+        environ = _only(model, settings, Path(folder))
+        try:
+            with open_bench(environ, request, seconds) as bench:
+                return search(bench, single_changes(settings, request.clients), announce)
+        except CannotServe as error:
+            reason = str(error).replace(str(Path(folder, model.name)), str(model.base_path))
+            raise TuneRefused(f"{model.name} cannot be served: {reason}") from None
+        except TooLittleTime as error:
+            needed = f"at least {seconds + error.seconds:.0f} for this model"
+            raise TuneRefused(f"--seconds: expected {needed}, got {seconds:g}") from None
+
+
+def _progress(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+def _find_model(name: str | None, settings: Settings) -> ModelOnDisk:
+    models, default = plan_models(settings)
+    if name is not None and name not in models:
+        raise TuneRefused(
+            f"MODEL: there is no model named {name!r} in {settings.model_dir}; found: {', '.join(models)}"
+        )
+    return models[name or default]
+
+
+def _only(model: ModelOnDisk, settings: Settings, folder: Path) -> dict[str, str]:
+    """Return the environment that serves one model alone, from a folder of links: the others need not be loaded."""
+    (folder / model.name).symlink_to(model.base_path, target_is_directory=True)
+    (folder / "code").symlink_to(settings.model_dir / "code")
+    return {
+        variable_names("model_dir")[0]: str(folder),
+        variable_names("default_model")[0]: model.name,
+    }

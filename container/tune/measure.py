@@ -1,0 +1,129 @@
+"""Measures candidates: the base is up all the time, a candidate beside it, and both are asked in turn."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+
+from tune.candidates import Candidate
+from tune.load import Load, LoadFailed
+from tune.stack import Stack, StackFailed
+from tune.trials import Goal, Round, Trial
+
+WARM_SECONDS = 0.5
+STOP_SECONDS = 1.0
+"""What stopping a stack takes; as much is kept for the base's own stop."""
+_LEAST_SECONDS = {Goal.LATENCY: 0.3, Goal.THROUGHPUT: 0.5}
+"""How long a stack is asked in one round, where requests are quick."""
+_LEAST_CALLS = {Goal.LATENCY: 3, Goal.THROUGHPUT: 1.5}
+"""Calls of each client in one round, where requests take long."""
+_MARGIN = 1.1
+"""How much longer than planned asking takes: until the last answer is there."""
+_GRACE_SECONDS, _PATIENCE = 4, 5
+"""A candidate whose answer takes so many times as long as the base's, and some seconds, is given up."""
+
+
+class CannotServe(Exception):
+    """The model cannot be served with the present settings; the message is one sentence."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked: the body, and by how many clients at once when throughput is measured."""
+
+    body: bytes
+    clients: int
+
+
+@contextmanager
+def open_bench(environ: Mapping[str, str], request: Request, seconds: float) -> Iterator[StackBench]:
+    """Start the base, with ``environ`` over this process's own variables, and measure beside it for ``seconds`` in all.
+
+    Raises CannotServe.
+    """
+    deadline = time.monotonic() + seconds
+    try:
+        with _serving(environ, request, seconds, seconds) as (stack, load):
+            yield StackBench(environ, request, deadline, stack, load)
+    except (StackFailed, LoadFailed) as error:
+        raise CannotServe(str(error)) from None
+
+
+class StackBench:
+    """See search.Bench."""
+
+    def __init__(
+        self, environ: Mapping[str, str], request: Request, deadline: float, base: Stack, base_load: Load
+    ) -> None:
+        self._environ = environ
+        self._request = request
+        self._deadline = deadline
+        self._base = base
+        self._base_load = base_load
+        self._start_seconds = base.start_seconds + WARM_SECONDS
+        call = base_load.latency(_LEAST_SECONDS[Goal.LATENCY])
+        turn = request.clients / base_load.throughput(_LEAST_SECONDS[Goal.THROUGHPUT])
+        self._timeout = _GRACE_SECONDS + _PATIENCE * (call + turn)
+        self._slices = {
+            goal: max(_LEAST_SECONDS[goal], _LEAST_CALLS[goal] * one)
+            for goal, one in ((Goal.LATENCY, call), (Goal.THROUGHPUT, turn))
+        }
+
+    def left(self) -> float:
+        """See search.Bench."""
+        return self._deadline - STOP_SECONDS - time.monotonic()
+
+    def cost(self, goals: Sequence[Goal], rounds: int) -> float:
+        """See search.Bench."""
+        return self._start_seconds + STOP_SECONDS + rounds * sum(_MARGIN * 2 * self._slices[goal] for goal in goals)
+
+    def try_out(self, candidate: Candidate, goals: Sequence[Goal], rounds: int) -> Trial:
+        """See search.Bench. Raises CannotServe when the base stops answering."""
+        trial = Trial(candidate, {goal: [] for goal in goals})
+        environ = {**self._environ, **candidate.environ}
+        began = time.monotonic()
+        try:
+            with _serving(environ, self._request, self.left(), self._timeout) as (stack, load):
+                self._start_seconds = max(self._start_seconds, time.monotonic() - began)
+                for number in range(rounds):
+                    self._round(trial, load, number)
+                    stack.shorten_log()
+                    self._base.shorten_log()
+                    if number == 0 and trial.hopeless():
+                        break
+        except (StackFailed, LoadFailed) as error:
+            trial.problem = str(error)
+        return trial
+
+    def _round(self, trial: Trial, load: Load, number: int) -> None:
+        """Ask both for each goal. Who comes first alternates, so that a drift of the machine favours neither."""
+        for goal, rounds in trial.rounds.items():
+            if self.left() < STOP_SECONDS + _MARGIN * 2 * self._slices[goal]:
+                return
+            base = self._ask_base(goal) if number % 2 else None
+            mine = self._ask(load, goal)
+            rounds.append(Round(base or self._ask_base(goal), mine))
+
+    def _ask_base(self, goal: Goal) -> float:
+        try:
+            return self._ask(self._base_load, goal)
+        except LoadFailed as error:
+            raise CannotServe(f"it stopped answering: {error}") from None
+
+    def _ask(self, load: Load, goal: Goal) -> float:
+        seconds = self._slices[goal]
+        return load.latency(seconds) if goal is Goal.LATENCY else load.throughput(seconds)
+
+
+@contextmanager
+def _serving(
+    environ: Mapping[str, str], request: Request, seconds: float, timeout: float
+) -> Iterator[tuple[Stack, Load]]:
+    """Start a stack that is ready and warm within ``seconds``; an answer may take ``timeout`` seconds."""
+    with Stack(environ) as stack:
+        stack.wait_ready(seconds)
+        with closing(Load(stack.port, request.body, request.clients, timeout)) as load:
+            load.throughput(WARM_SECONDS)
+            yield stack, load
