@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from requests import Response
 
+from lightbox.call import Call
 from lightbox.codecs.base import Answer
-from lightbox.invocation import Invocation
+from lightbox.contents import Invocation
 from lightbox.plan import ModelServerAddress, PlannedModel
 from lightbox.request_context import RequestClock
 from lightbox.user_code.aws import JSON, AwsHandlers, Context, PortlessContext, rest_response
 
-Predict = Callable[[Invocation], Answer]
+Predict = Callable[[Call[Answer]], Answer]
 """The built-in handling."""
 
 
@@ -31,37 +31,37 @@ class AwsRequests:
     def answer(
         self,
         handlers: AwsHandlers,
-        invocation: Invocation,
+        call: Call[Any],
+        body: Invocation,
         model: PlannedModel,
         predict: Predict,
         clock: RequestClock,
     ) -> Answer:
-        """Return the handler's answer; raises as AwsHandlers.invoke and ``predict`` do."""
+        """Return the handler's answer to a body of a call; raises as AwsHandlers.invoke and ``predict`` do."""
 
-        def predict_json(body: bytes, context: Context) -> Response:
-            sent = replace(invocation, body=body, content_type=JSON, accept=JSON)
+        def predict_json(prepared: bytes, context: Context) -> Response:
             # By its place: the field may be one that cannot be read.
-            return rest_response(predict(sent).body, context[3])
+            return rest_response(predict(call.carrying(body.as_json(prepared))).body, context[3])
 
-        finished = handlers.invoke(invocation.body, self._context(invocation, model), predict_json, clock)
+        finished = handlers.invoke(body.body, self._context(call, body, model), predict_json, clock)
         return Answer(finished.body, finished.content_type)
 
-    def _context(self, invocation: Invocation, model: PlannedModel) -> Context:
+    def _context(self, call: Call[Any], body: Invocation, model: PlannedModel) -> Context:
         server, channel = self._servers[next(self._turn) % len(self._servers)]
-        version = "" if invocation.version is None else f"/versions/{invocation.version}"
-        path = f"/v1/models/{model.name}{version}:{invocation.method.value}"
+        version = "" if call.version is None else f"/versions/{call.version}"
+        path = f"/v1/models/{model.name}{version}:{body.method.value}"
         # A model that was loaded later may have the first of AWS's handlers; its server keeps the ports that it has.
         kind = Context if server.rest_port and server.grpc_port else PortlessContext
         return kind(
             model_name=model.name,
-            model_version=None if invocation.version is None else str(invocation.version),
-            method=invocation.attributes.get("tfs-method") or None,
+            model_version=None if call.version is None else str(call.version),
+            method=call.attributes.get("tfs-method") or None,
             rest_uri=f"http://localhost:{server.rest_port}{path}" if server.rest_port else "",
             grpc_port=str(server.grpc_port or ""),
             channel=channel,
-            custom_attributes=invocation.custom_attributes,
-            request_content_type=invocation.content_type or JSON,
-            accept_header=invocation.accept or JSON,
-            content_length=len(invocation.body),
+            custom_attributes=call.custom_attributes,
+            request_content_type=body.content_type or JSON,
+            accept_header=body.accept or JSON,
+            content_length=len(body.body),
             timeout=self._timeout,
         )

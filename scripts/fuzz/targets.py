@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from fuzz.cost import Bound
-from lightbox.codecs.base import Target
+from lightbox.codecs.base import Method
 from lightbox.codecs.body import decoded_body
-from lightbox.codecs.registry import RequestCodecs
+from lightbox.codecs.registry import Codecs
 from lightbox.errors import LightboxError
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec
@@ -97,7 +97,7 @@ def kserve(data: bytes) -> None:
 
 
 def _kserve_rest(body: bytes, json_length: int | None) -> object:
-    return parse_body(body, json_length, RequestClock(30)).tensors("m", "", SageMakerHeaders())
+    return parse_body(body, json_length, RequestClock(30)).call(_codecs(), "m", "", SageMakerHeaders())
 
 
 def kserve_grpc(data: bytes) -> None:
@@ -147,8 +147,8 @@ BOUNDS: defaultdict[str, Bound] = defaultdict(
 
 
 @cache
-def _codecs() -> RequestCodecs:
-    return RequestCodecs(load_settings(LIMITS))
+def _codecs() -> Codecs:
+    return Codecs(load_settings(LIMITS))
 
 
 @cache
@@ -162,8 +162,9 @@ def _decode(data: bytes, content_type: str, dtype: str, shape: tuple[int | None,
     signature = _signature(dtype, shape)
 
     def run() -> None:
-        target = Target(lambda name: signature, ModelOptions(), RequestClock(30))
-        request = _codecs().decode(data, content_type, target)
+        request = (
+            _codecs().parse(data, content_type, Method.PREDICT, RequestClock(30)).decode(signature, ModelOptions())
+        )
         signature.check_inputs(request.inputs)
 
     _only_our_errors(run)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 
-from lightbox.codecs.base import DecodedRequest, Method, Target
-from lightbox.codecs.registry import RequestCodecs
+from lightbox.codecs.base import DecodedRequest, Method
+from lightbox.codecs.registry import Codecs
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from lightbox.request_context import RequestClock
@@ -28,9 +28,9 @@ def decode(
 ) -> DecodedRequest:
     """Decode a body for a model with these inputs; its signature has any name that the body asks for."""
     spec = signature("net", inputs, outputs or {"y": ("float32", (None,))})
-    target = Target(lambda name: spec, ModelOptions(), RequestClock(30), method)
     data = body.encode() if isinstance(body, str) else body
-    return RequestCodecs(load_settings(environ or {})).decode(data, content_type, target)
+    codecs = Codecs(load_settings(environ or {}))
+    return codecs.parse(data, content_type, method, RequestClock(30)).decode(spec, ModelOptions())
 
 
 def tensor(

@@ -12,9 +12,6 @@ from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
 from lightbox.request_context import RequestClock
 
-FindSignature = Callable[[str | None], SignatureSpec]
-"""Looks up the signature that a body names; None when it names none."""
-
 
 class Method(Enum):
     """What the model is asked for: TensorFlow Serving's three REST verbs."""
@@ -34,16 +31,6 @@ class Form(Enum):
 
 
 @dataclass(frozen=True)
-class Target:
-    """What a request body is decoded for."""
-
-    find_signature: FindSignature
-    options: ModelOptions
-    clock: RequestClock
-    method: Method = Method.PREDICT
-
-
-@dataclass(frozen=True)
 class DecodedRequest:
     """A request body as the model's inputs.
 
@@ -58,9 +45,8 @@ class DecodedRequest:
     images: tuple[bytes, ...] = ()
 
     def predicted(self, outputs: Mapping[str, Array]) -> Prediction:
-        """Return the model's outputs, in the signature's order, with the form in which they answer this request."""
-        ordered = {name: outputs[name] for name in self.signature.outputs if name in outputs}
-        return Prediction(ordered, self.form, _shared_rows(self.inputs))
+        """Return the model's outputs with the form in which they answer this request."""
+        return Prediction(outputs, self.form, _shared_rows(self.inputs))
 
 
 @dataclass(frozen=True)
@@ -86,11 +72,27 @@ def _shared_rows(arrays: Mapping[str, Array]) -> int | None:
     return sizes.pop() if len(sizes) == 1 else None
 
 
+@dataclass(frozen=True)
+class Parsed:
+    """A body that is read as far as it goes without its signature, whose name it may give.
+
+    ``decode`` makes inputs of it; it times the stages decode and preprocess, and raises InputMismatch and the like.
+    """
+
+    decode: Callable[[SignatureSpec, ModelOptions], DecodedRequest]
+    signature: str | None = None
+
+
 class RequestCodec(Protocol):
     """Reads one family of media types. Raises MalformedBody, InputMismatch, TooLarge and the like."""
 
-    def decode(self, body: bytes, content_type: ContentType, target: Target) -> DecodedRequest:
-        """Return the inputs that ``body`` holds; times the stages decode and preprocess."""
+    @property
+    def media_types(self) -> tuple[str, ...]:
+        """The media types that it reads."""
+        ...
+
+    def parse(self, body: bytes, content_type: ContentType, method: Method, clock: RequestClock) -> Parsed:
+        """Read a body as far as it goes without the signature."""
         ...
 
 

@@ -15,12 +15,14 @@ from itertools import chain, islice
 
 import numpy as np
 
-from lightbox.codecs.base import DecodedRequest, Target
+from lightbox.codecs.base import DecodedRequest, Method, Parsed
 from lightbox.codecs.body import check_size, checked_utf8
 from lightbox.codecs.media_type import ContentType
 from lightbox.errors import InputMismatch, MalformedBody
 from lightbox.model.arrays import cast, numpy_dtype, only_input, string_tensor
-from lightbox.model.spec import Array, TensorSpec, describe_shape
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import Array, SignatureSpec, TensorSpec, describe_shape
+from lightbox.request_context import RequestClock
 
 _NUMBER = re.compile(r"\s*[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf|infinity|nan)\s*", re.ASCII | re.IGNORECASE)
 _INFINITY = re.compile(r"\s*[+-]?inf(?:inity)?\s*", re.IGNORECASE)
@@ -33,21 +35,26 @@ _BOOLS = {"true": True, "false": False, "1": True, "0": False}
 class CsvCodec:
     """Reads rows of numbers or text for a model with one input; a field may be as long as a body."""
 
+    media_types = ("text/csv",)
+
     def __init__(self, max_mb: int) -> None:
         self._max_mb = max_mb
         csv.field_size_limit(max_mb << 20)  # for the whole process; 131072 without it
 
-    def decode(self, body: bytes, content_type: ContentType, target: Target) -> DecodedRequest:
-        """See RequestCodec.decode."""
+    def parse(self, body: bytes, content_type: ContentType, method: Method, clock: RequestClock) -> Parsed:
+        """See RequestCodec.parse."""
         check_size(body, self._max_mb)
-        signature = target.find_signature(None)
-        spec = only_input(signature, "text/csv")
-        _check_kind(spec)
-        with target.clock.stage("decode"):
-            target.clock.memory.hold(_reading_bytes(body, spec), "the CSV")
-            text = checked_utf8(body, content_type)
-            header = content_type.parameters.get("header", "").lower() == "present"
-            return DecodedRequest(signature, {spec.name: _tensor(_Rows(text, header, target.clock.check), spec)})
+
+        def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
+            spec = only_input(signature, "text/csv")
+            _check_kind(spec)
+            with clock.stage("decode"):
+                clock.memory.hold(_reading_bytes(body, spec), "the CSV")
+                text = checked_utf8(body, content_type)
+                header = content_type.parameters.get("header", "").lower() == "present"
+                return DecodedRequest(signature, {spec.name: _tensor(_Rows(text, header, clock.check), spec)})
+
+        return Parsed(decode)
 
 
 def _reading_bytes(body: bytes, spec: TensorSpec) -> int:

@@ -9,7 +9,7 @@ from itertools import chain
 
 import numpy as np
 
-from lightbox.codecs.base import DecodedRequest, Target
+from lightbox.codecs.base import DecodedRequest, Method, Parsed
 from lightbox.codecs.media_type import ContentType
 from lightbox.concurrency import InProgress, Turns, decoding_at_once
 from lightbox.cores import available_cores
@@ -170,14 +170,18 @@ class ImageCodec:
 class ImageBodyCodec:
     """Reads a body that is one image."""
 
+    media_types = ("application/x-image",)
+
     def __init__(self, images: ImageCodec) -> None:
         self._images = images
 
-    def decode(self, body: bytes, content_type: ContentType, target: Target) -> DecodedRequest:
-        """See RequestCodec.decode."""
-        signature = target.find_signature(None)
-        inputs = self._images.decode([body], signature, target.options, target.clock)
-        return DecodedRequest(signature, inputs, images=(body,))
+    def parse(self, body: bytes, content_type: ContentType, method: Method, clock: RequestClock) -> Parsed:
+        """See RequestCodec.parse."""
+
+        def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
+            return DecodedRequest(signature, self._images.decode([body], signature, options, clock), images=(body,))
+
+        return Parsed(decode)
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lightbox.codecs.base import DecodedRequest, Form, Method, Target
+from lightbox.codecs.base import DecodedRequest, Form, Method, Parsed
 from lightbox.codecs.body import as_utf8, check_size
 from lightbox.codecs.examples import decode_examples
 from lightbox.codecs.image import ImageCodec
@@ -31,7 +31,9 @@ from lightbox.codecs.json_tensors import (
 from lightbox.codecs.json_values import parse_values, parsing_bytes
 from lightbox.codecs.media_type import ContentType
 from lightbox.errors import BadRequest, LightboxError, MalformedBody
+from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
+from lightbox.request_context import RequestClock
 
 _FORMS = ("instances", "inputs", "examples")
 
@@ -49,80 +51,118 @@ class _Body:
 class JsonCodec:
     """Reads JSON under any of these media types, which differ in name only."""
 
+    media_types = (
+        "application/json",
+        "application/jsonlines",
+        "application/jsons",
+        "application/jsonl",
+        "application/x-jsonlines",
+        "application/ndjson",
+        "application/x-ndjson",
+    )
+
     def __init__(self, images: ImageCodec, max_mb: int) -> None:
         self._images = images
         self._max_mb = max_mb
 
-    def decode(self, body: bytes, content_type: ContentType, target: Target) -> DecodedRequest:
-        """See RequestCodec.decode."""
+    def parse(self, body: bytes, content_type: ContentType, method: Method, clock: RequestClock) -> Parsed:
+        """See RequestCodec.parse."""
         check_size(body, self._max_mb)
-        with target.clock.stage("decode"):
+        with clock.stage("decode"):
             text = as_utf8(body, content_type)
-        found = _numbers(text, target) if target.method is Method.PREDICT else None
-        return found or self._values(text, target)
+        numbers = _numbers(text, clock) if method is Method.PREDICT else None
+        if numbers is None:
+            return self._values(text, method, clock)
 
-    def _values(self, text: bytes, target: Target) -> DecodedRequest:
+        def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
+            return numbers.read(signature) or self._values(text, method, clock).decode(signature, options)
+
+        return Parsed(decode, numbers.signature)
+
+    def _values(self, text: bytes, method: Method, clock: RequestClock) -> Parsed:
         """Read the text as Python's objects."""
-        with target.clock.stage("decode"):
-            target.clock.memory.hold(len(text) + parsing_bytes(text), "the JSON")
-            parsed = _parse(text, target.method)
-            target.clock.check()
-        signature = target.find_signature(parsed.document.get("signature_name") or None)
-        if target.method is Method.PREDICT:
-            return self._predict(parsed, signature, target)
-        with target.clock.stage("decode"):
-            document = parsed.document if parsed.plain is None else {"examples": _as_examples(parsed.plain)}
-            return decode_examples(document, signature, target.method, target.clock.check)
+        with clock.stage("decode"):
+            clock.memory.hold(len(text) + parsing_bytes(text), "the JSON")
+            parsed = _parse(text, method)
+            clock.check()
 
-    def _predict(self, body: _Body, signature: SignatureSpec, target: Target) -> DecodedRequest:
+        def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
+            if method is Method.PREDICT:
+                return self._predict(parsed, signature, options, clock)
+            with clock.stage("decode"):
+                document = parsed.document if parsed.plain is None else {"examples": _as_examples(parsed.plain)}
+                return decode_examples(document, signature, method, clock.check)
+
+        return Parsed(decode, parsed.document.get("signature_name") or None)
+
+    def _predict(
+        self, body: _Body, signature: SignatureSpec, options: ModelOptions, clock: RequestClock
+    ) -> DecodedRequest:
         form = Form.COLUMNS if body.form == "inputs" else Form.INSTANCES
-        with target.clock.stage("decode"):
+        with clock.stage("decode"):
             payload = body.document[body.form] if body.plain is None else _as_instances(body.plain, signature)
             images = _images(body, payload, signature)
         if images is not None:
-            inputs = self._images.decode(images, signature, target.options, target.clock)
+            inputs = self._images.decode(images, signature, options, clock)
             return DecodedRequest(signature, inputs, form, images=tuple(images))
-        with target.clock.stage("decode"):
+        with clock.stage("decode"):
             read = read_inputs if form is Form.COLUMNS else read_instances
-            inputs = read(payload, signature, body.has_bools, target.clock.check)
-            self._images.check_among(inputs.values(), target.clock, or_texts=True)
+            inputs = read(payload, signature, body.has_bools, clock.check)
+            self._images.check_among(inputs.values(), clock, or_texts=True)
             return DecodedRequest(signature, inputs, form)
 
 
-def _numbers(text: bytes, target: Target) -> DecodedRequest | None:
+@dataclass(frozen=True)
+class _Numbers:
+    """A text whose long lists are numbers; ``read`` returns None where they turn out not to be regular."""
+
+    signature: str | None
+    read: Callable[[SignatureSpec], DecodedRequest | None]
+
+
+def _numbers(text: bytes, clock: RequestClock) -> _Numbers | None:
     """Read the text if its long lists are regular arrays of numbers: then no object is made for each of them."""
     if len(text) < MIN_BYTES:
         return None
-    clock = target.clock
     with clock.stage("decode"):
         clock.memory.hold(3 * len(text) + max(2 * len(text), 8 * text.count(b",")), "the JSON")
         hollow = hollowed(text, clock.check)
         parsed = None if hollow is None else _parsed_hollow(hollow)
     if hollow is None:
-        return _rows(text, target)
+        return _rows(text, clock)
     if parsed is None:
         return None
-    signature = target.find_signature(parsed.document.get("signature_name") or None)
-    with clock.stage("decode"):
-        by_row = parsed.form == "instances"
-        payload = parsed.document[parsed.form] if parsed.plain is None else _only(parsed.plain)
-        inputs = read_numbers(payload, by_row, signature, hollow)
-        if inputs is None:
-            return None
-        if isinstance(payload, NumberList) and parsed.plain is not None and not hollow.lines:  # rows by name are rows
-            inputs = {name: _as_batch(array, signature.inputs[name]) for name, array in inputs.items()}
-        return DecodedRequest(signature, inputs, Form.INSTANCES if by_row else Form.COLUMNS)
+
+    def read(signature: SignatureSpec) -> DecodedRequest | None:
+        with clock.stage("decode"):
+            return _read_numbers(parsed, hollow, signature)
+
+    return _Numbers(parsed.document.get("signature_name") or None, read)
 
 
-def _rows(text: bytes, target: Target) -> DecodedRequest | None:
+def _read_numbers(parsed: _Body, hollow: Hollow, signature: SignatureSpec) -> DecodedRequest | None:
+    by_row = parsed.form == "instances"
+    payload = parsed.document[parsed.form] if parsed.plain is None else _only(parsed.plain)
+    inputs = read_numbers(payload, by_row, signature, hollow)
+    if inputs is None:
+        return None
+    if isinstance(payload, NumberList) and parsed.plain is not None and not hollow.lines:  # rows by name are rows
+        inputs = {name: _as_batch(array, signature.inputs[name]) for name, array in inputs.items()}
+    return DecodedRequest(signature, inputs, Form.INSTANCES if by_row else Form.COLUMNS)
+
+
+def _rows(text: bytes, clock: RequestClock) -> _Numbers | None:
     """Read the text if it is rows by name, of regular numbers: then not all of them are objects at once."""
     rows = rows_of(text)
     if rows is None:
         return None
-    signature = target.find_signature(rows.signature or None)
-    with target.clock.stage("decode"):
-        inputs = read_rows(rows, signature, target.clock.check)
-        return None if inputs is None else DecodedRequest(signature, inputs, Form.INSTANCES)
+
+    def read(signature: SignatureSpec) -> DecodedRequest | None:
+        with clock.stage("decode"):
+            inputs = read_rows(rows, signature, clock.check)
+            return None if inputs is None else DecodedRequest(signature, inputs, Form.INSTANCES)
+
+    return _Numbers(rows.signature or None, read)
 
 
 def _parsed_hollow(hollow: Hollow) -> _Body | None:

@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterable, Iterator
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.sansio.multipart import Data, Epilogue, Event, Field, File, MultipartDecoder, NeedData
 
-from lightbox.codecs.base import DecodedRequest, Target
+from lightbox.codecs.base import DecodedRequest, Method, Parsed
 from lightbox.codecs.image import ImageCodec
 from lightbox.codecs.media_type import ContentType
 from lightbox.errors import MalformedBody, TooLarge
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import SignatureSpec
+from lightbox.request_context import RequestClock
 
 MAX_PARTS = 1000
 _CHUNK, _MAX_HEADERS = 1 << 16, 1 << 18
@@ -20,17 +23,22 @@ _CHUNK, _MAX_HEADERS = 1 << 16, 1 << 18
 class MultipartCodec:
     """Reads forms as browsers and ``curl -F image=@photo.jpg`` send them."""
 
+    media_types = ("multipart/form-data",)
+
     def __init__(self, images: ImageCodec) -> None:
         self._images = images
 
-    def decode(self, body: bytes, content_type: ContentType, target: Target) -> DecodedRequest:
-        """See RequestCodec.decode. Every part is an image; file fields without a file are left out."""
-        signature = target.find_signature(None)
-        with target.clock.stage("decode"):
-            target.clock.memory.hold(3 * len(body), "the form")
-            images = read_parts(body, content_type.parameters.get("boundary", ""), target.clock.check)
-        inputs = self._images.decode(images, signature, target.options, target.clock)
-        return DecodedRequest(signature, inputs, images=tuple(images))
+    def parse(self, body: bytes, content_type: ContentType, method: Method, clock: RequestClock) -> Parsed:
+        """See RequestCodec.parse. Every part is an image; file fields without a file are left out."""
+
+        def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
+            with clock.stage("decode"):
+                clock.memory.hold(3 * len(body), "the form")
+                images = read_parts(body, content_type.parameters.get("boundary", ""), clock.check)
+            inputs = self._images.decode(images, signature, options, clock)
+            return DecodedRequest(signature, inputs, images=tuple(images))
+
+        return Parsed(decode)
 
 
 def read_parts(body: bytes, boundary: str, step: Callable[[], None] = lambda: None) -> list[bytes]:

@@ -13,10 +13,11 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy_format
 
-from lightbox.codecs.base import Answer, DecodedRequest, Prediction, Target
+from lightbox.codecs.base import Answer, DecodedRequest, Method, Parsed, Prediction
 from lightbox.codecs.media_type import ContentType
 from lightbox.errors import InputMismatch, MalformedBody, NotAcceptable, TooLarge
 from lightbox.model.arrays import fitted, numpy_dtype, only_input
+from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from lightbox.request_context import RequestClock
 
@@ -90,24 +91,34 @@ def _unpacked(archive: zipfile.ZipFile, packed: int, max_mb: int, clock: Request
 class NpyCodec:
     """Reads one array, or with the bytes of a zip file several by name; ``max_mb`` bounds them in MiB."""
 
+    media_types = ("application/x-npy", "application/x-npz", "application/zip")
+
     def __init__(self, max_mb: int) -> None:
         self._max_mb = max_mb
 
-    def decode(self, body: bytes, content_type: ContentType, target: Target) -> DecodedRequest:
-        """See RequestCodec.decode."""
-        signature = target.find_signature(None)
-        with target.clock.stage("decode"):
-            if not is_zip(body):
-                spec = only_input(signature, content_type.name)
-                return DecodedRequest(signature, _fitted({spec.name: read_npy(body)}, signature, target.clock))
-            arrays = {name: read_npy(member) for name, member in read_members(body, self._max_mb, target.clock).items()}
-            if arrays.keys() == {UNNAMED} and len(signature.inputs) == 1:
-                arrays = dict.fromkeys(signature.inputs, arrays[UNNAMED])
-            if arrays.keys() != signature.inputs.keys():
-                raise InputMismatch(
-                    f"npz: expected arrays named {', '.join(signature.inputs)}, got {', '.join(arrays)[:200] or 'none'}"
-                )
-            return DecodedRequest(signature, _fitted(arrays, signature, target.clock))
+    def parse(self, body: bytes, content_type: ContentType, method: Method, clock: RequestClock) -> Parsed:
+        """See RequestCodec.parse."""
+
+        def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
+            with clock.stage("decode"):
+                return DecodedRequest(signature, self._arrays(body, content_type, signature, clock))
+
+        return Parsed(decode)
+
+    def _arrays(
+        self, body: bytes, content_type: ContentType, signature: SignatureSpec, clock: RequestClock
+    ) -> dict[str, Array]:
+        if not is_zip(body):
+            spec = only_input(signature, content_type.name)
+            return _fitted({spec.name: read_npy(body)}, signature, clock)
+        arrays = {name: read_npy(member) for name, member in read_members(body, self._max_mb, clock).items()}
+        if arrays.keys() == {UNNAMED} and len(signature.inputs) == 1:
+            arrays = dict.fromkeys(signature.inputs, arrays[UNNAMED])
+        if arrays.keys() != signature.inputs.keys():
+            raise InputMismatch(
+                f"npz: expected arrays named {', '.join(signature.inputs)}, got {', '.join(arrays)[:200] or 'none'}"
+            )
+        return _fitted(arrays, signature, clock)
 
 
 def _fitted(arrays: Mapping[str, Array], signature: SignatureSpec, clock: RequestClock) -> dict[str, Array]:

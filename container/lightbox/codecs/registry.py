@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Literal
 
-from lightbox.codecs.base import AnswerCodec, DecodedRequest, Method, RequestCodec, Target
+from lightbox.codecs.base import AnswerCodec, Method, Parsed, RequestCodec
 from lightbox.codecs.csv import CsvCodec
 from lightbox.codecs.image import ImageBodyCodec, ImageCodec
 from lightbox.codecs.json_body import JsonCodec
@@ -19,13 +20,18 @@ from lightbox.images.originals import OriginalImages
 from lightbox.request_context import RequestClock
 from lightbox.settings import Settings
 
-IMAGE_TYPES = ("application/x-image", "image/*")
-JSON_TYPES = ("application/json", "application/jsonlines", "application/jsons")
-OTHER_JSON_TYPES = ("application/jsonl", "application/x-jsonlines", "application/ndjson", "application/x-ndjson")
-CSV_TYPES = ("text/csv",)
-NPY_TYPES = ("application/x-npy", "application/x-npz")
-OTHER_NPY_TYPES = ("application/zip",)
-FORM_TYPES = ("multipart/form-data",)
+SHOWN_TYPES = (
+    "application/x-image",
+    "image/*",
+    "application/json",
+    "application/jsonlines",
+    "application/jsons",
+    "text/csv",
+    "application/x-npy",
+    "application/x-npz",
+    "multipart/form-data",
+)
+"""What a 415 names; other names of the same are read too."""
 MAYBE_IMAGE_TYPES = ("application/octet-stream", "application/x-www-form-urlencoded")
 """Taken for an image when the body begins like one. The second is what curl says when it is told nothing."""
 CODECS: dict[str, AnswerCodec] = {
@@ -35,39 +41,44 @@ CODECS: dict[str, AnswerCodec] = {
 """The first one answers where the caller does not mind."""
 
 
-class RequestCodecs:
-    """Finds the codec for a Content-Type; one for each worker process, safe to use from several threads."""
+class Codecs:
+    """The codecs of both directions by media type; one for each worker process, safe to use from several threads."""
 
     def __init__(self, settings: Settings) -> None:
         self.images = images = ImageCodec(settings)
         self._image = ImageBodyCodec(images)
         self._json = JsonCodec(images, settings.max_text_mb)
-        self._codecs: dict[str, RequestCodec] = {
-            "application/x-image": self._image,
-            **dict.fromkeys(JSON_TYPES + OTHER_JSON_TYPES, self._json),
-            **dict.fromkeys(CSV_TYPES, CsvCodec(settings.max_text_mb)),
-            **dict.fromkeys(NPY_TYPES + OTHER_NPY_TYPES, NpyCodec(settings.max_body_mb)),
-            **dict.fromkeys(FORM_TYPES, MultipartCodec(images)),
-        }
+        readers: tuple[RequestCodec, ...] = (
+            self._image,
+            self._json,
+            CsvCodec(settings.max_text_mb),
+            NpyCodec(settings.max_body_mb),
+            MultipartCodec(images),
+        )
+        self._readers = {media_type: reader for reader in readers for media_type in reader.media_types}
+        self._writers = codecs(settings.jsonlines)
 
-    def decode(self, body: bytes, content_type: str, target: Target) -> DecodedRequest:
-        """Return the inputs in ``body``; ``content_type`` is the raw header, "" without one.
+    def negotiate(self, accept: str) -> AnswerCodec:
+        """Return what writes for a raw Accept header; raise NotAcceptable when nothing is wanted that is written."""
+        return negotiate(accept, self._writers)
+
+    def parse(self, body: bytes, content_type: str, method: Method, clock: RequestClock) -> Parsed:
+        """Read a body as far as it goes without its signature; ``content_type`` is the raw header, "" without one.
 
         Without a Content-Type the body is an image if it begins like one, else JSON. Raises
         UnsupportedMediaType for a type that is not read, and whatever its codec raises.
         """
-        target.clock.memory.weigh(len(body))
+        clock.memory.weigh(len(body))
         parsed = parse_content_type(content_type)
         codec = self._find(parsed.name, body)
-        if target.method is not Method.PREDICT and codec is not self._json:
+        if method is not Method.PREDICT and codec is not self._json:
             came = parsed.name[:100] or "an image"
-            raise BadRequest(f"tfs-method={target.method.value}: expected examples as application/json, got {came}")
-        try:
-            return codec.decode(body, parsed, target)
-        except MalformedBody as error:
-            if parsed.name:
-                raise
-            raise MalformedBody(f"without a Content-Type a body that is no image is JSON: {error.message}") from error
+            raise BadRequest(f"tfs-method={method.value}: expected examples as application/json, got {came}")
+        if parsed.name:
+            return codec.parse(body, parsed, method, clock)
+        with _taken_for_json():
+            found = codec.parse(body, parsed, method, clock)
+        return Parsed(_taken_for_json()(found.decode), found.signature)
 
     def originals(
         self, body: bytes, content_type: str, clock: RequestClock, images: Sequence[bytes] = ()
@@ -83,17 +94,30 @@ class RequestCodecs:
             return self._image if is_image(body) else self._json
         if name.startswith("image/") or (name in MAYBE_IMAGE_TYPES and is_image(body)):
             return self._image
-        if name not in self._codecs:
-            accepted = ", ".join(IMAGE_TYPES + JSON_TYPES + CSV_TYPES + NPY_TYPES + FORM_TYPES)
+        if name not in self._readers:
+            accepted = ", ".join(SHOWN_TYPES)
             raise UnsupportedMediaType(
                 f"Content-Type: expected {accepted}, or an image as application/octet-stream; got {name[:100]!r}"
             )
-        return self._codecs[name]
+        return self._readers[name]
+
+
+@contextmanager
+def _taken_for_json() -> Iterator[None]:
+    """Say in an error that the body is read as JSON for want of a Content-Type."""
+    try:
+        yield
+    except MalformedBody as error:
+        raise MalformedBody(f"without a Content-Type a body that is no image is JSON: {error.message}") from error
 
 
 def _image_bodies(body: bytes, content_type: str) -> Sequence[bytes]:
     parsed = parse_content_type(content_type)
-    return read_parts(body, parsed.parameters.get("boundary", "")) if parsed.name in FORM_TYPES else (body,)
+    return (
+        read_parts(body, parsed.parameters.get("boundary", ""))
+        if parsed.name in MultipartCodec.media_types
+        else (body,)
+    )
 
 
 def codecs(jsonlines: Literal["rows", "document"]) -> Mapping[str, AnswerCodec]:

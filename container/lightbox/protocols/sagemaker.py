@@ -6,8 +6,9 @@ from typing import Any
 
 from flask import Blueprint, Response, g, request
 
+from lightbox.call import Call
 from lightbox.codecs.base import Answer
-from lightbox.invocation import Invocation
+from lightbox.contents import Invocation
 from lightbox.multi_model.loader import Targets
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.custom_attributes import (
@@ -109,19 +110,22 @@ def _answer(pipeline: Pipeline, body: bytes, model: str | None, accept: str | No
     if rest.is_named(content_type):
         model = model or attributes.get("tfs-model-name")
         return rest.answer(pipeline, body, content_type, model, headers.get, clock)
-    invocation = Invocation(
-        body=body,
-        content_type=content_type,
-        accept=headers.get("Accept", "") if accept is None else accept,
-        custom_attributes=custom_attributes,
-        attributes=attributes,
+    call = Call(
+        Invocation(
+            pipeline.codecs,
+            body,
+            content_type,
+            headers.get("Accept", "") if accept is None else accept,
+            parse_method(attributes.get("tfs-method")),
+        ),
         model=model or attributes.get("tfs-model-name") or None,
         version=parse_version(attributes.get("tfs-model-version")),
         signature=attributes.get("tfs-signature-name") or None,
-        method=parse_method(attributes.get("tfs-method")),
         transport=attributes.get("tfs-transport") or None,
+        attributes=attributes,
+        custom_attributes=custom_attributes,
     )
-    return pipeline.invoke(invocation, clock)
+    return pipeline.run(call, clock)
 
 
 def _response(answer: Answer) -> Response:

@@ -6,11 +6,12 @@ import gzip
 
 import pytest
 
-from lightbox.codecs.base import Method, Target
+from lightbox.codecs.base import Method
 from lightbox.codecs.body import decoded_body
-from lightbox.codecs.registry import RequestCodecs
+from lightbox.codecs.registry import Codecs
 from lightbox.errors import DeadlineExceeded
 from lightbox.model.options import ModelOptions
+from lightbox.model.spec import SignatureSpec
 from lightbox.protocols.open_inference.rest_body import parse_body
 from lightbox.request_context import RequestClock
 from lightbox.settings_loading import load_settings
@@ -33,6 +34,10 @@ class Running(RequestClock):
         return self._looks
 
 
+def read(body: bytes, content_type: str, spec: SignatureSpec, clock: RequestClock, method: Method) -> None:
+    Codecs(load_settings({})).parse(body, content_type, method, clock).decode(spec, ModelOptions())
+
+
 @pytest.mark.parametrize("looks", [0, 1, 2])
 @pytest.mark.parametrize(
     "name",
@@ -42,27 +47,24 @@ def test_a_body(name: str, looks: int) -> None:
     sent = BODIES[name](SIZE)
     spec = signature("net", {"x": ("float32", None)}, {"y": ("float32", (None,))})
     clock = Running(looks)
-    target = Target(lambda name: spec, ModelOptions(), clock, Method.PREDICT)
     with pytest.raises(DeadlineExceeded):
-        RequestCodecs(load_settings({})).decode(sent.body, sent.headers["Content-Type"], target)
+        read(sent.body, sent.headers["Content-Type"], spec, clock, Method.PREDICT)
 
 
 @pytest.mark.parametrize("looks", [0, 1, 20])
 def test_lists_that_must_be_walked(looks: int) -> None:
     body = b"[" + b'["a","b"],' * 50_000 + b'["a","b"]]'
     spec = signature("net", {"x": ("string", None)}, {"y": ("float32", (None,))})
-    target = Target(lambda name: spec, ModelOptions(), Running(looks), Method.PREDICT)
     with pytest.raises(DeadlineExceeded):
-        RequestCodecs(load_settings({})).decode(body, JSON, target)
+        read(body, JSON, spec, Running(looks), Method.PREDICT)
 
 
 @pytest.mark.parametrize("looks", [0, 3, 30])
 def test_examples(looks: int) -> None:
     body = b'{"examples":[' + b'{"a":1},' * 1_000 + b'{"a":[' + b"1," * 100_000 + b"1]}]}"
     spec = signature("net", {"x": ("string", (None,))}, {"outputs": ("float32", (None,))})
-    target = Target(lambda name: spec, ModelOptions(), Running(looks), Method.REGRESS)
     with pytest.raises(DeadlineExceeded):
-        RequestCodecs(load_settings({})).decode(body, JSON, target)
+        read(body, JSON, spec, Running(looks), Method.REGRESS)
 
 
 @pytest.mark.parametrize("looks", [0, 1, 2])

@@ -16,6 +16,7 @@ import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 
+from lightbox.contents import TensorAnswer
 from lightbox.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.model.arrays import string_tensor
 from lightbox.model.spec import Array
@@ -29,7 +30,6 @@ from lightbox.protocols.open_inference.tensors import (
     numeric_dtype,
     split,
 )
-from lightbox.tensor_request import TensorAnswer
 from tfs_wire.fields import LENGTH_DELIMITED, read_fields
 
 INFERENCE_SERVICE = "inference.GRPCInferenceService"

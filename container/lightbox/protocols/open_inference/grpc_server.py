@@ -229,7 +229,7 @@ class InferenceService:
         with clock.stage("decode"):
             asked = read_request(request)
         model = self._repository.target(request.model_name, headers, clock)
-        found = self._pipeline.infer(asked.tensors(model, request.model_version, headers), clock)
+        found = self._pipeline.run(asked.call(self._pipeline.codecs, model, request.model_version, headers), clock)
         with clock.stage("postprocess"):
             return write_answer(found, asked)
 

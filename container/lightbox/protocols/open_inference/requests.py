@@ -7,7 +7,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from lightbox.call import Call
 from lightbox.codecs.base import Method
+from lightbox.codecs.registry import Codecs
+from lightbox.contents import TensorAnswer, TensorRequest
 from lightbox.errors import BadRequest, MalformedBody, ModelNotFound, TooLarge
 from lightbox.model.spec import Array
 from lightbox.protocols.custom_attributes import (
@@ -17,7 +20,6 @@ from lightbox.protocols.custom_attributes import (
     parse_method,
     parse_version,
 )
-from lightbox.tensor_request import TensorRequest
 
 EXTENSIONS = ("binary_tensor_data", "model_repository")
 PLATFORM = "tensorflow_savedmodel"
@@ -66,20 +68,19 @@ class InferRequest:
     binary: Mapping[str, bool] = field(default_factory=dict)
     binary_default: bool = False
 
-    def tensors(self, model: str | None, version: str, headers: SageMakerHeaders) -> TensorRequest:
+    def call(self, codecs: Codecs, model: str | None, version: str, headers: SageMakerHeaders) -> Call[TensorAnswer]:
         """Return what the pipeline answers; ``version`` is what the path or message names, "" for none."""
         attributes = headers.attributes
         parameters = {name: _text(value) for name, value in self.parameters.items()}
         pairs = (f"{name}={value}" for name, value in parameters.items())
-        return TensorRequest(
-            inputs=self.inputs,
-            outputs=self.outputs,
-            attributes={**attributes, **parameters},
-            custom_attributes=",".join(filter(None, (headers.custom_attributes, *pairs))) or None,
+        return Call(
+            TensorRequest(codecs, self.inputs, self.outputs),
             model=model or None,
             version=version_number(version) if version else headers.version,
             signature=headers.signature,
             transport=attributes.get("tfs-transport") or None,
+            attributes={**attributes, **parameters},
+            custom_attributes=",".join(filter(None, (headers.custom_attributes, *pairs))) or None,
         )
 
 

@@ -10,6 +10,7 @@ from flask import Blueprint, Response, g, request
 from lightbox.codecs.base import Answer
 from lightbox.codecs.json_values import parse_values, parsing_bytes
 from lightbox.codecs.media_type import parse_content_type
+from lightbox.contents import TensorAnswer
 from lightbox.errors import MalformedBody, NotAcceptable
 from lightbox.model.spec import Array
 from lightbox.pipeline import Pipeline
@@ -19,7 +20,6 @@ from lightbox.protocols.open_inference.requests import InferRequest, read_header
 from lightbox.protocols.open_inference.rest_body import read_body
 from lightbox.protocols.open_inference.tensors import BYTES, datatype_of, join_prefixed, to_buffer
 from lightbox.request_context import RequestClock
-from lightbox.tensor_request import TensorAnswer
 from tfs_wire import json_arrays
 
 JSON_LENGTH = "Inference-Header-Content-Length"
@@ -84,7 +84,7 @@ def answer(
         raise MalformedBody(f"Content-Type: expected {MEDIA_TYPE};{SIZE}=N, the length of the JSON; got no {SIZE}")
     headers = read_headers(header)
     asked = read_body(pipeline, body, (f"Content-Type: {SIZE}", size), model, headers.version, headers, clock)
-    found = pipeline.infer(asked.tensors(model, "", headers), clock)
+    found = pipeline.run(asked.call(pipeline.codecs, model, "", headers), clock)
     with clock.stage("postprocess"):
         plain = encode_answer(found, asked)
     if JSON_LENGTH not in plain.headers:
@@ -121,7 +121,7 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
         number = version_number(version) if version else headers.version
         with received_body(pipeline.memory, max_body_mb, g.clock) as body:
             asked = read_body(pipeline, body, length, model, number, headers, g.clock)
-            found = pipeline.infer(asked.tensors(model, version, headers), g.clock)
+            found = pipeline.run(asked.call(pipeline.codecs, model, version, headers), g.clock)
             with g.clock.stage("postprocess"):
                 answer = encode_answer(found, asked)
         return Response(answer.body, content_type=answer.content_type, headers=dict(answer.headers))

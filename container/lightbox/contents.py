@@ -1,0 +1,210 @@
+"""What requests carry: a body of some media type, or tensors that a protocol has decoded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from lightbox.call import Call, FindSignature
+from lightbox.codecs.base import Answer, AnswerCodec, DecodedRequest, Method, Parsed, Prediction
+from lightbox.codecs.decoded import encoded_images
+from lightbox.codecs.registry import Codecs, check_single
+from lightbox.errors import BadRequest
+from lightbox.model.arrays import string_tensor
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import Array, SignatureSpec
+from lightbox.request_context import RequestClock
+from lightbox.user_code.handlers import HandlerAnswer, finish, finish_tensors
+from lightbox.user_code.loader import Function
+from lightbox.user_code.request import Request
+
+IMAGE, JSON = "application/x-image", "application/json"
+ANSWER = "answer"
+"""The output that holds the bodies of user code that makes bodies."""
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """A body; ``content_type`` and ``accept`` are the raw headers, "" where there was none."""
+
+    codecs: Codecs
+    body: bytes
+    content_type: str = ""
+    accept: str = ""
+    method: Method = Method.PREDICT
+    outputs: tuple[str, ...] = ()
+
+    def as_json(self, body: bytes) -> Invocation:
+        """Return another body for the same method, JSON that is answered with JSON."""
+        return replace(self, body=body, content_type=JSON, accept=JSON)
+
+    def size(self, clock: RequestClock) -> int:
+        """See Content.size."""
+        return len(self.body)
+
+    def parse(self, clock: RequestClock) -> Parsed:
+        """See Content.parse."""
+        return self.codecs.parse(self.body, self.content_type, self.method, clock)
+
+    def writer(self, by_user_code: bool) -> _BodyWriter:
+        """See Content.writer."""
+        return _BodyWriter(None if by_user_code else self.codecs.negotiate(self.accept))
+
+    def has_images(self, signature: SignatureSpec) -> bool:
+        """See Content.has_images: a preprocess reads every body."""
+        return True
+
+    def names_outputs_of(self, signature: SignatureSpec) -> bool:
+        """See Content.names_outputs_of."""
+        return False
+
+    def shown(self, call: Call[Any], request: DecodedRequest, options: ModelOptions, clock: RequestClock) -> Request:
+        """See Content.shown."""
+        return Request(
+            body=self.body,
+            content_type=self.content_type,
+            accept=self.accept,
+            custom_attributes=call.attributes,
+            signature=request.signature,
+            options=options,
+            original_images=self.codecs.originals(self.body, self.content_type, clock, request.images),
+        )
+
+    def for_handler(self, find: FindSignature, clock: RequestClock) -> Sequence[Invocation]:
+        """See Content.for_handler."""
+        return [self]
+
+    def joined(self, answers: Sequence[Answer], find: FindSignature) -> Answer:
+        """See Content.joined."""
+        return answers[0]
+
+
+@dataclass(frozen=True)
+class _BodyWriter:
+    codec: AnswerCodec | None
+
+    def check(self, outputs: int) -> None:
+        """See Writer.check."""
+        if self.codec is not None:
+            check_single(self.codec, outputs)
+
+    def write(self, prediction: Prediction, signature: SignatureSpec) -> Answer:
+        """See Writer.write."""
+        assert self.codec is not None, "the user's code writes the response"
+        return self.codec.encode(prediction)
+
+    def finish(
+        self, postprocess: Function, outputs: Mapping[str, Array], shown: Request, signature: SignatureSpec
+    ) -> Answer:
+        """See Writer.finish."""
+        finished = finish(postprocess, outputs, shown)
+        return Answer(finished.body, finished.content_type)
+
+
+@dataclass(frozen=True)
+class TensorAnswer:
+    """The model's outputs in the order that was asked for, and the signature, thus the version, that gave them."""
+
+    signature: SignatureSpec
+    outputs: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class TensorRequest:
+    """Inputs by name, in the dtypes they came in; strings are object arrays of bytes.
+
+    Byte strings for a model of pixels are encoded images. User code is asked as about a body where that can be:
+    ``preprocess`` and handlers of AWS's API for encoded images, ``postprocess`` always. But ``outputs`` that the
+    request names, and that the signature has, are the model's own.
+    """
+
+    codecs: Codecs
+    inputs: Mapping[str, Array]
+    outputs: tuple[str, ...] = ()
+
+    def size(self, clock: RequestClock) -> int:
+        """See Content.size."""
+        return clock.memory.weight
+
+    def parse(self, clock: RequestClock) -> Parsed:
+        """See Content.parse."""
+
+        def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
+            images = encoded_images(self.inputs, signature)
+            if images:
+                return DecodedRequest(
+                    signature, self.codecs.images.decode(images, signature, options, clock), images=images
+                )
+            self.codecs.images.check_among(self.inputs.values(), clock)
+            return DecodedRequest(signature, dict(self.inputs))
+
+        return Parsed(decode)
+
+    def writer(self, by_user_code: bool) -> _TensorWriter:
+        """See Content.writer."""
+        return _TensorWriter(self.outputs)
+
+    def has_images(self, signature: SignatureSpec) -> bool:
+        """See Content.has_images."""
+        return bool(encoded_images(self.inputs, signature))
+
+    def names_outputs_of(self, signature: SignatureSpec) -> bool:
+        """See Content.names_outputs_of."""
+        return bool(self.outputs) and all(name in signature.outputs for name in self.outputs)
+
+    def shown(self, call: Call[Any], request: DecodedRequest, options: ModelOptions, clock: RequestClock) -> Request:
+        """See Content.shown."""
+        images = encoded_images(self.inputs, request.signature)
+        return Request(
+            body=images[0] if len(images) == 1 else b"",
+            content_type=IMAGE if images else "",
+            accept="",
+            custom_attributes=call.attributes,
+            signature=request.signature,
+            options=options,
+            original_images=self.codecs.images.originals(lambda: images, clock),
+        )
+
+    def for_handler(self, find: FindSignature, clock: RequestClock) -> Sequence[Invocation] | None:
+        """See Content.for_handler."""
+        signature = find()
+        images = encoded_images(self.inputs, signature)
+        if not images or self.names_outputs_of(signature):
+            return None
+        self.codecs.images.check(images, clock)  # all of them: the handler is asked for one at a time
+        return [Invocation(self.codecs, image, IMAGE) for image in images]
+
+    def joined(self, answers: Sequence[Answer], find: FindSignature) -> TensorAnswer:
+        """See Content.joined: one tensor of byte strings."""
+        return _selected(find(), {ANSWER: string_tensor([answer.body for answer in answers])}, self.outputs)
+
+
+@dataclass(frozen=True)
+class _TensorWriter:
+    names: tuple[str, ...]
+
+    def check(self, outputs: int) -> None:
+        """See Writer.check."""
+
+    def write(self, prediction: Prediction, signature: SignatureSpec) -> TensorAnswer:
+        """See Writer.write."""
+        return _selected(signature, prediction.outputs, self.names)
+
+    def finish(
+        self, postprocess: Function, outputs: Mapping[str, Array], shown: Request, signature: SignatureSpec
+    ) -> TensorAnswer:
+        """See Writer.finish."""
+        finished = finish_tensors(postprocess, outputs, shown)
+        tensors = {ANSWER: string_tensor([finished.body])} if isinstance(finished, HandlerAnswer) else finished
+        return _selected(signature, tensors, self.names)
+
+
+def _selected(signature: SignatureSpec, outputs: Mapping[str, Array], names: tuple[str, ...]) -> TensorAnswer:
+    unknown = [name for name in names if name not in outputs]
+    if unknown:
+        raise BadRequest(
+            f"outputs: the user's code gives {', '.join(outputs)}, the model {', '.join(signature.outputs)}; "
+            f"got {', '.join(unknown)}"
+        )
+    return TensorAnswer(signature, {name: outputs[name] for name in names or outputs})
