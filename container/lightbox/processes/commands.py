@@ -105,7 +105,7 @@ def batching_parameters(settings: Settings) -> str:
 
 
 def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: RunDir) -> list[str]:
-    """Return gunicorn's command: threads, no preload (worker_hooks has what may be shared), timeouts within nginx's."""
+    """Return gunicorn's command: threads, no preload (gunicorn_hooks tells what is shared), timeouts within nginx's."""
     return [
         *PYTHON,
         "gunicorn",

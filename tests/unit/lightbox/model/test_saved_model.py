@@ -103,6 +103,6 @@ def test_reading_takes_neither_numpy_nor_protobuf() -> None:
         "assert newest_signatures(ModelOnDisk('m', pathlib.Path(sys.argv[1]))); "
         "sys.exit(bool({'numpy', 'google.protobuf', 'grpc'} & sys.modules.keys()))"
     )
-    container = Path(__file__).parents[3] / "container"
+    container = Path(__file__).parents[4] / "container"
     command = [sys.executable, "-P", "-c", code, str(GOLDEN / "image_mean")]
     subprocess.run(command, env={"PYTHONPATH": str(container)}, check=True, timeout=60)

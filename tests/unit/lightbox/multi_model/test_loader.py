@@ -24,7 +24,7 @@ from lightbox.settings_loading import load_settings
 from lightbox.transports.model_management import ServerState, VersionState
 from lightbox.user_code.paths import UserCodeError
 
-GOLDEN = Path(__file__).parents[2] / "contract" / "golden" / "models"
+GOLDEN = Path(__file__).parents[3] / "contract" / "golden" / "models"
 
 
 class Listener:

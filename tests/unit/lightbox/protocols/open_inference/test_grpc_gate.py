@@ -25,7 +25,7 @@ from support.fakes import channel_means, mean_model
 from support.grpc_front import BOUNDS, MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
 from support.http2_client import RawClient, message
 from support.memory import forget_peak, resident_mb
-from unit.lightbox.protocols.test_kserve_grpc_front import Watcher
+from unit.lightbox.protocols.open_inference.test_grpc_server import Watcher
 
 MB = 1 << 20
 Connect = Callable[[], RawClient]
