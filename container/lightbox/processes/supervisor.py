@@ -142,8 +142,8 @@ class Supervisor:
     async def run(self) -> int:
         """Serve until a signal or a child that cannot stay up; return the exit code."""
         loop = asyncio.get_running_loop()
-        for number in STOP_SIGNALS:
-            loop.add_signal_handler(number, self._on_signal)
+        for number in STOP_SIGNALS:  # not the loop's own handlers: it gives the defaults back when it is closed
+            signal.signal(number, lambda *_: loop.call_soon_threadsafe(self._on_signal))
         signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
         self._announce()
         async with await self._health.serve(self._health_address):
@@ -161,8 +161,10 @@ class Supervisor:
                 task.cancel()
             await asyncio.gather(*children, *others, return_exceptions=True)
             await asyncio.gather(*(status.close() for status in self._statuses))
-        # The loop gives the signals' defaults back; what is left to do takes no time, and is not to be cut short.
-        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
+        # What is left to do takes no time, and is not to be cut short. To block the signals would leave them to gRPC's
+        # threads.
+        for number in STOP_SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
         if failure is None:
             say("stopped")
             return 0
