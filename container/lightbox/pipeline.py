@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from lightbox.aws_requests import AwsRequests
+from lightbox.aws_requests import AwsRequests, Predict
 from lightbox.call import Call
 from lightbox.codecs.base import Answer, DecodedRequest
 from lightbox.codecs.registry import Codecs
+from lightbox.contents import Invocation
 from lightbox.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.memory_budget import MemoryBudget
 from lightbox.model.layout import is_model_name
@@ -30,7 +31,7 @@ R = TypeVar("R")
 
 
 class Pipeline:
-    """Answers invocations; one for each worker process, safe to use from several threads.
+    """Answers calls; one for each worker process, safe to use from several threads.
 
     The first of ``transports`` carries requests that choose none. ``channels`` are what handlers of AWS's API get: a
     gRPC channel to each model server.
@@ -97,8 +98,23 @@ class Pipeline:
         bodies = call.content.for_handler(find, clock)
         if bodies is None:
             return self._predict(NONE, call, model, transport, clock)
-        answers = [self._aws.answer(handlers, call, body, model, predict, clock) for body in bodies]
-        return call.content.joined(answers, find)
+        return call.content.joined(self._answers(handlers, call, bodies, model, predict, clock), find)
+
+    def _answers(
+        self,
+        handlers: AwsHandlers,
+        call: Call[Any],
+        bodies: Iterable[Invocation],
+        model: PlannedModel,
+        predict: Predict,
+        clock: RequestClock,
+    ) -> list[Answer]:
+        """Return the handler's answer to each body; raise DeadlineExceeded when time is up between two of them."""
+        answers = []
+        for body in bodies:
+            _check_time(clock)
+            answers.append(self._aws.answer(handlers, call, body, model, predict, clock))
+        return answers
 
     def _answer_for_unknown(self, error: ModelNotFound, call: Call[R], clock: RequestClock) -> R:
         """Let a handler for all models answer, which AWS's container asks for models that do not exist, too.
@@ -110,7 +126,6 @@ class Pipeline:
         handlers = self._user_code.of(self._any_model) if asked else NONE
         if not isinstance(handlers, AwsHandlers):
             raise error
-        _check_time(clock)
 
         def find() -> SignatureSpec:
             raise error
@@ -120,8 +135,7 @@ class Pipeline:
 
         model = self._any_model.model_copy(update={"name": call.model})
         bodies = call.content.for_handler(find, clock) or ()
-        answers = [self._aws.answer(handlers, call, body, model, predict, clock) for body in bodies]
-        return call.content.joined(answers, find)
+        return call.content.joined(self._answers(handlers, call, bodies, model, predict, clock), find)
 
     def _begin(self, model: PlannedModel, clock: RequestClock) -> Handlers:
         """Return the model's handlers, with the clock set for them; raise DeadlineExceeded when time is up."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import time
 import zlib
 from pathlib import Path
 from typing import Any
@@ -209,3 +210,21 @@ def test_handlers_of_awss_api_answer_each_image(transport: FakeTransport, tmp_pa
     assert output["data"] == [f"{len(body)} application/x-image {attributes}" for body in (RED, BLUE)]
     pixels = {"name": "image", "shape": [1, 4, 4, 3], "datatype": "UINT8", "data": [1] * 48}
     assert infer(client, "mean", {"inputs": [pixels]}).get_json()["outputs"][0]["data"] == [1] * 3
+
+
+def test_a_handler_is_asked_about_no_more_images_once_time_is_up(transport: FakeTransport, tmp_path: Path) -> None:
+    calls = tmp_path / "calls"
+    client = with_code(
+        transport,
+        tmp_path,
+        "import time\n"
+        "def handler(data, context):\n"
+        f"    with open({str(calls)!r}, 'a') as file: file.write('x')\n"
+        "    time.sleep(1)\n"
+        "    return b'', 'text/plain'\n",
+    )
+    # A handler has 60 s, of which nearly all were spent in a queue.
+    received = f"{time.time() - 59.5:.3f}"
+    answer = infer(client, "mean", two_images(), RED, BLUE, X_Lightbox_Received=received)
+    assert (answer.status_code, answer.get_json()["code"]) == (504, "deadline_exceeded")
+    assert not calls.exists() or calls.read_text() == "x"
