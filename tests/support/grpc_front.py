@@ -41,6 +41,7 @@ class Caller:
     def __init__(self, channel: Any) -> None:
         self.channel = channel
         self.ready = True
+        self.desk: Any = None
         self.stop: Callable[[], None] = lambda: None
         self.gate: Gate
 
@@ -131,6 +132,7 @@ def serving(
         listener.bind(path)
         await gate.listen(listener)
         caller.gate = gate
+        caller.desk = desk
 
         async def stop() -> None:
             gate.close()

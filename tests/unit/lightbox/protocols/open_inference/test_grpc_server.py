@@ -17,6 +17,7 @@ from lightbox.telemetry.logs import FinishedRequest
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
 from support.grpc_front import MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
+from support.stack import poll
 
 
 @pytest.fixture
@@ -177,6 +178,8 @@ def test_a_stop_waits_for_calls_in_progress(pipeline: Pipeline, transport: FakeT
     with serving(pipeline, f"unix:{tmp_path}/s") as call:
         asked = [call.future("ModelInfer", images(RED)) for _ in range(3)]
         gate.wait_inside(2)
+        # The third has come too, and waits: what is still on its way at a stop is refused.
+        assert any(len(call.desk._here) == 3 for _ in poll(20))
         stopping = threading.Thread(target=call.stop)
         stopping.start()
         gate.opened.set()
