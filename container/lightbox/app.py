@@ -1,4 +1,4 @@
-"""Wires the parts together: the only place that knows them all."""
+"""Wires the services together: the only place that knows them all."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, Reque
 
 from lightbox import errors
 from lightbox.error_texts import hide
-from lightbox.multi_model.loader import ModelLoader, Targets
+from lightbox.multi_model.loader import ModelLoader, TargetModels
 from lightbox.multi_model.state import LoadedModels
 from lightbox.pipeline import Pipeline
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
@@ -26,11 +26,11 @@ from lightbox.protocols.open_inference.repository import Repository
 from lightbox.protocols.open_inference.rest import kserve_blueprint
 from lightbox.protocols.response_stream import response_stream_blueprint
 from lightbox.protocols.sagemaker import batch_transform_blueprint, internal_blueprint, invoke, sagemaker_blueprint
-from lightbox.request_context import MakeClock, RequestClock
+from lightbox.request_context import MakeContext, RequestContext
 from lightbox.settings import Settings
 from lightbox.settings_loading import load_settings
 from lightbox.settings_values import TransportName
-from lightbox.telemetry.last_answer import LastAnswer
+from lightbox.telemetry.last_response import LastResponse
 from lightbox.telemetry.logs import Observer, RequestLog, log_like_others, worker_descriptor
 from lightbox.telemetry.metrics import METRICS_FOLDER, WorkerMetrics
 from lightbox.telemetry.tracing import Tracing
@@ -44,12 +44,12 @@ from lightbox.user_code.registry import UserCode
 
 
 @dataclass(frozen=True)
-class Parts:
+class Services:
     """What serves requests in one process, whatever its protocol; the last three in multi-model mode only."""
 
     settings: Settings
     pipeline: Pipeline
-    targets: Targets | None = None
+    targets: TargetModels | None = None
     loader: ModelLoader | None = None
     state: LoadedModels | None = None
 
@@ -64,11 +64,11 @@ def wsgi_app(plan_path: str) -> Flask:
     settings = load_settings()
     plan, run_dir = ServingPlan.read(Path(plan_path)), Path(plan_path).parent
     observers = make_observers(settings, plan, run_dir)  # before user code, which may have metrics of its own
-    parts = assemble(Path(plan_path))
-    app = create_app(settings, parts.pipeline, parts.targets, parts.repository, observers)
-    if parts.loader is not None and parts.state is not None:
-        invoke_model = partial(invoke, parts.pipeline, parts.settings.max_body_mb)
-        app.register_blueprint(multi_model_blueprint(parts.loader, parts.state, invoke_model))
+    services = assemble(Path(plan_path))
+    app = create_app(settings, services.pipeline, services.targets, services.repository, observers)
+    if services.loader is not None and services.state is not None:
+        invoke_model = partial(invoke, services.pipeline, services.settings.max_body_mb)
+        app.register_blueprint(multi_model_blueprint(services.loader, services.state, invoke_model))
     gc.collect()
     gc.freeze()  # what lives as long as the worker is not looked through again at every collection
     return app
@@ -78,7 +78,7 @@ def make_observers(settings: Settings, plan: ServingPlan, run_dir: Path) -> list
     """Return who hears of every request in a worker, and let its logging look like the others'."""
     descriptor, as_json = worker_descriptor(), settings.log_format == "json"
     log_like_others(settings.gunicorn_loglevel, as_json, descriptor)
-    observers: list[Observer] = [RequestLog(descriptor, as_json), LastAnswer(run_dir)]
+    observers: list[Observer] = [RequestLog(descriptor, as_json), LastResponse(run_dir)]
     if settings.metrics:
         observers.append(WorkerMetrics(run_dir / METRICS_FOLDER, plan.models))
     if settings.otlp_endpoint is not None:
@@ -86,14 +86,14 @@ def make_observers(settings: Settings, plan: ServingPlan, run_dir: Path) -> list
     return observers
 
 
-def clock_maker(observers: Sequence[Observer]) -> MakeClock:
-    """Return what makes the clock of a request: one whose stages are spans where requests are traced."""
+def context_maker(observers: Sequence[Observer]) -> MakeContext:
+    """Return what makes the context of a request: one whose stages are spans where requests are traced."""
     tracing = next((observer for observer in observers if isinstance(observer, Tracing)), None)
-    return tracing.clock if tracing else lambda allowed, header, waited: RequestClock(allowed, waited)
+    return tracing.context if tracing else lambda allowed, header, waited: RequestContext(allowed, waited)
 
 
-def assemble(plan_path: Path) -> Parts:
-    """Return the parts for a plan that the supervisor wrote; settings come from the environment."""
+def assemble(plan_path: Path) -> Services:
+    """Return the services for a plan that the supervisor wrote; settings come from the environment."""
     settings = load_settings()
     hide(
         {
@@ -113,7 +113,7 @@ def assemble(plan_path: Path) -> Parts:
     transports = connect(plan, settings)
     if settings.multi_model:
         return multi_model_parts(settings, plan, transports, user_code, channels, plan_path.parent)
-    return Parts(settings, Pipeline(settings, plan, transports, user_code, channels))
+    return Services(settings, Pipeline(settings, plan, transports, user_code, channels))
 
 
 def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
@@ -137,8 +137,8 @@ def multi_model_parts(
     user_code: UserCode,
     channels: list[Any],
     run_dir: Path,
-) -> Parts:
-    """Return the parts of multi-model mode: models come and go by requests."""
+) -> Services:
+    """Return the services of multi-model mode: models come and go by requests."""
 
     def check_code(model: PlannedModel) -> None:
         file = find_inference(model.code_dirs)
@@ -150,13 +150,13 @@ def multi_model_parts(
     state.on_change = pipeline.forget
     management = ModelManagement([open_channel(server.grpc_target) for server in plan.model_servers])
     loader = ModelLoader(settings, run_dir, state, management, check_code, plan.shared_code_dirs)
-    return Parts(settings, pipeline, Targets(loader, state), loader, state)
+    return Services(settings, pipeline, TargetModels(loader, state), loader, state)
 
 
 def create_app(
     settings: Settings,
     pipeline: Pipeline,
-    targets: Targets | None = None,
+    targets: TargetModels | None = None,
     repository: Repository | None = None,
     observers: Sequence[Observer] = (),
 ) -> Flask:
@@ -171,7 +171,7 @@ def create_app(
         settings.threads,
         pipeline.allowed_seconds,
         observers,
-        clock_maker(observers),
+        context_maker(observers),
         settings.nginx_load_read_timeout if settings.multi_model else settings.nginx_read_timeout,
     )
     app.register_blueprint(internal_blueprint(pipeline))
@@ -183,7 +183,7 @@ def create_app(
     @app.before_request
     def enter() -> None:
         exchange: Exchange = request.environ[EXCHANGE]
-        g.clock = exchange.clock
+        g.context = exchange.context
         if request.url_rule is not None:
             exchange.route = request.url_rule.rule
 

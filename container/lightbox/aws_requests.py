@@ -6,16 +6,16 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from requests import Response
+import requests
 
 from lightbox.call import Call
-from lightbox.codecs.base import Answer
+from lightbox.codecs.base import Response
 from lightbox.contents import Invocation
 from lightbox.plan import ModelServerAddress, PlannedModel
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.user_code.aws import JSON, AwsHandlers, Context, PortlessContext, rest_response
 
-Predict = Callable[[Call[Answer]], Answer]
+Predict = Callable[[Call[Response]], Response]
 """The built-in handling."""
 
 
@@ -35,16 +35,16 @@ class AwsRequests:
         body: Invocation,
         model: PlannedModel,
         predict: Predict,
-        clock: RequestClock,
-    ) -> Answer:
+        request_context: RequestContext,
+    ) -> Response:
         """Return the handler's answer to a body of a call; raises as AwsHandlers.invoke and ``predict`` do."""
 
-        def predict_json(prepared: bytes, context: Context) -> Response:
+        def predict_json(prepared: bytes, context: Context) -> requests.Response:
             # By its place: the field may be one that cannot be read.
             return rest_response(predict(call.carrying(body.as_json(prepared))).body, context[3])
 
-        finished = handlers.invoke(body.body, self._context(call, body, model), predict_json, clock)
-        return Answer(finished.body, finished.content_type)
+        finished = handlers.invoke(body.body, self._context(call, body, model), predict_json, request_context)
+        return Response(finished.body, finished.content_type)
 
     def _context(self, call: Call[Any], body: Invocation, model: PlannedModel) -> Context:
         server, channel = self._servers[next(self._turn) % len(self._servers)]

@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
 
-from lightbox.codecs.base import Answer, DecodedRequest, Parsed, Prediction
+from lightbox.codecs.base import DecodedRequest, Parsed, Prediction, Response
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.user_code.loader import Function
 from lightbox.user_code.request import Request
 
@@ -48,11 +48,11 @@ class Content(Protocol[R_co]):
         """The outputs that the request names; empty for those that the model's options name."""
         ...
 
-    def size(self, clock: RequestClock) -> int:
+    def size(self, context: RequestContext) -> int:
         """Return the bytes that the content holds in memory until the model has answered."""
         ...
 
-    def parse(self, clock: RequestClock) -> Parsed:
+    def parse(self, context: RequestContext) -> Parsed:
         """Read the content as far as it goes without the signature. Raises UnsupportedMediaType and MalformedBody."""
         ...
 
@@ -68,15 +68,17 @@ class Content(Protocol[R_co]):
         """Tell whether the request names the model's own outputs, which the user's postprocess is not asked about."""
         ...
 
-    def shown(self, call: Call[Any], request: DecodedRequest, options: ModelOptions, clock: RequestClock) -> Request:
+    def shown(
+        self, call: Call[Any], request: DecodedRequest, options: ModelOptions, context: RequestContext
+    ) -> Request:
         """Return what Lightbox's handler API shows of the request."""
         ...
 
-    def for_handler(self, find: FindSignature, clock: RequestClock) -> Sequence[Invocation] | None:
+    def for_handler(self, find: FindSignature, context: RequestContext) -> Sequence[Invocation] | None:
         """Return the bodies that a handler of AWS's API is asked about, one by one; None where it is not asked."""
         ...
 
-    def joined(self, answers: Sequence[Answer], find: FindSignature) -> R_co:
+    def joined(self, answers: Sequence[Response], find: FindSignature) -> R_co:
         """Return the response that holds a handler's answers to these bodies."""
         ...
 

@@ -21,7 +21,7 @@ from lightbox.processes.supervisor import STOP_SIGNALS, Supervisor
 from lightbox.processes.wires import listening
 from lightbox.settings import Settings
 from lightbox.settings_loading import SettingsError, load_settings, variable_names
-from lightbox.telemetry.logs import say, use_json
+from lightbox.telemetry.logs import log, use_json
 from lightbox.telemetry.tracing import check_tracing
 from lightbox.user_code.paths import find_code
 
@@ -41,7 +41,7 @@ def main(arguments: list[str]) -> int:
     try:
         return tune(options) if command == "tune" else commands[command]()
     except StartError as error:
-        say("cannot start:")
+        log("cannot start:")
         print(error, file=sys.stderr)
         return 1
 
@@ -54,7 +54,7 @@ def serve() -> int:
     use_json(settings.log_format == "json")
     check_tracing(settings)
     for warning in find_warnings(settings):
-        say(f"warning: {warning}")
+        log(f"warning: {warning}")
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until the supervisor minds them
     with RunDir() as run_dir:
         with _stoppable():

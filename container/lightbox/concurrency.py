@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from types import TracebackType
 
 from lightbox.errors import DeadlineExceeded
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 
 
 class InProgress:
@@ -43,7 +43,7 @@ def decoding_at_once(cores: int, workers: int) -> int:
     return max(2, math.ceil(2 * cores / workers))
 
 
-class Turns:
+class DecodeSlots:
     """Lets ``at_once`` threads through; the others wait, in the stage "wait", no longer than their request may take."""
 
     def __init__(self, at_once: int) -> None:
@@ -52,15 +52,15 @@ class Turns:
         self._taken = 0
 
     @contextmanager
-    def take(self, clock: RequestClock) -> Iterator[None]:
+    def take(self, context: RequestContext) -> Iterator[None]:
         """Hold a place. Raises DeadlineExceeded when the request's time passes before there is one."""
         with self._change:
             if not self._is_free():
-                with clock.stage("wait"):
-                    found = self._change.wait_for(self._is_free, timeout=max(0.0, clock.remaining()))
+                with context.stage("wait"):
+                    found = self._change.wait_for(self._is_free, timeout=max(0.0, context.remaining()))
                 if not found:
                     raise DeadlineExceeded(
-                        f"the request's {clock.allowed_seconds:g} s had passed before its image could be decoded"
+                        f"the request's {context.allowed_seconds:g} s had passed before its image could be decoded"
                     )
             self._taken += 1
         try:

@@ -7,15 +7,15 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lightbox.call import Call, FindSignature
-from lightbox.codecs.base import Answer, AnswerCodec, DecodedRequest, Method, Parsed, Prediction
+from lightbox.codecs.base import DecodedRequest, Method, Parsed, Prediction, Response, ResponseCodec
 from lightbox.codecs.decoded import encoded_images
 from lightbox.codecs.registry import Codecs, check_single
 from lightbox.errors import BadRequest
 from lightbox.model.arrays import string_tensor
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
-from lightbox.request_context import RequestClock
-from lightbox.user_code.handlers import HandlerAnswer, finish, finish_tensors
+from lightbox.request_context import RequestContext
+from lightbox.user_code.handlers import HandlerResponse, finish, finish_tensors
 from lightbox.user_code.loader import Function
 from lightbox.user_code.request import Request
 
@@ -39,13 +39,13 @@ class Invocation:
         """Return another body for the same method, JSON that is answered with JSON."""
         return replace(self, body=body, content_type=JSON, accept=JSON)
 
-    def size(self, clock: RequestClock) -> int:
+    def size(self, context: RequestContext) -> int:
         """See Content.size."""
         return len(self.body)
 
-    def parse(self, clock: RequestClock) -> Parsed:
+    def parse(self, context: RequestContext) -> Parsed:
         """See Content.parse."""
-        return self.codecs.parse(self.body, self.content_type, self.method, clock)
+        return self.codecs.parse(self.body, self.content_type, self.method, context)
 
     def writer(self, by_user_code: bool) -> _BodyWriter:
         """See Content.writer."""
@@ -59,7 +59,9 @@ class Invocation:
         """See Content.names_outputs_of."""
         return False
 
-    def shown(self, call: Call[Any], request: DecodedRequest, options: ModelOptions, clock: RequestClock) -> Request:
+    def shown(
+        self, call: Call[Any], request: DecodedRequest, options: ModelOptions, context: RequestContext
+    ) -> Request:
         """See Content.shown."""
         return Request(
             body=self.body,
@@ -68,42 +70,42 @@ class Invocation:
             custom_attributes=call.attributes,
             signature=request.signature,
             options=options,
-            original_images=self.codecs.originals(self.body, self.content_type, clock, request.images),
+            original_images=self.codecs.originals(self.body, self.content_type, context, request.images),
         )
 
-    def for_handler(self, find: FindSignature, clock: RequestClock) -> Sequence[Invocation]:
+    def for_handler(self, find: FindSignature, context: RequestContext) -> Sequence[Invocation]:
         """See Content.for_handler."""
         return [self]
 
-    def joined(self, answers: Sequence[Answer], find: FindSignature) -> Answer:
+    def joined(self, answers: Sequence[Response], find: FindSignature) -> Response:
         """See Content.joined."""
         return answers[0]
 
 
 @dataclass(frozen=True)
 class _BodyWriter:
-    codec: AnswerCodec | None
+    codec: ResponseCodec | None
 
     def check(self, outputs: int) -> None:
         """See Writer.check."""
         if self.codec is not None:
             check_single(self.codec, outputs)
 
-    def write(self, prediction: Prediction, signature: SignatureSpec) -> Answer:
+    def write(self, prediction: Prediction, signature: SignatureSpec) -> Response:
         """See Writer.write."""
         assert self.codec is not None, "the user's code writes the response"
         return self.codec.encode(prediction)
 
     def finish(
         self, postprocess: Function, outputs: Mapping[str, Array], shown: Request, signature: SignatureSpec
-    ) -> Answer:
+    ) -> Response:
         """See Writer.finish."""
         finished = finish(postprocess, outputs, shown)
-        return Answer(finished.body, finished.content_type)
+        return Response(finished.body, finished.content_type)
 
 
 @dataclass(frozen=True)
-class TensorAnswer:
+class TensorResponse:
     """The model's outputs in the order that was asked for, and the signature, thus the version, that gave them."""
 
     signature: SignatureSpec
@@ -123,20 +125,20 @@ class TensorRequest:
     inputs: Mapping[str, Array]
     outputs: tuple[str, ...] = ()
 
-    def size(self, clock: RequestClock) -> int:
+    def size(self, context: RequestContext) -> int:
         """See Content.size."""
-        return clock.memory.weight
+        return context.memory.weight
 
-    def parse(self, clock: RequestClock) -> Parsed:
+    def parse(self, context: RequestContext) -> Parsed:
         """See Content.parse."""
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
             images = encoded_images(self.inputs, signature)
             if images:
                 return DecodedRequest(
-                    signature, self.codecs.images.decode(images, signature, options, clock), images=images
+                    signature, self.codecs.images.decode(images, signature, options, context), images=images
                 )
-            self.codecs.images.check_among(self.inputs.values(), clock)
+            self.codecs.images.check_among(self.inputs.values(), context)
             return DecodedRequest(signature, dict(self.inputs))
 
         return Parsed(decode)
@@ -153,7 +155,9 @@ class TensorRequest:
         """See Content.names_outputs_of."""
         return bool(self.outputs) and all(name in signature.outputs for name in self.outputs)
 
-    def shown(self, call: Call[Any], request: DecodedRequest, options: ModelOptions, clock: RequestClock) -> Request:
+    def shown(
+        self, call: Call[Any], request: DecodedRequest, options: ModelOptions, context: RequestContext
+    ) -> Request:
         """See Content.shown."""
         images = encoded_images(self.inputs, request.signature)
         return Request(
@@ -163,19 +167,19 @@ class TensorRequest:
             custom_attributes=call.attributes,
             signature=request.signature,
             options=options,
-            original_images=self.codecs.images.originals(lambda: images, clock),
+            original_images=self.codecs.images.originals(lambda: images, context),
         )
 
-    def for_handler(self, find: FindSignature, clock: RequestClock) -> Sequence[Invocation] | None:
+    def for_handler(self, find: FindSignature, context: RequestContext) -> Sequence[Invocation] | None:
         """See Content.for_handler."""
         signature = find()
         images = encoded_images(self.inputs, signature)
         if not images or self.names_outputs_of(signature):
             return None
-        self.codecs.images.check(images, clock)  # all of them: the handler is asked for one at a time
+        self.codecs.images.check(images, context)  # all of them: the handler is asked for one at a time
         return [Invocation(self.codecs, image, IMAGE) for image in images]
 
-    def joined(self, answers: Sequence[Answer], find: FindSignature) -> TensorAnswer:
+    def joined(self, answers: Sequence[Response], find: FindSignature) -> TensorResponse:
         """See Content.joined: one tensor of byte strings."""
         return _selected(find(), {ANSWER: string_tensor([answer.body for answer in answers])}, self.outputs)
 
@@ -187,24 +191,24 @@ class _TensorWriter:
     def check(self, outputs: int) -> None:
         """See Writer.check."""
 
-    def write(self, prediction: Prediction, signature: SignatureSpec) -> TensorAnswer:
+    def write(self, prediction: Prediction, signature: SignatureSpec) -> TensorResponse:
         """See Writer.write."""
         return _selected(signature, prediction.outputs, self.names)
 
     def finish(
         self, postprocess: Function, outputs: Mapping[str, Array], shown: Request, signature: SignatureSpec
-    ) -> TensorAnswer:
+    ) -> TensorResponse:
         """See Writer.finish."""
         finished = finish_tensors(postprocess, outputs, shown)
-        tensors = {ANSWER: string_tensor([finished.body])} if isinstance(finished, HandlerAnswer) else finished
+        tensors = {ANSWER: string_tensor([finished.body])} if isinstance(finished, HandlerResponse) else finished
         return _selected(signature, tensors, self.names)
 
 
-def _selected(signature: SignatureSpec, outputs: Mapping[str, Array], names: tuple[str, ...]) -> TensorAnswer:
+def _selected(signature: SignatureSpec, outputs: Mapping[str, Array], names: tuple[str, ...]) -> TensorResponse:
     unknown = [name for name in names if name not in outputs]
     if unknown:
         raise BadRequest(
             f"outputs: the user's code gives {', '.join(outputs)}, the model {', '.join(signature.outputs)}; "
             f"got {', '.join(unknown)}"
         )
-    return TensorAnswer(signature, {name: outputs[name] for name in names or outputs})
+    return TensorResponse(signature, {name: outputs[name] for name in names or outputs})

@@ -14,12 +14,12 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from lightbox.app import Parts, assemble, clock_maker, make_observers
+from lightbox.app import Services, assemble, context_maker, make_observers
 from lightbox.plan import ServingPlan
-from lightbox.protocols.open_inference.grpc_calls import Desk
+from lightbox.protocols.open_inference.grpc_calls import WorkerPool
 from lightbox.protocols.open_inference.grpc_gate import Bounds, Gate
 from lightbox.protocols.open_inference.grpc_health import Readiness, ping
-from lightbox.protocols.open_inference.grpc_server import ROOM, Front, InferenceService
+from lightbox.protocols.open_inference.grpc_server import ROOM, InferenceServer, InferenceService
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import Observer
 
@@ -27,27 +27,27 @@ from lightbox.telemetry.logs import Observer
 def main(plan_path: Path, health: str) -> None:
     """Serve until SIGTERM, then finish what has been accepted; ``health`` is where the supervisor answers /ping."""
     observers = make_observers(load_settings(), ServingPlan.read(plan_path), plan_path.parent)
-    parts = assemble(plan_path)
-    asyncio.run(serve(parts, observers, health))
+    services = assemble(plan_path)
+    asyncio.run(serve(services, observers, health))
 
 
-async def serve(parts: Parts, observers: list[Observer], health: str) -> None:
-    """Run the server until a signal to stop has come and every call is answered."""
+async def serve(services: Services, observers: list[Observer], health: str) -> None:
+    """Run the server until a signal to stop has come and every call is outcome."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    settings, allowed = parts.settings, parts.pipeline.allowed_seconds
-    desk = Desk(
+    settings, allowed = services.settings, services.pipeline.allowed_seconds
+    pool = WorkerPool(
         settings.workers * settings.threads,
         settings.workers * settings.max_waiting,
         settings.nginx_read_timeout - allowed,
         observers,
-        clock_maker(observers),
+        context_maker(observers),
         settings.grpc_bytes,
     )
-    front = Front(
-        InferenceService(parts.pipeline, parts.repository),
-        desk,
+    server = InferenceServer(
+        InferenceService(services.pipeline, services.repository),
+        pool,
         Readiness(lambda: ping(health), stopping),
         allowed,
         settings.load_seconds,
@@ -55,17 +55,17 @@ async def serve(parts: Parts, observers: list[Observer], health: str) -> None:
         settings.kserve_reflection,
     )
     name = f"lightbox-grpc-{uuid.uuid4().hex}"
-    front.server.add_insecure_port(f"unix-abstract:{name}")
-    await front.server.start()
+    server.server.add_insecure_port(f"unix-abstract:{name}")
+    await server.server.start()
     bounds = Bounds(message=ROOM * settings.max_body_mb << 20, together=settings.grpc_bytes)
-    gate = Gate(f"\0{name}", bounds, desk.tell_refused)
+    gate = Gate(f"\0{name}", bounds, pool.report_refused)
     assert settings.kserve_grpc_port is not None, "the supervisor starts it for a port"
     await gate.listen(listener(settings.kserve_grpc_port))
     gc.collect()
     gc.freeze()  # as in gunicorn's workers
     await stopping.wait()
     gate.close()
-    await front.stop(settings.drain_seconds)
+    await server.stop(settings.drain_seconds)
     await gate.end()
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from lightbox.aws_requests import AwsRequests, Predict
 from lightbox.call import Call
-from lightbox.codecs.base import Answer, DecodedRequest
+from lightbox.codecs.base import DecodedRequest, Response
 from lightbox.codecs.registry import Codecs
 from lightbox.contents import Invocation
 from lightbox.errors import BadRequest, DeadlineExceeded, ModelNotFound
@@ -18,7 +18,7 @@ from lightbox.model.options import ModelOptions
 from lightbox.model.signatures import Signatures, probe
 from lightbox.model.spec import SignatureSpec
 from lightbox.plan import Catalogue, PlannedModel, PlannedModels, ServingPlan
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.settings import Settings
 from lightbox.settings_values import TransportName
 from lightbox.transports.base import PredictCall, Transport
@@ -70,35 +70,35 @@ class Pipeline:
         may_have_handlers = self._settings.multi_model or not self._user_code.is_empty()
         return self._settings.handler_seconds if may_have_handlers else self._settings.deadline_seconds
 
-    def run(self, call: Call[R], clock: RequestClock) -> R:
+    def run(self, call: Call[R], context: RequestContext) -> R:
         """Return the response to a call, in the form of its content, or raise a LightboxError."""
         with self._in_progress:
             try:
                 use = self._catalogue.using(call.model)
             except ModelNotFound as error:
-                return self._answer_for_unknown(error, call, clock)
+                return self._answer_for_unknown(error, call, context)
             with use as model:
-                handlers = self._begin(model, clock)
-                transport = self._transport(call.transport, clock)
+                handlers = self._begin(model, context)
+                transport = self._transport(call.transport, context)
                 if isinstance(handlers, AwsHandlers):
-                    return self._ask_handler(handlers, call, model, transport, clock)
-                return self._predict(handlers, call, model, transport, clock)
+                    return self._ask_handler(handlers, call, model, transport, context)
+                return self._predict(handlers, call, model, transport, context)
 
     def _ask_handler(
-        self, handlers: AwsHandlers, call: Call[R], model: PlannedModel, transport: Transport, clock: RequestClock
+        self, handlers: AwsHandlers, call: Call[R], model: PlannedModel, transport: Transport, context: RequestContext
     ) -> R:
         """Have a handler of AWS's API answer, or the model where the handler is not asked about such content."""
 
-        def predict(sent: Call[Answer]) -> Answer:
-            return self._predict(NONE, sent, model, transport, self._clock_of_call(clock))
+        def predict(sent: Call[Response]) -> Response:
+            return self._predict(NONE, sent, model, transport, self._context_of_call(context))
 
         def find() -> SignatureSpec:
-            return self.describe(call.model, call.version, clock, call.signature, transport)
+            return self.describe(call.model, call.version, context, call.signature, transport)
 
-        bodies = call.content.for_handler(find, clock)
+        bodies = call.content.for_handler(find, context)
         if bodies is None:
-            return self._predict(NONE, call, model, transport, clock)
-        return call.content.joined(self._answers(handlers, call, bodies, model, predict, clock), find)
+            return self._predict(NONE, call, model, transport, context)
+        return call.content.joined(self._answers(handlers, call, bodies, model, predict, context), find)
 
     def _answers(
         self,
@@ -107,16 +107,16 @@ class Pipeline:
         bodies: Iterable[Invocation],
         model: PlannedModel,
         predict: Predict,
-        clock: RequestClock,
-    ) -> list[Answer]:
+        context: RequestContext,
+    ) -> list[Response]:
         """Return the handler's answer to each body; raise DeadlineExceeded when time is up between two of them."""
         answers = []
         for body in bodies:
-            _check_time(clock)
-            answers.append(self._aws.answer(handlers, call, body, model, predict, clock))
+            _check_time(context)
+            answers.append(self._aws.answer(handlers, call, body, model, predict, context))
         return answers
 
-    def _answer_for_unknown(self, error: ModelNotFound, call: Call[R], clock: RequestClock) -> R:
+    def _answer_for_unknown(self, error: ModelNotFound, call: Call[R], context: RequestContext) -> R:
         """Let a handler for all models answer, which AWS's container asks for models that do not exist, too.
 
         Raises ``error`` where there is none; it is also what a pair is told of the model.
@@ -130,25 +130,25 @@ class Pipeline:
         def find() -> SignatureSpec:
             raise error
 
-        def predict(_: Call[Answer]) -> Answer:
+        def predict(_: Call[Response]) -> Response:
             raise error
 
         model = self._any_model.model_copy(update={"name": call.model})
-        bodies = call.content.for_handler(find, clock) or ()
-        return call.content.joined(self._answers(handlers, call, bodies, model, predict, clock), find)
+        bodies = call.content.for_handler(find, context) or ()
+        return call.content.joined(self._answers(handlers, call, bodies, model, predict, context), find)
 
-    def _begin(self, model: PlannedModel, clock: RequestClock) -> Handlers:
-        """Return the model's handlers, with the clock set for them; raise DeadlineExceeded when time is up."""
+    def _begin(self, model: PlannedModel, context: RequestContext) -> Handlers:
+        """Return the model's handlers, with the context set for them; raise DeadlineExceeded when time is up."""
         handlers = self._user_code.of(model)
         if handlers is NONE:
-            clock.limit(self._settings.deadline_seconds)
-        _check_time(clock)
-        clock.model = model.name
+            context.limit(self._settings.deadline_seconds)
+        _check_time(context)
+        context.model = model.name
         return handlers
 
-    def _clock_of_call(self, clock: RequestClock) -> RequestClock:
-        """Return the clock of what a pair of handlers asks the model."""
-        return clock.within(self._settings.call_seconds) if self._settings.wait_seconds else clock
+    def _context_of_call(self, context: RequestContext) -> RequestContext:
+        """Return the context of what a pair of handlers asks the model."""
+        return context.within(self._settings.call_seconds) if self._settings.wait_seconds else context
 
     def _predict(
         self,
@@ -156,9 +156,9 @@ class Pipeline:
         call: Call[R],
         model: PlannedModel,
         transport: Transport,
-        clock: RequestClock,
+        context: RequestContext,
     ) -> R:
-        attempt = partial(self._attempt, handlers, call, model, transport, clock)
+        attempt = partial(self._attempt, handlers, call, model, transport, context)
         return self._signatures.on_newest(model.name, call.version, attempt)
 
     def _attempt(
@@ -167,30 +167,30 @@ class Pipeline:
         call: Call[R],
         model: PlannedModel,
         transport: Transport,
-        clock: RequestClock,
+        context: RequestContext,
     ) -> R:
         content = call.content
         writer = content.writer(handlers.postprocess is not None)
-        parsed = content.parse(clock) if handlers.preprocess is None else None
+        parsed = content.parse(context) if handlers.preprocess is None else None
         name = call.signature or (parsed.signature if parsed else None)
-        signature = self._signatures.get(transport, model.name, call.version, name, clock)
+        signature = self._signatures.get(transport, model.name, call.version, name, context)
         if handlers.preprocess is not None and content.has_images(signature):
-            request = self._preprocessed(handlers.preprocess, call, signature, model, clock)
+            request = self._preprocessed(handlers.preprocess, call, signature, model, context)
         else:
-            request = (parsed or content.parse(clock)).decode(signature, model.options)
+            request = (parsed or content.parse(context)).decode(signature, model.options)
         postprocess = None if content.names_outputs_of(signature) else handlers.postprocess
         outputs = request.outputs or (() if postprocess else content.outputs) or model.options.outputs or ()
         signature.check_outputs(outputs)
         writer.check(len(outputs or signature.outputs))
         signature.check_inputs(request.inputs)
-        clock.memory.hold_tensors(content.size(clock), request.inputs.values())
-        found = transport.predict(PredictCall(signature, request.inputs, outputs), clock)
-        with clock.stage("postprocess"):
+        context.memory.hold_tensors(content.size(context), request.inputs.values())
+        found = transport.predict(PredictCall(signature, request.inputs, outputs), context)
+        with context.stage("postprocess"):
             # In the signature's order: gRPC's map has none, and answers over both wires are to be the same.
             ordered = {name: found[name] for name in signature.outputs if name in found}
             if postprocess is None:
                 return writer.write(request.predicted(ordered), signature)
-            return writer.finish(postprocess, ordered, content.shown(call, request, model.options, clock), signature)
+            return writer.finish(postprocess, ordered, content.shown(call, request, model.options, context), signature)
 
     def _preprocessed(
         self,
@@ -198,29 +198,29 @@ class Pipeline:
         call: Call[Any],
         signature: SignatureSpec,
         model: PlannedModel,
-        clock: RequestClock,
+        context: RequestContext,
     ) -> DecodedRequest:
         """Return the inputs that the user's code makes of the content."""
         request = DecodedRequest(signature, {})
-        with clock.stage("preprocess"):
-            request.inputs.update(prepare(preprocess, call.content.shown(call, request, model.options, clock)))
+        with context.stage("preprocess"):
+            request.inputs.update(prepare(preprocess, call.content.shown(call, request, model.options, context)))
         return request
 
-    def probe(self, clock: RequestClock) -> None:
+    def probe(self, context: RequestContext) -> None:
         """Have the default model predict once; raise LightboxError when nobody answers for it."""
-        probe(self._catalogue.find(None).name, self._transport(None, clock), self._signatures, clock)
+        probe(self._catalogue.find(None).name, self._transport(None, context), self._signatures, context)
 
     def describe(
         self,
         model: str | None,
         version: int | None,
-        clock: RequestClock,
+        context: RequestContext,
         signature: str | None = None,
         transport: Transport | None = None,
     ) -> SignatureSpec:
         """Return a signature, by default the one that answers when a request names none. Raises as ``run`` does."""
-        name, transport = self._catalogue.find(model).name, transport or self._transport(None, clock)
-        get = partial(self._signatures.get, transport, name, version, signature, clock)
+        name, transport = self._catalogue.find(model).name, transport or self._transport(None, context)
+        get = partial(self._signatures.get, transport, name, version, signature, context)
         return self._signatures.on_newest(name, version, get)
 
     def models(self) -> list[str]:
@@ -232,11 +232,11 @@ class Pipeline:
         self._signatures.forget(model)
         self._user_code.forget(model)
 
-    def _transport(self, name: str | None, clock: RequestClock) -> Transport:
+    def _transport(self, name: str | None, context: RequestContext) -> Transport:
         name = name or self._default_transport
         if name not in self._transports:
             raise _no_transport(name, list(self._transports))
-        clock.transport = name
+        context.transport = name
         return self._transports[name]
 
 
@@ -245,9 +245,9 @@ def _no_transport(name: str, there: list[str]) -> BadRequest:
     return BadRequest(f"tfs-transport: expected {' or '.join(sorted(there))}, got {name!r}{turned_on}")
 
 
-def _check_time(clock: RequestClock) -> None:
-    if clock.remaining() <= 0:
+def _check_time(context: RequestContext) -> None:
+    if context.remaining() <= 0:
         raise DeadlineExceeded(
-            f"the {clock.allowed_seconds:g} s that the request is allowed passed before the model was asked: "
-            f"it waited {clock.waited:.1f} s for a free thread"
+            f"the {context.allowed_seconds:g} s that the request is allowed passed before the model was asked: "
+            f"it waited {context.waited:.1f} s for a free thread"
         )

@@ -1,4 +1,4 @@
-"""One request's clock: when it must be answered, where its time went, and what is to be told of it."""
+"""The context of one request: its deadline, the time of its stages, and what logs and metrics record of it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ STAGES = ("wait", "decode", "preprocess", "encode", "predict", "decode_response"
 """The stages of a request in their order, "wait" for a turn to decode; ``total`` covers them and all between."""
 
 
-class RequestClock:
+class RequestContext:
     """Counts from where a request is begun. Times are in seconds, except in ``server_timing``.
 
     ``model`` and ``transport`` are noted as soon as they are known to exist, ``images`` as (format, pixels) of each.
@@ -55,8 +55,8 @@ class RequestClock:
         """Allow no more than ``seconds`` in all."""
         self.allowed_seconds = min(self.allowed_seconds, seconds)
 
-    def within(self, seconds: float) -> RequestClock:
-        """Return this clock for a part of the request that may take ``seconds`` from now, if so much is left."""
+    def within(self, seconds: float) -> RequestContext:
+        """Return this context for a part of the request that may take ``seconds`` from now, if so much is left."""
         other = copy(self)
         other.limit(self.waited + self.elapsed() + seconds)
         return other
@@ -66,8 +66,8 @@ class RequestClock:
         if self.remaining() <= 0:
             raise DeadlineExceeded(f"the request's {self.allowed_seconds:g} s had passed before its body was read")
 
-    def longer(self, seconds: float) -> RequestClock:
-        """Return this clock with ``seconds`` allowed, where that is more; it still began when this one did."""
+    def longer(self, seconds: float) -> RequestContext:
+        """Return this context with ``seconds`` allowed, where that is more; it still began when this one did."""
         other = copy(self)
         other.allowed_seconds = max(seconds, self.allowed_seconds)
         return other
@@ -79,5 +79,5 @@ class RequestClock:
         return ", ".join(f"{name};dur={seconds * 1000:.3f}" for name, seconds in durations.items())
 
 
-MakeClock = Callable[[float, Callable[[str], str | None], float], RequestClock]
-"""Makes a request's clock of the seconds it is allowed, a look-up of its headers, and the seconds it has waited."""
+MakeContext = Callable[[float, Callable[[str], str | None], float], RequestContext]
+"""Makes a request's context of the seconds it is allowed, a look-up of its headers, and the seconds it has waited."""

@@ -18,7 +18,7 @@ from lightbox.processes.nginx import find_nginx
 from lightbox.processes.startup import plan_models
 from lightbox.settings import Settings
 from lightbox.settings_loading import load_settings, variable_names
-from lightbox.telemetry.logs import say
+from lightbox.telemetry.logs import log
 from tune import report
 from tune.candidates import KNOBS, single_changes
 from tune.load import PictureUnreadable, picture
@@ -45,10 +45,10 @@ def tune(arguments: Sequence[str]) -> int:
     try:
         return _run(options, began)
     except KeyboardInterrupt:
-        say("interrupted: what was started is stopped")
+        log("interrupted: what was started is stopped")
         return INTERRUPTED
     except (TuneRefused, PictureUnreadable) as error:
-        say(str(error))
+        log(str(error))
         return 1
 
 

@@ -21,7 +21,7 @@ from docker_image.digits import digits
 from docker_image.engine import Engine
 from lightbox.multi_model.archives import unpack
 from lightbox.protocols.open_inference.grpc_messages import INFERENCE_SERVICE, message_class
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 
 GRPC_PORT = 8081
 SAGEMAKERS_PORT, SAGEMAKERS_RANGE = 8085, (21000, 21999)
@@ -206,5 +206,5 @@ def _infer(container: Container, image: bytes) -> list[float]:
 
 
 def _unpack(archive: Path, folder: Path) -> Path:
-    unpack(archive, folder, str(archive), MAX_MB, RequestClock(UNPACK_SECONDS))
+    unpack(archive, folder, str(archive), MAX_MB, RequestContext(UNPACK_SECONDS))
     return folder

@@ -19,7 +19,7 @@ from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.protocols.open_inference import grpc_messages
 from lightbox.protocols.open_inference.requests import SageMakerHeaders
 from lightbox.protocols.open_inference.rest_body import parse_body, raw_request
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
 
 LIMITS = {"LIGHTBOX_MAX_BODY_MB": "4", "LIGHTBOX_MAX_IMAGE_PIXELS": "1000000", "LIGHTBOX_MAX_IMAGE_MEMORY_MB": "32"}
@@ -82,9 +82,9 @@ def multipart(data: bytes) -> None:
 def gzip(data: bytes) -> None:
     """A compressed body of JSON."""
     _only_our_errors(
-        lambda: _decode(decoded_body(data, "gzip", 4, RequestClock(30)), "application/json", "float32", (None,))
+        lambda: _decode(decoded_body(data, "gzip", 4, RequestContext(30)), "application/json", "float32", (None,))
     )
-    _only_our_errors(lambda: decoded_body(data, "deflate", 4, RequestClock(30)))
+    _only_our_errors(lambda: decoded_body(data, "deflate", 4, RequestContext(30)))
 
 
 def kserve(data: bytes) -> None:
@@ -97,7 +97,7 @@ def kserve(data: bytes) -> None:
 
 
 def _kserve_rest(body: bytes, json_length: int | None) -> object:
-    return parse_body(body, json_length, RequestClock(30)).call(_codecs(), "m", "", SageMakerHeaders())
+    return parse_body(body, json_length, RequestContext(30)).call(_codecs(), "m", "", SageMakerHeaders())
 
 
 def kserve_grpc(data: bytes) -> None:
@@ -163,7 +163,7 @@ def _decode(data: bytes, content_type: str, dtype: str, shape: tuple[int | None,
 
     def run() -> None:
         request = (
-            _codecs().parse(data, content_type, Method.PREDICT, RequestClock(30)).decode(signature, ModelOptions())
+            _codecs().parse(data, content_type, Method.PREDICT, RequestContext(30)).decode(signature, ModelOptions())
         )
         signature.check_inputs(request.inputs)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from lightbox.errors import LightboxError
 from lightbox.multi_model.archives import unpack
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from model_zoo import say
 from model_zoo.detections import OUTPUTS, SIDE
 from model_zoo.efficientdet_d1 import INPUT_NAME, SCALING
@@ -61,7 +61,7 @@ def load(archive: Path, folder: Path) -> Any:
     import tensorflow as tf
 
     try:
-        unpack(archive, folder, str(archive), MAX_MB, RequestClock(UNPACK_SECONDS))
+        unpack(archive, folder, str(archive), MAX_MB, RequestContext(UNPACK_SECONDS))
     except LightboxError as error:
         raise Refused(f"{archive} is not a .tar.gz archive that can be read: {error.message}") from error
     models = sorted(folder.rglob("saved_model.pb"))

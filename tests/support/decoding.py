@@ -9,7 +9,7 @@ from lightbox.codecs.base import DecodedRequest, Method
 from lightbox.codecs.registry import Codecs
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
 from support.fakes import Tensor, signature
 
@@ -30,7 +30,7 @@ def decode(
     spec = signature("net", inputs, outputs or {"y": ("float32", (None,))})
     data = body.encode() if isinstance(body, str) else body
     codecs = Codecs(load_settings(environ or {}))
-    return codecs.parse(data, content_type, method, RequestClock(30)).decode(spec, ModelOptions())
+    return codecs.parse(data, content_type, method, RequestContext(30)).decode(spec, ModelOptions())
 
 
 def tensor(

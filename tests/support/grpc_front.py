@@ -18,10 +18,10 @@ from lightbox.model.options import ModelOptions
 from lightbox.pipeline import Pipeline
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
 from lightbox.protocols.open_inference import grpc_messages
-from lightbox.protocols.open_inference.grpc_calls import Desk
+from lightbox.protocols.open_inference.grpc_calls import WorkerPool
 from lightbox.protocols.open_inference.grpc_gate import Bounds, Gate
 from lightbox.protocols.open_inference.grpc_health import Readiness
-from lightbox.protocols.open_inference.grpc_server import ROOM, Front, InferenceService
+from lightbox.protocols.open_inference.grpc_server import ROOM, InferenceServer, InferenceService
 from lightbox.protocols.open_inference.repository import Repository
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import Observer
@@ -41,7 +41,7 @@ class Caller:
     def __init__(self, channel: Any) -> None:
         self.channel = channel
         self.ready = True
-        self.desk: Any = None
+        self.pool: Any = None
         self.stop: Callable[[], None] = lambda: None
         self.gate: Gate
 
@@ -115,28 +115,28 @@ def serving(
         async def is_ready() -> bool:
             return caller.ready
 
-        desk = Desk(2, waiting, patience=0.5, observers=observers)
-        front = Front(
+        pool = WorkerPool(2, waiting, patience=0.5, observers=observers)
+        server = InferenceServer(
             InferenceService(pipeline, Repository(pipeline)),
-            desk,
+            pool,
             Readiness(is_ready, asyncio.Event()),
             allowed_seconds=allowed,
             load_seconds=allowed,
             max_bytes=MAX_BYTES,
             with_reflection=reflection,
         )
-        front.server.add_insecure_port(f"{address}.server")
-        await front.server.start()
-        gate = Gate(f"{path}.server", bounds, desk.tell_refused)
+        server.server.add_insecure_port(f"{address}.server")
+        await server.server.start()
+        gate = Gate(f"{path}.server", bounds, pool.report_refused)
         listener = socket.socket(socket.AF_UNIX)
         listener.bind(path)
         await gate.listen(listener)
         caller.gate = gate
-        caller.desk = desk
+        caller.pool = pool
 
         async def stop() -> None:
             gate.close()
-            await front.stop(5)
+            await server.stop(5)
             await gate.end()
 
         caller.stop = lambda: run(stop())

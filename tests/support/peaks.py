@@ -17,7 +17,7 @@ from lightbox.errors import LightboxError
 from lightbox.protocols.open_inference import grpc_messages
 from lightbox.protocols.open_inference.grpc_server import InferenceService
 from lightbox.protocols.open_inference.repository import Repository
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.transports.fake import FakeTransport
 from support.costly import BODIES, GRPC, MODELS, Sent, costly_app, post
 from support.fakes import signature
@@ -68,7 +68,7 @@ def _model_infer() -> Callable[[bytes], int]:
 
     def answer(data: bytes) -> int:
         try:
-            work(data, lambda header: None, RequestClock(600))
+            work(data, lambda header: None, RequestContext(600))
         except LightboxError as error:
             return error.status
         return 200

@@ -10,7 +10,7 @@ from typing import Protocol
 from lightbox.codecs.media_type import ContentType
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 
 
 class Method(Enum):
@@ -21,13 +21,13 @@ class Method(Enum):
     REGRESS = "regress"
 
 
-class Form(Enum):
-    """How an answer is laid out, after the form of its request."""
+class Layout(Enum):
+    """How a response is laid out, after the layout of its request."""
 
     BATCH = "a row for each row of the input; by name where an output has no such rows"
     INSTANCES = "TensorFlow Serving's row form: a row for each one that all outputs share"
     COLUMNS = "TensorFlow Serving's columnar form: whole outputs"
-    RESULTS = "TensorFlow Serving's answer to classify and regress"
+    RESULTS = "TensorFlow Serving's response to classify and regress"
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class DecodedRequest:
 
     signature: SignatureSpec
     inputs: dict[str, Array]
-    form: Form = Form.BATCH
+    layout: Layout = Layout.BATCH
     outputs: tuple[str, ...] = ()
     images: tuple[bytes, ...] = ()
 
     def predicted(self, outputs: Mapping[str, Array]) -> Prediction:
-        """Return the model's outputs with the form in which they answer this request."""
-        return Prediction(outputs, self.form, _shared_rows(self.inputs))
+        """Return the model's outputs in the layout of this request."""
+        return Prediction(outputs, self.layout, _shared_rows(self.inputs))
 
 
 @dataclass(frozen=True)
@@ -54,16 +54,16 @@ class Prediction:
     """A model's outputs by name; ``batch`` is the first dimension that all inputs have, None without one."""
 
     outputs: Mapping[str, Array]
-    form: Form = Form.BATCH
+    layout: Layout = Layout.BATCH
     batch: int | None = None
 
     @property
     def by_row(self) -> bool:
         """Whether the outputs can be told row by row, which all but the columnar form want."""
         rows = _shared_rows(self.outputs)
-        if self.form is Form.BATCH:
+        if self.layout is Layout.BATCH:
             return rows is not None and rows == self.batch
-        return self.form is Form.RESULTS or (self.form is Form.INSTANCES and bool(rows))
+        return self.layout is Layout.RESULTS or (self.layout is Layout.INSTANCES and bool(rows))
 
 
 def _shared_rows(arrays: Mapping[str, Array]) -> int | None:
@@ -91,13 +91,13 @@ class RequestCodec(Protocol):
         """The media types that it reads."""
         ...
 
-    def parse(self, body: bytes, content_type: ContentType, method: Method, clock: RequestClock) -> Parsed:
+    def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
         """Read a body as far as it goes without the signature."""
         ...
 
 
 @dataclass(frozen=True)
-class Answer:
+class Response:
     """A body, its content type, and what else its headers tell."""
 
     body: bytes
@@ -105,12 +105,12 @@ class Answer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class AnswerCodec(Protocol):
+class ResponseCodec(Protocol):
     """Writes one media type. ``single`` says that it holds one output only."""
 
     media_type: str
     single: bool
 
-    def encode(self, prediction: Prediction) -> Answer:
+    def encode(self, prediction: Prediction) -> Response:
         """Return the answer; raise NotAcceptable when the media type cannot hold it."""
         ...

@@ -7,7 +7,7 @@ import zlib
 
 from lightbox.codecs.media_type import ContentType
 from lightbox.errors import MalformedBody, TooLarge, UnsupportedMediaType
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 
 _GZIP = 16 + zlib.MAX_WBITS
 _CHUNK = 1 << 12
@@ -32,7 +32,7 @@ _CHARSETS = {
 }
 
 
-def decoded_body(body: bytes, content_encoding: str, max_mb: int, clock: RequestClock) -> bytes:
+def decoded_body(body: bytes, content_encoding: str, max_mb: int, context: RequestContext) -> bytes:
     """Return a body as it was before its Content-Encoding; ``max_mb`` bounds the result in MiB.
 
     What it unfolds to is held as memory, and weighs. Raises UnsupportedMediaType for an encoding that is not gzip or
@@ -44,10 +44,10 @@ def decoded_body(body: bytes, content_encoding: str, max_mb: int, clock: Request
         return body
     if coding not in _WINDOW_BITS:
         raise UnsupportedMediaType(f"Content-Encoding: expected gzip, deflate or identity; got {coding[:40]!r}")
-    return _unfolded(body, _WINDOW_BITS[coding], coding, max_mb << 20, clock)
+    return _unfolded(body, _WINDOW_BITS[coding], coding, max_mb << 20, context)
 
 
-def _unfolded(body: bytes, window_bits: int, coding: str, limit: int, clock: RequestClock) -> bytes:
+def _unfolded(body: bytes, window_bits: int, coding: str, limit: int, context: RequestContext) -> bytes:
     """A gzip file may consist of several; zeros after the last are padding."""
     pieces: list[bytes] = []
     view, at, left, members = memoryview(body), 0, limit, 0
@@ -59,8 +59,8 @@ def _unfolded(body: bytes, window_bits: int, coding: str, limit: int, clock: Req
                 continue
             decoder, members = zlib.decompressobj(window_bits), members + 1
         chunk = view[at : at + _CHUNK]
-        clock.check()
-        clock.memory.hold(len(body) + 2 * (limit - left + _MOST_UNFOLDED * len(chunk)), f"the {coding} body")
+        context.check()
+        context.memory.hold(len(body) + 2 * (limit - left + _MOST_UNFOLDED * len(chunk)), f"the {coding} body")
         try:
             # One byte more than is allowed tells a body at the limit from one beyond it.
             pieces.append(decoder.decompress(chunk, left + 1))
@@ -71,7 +71,7 @@ def _unfolded(body: bytes, window_bits: int, coding: str, limit: int, clock: Req
             raise TooLarge(f"the {coding} body unfolds to more than LIGHTBOX_MAX_BODY_MB={limit >> 20} MiB")
         if members > _MAX_MEMBERS:
             raise TooLarge(f"the {coding} body has more than {_MAX_MEMBERS} parts")
-        clock.memory.weigh(limit - left)
+        context.memory.weigh(limit - left)
         at += len(chunk) - len(decoder.unused_data)
         decoder = None if decoder.eof else decoder
     if decoder is not None:

@@ -22,7 +22,7 @@ from lightbox.errors import InputMismatch, MalformedBody
 from lightbox.model.arrays import cast, numpy_dtype, only_input, string_tensor
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, describe_shape
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 
 _NUMBER = re.compile(r"\s*[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf|infinity|nan)\s*", re.ASCII | re.IGNORECASE)
 _INFINITY = re.compile(r"\s*[+-]?inf(?:inity)?\s*", re.IGNORECASE)
@@ -41,18 +41,18 @@ class CsvCodec:
         self._max_mb = max_mb
         csv.field_size_limit(max_mb << 20)  # for the whole process; 131072 without it
 
-    def parse(self, body: bytes, content_type: ContentType, method: Method, clock: RequestClock) -> Parsed:
+    def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
         """See RequestCodec.parse."""
         check_size(body, self._max_mb)
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
             spec = only_input(signature, "text/csv")
             _check_kind(spec)
-            with clock.stage("decode"):
-                clock.memory.hold(_reading_bytes(body, spec), "the CSV")
+            with context.stage("decode"):
+                context.memory.hold(_reading_bytes(body, spec), "the CSV")
                 text = checked_utf8(body, content_type)
                 header = content_type.parameters.get("header", "").lower() == "present"
-                return DecodedRequest(signature, {spec.name: _tensor(_Rows(text, header, clock.check), spec)})
+                return DecodedRequest(signature, {spec.name: _tensor(_Rows(text, header, context.check), spec)})
 
         return Parsed(decode)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lightbox.codecs.base import DecodedRequest, Form, Method, Prediction
+from lightbox.codecs.base import DecodedRequest, Layout, Method, Prediction
 from lightbox.error_texts import shorten
 from lightbox.errors import BadRequest, InputMismatch, MalformedBody, TooLarge
 from lightbox.model.arrays import string_tensor
@@ -36,9 +36,9 @@ class ExamplesRequest(DecodedRequest):
         """
         (examples,) = self.inputs.values()
         if "outputs" in outputs:
-            return Prediction({"outputs": _regressed(outputs["outputs"], len(examples))}, self.form, len(examples))
+            return Prediction({"outputs": _regressed(outputs["outputs"], len(examples))}, self.layout, len(examples))
         _check_classes(outputs, len(examples))
-        return Prediction(outputs, self.form, len(examples))
+        return Prediction(outputs, self.layout, len(examples))
 
 
 def decode_examples(
@@ -59,7 +59,7 @@ def decode_examples(
         raise MalformedBody(f"examples: {shorten(error.message, _ECHO)}") from None
     except (ValueError, RecursionError) as error:
         raise MalformedBody(f"examples: {shorten(str(error), _ECHO)}") from None
-    return ExamplesRequest(signature, {name: _serialized(given)}, Form.RESULTS, outputs)
+    return ExamplesRequest(signature, {name: _serialized(given)}, Layout.RESULTS, outputs)
 
 
 def _plan(signature: SignatureSpec, method: Method) -> tuple[str, tuple[str, ...]]:

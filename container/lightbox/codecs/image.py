@@ -11,7 +11,7 @@ import numpy as np
 
 from lightbox.codecs.base import DecodedRequest, Method, Parsed
 from lightbox.codecs.media_type import ContentType
-from lightbox.concurrency import InProgress, Turns, decoding_at_once
+from lightbox.concurrency import DecodeSlots, InProgress, decoding_at_once
 from lightbox.cores import available_cores
 from lightbox.errors import (
     DeadlineExceeded,
@@ -29,7 +29,7 @@ from lightbox.images.transform import Resizer, Scaling
 from lightbox.model.arrays import string_tensor
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, ImageInput, SignatureSpec, image_input, scaling_problem
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.settings import Settings
 
 
@@ -50,10 +50,10 @@ class ImageCodec:
         self._upright = settings.exif_orientation
         self._fast = settings.fast_decode
         cores = available_cores()
-        self._turns = Turns(decoding_at_once(cores, settings.workers))
+        self._slots = DecodeSlots(decoding_at_once(cores, settings.workers))
         self._resizer = Resizer(cores)
 
-    def originals(self, bodies: Callable[[], Sequence[bytes]], clock: RequestClock) -> OriginalImages:
+    def originals(self, bodies: Callable[[], Sequence[bytes]], context: RequestContext) -> OriginalImages:
         """Return the images as the user's code sees them; nothing is decoded, and ``bodies`` not called, yet.
 
         They are decoded in turn with all others, and raise DeadlineExceeded as ``decode`` does.
@@ -62,12 +62,12 @@ class ImageCodec:
             bodies,
             self._limits,
             self._upright,
-            turn=partial(self._turns.take, clock),
-            one_of_batch=partial(_image_of_batch, clock=clock),
+            turn=partial(self._slots.take, context),
+            one_of_batch=partial(_image_of_batch, context=context),
         )
 
     def decode(
-        self, bodies: Sequence[bytes], signature: SignatureSpec, options: ModelOptions, clock: RequestClock
+        self, bodies: Sequence[bytes], signature: SignatureSpec, options: ModelOptions, context: RequestContext
     ) -> dict[str, Array]:
         """Return the model's input: NHWC pixels in its dtype, or the bytes as they came for a string tensor.
 
@@ -83,42 +83,47 @@ class ImageCodec:
                 "send application/json"
             )
         if wanted.encoded:
-            return {wanted.name: self._encoded(bodies, wanted, clock)}
-        return {wanted.name: self._pixels(bodies, wanted, options, clock)}
+            return {wanted.name: self._encoded(bodies, wanted, context)}
+        return {wanted.name: self._pixels(bodies, wanted, options, context)}
 
-    def _encoded(self, bodies: Sequence[bytes], wanted: ImageInput, clock: RequestClock) -> Array:
+    def _encoded(self, bodies: Sequence[bytes], wanted: ImageInput, context: RequestContext) -> Array:
         """Check the headers only: decoding is the graph's part."""
-        with clock.stage("decode"):
-            clock.images.extend(self._headers(bodies, clock))
-        with clock.stage("preprocess"):
+        with context.stage("decode"):
+            context.images.extend(self._headers(bodies, context))
+        with context.stage("preprocess"):
             batch = string_tensor(bodies)
             return batch if wanted.batched or len(bodies) != 1 else batch.reshape(())
 
-    def check_among(self, tensors: Iterable[Array], clock: RequestClock, or_texts: bool = False) -> None:
+    def check_among(self, tensors: Iterable[Array], context: RequestContext, or_texts: bool = False) -> None:
         """Check the headers of whatever begins as an image among tensors of byte strings. Raises as ``decode``.
 
         With ``or_texts`` what begins as an image, and is none, is taken for a text.
         """
         elements = chain.from_iterable(tensor.ravel().tolist() for tensor in tensors if tensor.dtype.hasobject)
-        self.check(list(filter(is_image, elements)), clock, or_texts)
+        self.check(list(filter(is_image, elements)), context, or_texts)
 
-    def check(self, bodies: Sequence[bytes], clock: RequestClock, or_texts: bool = False) -> None:
+    def check(self, bodies: Sequence[bytes], context: RequestContext, or_texts: bool = False) -> None:
         """Check the headers of the images of a request. Raises as ``decode``; ``or_texts`` as in ``check_among``."""
-        for _ in self._headers(bodies, clock, or_texts):
+        for _ in self._headers(bodies, context, or_texts):
             pass
 
     def _headers(
-        self, bodies: Sequence[bytes], clock: RequestClock, or_texts: bool = False
+        self, bodies: Sequence[bytes], context: RequestContext, or_texts: bool = False
     ) -> Iterator[tuple[str, int]]:
         """Yield the format and the pixels of each image."""
         before = 0
         for index, body in enumerate(bodies):
-            with suppress(ImageUndecodable) if or_texts else nullcontext(), _image_of_batch(index, len(bodies), clock):
+            with (
+                suppress(ImageUndecodable) if or_texts else nullcontext(),
+                _image_of_batch(index, len(bodies), context),
+            ):
                 header = open_image(body, self._limits.after(before))
                 before += (pixels := header.width * header.height)
                 yield str(header.format), pixels
 
-    def _pixels(self, bodies: Sequence[bytes], wanted: ImageInput, options: ModelOptions, clock: RequestClock) -> Array:
+    def _pixels(
+        self, bodies: Sequence[bytes], wanted: ImageInput, options: ModelOptions, context: RequestContext
+    ) -> Array:
         scaling = Scaling(options.scaling)
         dtype = np.dtype(wanted.dtype)
         if problem := scaling_problem(scaling, wanted):
@@ -128,10 +133,10 @@ class ImageCodec:
         fixed = _fixed_size(wanted, options)
         batch: Array | None = None
         if len(bodies) * self._limits.max_pixels > self._limits.max_request_pixels:  # else they cannot be too many
-            self.check(bodies, clock)
+            self.check(bodies, context)
         for index, body in enumerate(bodies):
-            with self._turns.take(clock):
-                with clock.stage("decode"), _image_of_batch(index, len(bodies), clock):
+            with self._slots.take(context):
+                with context.stage("decode"), _image_of_batch(index, len(bodies), context):
                     image = decode_rgb(
                         body,
                         self._limits,
@@ -139,8 +144,8 @@ class ImageCodec:
                         mode="RGB" if wanted.channels == 3 else "L",
                         fast_size=fixed if self._fast else None,
                     )
-                clock.images.append((sniff_format(body) or "", image.width * image.height))
-                with clock.stage("preprocess"):
+                context.images.append((sniff_format(body) or "", image.width * image.height))
+                with context.stage("preprocess"):
                     size = fixed or (wanted.width or image.width, wanted.height or image.height)
                     if batch is None:
                         self._check_batch(len(bodies), size)
@@ -153,7 +158,7 @@ class ImageCodec:
                         )
                     alone = self.in_progress.at_most_one
                     self._resizer.fill(image, scaling, batch[index], by_all_cores=alone)
-                del image  # its memory is what the turns bound
+                del image  # its memory is what the slots bound
         assert batch is not None, "a request holds at least one image"
         return batch if wanted.batched or len(batch) != 1 else batch[0]
 
@@ -175,20 +180,22 @@ class ImageBodyCodec:
     def __init__(self, images: ImageCodec) -> None:
         self._images = images
 
-    def parse(self, body: bytes, content_type: ContentType, method: Method, clock: RequestClock) -> Parsed:
+    def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
         """See RequestCodec.parse."""
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
-            return DecodedRequest(signature, self._images.decode([body], signature, options, clock), images=(body,))
+            return DecodedRequest(signature, self._images.decode([body], signature, options, context), images=(body,))
 
         return Parsed(decode)
 
 
 @contextmanager
-def _image_of_batch(index: int, count: int, clock: RequestClock) -> Iterator[None]:
+def _image_of_batch(index: int, count: int, context: RequestContext) -> Iterator[None]:
     """Name the image of a batch that fails, and stop when the request's time is over."""
-    if index and clock.remaining() <= 0:
-        raise DeadlineExceeded(f"the request's {clock.allowed_seconds:g} s had passed after {index} of {count} images")
+    if index and context.remaining() <= 0:
+        raise DeadlineExceeded(
+            f"the request's {context.allowed_seconds:g} s had passed after {index} of {count} images"
+        )
     try:
         yield
     except (ImageUndecodable, TooLarge) as error:

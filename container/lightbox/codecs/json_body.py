@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from lightbox.codecs.base import DecodedRequest, Form, Method, Parsed
+from lightbox.codecs.base import DecodedRequest, Layout, Method, Parsed
 from lightbox.codecs.body import as_utf8, check_size
 from lightbox.codecs.examples import decode_examples
 from lightbox.codecs.image import ImageCodec
@@ -33,7 +33,7 @@ from lightbox.codecs.media_type import ContentType
 from lightbox.errors import BadRequest, LightboxError, MalformedBody
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 
 _FORMS = ("instances", "inputs", "examples")
 
@@ -65,51 +65,51 @@ class JsonCodec:
         self._images = images
         self._max_mb = max_mb
 
-    def parse(self, body: bytes, content_type: ContentType, method: Method, clock: RequestClock) -> Parsed:
+    def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
         """See RequestCodec.parse."""
         check_size(body, self._max_mb)
-        with clock.stage("decode"):
+        with context.stage("decode"):
             text = as_utf8(body, content_type)
-        numbers = _numbers(text, clock) if method is Method.PREDICT else None
+        numbers = _numbers(text, context) if method is Method.PREDICT else None
         if numbers is None:
-            return self._values(text, method, clock)
+            return self._values(text, method, context)
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
-            return numbers.read(signature) or self._values(text, method, clock).decode(signature, options)
+            return numbers.read(signature) or self._values(text, method, context).decode(signature, options)
 
         return Parsed(decode, numbers.signature)
 
-    def _values(self, text: bytes, method: Method, clock: RequestClock) -> Parsed:
+    def _values(self, text: bytes, method: Method, context: RequestContext) -> Parsed:
         """Read the text as Python's objects."""
-        with clock.stage("decode"):
-            clock.memory.hold(len(text) + parsing_bytes(text), "the JSON")
+        with context.stage("decode"):
+            context.memory.hold(len(text) + parsing_bytes(text), "the JSON")
             parsed = _parse(text, method)
-            clock.check()
+            context.check()
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
             if method is Method.PREDICT:
-                return self._predict(parsed, signature, options, clock)
-            with clock.stage("decode"):
+                return self._predict(parsed, signature, options, context)
+            with context.stage("decode"):
                 document = parsed.document if parsed.plain is None else {"examples": _as_examples(parsed.plain)}
-                return decode_examples(document, signature, method, clock.check)
+                return decode_examples(document, signature, method, context.check)
 
         return Parsed(decode, parsed.document.get("signature_name") or None)
 
     def _predict(
-        self, body: _Body, signature: SignatureSpec, options: ModelOptions, clock: RequestClock
+        self, body: _Body, signature: SignatureSpec, options: ModelOptions, context: RequestContext
     ) -> DecodedRequest:
-        form = Form.COLUMNS if body.form == "inputs" else Form.INSTANCES
-        with clock.stage("decode"):
+        layout = Layout.COLUMNS if body.form == "inputs" else Layout.INSTANCES
+        with context.stage("decode"):
             payload = body.document[body.form] if body.plain is None else _as_instances(body.plain, signature)
             images = _images(body, payload, signature)
         if images is not None:
-            inputs = self._images.decode(images, signature, options, clock)
-            return DecodedRequest(signature, inputs, form, images=tuple(images))
-        with clock.stage("decode"):
-            read = read_inputs if form is Form.COLUMNS else read_instances
-            inputs = read(payload, signature, body.has_bools, clock.check)
-            self._images.check_among(inputs.values(), clock, or_texts=True)
-            return DecodedRequest(signature, inputs, form)
+            inputs = self._images.decode(images, signature, options, context)
+            return DecodedRequest(signature, inputs, layout, images=tuple(images))
+        with context.stage("decode"):
+            read = read_inputs if layout is Layout.COLUMNS else read_instances
+            inputs = read(payload, signature, body.has_bools, context.check)
+            self._images.check_among(inputs.values(), context, or_texts=True)
+            return DecodedRequest(signature, inputs, layout)
 
 
 @dataclass(frozen=True)
@@ -120,21 +120,21 @@ class _Numbers:
     read: Callable[[SignatureSpec], DecodedRequest | None]
 
 
-def _numbers(text: bytes, clock: RequestClock) -> _Numbers | None:
+def _numbers(text: bytes, context: RequestContext) -> _Numbers | None:
     """Read the text if its long lists are regular arrays of numbers: then no object is made for each of them."""
     if len(text) < MIN_BYTES:
         return None
-    with clock.stage("decode"):
-        clock.memory.hold(3 * len(text) + max(2 * len(text), 8 * text.count(b",")), "the JSON")
-        hollow = hollowed(text, clock.check)
+    with context.stage("decode"):
+        context.memory.hold(3 * len(text) + max(2 * len(text), 8 * text.count(b",")), "the JSON")
+        hollow = hollowed(text, context.check)
         parsed = None if hollow is None else _parsed_hollow(hollow)
     if hollow is None:
-        return _rows(text, clock)
+        return _rows(text, context)
     if parsed is None:
         return None
 
     def read(signature: SignatureSpec) -> DecodedRequest | None:
-        with clock.stage("decode"):
+        with context.stage("decode"):
             return _read_numbers(parsed, hollow, signature)
 
     return _Numbers(parsed.document.get("signature_name") or None, read)
@@ -148,19 +148,19 @@ def _read_numbers(parsed: _Body, hollow: Hollow, signature: SignatureSpec) -> De
         return None
     if isinstance(payload, NumberList) and parsed.plain is not None and not hollow.lines:  # rows by name are rows
         inputs = {name: _as_batch(array, signature.inputs[name]) for name, array in inputs.items()}
-    return DecodedRequest(signature, inputs, Form.INSTANCES if by_row else Form.COLUMNS)
+    return DecodedRequest(signature, inputs, Layout.INSTANCES if by_row else Layout.COLUMNS)
 
 
-def _rows(text: bytes, clock: RequestClock) -> _Numbers | None:
+def _rows(text: bytes, context: RequestContext) -> _Numbers | None:
     """Read the text if it is rows by name, of regular numbers: then not all of them are objects at once."""
     rows = rows_of(text)
     if rows is None:
         return None
 
     def read(signature: SignatureSpec) -> DecodedRequest | None:
-        with clock.stage("decode"):
-            inputs = read_rows(rows, signature, clock.check)
-            return None if inputs is None else DecodedRequest(signature, inputs, Form.INSTANCES)
+        with context.stage("decode"):
+            inputs = read_rows(rows, signature, context.check)
+            return None if inputs is None else DecodedRequest(signature, inputs, Layout.INSTANCES)
 
     return _Numbers(rows.signature or None, read)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lightbox.codecs.base import Answer, Form, Prediction
+from lightbox.codecs.base import Layout, Prediction, Response
 from lightbox.errors import NotAcceptable
 from lightbox.model.spec import Array
 from tfs_wire import json_arrays
@@ -82,9 +82,9 @@ class JsonAnswer:
     media_type = "application/json"
     single = False
 
-    def encode(self, prediction: Prediction) -> Answer:
-        """See AnswerCodec.encode."""
-        return Answer(_json(prediction), self.media_type)
+    def encode(self, prediction: Prediction) -> Response:
+        """See ResponseCodec.encode."""
+        return Response(_json(prediction), self.media_type)
 
 
 class JsonLinesAnswer:
@@ -93,10 +93,10 @@ class JsonLinesAnswer:
     media_type = "application/jsonlines"
     single = False
 
-    def encode(self, prediction: Prediction) -> Answer:
-        """See AnswerCodec.encode."""
+    def encode(self, prediction: Prediction) -> Response:
+        """See ResponseCodec.encode."""
         lines = _rows(prediction) if prediction.by_row else [json_arrays.dumps(_by_column(prediction))]
-        return Answer(b"\n".join((*lines, b"")), self.media_type)
+        return Response(b"\n".join((*lines, b"")), self.media_type)
 
 
 class JsonLinesDocument(JsonAnswer):
@@ -111,22 +111,22 @@ class CsvAnswer:
     media_type = "text/csv"
     single = True
 
-    def encode(self, prediction: Prediction) -> Answer:
-        """See AnswerCodec.encode."""
+    def encode(self, prediction: Prediction) -> Response:
+        """See ResponseCodec.encode."""
         ((name, array),) = prediction.outputs.items()
         content_type = f"{self.media_type}; charset=utf-8"
         if not array.size:
-            return Answer(b"", content_type)
+            return Response(b"", content_type)
         table = array.reshape(len(array) if array.ndim else 1, -1)
         text = _csv_of_strings(table) if array.dtype.hasobject else _csv_of_numbers(name, table)
-        return Answer(text, content_type)
+        return Response(text, content_type)
 
 
 def _json(prediction: Prediction) -> bytes:
     if not prediction.by_row:
         return json_arrays.dumps({"outputs": _by_column(prediction)})
-    key = b"results" if prediction.form is Form.RESULTS else b"predictions"
-    if len(prediction.outputs) == 1 and prediction.form is not Form.RESULTS:
+    key = b"results" if prediction.layout is Layout.RESULTS else b"predictions"
+    if len(prediction.outputs) == 1 and prediction.layout is not Layout.RESULTS:
         ((name, array),) = prediction.outputs.items()
         return b"".join((b'{"predictions":', whole_text(name, array), b"}"))
     return b'{"' + key + b'":[' + b",".join(_rows(prediction)) + b"]}"
@@ -135,11 +135,11 @@ def _json(prediction: Prediction) -> bytes:
 def _by_column(prediction: Prediction) -> Any:
     """Return whole outputs by name; the bare one where TensorFlow Serving's columnar form has just one."""
     ready = {name: json_ready(name, array) for name, array in prediction.outputs.items()}
-    return next(iter(ready.values())) if prediction.form is Form.COLUMNS and len(ready) == 1 else ready
+    return next(iter(ready.values())) if prediction.layout is Layout.COLUMNS and len(ready) == 1 else ready
 
 
 def _rows(prediction: Prediction) -> list[bytes]:
-    if prediction.form is Form.RESULTS and "outputs" not in prediction.outputs:
+    if prediction.layout is Layout.RESULTS and "outputs" not in prediction.outputs:
         return _classes(prediction.outputs)
     if len(prediction.outputs) == 1:
         ((name, array),) = prediction.outputs.items()

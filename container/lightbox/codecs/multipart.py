@@ -13,7 +13,7 @@ from lightbox.codecs.media_type import ContentType
 from lightbox.errors import MalformedBody, TooLarge
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 
 MAX_PARTS = 1000
 _CHUNK, _MAX_HEADERS = 1 << 16, 1 << 18
@@ -28,14 +28,14 @@ class MultipartCodec:
     def __init__(self, images: ImageCodec) -> None:
         self._images = images
 
-    def parse(self, body: bytes, content_type: ContentType, method: Method, clock: RequestClock) -> Parsed:
+    def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
         """See RequestCodec.parse. Every part is an image; file fields without a file are left out."""
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
-            with clock.stage("decode"):
-                clock.memory.hold(3 * len(body), "the form")
-                images = read_parts(body, content_type.parameters.get("boundary", ""), clock.check)
-            inputs = self._images.decode(images, signature, options, clock)
+            with context.stage("decode"):
+                context.memory.hold(3 * len(body), "the form")
+                images = read_parts(body, content_type.parameters.get("boundary", ""), context.check)
+            inputs = self._images.decode(images, signature, options, context)
             return DecodedRequest(signature, inputs, images=tuple(images))
 
         return Parsed(decode)

@@ -13,13 +13,13 @@ from typing import IO, Any
 import numpy as np
 from numpy.lib import format as npy_format
 
-from lightbox.codecs.base import Answer, DecodedRequest, Method, Parsed, Prediction
+from lightbox.codecs.base import DecodedRequest, Method, Parsed, Prediction, Response
 from lightbox.codecs.media_type import ContentType
 from lightbox.errors import InputMismatch, MalformedBody, NotAcceptable, TooLarge
 from lightbox.model.arrays import fitted, numpy_dtype, only_input
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 
 _MAGIC = b"PK\x03\x04"
 _END = b"PK\x05\x06"
@@ -40,7 +40,7 @@ def is_zip(body: bytes) -> bool:
     return body.startswith(_MAGIC)
 
 
-def read_members(body: bytes, max_mb: int, clock: RequestClock) -> dict[str, bytes]:
+def read_members(body: bytes, max_mb: int, context: RequestContext) -> dict[str, bytes]:
     """Return the uncompressed members by name, without ``.npy``.
 
     Raises TooLarge before more than ``max_mb`` MiB have been unpacked, MalformedBody for a file that is
@@ -49,7 +49,7 @@ def read_members(body: bytes, max_mb: int, clock: RequestClock) -> dict[str, byt
     _check_directory(body)
     try:
         with zipfile.ZipFile(io.BytesIO(body)) as archive:
-            return _unpacked(archive, len(body), max_mb, clock)
+            return _unpacked(archive, len(body), max_mb, context)
     except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
         raise MalformedBody(f"npz: the file cannot be read: {str(error)[:100]}") from None
     except (ValueError, KeyError, struct.error) as error:
@@ -68,7 +68,7 @@ def _check_directory(body: bytes) -> None:
         raise TooLarge(f"npz: expected at most {MAX_MEMBERS} arrays, got {members}")
 
 
-def _unpacked(archive: zipfile.ZipFile, packed: int, max_mb: int, clock: RequestClock) -> dict[str, bytes]:
+def _unpacked(archive: zipfile.ZipFile, packed: int, max_mb: int, context: RequestContext) -> dict[str, bytes]:
     left = limit = max_mb << 20
     members: dict[str, bytes] = {}
     for info in archive.infolist():
@@ -76,9 +76,9 @@ def _unpacked(archive: zipfile.ZipFile, packed: int, max_mb: int, clock: Request
             raise MalformedBody("npz: expected members that are stored or deflated")
         # A member is read up to the size that it declares, and no further.
         unpacked = limit - left + min(info.file_size, left + 1)
-        clock.check()
-        clock.memory.weigh(unpacked)
-        clock.memory.hold(packed + 2 * unpacked, "npz")
+        context.check()
+        context.memory.weigh(unpacked)
+        context.memory.hold(packed + 2 * unpacked, "npz")
         with archive.open(info) as member:
             data = member.read(left + 1)
         left -= len(data)
@@ -96,37 +96,37 @@ class NpyCodec:
     def __init__(self, max_mb: int) -> None:
         self._max_mb = max_mb
 
-    def parse(self, body: bytes, content_type: ContentType, method: Method, clock: RequestClock) -> Parsed:
+    def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
         """See RequestCodec.parse."""
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
-            with clock.stage("decode"):
-                return DecodedRequest(signature, self._arrays(body, content_type, signature, clock))
+            with context.stage("decode"):
+                return DecodedRequest(signature, self._arrays(body, content_type, signature, context))
 
         return Parsed(decode)
 
     def _arrays(
-        self, body: bytes, content_type: ContentType, signature: SignatureSpec, clock: RequestClock
+        self, body: bytes, content_type: ContentType, signature: SignatureSpec, context: RequestContext
     ) -> dict[str, Array]:
         if not is_zip(body):
             spec = only_input(signature, content_type.name)
-            return _fitted({spec.name: read_npy(body)}, signature, clock)
-        arrays = {name: read_npy(member) for name, member in read_members(body, self._max_mb, clock).items()}
+            return _fitted({spec.name: read_npy(body)}, signature, context)
+        arrays = {name: read_npy(member) for name, member in read_members(body, self._max_mb, context).items()}
         if arrays.keys() == {UNNAMED} and len(signature.inputs) == 1:
             arrays = dict.fromkeys(signature.inputs, arrays[UNNAMED])
         if arrays.keys() != signature.inputs.keys():
             raise InputMismatch(
                 f"npz: expected arrays named {', '.join(signature.inputs)}, got {', '.join(arrays)[:200] or 'none'}"
             )
-        return _fitted(arrays, signature, clock)
+        return _fitted(arrays, signature, context)
 
 
-def _fitted(arrays: Mapping[str, Array], signature: SignatureSpec, clock: RequestClock) -> dict[str, Array]:
+def _fitted(arrays: Mapping[str, Array], signature: SignatureSpec, context: RequestContext) -> dict[str, Array]:
     """Return the arrays as the signature's inputs. Numbers weigh what the model wants, which may be 8 times as much."""
     specs = signature.inputs
-    clock.memory.weigh(sum(array.size * _itemsize(array, specs[name]) for name, array in arrays.items()))
+    context.memory.weigh(sum(array.size * _itemsize(array, specs[name]) for name, array in arrays.items()))
     casting = sum(_casting_bytes(array, specs[name]) for name, array in arrays.items())
-    clock.memory.hold(2 * sum(array.nbytes for array in arrays.values()) + casting, "npy")
+    context.memory.hold(2 * sum(array.nbytes for array in arrays.values()) + casting, "npy")
     return {name: fitted(array, specs[name]) for name, array in arrays.items()}
 
 
@@ -187,12 +187,12 @@ class NpyAnswer:
     media_type = "application/x-npy"
     single = True
 
-    def encode(self, prediction: Prediction) -> Answer:
-        """See AnswerCodec.encode."""
+    def encode(self, prediction: Prediction) -> Response:
+        """See ResponseCodec.encode."""
         ((name, array),) = prediction.outputs.items()
         buffer = io.BytesIO()
         _write_npy(buffer, name, array, self.media_type)
-        return Answer(buffer.getvalue(), self.media_type)
+        return Response(buffer.getvalue(), self.media_type)
 
 
 class NpzAnswer:
@@ -201,15 +201,15 @@ class NpzAnswer:
     media_type = "application/x-npz"
     single = False
 
-    def encode(self, prediction: Prediction) -> Answer:
-        """See AnswerCodec.encode."""
+    def encode(self, prediction: Prediction) -> Response:
+        """See ResponseCodec.encode."""
         buffer = io.BytesIO()
         # Not np.savez: an output named as one of its parameters could not be passed to it.
         with zipfile.ZipFile(buffer, "w") as archive:
             for name, array in prediction.outputs.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
                     _write_npy(member, name, array, self.media_type)
-        return Answer(buffer.getvalue(), self.media_type)
+        return Response(buffer.getvalue(), self.media_type)
 
 
 class OctetStreamAnswer:
@@ -221,8 +221,8 @@ class OctetStreamAnswer:
     media_type = "application/octet-stream"
     single = True
 
-    def encode(self, prediction: Prediction) -> Answer:
-        """See AnswerCodec.encode."""
+    def encode(self, prediction: Prediction) -> Response:
+        """See ResponseCodec.encode."""
         ((name, array),) = prediction.outputs.items()
         if array.dtype.hasobject:
             if array.size != 1:
@@ -233,7 +233,7 @@ class OctetStreamAnswer:
             body = bytes(array.reshape(-1)[0])
         else:
             body = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-        return Answer(body, self.media_type, _description(name, array))
+        return Response(body, self.media_type, _description(name, array))
 
 
 def _description(name: str, array: Array) -> dict[str, str]:

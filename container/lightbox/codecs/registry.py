@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
-from lightbox.codecs.base import AnswerCodec, Method, Parsed, RequestCodec
+from lightbox.codecs.base import Method, Parsed, RequestCodec, ResponseCodec
 from lightbox.codecs.csv import CsvCodec
 from lightbox.codecs.image import ImageBodyCodec, ImageCodec
 from lightbox.codecs.json_body import JsonCodec
@@ -17,7 +17,7 @@ from lightbox.codecs.npy import NpyAnswer, NpyCodec, NpzAnswer, OctetStreamAnswe
 from lightbox.errors import BadRequest, MalformedBody, NotAcceptable, UnsupportedMediaType
 from lightbox.images.decode import is_image
 from lightbox.images.originals import OriginalImages
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.settings import Settings
 
 SHOWN_TYPES = (
@@ -34,7 +34,7 @@ SHOWN_TYPES = (
 """What a 415 names; other names of the same are read too."""
 MAYBE_IMAGE_TYPES = ("application/octet-stream", "application/x-www-form-urlencoded")
 """Taken for an image when the body begins like one. The second is what curl says when it is told nothing."""
-CODECS: dict[str, AnswerCodec] = {
+CODECS: dict[str, ResponseCodec] = {
     codec.media_type: codec
     for codec in (JsonAnswer(), JsonLinesAnswer(), CsvAnswer(), NpyAnswer(), NpzAnswer(), OctetStreamAnswer())
 }
@@ -58,36 +58,36 @@ class Codecs:
         self._readers = {media_type: reader for reader in readers for media_type in reader.media_types}
         self._writers = codecs(settings.jsonlines)
 
-    def negotiate(self, accept: str) -> AnswerCodec:
+    def negotiate(self, accept: str) -> ResponseCodec:
         """Return what writes for a raw Accept header; raise NotAcceptable when nothing is wanted that is written."""
         return negotiate(accept, self._writers)
 
-    def parse(self, body: bytes, content_type: str, method: Method, clock: RequestClock) -> Parsed:
+    def parse(self, body: bytes, content_type: str, method: Method, context: RequestContext) -> Parsed:
         """Read a body as far as it goes without its signature; ``content_type`` is the raw header, "" without one.
 
         Without a Content-Type the body is an image if it begins like one, else JSON. Raises
         UnsupportedMediaType for a type that is not read, and whatever its codec raises.
         """
-        clock.memory.weigh(len(body))
+        context.memory.weigh(len(body))
         parsed = parse_content_type(content_type)
         codec = self._find(parsed.name, body)
         if method is not Method.PREDICT and codec is not self._json:
             came = parsed.name[:100] or "an image"
             raise BadRequest(f"tfs-method={method.value}: expected examples as application/json, got {came}")
         if parsed.name:
-            return codec.parse(body, parsed, method, clock)
+            return codec.parse(body, parsed, method, context)
         with _taken_for_json():
-            found = codec.parse(body, parsed, method, clock)
+            found = codec.parse(body, parsed, method, context)
         return Parsed(_taken_for_json()(found.decode), found.signature)
 
     def originals(
-        self, body: bytes, content_type: str, clock: RequestClock, images: Sequence[bytes] = ()
+        self, body: bytes, content_type: str, context: RequestContext, images: Sequence[bytes] = ()
     ) -> OriginalImages:
         """Return a request's images as the user's code sees them; nothing is read before they are asked for.
 
         They are ``images`` where decoding has given some, else a form's parts, else the body.
         """
-        return self.images.originals(lambda: images or _image_bodies(body, content_type), clock)
+        return self.images.originals(lambda: images or _image_bodies(body, content_type), context)
 
     def _find(self, name: str, body: bytes) -> RequestCodec:
         if not name:
@@ -120,13 +120,13 @@ def _image_bodies(body: bytes, content_type: str) -> Sequence[bytes]:
     )
 
 
-def codecs(jsonlines: Literal["rows", "document"]) -> Mapping[str, AnswerCodec]:
+def codecs(jsonlines: Literal["rows", "document"]) -> Mapping[str, ResponseCodec]:
     """Return the codecs by media type; ``jsonlines`` says what application/jsonlines is, LIGHTBOX_JSONLINES."""
     document = JsonLinesDocument()
     return CODECS if jsonlines == "rows" else CODECS | {document.media_type: document}
 
 
-def negotiate(accept: str, codecs: Mapping[str, AnswerCodec] = CODECS) -> AnswerCodec:
+def negotiate(accept: str, codecs: Mapping[str, ResponseCodec] = CODECS) -> ResponseCodec:
     """Return the codec for a raw Accept header, "" without one; raise NotAcceptable when none is wanted."""
     media_type = best_match(accept, list(codecs))
     if media_type is None:
@@ -134,7 +134,7 @@ def negotiate(accept: str, codecs: Mapping[str, AnswerCodec] = CODECS) -> Answer
     return codecs[media_type]
 
 
-def check_single(codec: AnswerCodec, outputs: int) -> None:
+def check_single(codec: ResponseCodec, outputs: int) -> None:
     """Raise NotAcceptable if a media type that holds one output is to hold another number of them."""
     if codec.single and outputs != 1:
         raise NotAcceptable(

@@ -28,7 +28,7 @@ def unusable_versions(model: ModelOnDisk) -> list[str]:
     return problems
 
 
-def misfits(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> Iterator[tuple[bool, str]]:
+def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> Iterator[tuple[bool, str]]:
     """Yield what a model cannot follow, and whether it is its own lightbox.json that asks for it.
 
     Raises ModelOptionsError and UserCodeError for what cannot be read in ``code_dirs``.

@@ -17,7 +17,7 @@ import numpy as np
 
 from lightbox.errors import DeadlineExceeded, LightboxError, ModelNotFound, Unavailable, UnknownSignature
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.transports.base import DEFAULT_SIGNATURE, PredictCall, Transport
 
 FRESH_SECONDS = 1.0
@@ -41,7 +41,7 @@ class Signatures:
         self._known: dict[_Key, tuple[float, SignatureSpec]] = {}
 
     def get(
-        self, transport: Transport, model: str, version: int | None, name: str | None, clock: RequestClock
+        self, transport: Transport, model: str, version: int | None, name: str | None, context: RequestContext
     ) -> SignatureSpec:
         """Return a signature, not older than ``FRESH_SECONDS`` for the newest version. Raises as Transport does.
 
@@ -53,11 +53,11 @@ class Signatures:
         if known and time.monotonic() - known[0] < FRESH_SECONDS:
             return known[1]
         try:
-            spec = transport.signature(model, version, name or DEFAULT_SIGNATURE, clock)
+            spec = transport.signature(model, version, name or DEFAULT_SIGNATURE, context)
         except UnknownSignature as error:
             if name or len(error.known) != 1:
                 raise
-            spec = transport.signature(model, error.version, error.known[0], clock)
+            spec = transport.signature(model, error.version, error.known[0], context)
         with self._lock:
             if len(self._known) >= MAX_REMEMBERED:
                 self._known.clear()
@@ -85,14 +85,14 @@ class Signatures:
                 del self._known[key]
 
 
-def probe(model: str, transport: Transport, signatures: Signatures, clock: RequestClock) -> None:
+def probe(model: str, transport: Transport, signatures: Signatures, context: RequestContext) -> None:
     """Predict once; return when the model server answered for the model, even if the model refused the input.
 
     Raises Unavailable, DeadlineExceeded or ModelNotFound when it did not.
     """
     try:
-        signature = signatures.get(transport, model, None, None, clock)
-        transport.predict(PredictCall(signature, made_up_inputs(signature)), clock)
+        signature = signatures.get(transport, model, None, None, context)
+        transport.predict(PredictCall(signature, made_up_inputs(signature)), context)
     except (Unavailable, DeadlineExceeded, ModelNotFound):
         raise
     except LightboxError:

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from lightbox.errors import BadRequest, DeadlineExceeded, NoRoom, TooLarge
 from lightbox.multi_model.available_memory import available_bytes
 from lightbox.multi_model.tar_members import FILE, FOLDER, BadArchive, Inflated, Member, read_members
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 
 MAX_ENTRIES = 20_000
 """Files and folders of one model."""
@@ -21,14 +21,14 @@ MAX_RATIO, FREE_BYTES = 100, 64 << 20
 _PIECE = 1 << 20
 
 
-def unpack(archive: Path, folder: Path, field: str, max_mb: int, clock: RequestClock) -> None:
+def unpack(archive: Path, folder: Path, field: str, max_mb: int, context: RequestContext) -> None:
     """Unpack a .tar.gz into a new folder. Files and folders get permissions of our own, links are not followed.
 
     ``field`` is what the caller calls the archive. Raises BadRequest, TooLarge, NoRoom and DeadlineExceeded; the
     folder may then hold a part.
     """
     folder.mkdir(parents=True)
-    count = _counter(archive.stat().st_size, field, max_mb, clock)
+    count = _counter(archive.stat().st_size, field, max_mb, context)
     try:
         with archive.open("rb") as file:
             _Tree(folder).take(Inflated(file, count))
@@ -40,7 +40,7 @@ def unpack(archive: Path, folder: Path, field: str, max_mb: int, clock: RequestC
         raise BadRequest(f"{field}: the archive cannot be unpacked: {error.strerror}") from None
 
 
-def _counter(archive_bytes: int, field: str, max_mb: int, clock: RequestClock) -> Callable[[int], None]:
+def _counter(archive_bytes: int, field: str, max_mb: int, context: RequestContext) -> Callable[[int], None]:
     """Return what counts the bytes that come out, and ends it when they are too many or the time has passed."""
     ratio = MAX_RATIO * archive_bytes + FREE_BYTES
     free = available_bytes()
@@ -58,8 +58,8 @@ def _counter(archive_bytes: int, field: str, max_mb: int, clock: RequestClock) -
             )
         if free is not None and total > free:
             raise NoRoom(f"{field}: the archive unpacks to more than the {free >> 20} MiB of memory that are left")
-        if clock.remaining() <= 0:
-            raise DeadlineExceeded(f"{field}: the archive was not unpacked within {clock.allowed_seconds:g} s")
+        if context.remaining() <= 0:
+            raise DeadlineExceeded(f"{field}: the archive was not unpacked within {context.allowed_seconds:g} s")
 
     return count
 

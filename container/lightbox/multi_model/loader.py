@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lightbox.error_texts import without_folders
 from lightbox.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, LightboxError, NoRoom
-from lightbox.model.checks import misfits, unusable_versions
+from lightbox.model.checks import option_problems, unusable_versions
 from lightbox.model.layout import LONGEST_NAME, ModelOnDisk, version_numbers
 from lightbox.model.options import ModelOptionsError, load_options
 from lightbox.multi_model.archives import unpack
@@ -23,7 +23,7 @@ from lightbox.multi_model.state import LoadedModel, LoadedModels
 from lightbox.multi_model.transition import ROLLBACK_SECONDS, Management, Transition
 from lightbox.plan import PlannedModel
 from lightbox.processes.commands import model_config
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.settings import Settings
 from lightbox.transports.model_management import ServerState
 from lightbox.user_code.paths import UserCodeError
@@ -62,26 +62,26 @@ class ModelLoader:
         self._management = management
         self._check_code = check_code
 
-    def load(self, name: object, source: Source, clock: RequestClock) -> LoadedModel:
+    def load(self, name: object, source: Source, context: RequestContext) -> LoadedModel:
         """Load the model at ``source`` and serve it as ``name``.
 
         Raises BadRequest, ModelNotFound, AlreadyLoaded, NoRoom, Unavailable, ModelFailed and DeadlineExceeded; after
         each of them the list has not changed, and what a server has of the model nevertheless goes with the next call.
         """
-        checked, clock = check_name(name), clock.longer(self._settings.load_seconds)
-        with self._state.loading(checked, clock):
+        checked, context = check_name(name), context.longer(self._settings.load_seconds)
+        with self._state.loading(checked, context):
             self._loaded_before(checked)
             self._clear_leftovers(checked)
             generation = uuid.uuid4().hex
             own = self._own_folder(checked, generation)
             try:
-                model, size = self._prepared(checked, source, own, clock)
-                with self._state.changing(clock):
+                model, size = self._prepared(checked, source, own, context)
+                with self._state.changing(context):
                     loaded = self._loaded_before(checked)
                     _check_memory(size)
                     new = LoadedModel(model=model, url=str(source.path), generation=generation)
                     try:
-                        self._serve(loaded, new, clock)
+                        self._serve(loaded, new, context)
                     except BadRequest as error:
                         raise _refusal(source, error.message, model.base_path) from error
                     return self._state.get(checked)
@@ -89,40 +89,40 @@ class ModelLoader:
                 shutil.rmtree(own, ignore_errors=True)
                 raise
 
-    def unload(self, name: str, clock: RequestClock) -> LoadedModel:
+    def unload(self, name: str, context: RequestContext) -> LoadedModel:
         """Stop serving a model and return what it was; what is in progress finishes first.
 
         Raises ModelNotFound, Unavailable, ModelFailed, and DeadlineExceeded when it did not end in time: it is not
         served any more, and can be unloaded again or loaded.
         """
-        clock = clock.longer(self._settings.load_seconds)
-        with self._state.changing(clock):
+        context = context.longer(self._settings.load_seconds)
+        with self._state.changing(context):
             leaving = dict(self._state.leaving())
             gone = leaving.pop(name, None) or self._state.get(name)
             rest = {key: value for key, value in self._state.all().items() if key != name}
             self._state.write(rest, {**leaving, name: gone})
             self._write_config(rest)  # before the servers are told: one that is away reads it when it comes back
-            self._end(gone, self._transition(name, rest), clock)
+            self._end(gone, self._transition(name, rest), context)
             self._state.write(rest, leaving)
             self._clean_up(gone)
         return gone
 
-    def versions(self, name: str, clock: RequestClock) -> ServerState:
+    def versions(self, name: str, context: RequestContext) -> ServerState:
         """Return a model's versions as one of the model servers tells them, None where none of them does."""
         try:
-            states = self._management.states(name, clock.within(STATUS_SECONDS))
+            states = self._management.states(name, context.within(STATUS_SECONDS))
         except LightboxError:
             return None
         return next((state for state in states if state is not None), None)
 
-    def _end(self, gone: LoadedModel, transition: Transition, clock: RequestClock) -> None:
+    def _end(self, gone: LoadedModel, transition: Transition, context: RequestContext) -> None:
         try:
-            self._state.wait_until_unused(gone, clock)
+            self._state.wait_until_unused(gone, context)
         except DeadlineExceeded:  # the servers finish what they have, whatever happens here
             with suppress(LightboxError):
-                transition.unload(RequestClock(ROLLBACK_SECONDS))
+                transition.unload(RequestContext(ROLLBACK_SECONDS))
             raise
-        transition.unload(clock)
+        transition.unload(context)
 
     def _clean_up(self, gone: LoadedModel) -> None:
         shutil.rmtree(self._own_folder(gone.model.name, gone.generation), ignore_errors=True)
@@ -154,14 +154,14 @@ class ModelLoader:
     def _own_folder(self, name: str, generation: str) -> Path:
         return self._run_dir / "models" / f"{name[:LONGEST_IN_FOLDER]}-{generation}"
 
-    def _prepared(self, name: str, source: Source, own: Path, clock: RequestClock) -> tuple[PlannedModel, int]:
+    def _prepared(self, name: str, source: Source, own: Path, context: RequestContext) -> tuple[PlannedModel, int]:
         """Return the model at ``source``, and its files' bytes; ``own`` is the folder for what is made for it."""
         root = self._settings.model_dir
         folder = locate(source, root)
         if folder.is_file():
-            unpack(folder, own / "unpacked", source.field, self._settings.max_archive_mb, clock)
+            unpack(folder, own / "unpacked", source.field, self._settings.max_archive_mb, context)
             folder = root = own / "unpacked"
-        found = find_model(folder, root, source, clock)
+        found = find_model(folder, root, source, context)
         code_dirs = list(dict.fromkeys([found.base_path / "code", folder / "code", *self._shared_code_dirs]))
         if problems := self._problems_of(replace(found, name=name), code_dirs):
             raise _refusal(source, "; ".join(problems), folder)
@@ -172,20 +172,20 @@ class ModelLoader:
             self._check_code(model)
         except UserCodeError as error:
             raise _refusal(source, str(error), folder) from error
-        return model, measure(found.base_path, root, source.field, clock)
+        return model, measure(found.base_path, root, source.field, context)
 
     def _problems_of(self, found: ModelOnDisk, code_dirs: Sequence[Path]) -> list[str]:
         """Return a sentence for each thing that would refuse a start with this model."""
         try:
-            own = [misfit for own, misfit in misfits(found, code_dirs, self._settings) if own]
+            own = [misfit for own, misfit in option_problems(found, code_dirs, self._settings) if own]
         except (ModelOptionsError, UserCodeError) as error:
             own = [str(error)]
         return unusable_versions(found) + own
 
-    def _serve(self, loaded: Mapping[str, LoadedModel], new: LoadedModel, clock: RequestClock) -> None:
+    def _serve(self, loaded: Mapping[str, LoadedModel], new: LoadedModel, context: RequestContext) -> None:
         wanted, name = {**loaded, new.model.name: new}, new.model.name
         config = model_config(entry.model for entry in wanted.values())
-        self._transition(name, loaded).load(config, version_numbers(new.model.base_path), clock)
+        self._transition(name, loaded).load(config, version_numbers(new.model.base_path), context)
         self._write_config(wanted)
         leaving = dict(self._state.leaving())
         left = leaving.pop(name, None)
@@ -219,7 +219,7 @@ def _check_memory(needed: int) -> None:
         raise NoRoom(f"the model's files are {needed >> 20} MiB, and {free >> 20} MiB of memory are left")
 
 
-class Targets:
+class TargetModels:
     """Makes sure that a target is loaded before it is invoked, as SageMaker does in front of the container."""
 
     def __init__(self, loader: ModelLoader, state: LoadedModels) -> None:
@@ -230,7 +230,7 @@ class Targets:
         """Return the name of a target's model, loaded or not: the target itself where one is loaded as that."""
         return target if target in self._state.all() else model_name(target)
 
-    def load(self, target: str, clock: RequestClock, field: str = "TargetModel") -> str:
+    def load(self, target: str, context: RequestContext, field: str = "TargetModel") -> str:
         """Return the name of the model for a target, loaded if it was not; ``field`` is what the caller calls it.
 
         Raises BadRequest for a target outside of the models directory, ModelNotFound, and as ModelLoader.load.
@@ -238,7 +238,7 @@ class Targets:
         name = self.name_of(target)
         if name not in self._state.all():
             with suppress(AlreadyLoaded):  # by another request, a moment ago
-                self._loader.load(name, Source(target, field, may_be_archive=True), clock)
+                self._loader.load(name, Source(target, field, may_be_archive=True), context)
         return name
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from lightbox.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.model.layout import LONGEST_NAME, ModelLayoutError, ModelOnDisk, find_models, is_model_name, is_servable
 from lightbox.multi_model.archives import MAX_DEPTH, MAX_ENTRIES
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 
 ARCHIVE_ENDINGS = (".tar.gz", ".tgz")
 
@@ -58,13 +58,13 @@ def locate(source: Source, root: Path) -> Path:
     return found
 
 
-def find_model(folder: Path, inside: Path, source: Source, clock: RequestClock) -> ModelOnDisk:
+def find_model(folder: Path, inside: Path, source: Source, context: RequestContext) -> ModelOnDisk:
     """Return the one model in a folder, where ``source`` led.
 
     Raises BadRequest when a link leads out of ``inside`` or several models lie there; ModelNotFound when none does.
     """
     field, shown = source.field, source.shown
-    measure(folder, inside, field, clock)
+    measure(folder, inside, field, context)
     try:
         models = find_models(folder)
     except ModelLayoutError:
@@ -81,14 +81,14 @@ def _with_a_version(model: ModelOnDisk, source: Source) -> ModelOnDisk:
     return model
 
 
-def measure(folder: Path, inside: Path, field: str, clock: RequestClock) -> int:
+def measure(folder: Path, inside: Path, field: str, context: RequestContext) -> int:
     """Return the bytes of all files below a folder, and of what links lead to, each folder once.
 
     Raises BadRequest for a link that leads out of ``inside`` or in a circle, for more than MAX_ENTRIES files and
     folders, more than MAX_DEPTH of them within each other, and what cannot be read; DeadlineExceeded when time runs
     out.
     """
-    walk = _Walk(inside.resolve(), field, clock)
+    walk = _Walk(inside.resolve(), field, context)
     try:
         return walk.below(folder)
     except OSError as error:
@@ -96,10 +96,10 @@ def measure(folder: Path, inside: Path, field: str, clock: RequestClock) -> int:
 
 
 class _Walk:
-    def __init__(self, inside: Path, field: str, clock: RequestClock) -> None:
+    def __init__(self, inside: Path, field: str, context: RequestContext) -> None:
         self._inside = inside
         self._field = field
-        self._clock = clock
+        self._context = context
         self._seen: set[tuple[int, int]] = set()
         self._count = 0
 
@@ -127,8 +127,8 @@ class _Walk:
             raise BadRequest(f"{self._field}: the folder holds more than {MAX_ENTRIES:,} files and folders")
         if depth >= MAX_DEPTH:
             raise BadRequest(f"{self._field}: the folder holds folders more than {MAX_DEPTH} deep")
-        if self._clock.remaining() <= 0:
-            late = f"the folder could not be looked through within {self._clock.allowed_seconds:g} s"
+        if self._context.remaining() <= 0:
+            late = f"the folder could not be looked through within {self._context.allowed_seconds:g} s"
             raise DeadlineExceeded(f"{self._field}: {late}")
         if entry.is_symlink() and not self._target(entry).is_relative_to(self._inside):
             raise BadRequest(f"{self._field}: the link {entry.name!r} leads out of the models directory")

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict
 
 from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, ModelNotFound, Unavailable
 from lightbox.plan import PlannedModel
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 
 LOCK_PAUSE_SECONDS = 0.02
 
@@ -128,13 +128,13 @@ class LoadedModels:
         self.forget_use(loaded)
         return None
 
-    def wait_until_unused(self, gone: LoadedModel, clock: RequestClock) -> None:
+    def wait_until_unused(self, gone: LoadedModel, context: RequestContext) -> None:
         """Return when all have ended that invoked a model before it was taken from the list.
 
-        Raises DeadlineExceeded when they take longer than the clock allows.
+        Raises DeadlineExceeded when they take longer than the context allows.
         """
         late = DeadlineExceeded(f"requests of the model {gone.model.name!r} are still in progress; try again")
-        with _locked(self._use_file(gone), clock, late):
+        with _locked(self._use_file(gone), context, late):
             pass
 
     def forget_use(self, gone: LoadedModel) -> None:
@@ -145,31 +145,31 @@ class LoadedModels:
         return self._run_dir / f"using-{loaded.generation}.lock"
 
     @contextmanager
-    def loading(self, name: str, clock: RequestClock) -> Iterator[None]:
+    def loading(self, name: str, context: RequestContext) -> Iterator[None]:
         """Hold the lock under which the model of a name is made ready; others are not held up by it.
 
         Raises Unavailable when somebody else holds it until the request's deadline.
         """
         lock = hashlib.sha256(name.encode()).hexdigest()  # a name may be as long as that of a file
         busy = Unavailable(f"the model {name!r} is being loaded; try again")
-        with _locked(self._run_dir / f"loading-{lock}.lock", clock, busy):
+        with _locked(self._run_dir / f"loading-{lock}.lock", context, busy):
             yield
 
     @contextmanager
-    def changing(self, clock: RequestClock) -> Iterator[None]:
+    def changing(self, context: RequestContext) -> Iterator[None]:
         """Hold the lock under which models are loaded and unloaded, one after another in all workers.
 
         Raises Unavailable when others hold it until the request's deadline.
         """
         busy = Unavailable("another model is being loaded or unloaded; try again")
-        with _locked(self._run_dir / "loaded_models.lock", clock, busy):
+        with _locked(self._run_dir / "loaded_models.lock", context, busy):
             yield
 
 
 @contextmanager
-def _locked(path: Path, clock: RequestClock, busy: LightboxError) -> Iterator[None]:
+def _locked(path: Path, context: RequestContext, busy: LightboxError) -> Iterator[None]:
     while (lock := _try_lock(path)) is None:
-        if clock.remaining() <= 0:
+        if context.remaining() <= 0:
             raise busy
         time.sleep(LOCK_PAUSE_SECONDS)
     try:

@@ -14,7 +14,7 @@ from typing import Protocol
 
 from lightbox.error_texts import without_folders
 from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, NoRoom, Unavailable
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.transports.model_management import ServerState, VersionState
 
 PAUSE_SECONDS = 0.01
@@ -29,11 +29,11 @@ _FAILED = r"\{{name: {name} version: (?P<version>-?\d+)\}} due to error: (?P<err
 class Management(Protocol):
     """What is needed of transports.management.ModelManagement."""
 
-    def reload(self, config: str, clock: RequestClock, wait_for_server: bool = False) -> list[str]:
+    def reload(self, config: str, context: RequestContext, wait_for_server: bool = False) -> list[str]:
         """Ask for exactly the models of a configuration text; return what each server says of it, "" for OK."""
         ...
 
-    def states(self, model: str, clock: RequestClock) -> list[ServerState]:
+    def states(self, model: str, context: RequestContext) -> list[ServerState]:
         """Return each server's versions of a model."""
         ...
 
@@ -49,48 +49,48 @@ class Transition:
         self._model = model
         self._others = others
 
-    def load(self, config: str, versions: Collection[int], clock: RequestClock) -> None:
+    def load(self, config: str, versions: Collection[int], context: RequestContext) -> None:
         """Return when all ``versions`` are AVAILABLE in all servers that are asked to serve ``config``.
 
         Raises BadRequest when one cannot be loaded, NoRoom where there is no memory for it, Unavailable,
         DeadlineExceeded and ModelFailed; after each of them the servers are asked to go on without the model.
         """
-        self.unload(clock)  # what an earlier load or unload has left: a server that has the model loads nothing
+        self.unload(context)  # what an earlier load or unload has left: a server that has the model loads nothing
         try:
-            self._load(config, versions, clock)
+            self._load(config, versions, context)
         except LightboxError:
             with suppress(LightboxError):
-                self._management.reload(self._others, RequestClock(ROLLBACK_SECONDS))
+                self._management.reload(self._others, RequestContext(ROLLBACK_SECONDS))
             raise
 
-    def unload(self, clock: RequestClock) -> None:
+    def unload(self, context: RequestContext) -> None:
         """Return when no server has the model any more: all its versions are END, or the server itself is gone.
 
         Raises DeadlineExceeded and ModelFailed.
         """
         with suppress(Unavailable):  # it died just now: the next one reads the configuration file
-            self._management.reload(self._others, clock, wait_for_server=True)
-        while any(_serves(server) for server in self._management.states(self._model, clock)):
-            self._pause(clock, "unloaded")
+            self._management.reload(self._others, context, wait_for_server=True)
+        while any(_serves(server) for server in self._management.states(self._model, context)):
+            self._pause(context, "unloaded")
 
-    def _load(self, config: str, versions: Collection[int], clock: RequestClock) -> None:
-        before = self._management.states(self._model, clock)
+    def _load(self, config: str, versions: Collection[int], context: RequestContext) -> None:
+        before = self._management.states(self._model, context)
         loads = [_Load(self._model, versions, server or {}) for server in before]
-        for load, complaint in zip(loads, self._management.reload(config, clock), strict=True):
+        for load, complaint in zip(loads, self._management.reload(config, context), strict=True):
             load.answered(complaint)
-        while not self._loaded(loads, clock):
-            self._pause(clock, "loaded")
+        while not self._loaded(loads, context):
+            self._pause(context, "loaded")
 
-    def _loaded(self, loads: Sequence[_Load], clock: RequestClock) -> bool:
+    def _loaded(self, loads: Sequence[_Load], context: RequestContext) -> bool:
         """Look at all servers once: one that was ready before may have been started again since."""
-        states = self._management.states(self._model, clock)
+        states = self._management.states(self._model, context)
         done = [load.is_done(server) for load, server in zip(loads, states, strict=True)]
         return all(done)
 
-    def _pause(self, clock: RequestClock, done: str) -> None:
-        if clock.remaining() <= PAUSE_SECONDS:
+    def _pause(self, context: RequestContext, done: str) -> None:
+        if context.remaining() <= PAUSE_SECONDS:
             raise DeadlineExceeded(
-                f"the model {self._model!r} was not {done} within {clock.allowed_seconds:g} s; try again"
+                f"the model {self._model!r} was not {done} within {context.allowed_seconds:g} s; try again"
             )
         time.sleep(PAUSE_SECONDS)
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 
-from lightbox.telemetry.logs import say
+from lightbox.telemetry.logs import log
 
 LAST_LINES = 20
 LINE_LIMIT = 1 << 16
@@ -27,7 +27,7 @@ class Child:
 
     It leads a process group of its own, so that Ctrl-C in a terminal reaches only the supervisor, which
     stops its children in order. Should the supervisor be killed, the kernel sends the child SIGTERM. Lines
-    of its output for which ``swallow`` returns True are not passed on. ``on_end`` hears of an end at once, also
+    of its output for which ``consume`` returns True are not passed on. ``on_end`` hears of an end at once, also
     where orphans still hold its pipe.
     """
 
@@ -39,7 +39,7 @@ class Child:
         stop_signal: signal.Signals = signal.SIGTERM,
         cwd: Path | None = None,
         keep_descriptors: Sequence[int] = (),
-        swallow: Callable[[str], bool] = lambda line: False,
+        consume: Callable[[str], bool] = lambda line: False,
     ) -> None:
         self.name = name
         self.argv = list(argv)
@@ -47,7 +47,7 @@ class Child:
         self.stop_signal = stop_signal
         self.cwd = cwd
         self.keep_descriptors = tuple(keep_descriptors)
-        self.swallow = swallow
+        self.consume = consume
         self.on_end: Callable[[], object] = lambda: None
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._process: subprocess.Popen[bytes] | None = None
@@ -102,7 +102,7 @@ class Child:
             try:
                 await asyncio.to_thread(self._process.wait, max(patience, 0.0))
             except subprocess.TimeoutExpired:
-                say(f"{self.name} did not stop in time and is killed")
+                log(f"{self.name} did not stop in time and is killed")
         self.kill()
 
     def kill(self) -> None:
@@ -118,9 +118,9 @@ class Child:
         with closing(transport):
             while line := await _read_line(stream):
                 text = line.decode(errors="replace").rstrip()
-                if not self.swallow(text):
+                if not self.consume(text):
                     self.last_lines.append(text)
-                    say(text, self.name)
+                    log(text, self.name)
 
 
 async def _read_line(stream: asyncio.StreamReader) -> bytes:

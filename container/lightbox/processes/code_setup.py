@@ -17,7 +17,7 @@ from lightbox.plan import ServingPlan
 from lightbox.processes.child import Child
 from lightbox.processes.code_trial import IMPORT_SECONDS, judge, trial_command
 from lightbox.processes.run_dir import RunDir
-from lightbox.telemetry.logs import say
+from lightbox.telemetry.logs import log
 from lightbox.user_code.paths import FILE_NAME, UserCodeError, find_inference, find_requirements, has_lib
 
 LOOPBACK = "localhost,127.0.0.1"
@@ -52,7 +52,7 @@ class CodeSetup:
         if any(find_inference(places) for places in self._plan.all_code_dirs):
             await self._try_import(import_seconds)
         else:
-            say(f"no {FILE_NAME} in {' or '.join(map(str, self._searched))}: the built-in handling answers")
+            log(f"no {FILE_NAME} in {' or '.join(map(str, self._searched))}: the built-in handling answers")
 
     async def _install(self) -> None:
         """Install everything; what has a ``lib/`` beside it need not succeed, which without a network it cannot."""
@@ -60,7 +60,7 @@ class CodeSetup:
         failure = await self._run_pip(self._pip, self._requirements)
         spared = [str(file) for file in self._requirements if file not in self._needed]
         if failure and spared:
-            say(f"{failure} Going on without {', '.join(spared)}, with the lib/ beside it")
+            log(f"{failure} Going on without {', '.join(spared)}, with the lib/ beside it")
             failure = await self._run_pip(self._pip_of_needed, self._needed) if self._needed else ""
         if failure:
             raise UserCodeError(failure)
@@ -68,12 +68,12 @@ class CodeSetup:
     async def _run_pip(self, pip: Child, files: Sequence[Path]) -> str:
         """Install what the files name; return a sentence where that fails."""
         names = ", ".join(map(str, files))
-        say(f"installing {names}")
+        log(f"installing {names}")
         code = await pip.run()
         if code != 0:
             words = next((line for line in reversed(pip.last_lines) if line.startswith("ERROR")), "")
             return f"{names} cannot be installed, pip ended with exit code {code}. {words}".rstrip()
-        say(f"installed {names}")
+        log(f"installed {names}")
         return ""
 
     async def _try_import(self, seconds: float) -> None:

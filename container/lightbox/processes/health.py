@@ -20,7 +20,7 @@ from lightbox.processes import body_account
 from lightbox.processes.http_get import get
 from lightbox.processes.metrics_page import CONTENT_TYPE, MetricsPage
 from lightbox.protocols.edge import choose_request_id, error_response, http_bytes
-from lightbox.telemetry.last_answer import LastAnswer
+from lightbox.telemetry.last_response import LastResponse
 from lightbox.transports.model_status import ModelStatus
 
 POLL_SECONDS, IMPATIENT_SECONDS = 0.25, 0.05
@@ -86,7 +86,7 @@ class SidecarWatch:
     When a model server is back, an answer that a caller got proves as much, and does not wait behind other callers'.
     """
 
-    def __init__(self, model: str | None, address: str, servers: Sequence[ServerWatch], answer: LastAnswer) -> None:
+    def __init__(self, model: str | None, address: str, servers: Sequence[ServerWatch], answer: LastResponse) -> None:
         self._model = model
         self._address = address
         self._servers = servers
@@ -149,7 +149,7 @@ class SidecarWatch:
 class Health:
     """Knows whether requests can be served; answers /ping with 200 or 503, and /metrics if there is such a page."""
 
-    def __init__(self, model: str | None, statuses: Sequence[ModelStatus], sidecar: str, answer: LastAnswer) -> None:
+    def __init__(self, model: str | None, statuses: Sequence[ModelStatus], sidecar: str, answer: LastResponse) -> None:
         self.metrics: MetricsPage | None = None
         self.bodies: body_account.BodyAccount | None = None
         self.servers = [ServerWatch(model, status) for status in statuses]

@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
 
 LEVELS = ("debug", "info", "notice", "warn", "error", "crit", "alert", "emerg")
@@ -87,15 +87,15 @@ class RefusedRequests:
         """Log and count a request by what nginx tells of it, JSON as nginx.conf has it."""
         fields = orjson.loads(told)
         self.reasons[fields["code"]] += 1
-        self._log.finished(_read(fields))
+        self._log.responded(_read(fields))
 
 
 def _read(told: dict[str, Any]) -> FinishedRequest:
     # The first line as it came: where it is no HTTP, it has neither method nor path.
     method, _, rest = told["request"].partition(" ")
     well_formed = method.isascii() and method.isalpha() and rest.startswith("/")
-    clock = RequestClock(0)
-    clock.started -= told["seconds"]
+    context = RequestContext(0)
+    context.started -= told["seconds"]
     return FinishedRequest(
         request_id=told["request_id"],
         method=method if well_formed else "-",
@@ -105,5 +105,5 @@ def _read(told: dict[str, Any]) -> FinishedRequest:
         bytes_in=int(told["bytes_in"]) if _DIGITS.fullmatch(told["bytes_in"]) else 0,
         bytes_out=told["bytes_out"],
         error_code=told["code"],
-        clock=clock,
+        context=context,
     )

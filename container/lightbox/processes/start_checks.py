@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from lightbox.errors import StartError
-from lightbox.model.checks import misfits, unusable_versions
+from lightbox.model.checks import option_problems, unusable_versions
 from lightbox.model.layout import ModelOnDisk, folders_without_model
 from lightbox.processes.commands import model_server_program
 from lightbox.processes.nginx import find_nginx
@@ -83,7 +83,7 @@ def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings
 
 
 def _misfits(model: ModelOnDisk, settings: Settings) -> Iterator[tuple[bool, str]]:
-    return misfits(model, code_dirs(model, shared_code_dirs(settings)), settings)
+    return option_problems(model, code_dirs(model, shared_code_dirs(settings)), settings)
 
 
 @contextmanager

@@ -27,8 +27,8 @@ from lightbox.processes.run_dir import RunDir
 from lightbox.processes.wires import listening
 from lightbox.settings import Settings
 from lightbox.telemetry import logs
-from lightbox.telemetry.last_answer import LastAnswer
-from lightbox.telemetry.logs import RequestLog, say
+from lightbox.telemetry.last_response import LastResponse
+from lightbox.telemetry.logs import RequestLog, log
 from lightbox.transports.model_status import ModelStatus
 from lightbox.user_code.paths import UserCodeError
 
@@ -57,7 +57,7 @@ class Supervisor:
         self._plan = plan
         sidecar, self._health_address = run_dir.address("sidecar"), run_dir.address("health")
         self._statuses = [ModelStatus(server.grpc_target) for server in plan.model_servers]
-        self._health = Health(plan.default_model, self._statuses, sidecar, LastAnswer(run_dir.path))
+        self._health = Health(plan.default_model, self._statuses, sidecar, LastResponse(run_dir.path))
         self._room = room_for_bodies(settings)
         self._health.bodies = self._bodies = BodyAccount(self._room, settings.max_body_mb << 20)
         self._refused = RefusedRequests(RequestLog(2, settings.log_format == "json", "nginx"))
@@ -105,7 +105,7 @@ class Supervisor:
             environ | inherited(self._listener),
             signal.SIGQUIT,
             keep_descriptors=(self._listener.fileno(),),
-            swallow=NginxLog(
+            consume=NginxLog(
                 self._settings.nginx_loglevel, self._refused.answered, self._bodies.give_back, self._renew_nginx
             ).swallows,
         )
@@ -166,16 +166,16 @@ class Supervisor:
         for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         if failure is None:
-            say("stopped")
+            log("stopped")
             return 0
         if not isinstance(failure, GaveUp):
             raise failure
-        say(str(failure))
+        log(str(failure))
         return 1
 
     def _on_signal(self) -> None:
         if self._stopping.is_set():
-            say("second signal: killing what still runs")
+            log("second signal: killing what still runs")
             for child in (*self._code.children, *self._children):
                 child.kill()
         self._health.draining = True
@@ -183,18 +183,18 @@ class Supervisor:
 
     def _announce(self) -> None:
         if self._settings.multi_model:
-            say(f"multi-model mode: models are loaded by POST /models from {self._settings.model_dir}")
+            log(f"multi-model mode: models are loaded by POST /models from {self._settings.model_dir}")
         else:
-            say(f"models: {', '.join(self._plan.models)}; default: {self._plan.default_model}")
-        say(f"model server: {self._server_kind}; wires: {', '.join(self._plan.wires.names)}")
-        say(f"workers: {self._settings.workers} x {self._settings.threads} threads")
+            log(f"models: {', '.join(self._plan.models)}; default: {self._plan.default_model}")
+        log(f"model server: {self._server_kind}; wires: {', '.join(self._plan.wires.names)}")
+        log(f"workers: {self._settings.workers} x {self._settings.threads} threads")
         if len(self._gpus) > 1:
-            say(f"GPUs: {', '.join(self._gpus)}; the model servers take them in turn, one each")
+            log(f"GPUs: {', '.join(self._gpus)}; the model servers take them in turn, one each")
         if line := commands.worker_class_line(self._settings):
-            say(line)
+            log(line)
         ports = [(server.grpc_port, server.rest_port) for server in self._plan.model_servers]
         for line in listening(self._settings, self._plan.wires, ports):
-            say(f"listening: {line}")
+            log(f"listening: {line}")
 
     async def _report_ready(self) -> None:
         started = time.monotonic()
@@ -206,7 +206,7 @@ class Supervisor:
                     f"{self._health.problem()}"
                 )
         self._server_was_up = True
-        say(f"ready after {time.monotonic() - started:.1f} s: http://localhost:{self._settings.port}/invocations")
+        log(f"ready after {time.monotonic() - started:.1f} s: http://localhost:{self._settings.port}/invocations")
         await asyncio.Event().wait()
 
     async def _keep_running(self, child: Child) -> None:
@@ -233,7 +233,7 @@ class Supervisor:
             ends += 1
             if ends >= MOST_ENDS or self._hopeless(child, code):
                 raise GaveUp(self._last_words(child, code))
-            say(f"{child.name} ended with {_describe(code)} and is started again in {pause:g} s")
+            log(f"{child.name} ended with {_describe(code)} and is started again in {pause:g} s")
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_BACKOFF)
 
@@ -271,7 +271,7 @@ class Supervisor:
         """Stop who lets requests in, then who works on them, then who they wait for, each a moment before the next."""
         self._health.draining = True
         self._listener.close()  # with nginx's own gone too, new callers are refused at once
-        say("stopping: accepted requests finish first")
+        log("stopping: accepted requests finish first")
         groups = [[child] for child in self._code.children]
         groups.append([child for child in self._children if child.name in LET_IN])
         groups += [[child] for child in self._children if child.name not in LET_IN]

@@ -1,6 +1,6 @@
 """The edge of the service: how every request comes in and how every response leaves, whatever the route.
 
-``Edge`` is WSGI middleware around Flask. It admits requests, gives each an id, a deadline and a clock, turns every
+``Edge`` is WSGI middleware around Flask. It admits requests, gives each an id, a deadline and a context, turns every
 exception into the one error form, logs what is our fault and reports the finished request. The gRPC service, nginx's
 configuration and what the supervisor answers use the same functions for ids and error bodies.
 """
@@ -22,7 +22,7 @@ from typing import Any
 import orjson
 
 from lightbox.errors import HungUp, LightboxError, MethodNotAllowed, RouteNotFound, Unavailable, WaitedTooLong
-from lightbox.request_context import MakeClock, RequestClock
+from lightbox.request_context import MakeContext, RequestContext
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
 from lightbox.telemetry.overdue import Overdue
 
@@ -113,7 +113,7 @@ class Edge:
     """Admits ``in_progress`` requests at once; the others wait for their turn, as long as their deadline allows.
 
     How many may wait is nginx's to count, for all workers together. What is not begun costs next to nothing: Flask does
-    not see it. ``observers`` hear of every request; ``make_clock`` makes a request's clock. ``overdue`` knows those
+    not see it. ``observers`` hear of every request; ``make_context`` makes a request's context. ``overdue`` knows those
     that nginx has answered ``answered_after`` seconds after they came.
     """
 
@@ -123,7 +123,7 @@ class Edge:
         in_progress: int,
         deadline_seconds: float,
         observers: Sequence[Observer] = (),
-        make_clock: MakeClock | None = None,
+        make_context: MakeContext | None = None,
         answered_after: float = math.inf,
     ) -> None:
         self.overdue = Overdue(answered_after)
@@ -131,7 +131,7 @@ class Edge:
         self._slots = threading.Semaphore(in_progress)
         self._deadline_seconds = deadline_seconds
         self._observers = observers
-        self._make_clock = make_clock or (lambda allowed, header, waited: RequestClock(allowed, waited))
+        self._make_context = make_context or (lambda allowed, header, waited: RequestContext(allowed, waited))
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
         """Answer a request when its turn comes; 504 when its time passed before."""
@@ -140,10 +140,10 @@ class Edge:
         admitted = left > 0 and self._slots.acquire(timeout=left)
         try:
             exchange = self._exchange(environ, start_response, waited + time.perf_counter() - came)
-            refusal = self._refusal(environ, admitted, exchange.clock.waited)
+            refusal = self._refusal(environ, admitted, exchange.context.waited)
             if refusal is not None:
                 return exchange.refuse(refusal)
-            with self.overdue.watch(exchange.request_id, exchange.clock):
+            with self.overdue.watch(exchange.request_id, exchange.context):
                 return exchange.run(self._app)
         finally:
             if admitted:
@@ -156,8 +156,8 @@ class Edge:
 
         # What the supervisor asks is nobody's request.
         observers = () if environ.get("PATH_INFO", "").startswith("/internal/") else self._observers
-        clock = self._make_clock(self._deadline_seconds, header, waited)
-        exchange = environ[EXCHANGE] = Exchange(environ, start_response, clock, choose_request_id(header), observers)
+        context = self._make_context(self._deadline_seconds, header, waited)
+        exchange = environ[EXCHANGE] = Exchange(environ, start_response, context, choose_request_id(header), observers)
         return exchange
 
     @staticmethod
@@ -174,11 +174,11 @@ class Exchange:
         self,
         environ: dict[str, Any],
         start_response: Callable[..., Any],
-        clock: RequestClock,
+        context: RequestContext,
         request_id: str,
         observers: Sequence[Observer],
     ) -> None:
-        self.clock = clock
+        self.context = context
         self.request_id = request_id
         self.route = UNMATCHED
         """The rule that the path matched, as soon as one has."""
@@ -198,7 +198,7 @@ class Exchange:
             return self._fail(as_lightbox_error(error, self.request_id))
         finally:
             for observer in self._observers:
-                observer.ended()
+                observer.closed()
 
     def refuse(self, error: LightboxError) -> list[bytes]:
         """Answer a request that is not begun."""
@@ -216,11 +216,11 @@ class Exchange:
         """WSGI's start_response, for the app: add what every response carries, and report the request."""
         self._started = True
         headers = [item for item in headers if item[0] != REQUEST_ID_HEADER]
-        headers += [("Server-Timing", self.clock.server_timing()), (REQUEST_ID_HEADER, self.request_id)]
+        headers += [("Server-Timing", self.context.server_timing()), (REQUEST_ID_HEADER, self.request_id)]
         write = self._start_response(status, headers, *([exc_info] if exc_info else []))
         finished = self._finished(int(status[:3]), headers)
         for observer in self._observers:
-            observer.finished(finished)
+            observer.responded(finished)
         return write
 
     def _finished(self, status: int, headers: Headers) -> FinishedRequest:
@@ -234,7 +234,7 @@ class Exchange:
             bytes_in=_size(self._environ.get("CONTENT_LENGTH")),
             bytes_out=_size(next(sizes, None)),
             error_code=self._error_code,
-            clock=self.clock,
+            context=self.context,
         )
 
 

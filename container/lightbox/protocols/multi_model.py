@@ -41,7 +41,7 @@ def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Call
             raise TooLarge(f"the body: expected at most {MAX_LOAD_BYTES} bytes, got {request.content_length}")
         wanted = _read_object(request.get_data(cache=False))
         try:
-            loaded = loader.load(wanted.get("model_name"), Source(wanted.get("url")), g.clock)
+            loaded = loader.load(wanted.get("model_name"), Source(wanted.get("url")), g.context)
         except DeadlineExceeded as late:
             raise LateLoad(late.message) from late
         return _json(_entry(loaded) | {"success": f"the model {loaded.model.name!r} is loaded"})
@@ -53,12 +53,12 @@ def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Call
     @blueprint.get("/models/<name>")
     def describe(name: str) -> Response:
         loaded = state.get(name)
-        versions = loader.versions(name, g.clock)
+        versions = loader.versions(name, g.context)
         return _json(_entry(loaded) | ({} if versions is None else {"model": _status(versions)}))
 
     @blueprint.delete("/models/<name>")
     def unload(name: str) -> Response:
-        return _json(_entry(loader.unload(name, g.clock)) | {"success": f"the model {name!r} is unloaded"})
+        return _json(_entry(loader.unload(name, g.context)) | {"success": f"the model {name!r} is unloaded"})
 
     @blueprint.post("/models/<name>/invoke")
     def invoke_model(name: str) -> Response:

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 
 from flask import Blueprint, Response, g, request
 
-from lightbox.multi_model.loader import Targets
+from lightbox.multi_model.loader import TargetModels
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.sagemaker import invoke, target_model
 
@@ -63,7 +63,7 @@ def _header(name: str, value: str) -> bytes:
     return struct.pack(">B", len(name_bytes)) + name_bytes + struct.pack(">BH", _STRING, len(value_bytes)) + value_bytes
 
 
-def response_stream_blueprint(pipeline: Pipeline, max_body_mb: int, targets: Targets | None = None) -> Blueprint:
+def response_stream_blueprint(pipeline: Pipeline, max_body_mb: int, targets: TargetModels | None = None) -> Blueprint:
     """Return the route ``/endpoints/<name>/invocations-response-stream``.
 
     Without an Accept of the caller's the answer is JSON lines: one prediction, one event. Whatever fails does so
@@ -73,7 +73,7 @@ def response_stream_blueprint(pipeline: Pipeline, max_body_mb: int, targets: Tar
 
     @blueprint.post("/endpoints/<name>/invocations-response-stream")
     def invocations_response_stream(name: str) -> Response:
-        model = target_model(targets, g.clock)
+        model = target_model(targets, g.context)
         return _as_events(invoke(pipeline, max_body_mb, model, accept=request.headers.get(ACCEPT) or LINES))
 
     return blueprint

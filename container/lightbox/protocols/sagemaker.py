@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from flask import Blueprint, Response, g, request
+from flask import Blueprint, g, request
+from flask import Response as HttpResponse
 
 from lightbox.call import Call
-from lightbox.codecs.base import Answer
+from lightbox.codecs.base import Response
 from lightbox.contents import Invocation
-from lightbox.multi_model.loader import Targets
+from lightbox.multi_model.loader import TargetModels
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.custom_attributes import (
     CUSTOM_ATTRIBUTES,
@@ -20,7 +21,7 @@ from lightbox.protocols.custom_attributes import (
 )
 from lightbox.protocols.http import json_body, received_body
 from lightbox.protocols.open_inference import rest
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.settings import Settings
 
 USUAL_PAYLOAD_MB = 6
@@ -35,9 +36,9 @@ def internal_blueprint(pipeline: Pipeline) -> Blueprint:
     blueprint = Blueprint("internal", __name__)
 
     @blueprint.get("/internal/probe")
-    def probe() -> Response:
-        pipeline.probe(g.clock)
-        return Response(b"", mimetype="application/json")
+    def probe() -> HttpResponse:
+        pipeline.probe(g.context)
+        return HttpResponse(b"", mimetype="application/json")
 
     return blueprint
 
@@ -48,8 +49,8 @@ def batch_transform_blueprint(settings: Settings) -> Blueprint:
     body = json_body(execution_parameters(settings))
 
     @blueprint.get("/execution-parameters")
-    def parameters() -> Response:
-        return Response(body, mimetype="application/json")
+    def parameters() -> HttpResponse:
+        return HttpResponse(body, mimetype="application/json")
 
     return blueprint
 
@@ -65,7 +66,7 @@ def execution_parameters(settings: Settings) -> dict[str, Any]:
     }
 
 
-def sagemaker_blueprint(pipeline: Pipeline, max_body_mb: int, targets: Targets | None = None) -> Blueprint:
+def sagemaker_blueprint(pipeline: Pipeline, max_body_mb: int, targets: TargetModels | None = None) -> Blueprint:
     """Return the routes ``/invocations`` and ``/endpoints/<name>/invocations``; the edge makes errors of the latter
     SageMaker's.
 
@@ -74,42 +75,44 @@ def sagemaker_blueprint(pipeline: Pipeline, max_body_mb: int, targets: Targets |
     blueprint = Blueprint("sagemaker", __name__)
 
     @blueprint.post("/invocations")
-    def invocations() -> Response:
+    def invocations() -> HttpResponse:
         # Loads nothing: here it is the platform that loads models, by their names.
         target = request.headers.get(TARGET_MODEL)
         return invoke(pipeline, max_body_mb, targets.name_of(target) if targets and target else None)
 
     @blueprint.post("/endpoints/<name>/invocations")
-    def endpoint_invocations(name: str) -> Response:
-        return invoke(pipeline, max_body_mb, target_model(targets, g.clock))
+    def endpoint_invocations(name: str) -> HttpResponse:
+        return invoke(pipeline, max_body_mb, target_model(targets, g.context))
 
     return blueprint
 
 
-def target_model(targets: Targets | None, clock: RequestClock) -> str | None:
+def target_model(targets: TargetModels | None, context: RequestContext) -> str | None:
     """Return the model that the current request targets, loaded if it was not; None where there is no target."""
     target = request.headers.get(TARGET_MODEL)
-    return targets.load(target, clock) if targets and target else None
+    return targets.load(target, context) if targets and target else None
 
 
-def invoke(pipeline: Pipeline, max_body_mb: int, model: str | None = None, accept: str | None = None) -> Response:
+def invoke(pipeline: Pipeline, max_body_mb: int, model: str | None = None, accept: str | None = None) -> HttpResponse:
     """Answer the current request with ``model``, else with the one that its custom attributes name.
 
     ``accept`` stands for the request's Accept header.
     """
-    clock: RequestClock = g.clock
-    with received_body(pipeline.memory, max_body_mb, clock) as body:
-        return _response(_answer(pipeline, body, model, accept, clock))
+    context: RequestContext = g.context
+    with received_body(pipeline.memory, max_body_mb, context) as body:
+        return _response(_answer(pipeline, body, model, accept, context))
 
 
-def _answer(pipeline: Pipeline, body: bytes, model: str | None, accept: str | None, clock: RequestClock) -> Answer:
+def _answer(
+    pipeline: Pipeline, body: bytes, model: str | None, accept: str | None, context: RequestContext
+) -> Response:
     headers = request.headers
     content_type = headers.get("Content-Type", "")
     custom_attributes = headers.get(CUSTOM_ATTRIBUTES)
     attributes = parse_custom_attributes(custom_attributes or "")
     if rest.is_named(content_type):
         model = model or attributes.get("tfs-model-name")
-        return rest.answer(pipeline, body, content_type, model, headers.get, clock)
+        return rest.answer(pipeline, body, content_type, model, headers.get, context)
     call = Call(
         Invocation(
             pipeline.codecs,
@@ -125,8 +128,8 @@ def _answer(pipeline: Pipeline, body: bytes, model: str | None, accept: str | No
         attributes=attributes,
         custom_attributes=custom_attributes,
     )
-    return pipeline.run(call, clock)
+    return pipeline.run(call, context)
 
 
-def _response(answer: Answer) -> Response:
-    return Response(answer.body, content_type=answer.content_type, headers=dict(answer.headers))
+def _response(answer: Response) -> HttpResponse:
+    return HttpResponse(answer.body, content_type=answer.content_type, headers=dict(answer.headers))

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from lightbox.request_context import STAGES, RequestClock
+from lightbox.request_context import STAGES, RequestContext
 
 DESCRIPTOR_VARIABLE = "LIGHTBOX_LOG_DESCRIPTOR"
 """In a worker's environment: the descriptor of the supervisor's own stderr, for lines that need no prefix."""
@@ -64,7 +64,7 @@ def json_line(fields: Mapping[str, Any]) -> str:
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def say(text: str, process: str = "lightbox") -> None:
+def log(text: str, process: str = "lightbox") -> None:
     """Log what a process says, a line for each of its lines."""
     for part in text.split("\n"):
         # Not print: with PYTHONUNBUFFERED it writes the line's end apart, and a worker's line can come between.
@@ -134,7 +134,7 @@ class FinishedRequest:
     bytes_in: int
     bytes_out: int
     error_code: str | None
-    clock: RequestClock
+    context: RequestContext
 
 
 class Observer(Protocol):
@@ -144,11 +144,11 @@ class Observer(Protocol):
         """Hear that a request has come."""
         ...
 
-    def finished(self, request: FinishedRequest) -> None:
+    def responded(self, request: FinishedRequest) -> None:
         """Hear of a request whose answer is complete."""
         ...
 
-    def ended(self) -> None:
+    def closed(self) -> None:
         """Hear that a request is over, whether it was finished or not."""
         ...
 
@@ -164,17 +164,17 @@ class RequestLog:
     def started(self) -> None:
         """See Observer."""
 
-    def ended(self) -> None:
+    def closed(self) -> None:
         """See Observer."""
 
-    def finished(self, request: FinishedRequest) -> None:
+    def responded(self, request: FinishedRequest) -> None:
         """Log a request."""
         write_line(request_line(request, self._as_json, self._process), self._descriptor)
 
 
 def request_line(request: FinishedRequest, as_json: bool, process: str) -> str:
     """Return the line of a request, without its end."""
-    fields = _fields(request) | _times(request.clock)
+    fields = _fields(request) | _times(request.context)
     if as_json:
         return json_line({"process": process, "message": "request", **fields})
     return escape("[request] " + " ".join(f"{name}={_plain(value)}" for name, value in fields.items()))
@@ -182,25 +182,25 @@ def request_line(request: FinishedRequest, as_json: bool, process: str) -> str:
 
 def _fields(request: FinishedRequest) -> dict[str, Any]:
     """Return what is logged, in its order; what is not known of a request is left out."""
-    clock = request.clock
+    context = request.context
     fields: dict[str, Any] = {"request_id": request.request_id, "method": request.method, "route": request.route}
     if request.route == UNMATCHED:
         fields["path"] = request.path[:_PATH_LIMIT]
-    if clock.model is not None:
-        fields["model"] = clock.model
-    if clock.transport is not None:
-        fields["transport"] = clock.transport
+    if context.model is not None:
+        fields["model"] = context.model
+    if context.transport is not None:
+        fields["transport"] = context.transport
     fields |= {"status": request.status, "bytes_in": request.bytes_in, "bytes_out": request.bytes_out}
     if request.error_code is not None:
         fields["error"] = request.error_code
     return fields
 
 
-def _times(clock: RequestClock) -> dict[str, float]:
+def _times(context: RequestContext) -> dict[str, float]:
     """Return the milliseconds of each stage and of the whole."""
-    stages = clock.stages
+    stages = context.stages
     times = {f"{name}_ms": round(stages[name] * 1000, 3) for name in STAGES if name in stages}
-    times["total_ms"] = round(clock.elapsed() * 1000, 3)
+    times["total_ms"] = round(context.elapsed() * 1000, 3)
     return times
 
 

@@ -94,25 +94,25 @@ class WorkerMetrics:
         """See Observer."""
         self._in_progress.inc()
 
-    def ended(self) -> None:
+    def closed(self) -> None:
         """See Observer."""
         self._in_progress.dec()
 
-    def finished(self, request: FinishedRequest) -> None:
+    def responded(self, request: FinishedRequest) -> None:
         """See Observer."""
-        clock = request.clock
-        model, transport = self._model(clock.model), clock.transport or NONE
+        context = request.context
+        model, transport = self._model(context.model), context.transport or NONE
         self._requests(request.route, model, transport, request.status).inc()
         if request.error_code is not None:
             self._rejected(request.error_code).inc()
         self._bytes_in(request.route).inc(request.bytes_in)
         self._bytes_out(request.route).inc(request.bytes_out)
-        if clock.model is None:
+        if context.model is None:
             return
-        self._seconds(model, transport).observe(clock.elapsed())
-        for stage, seconds in clock.stages.items():
+        self._seconds(model, transport).observe(context.elapsed())
+        for stage, seconds in context.stages.items():
             self._stages(stage, transport).observe(seconds)
-        for image_format, pixels in clock.images:
+        for image_format, pixels in context.images:
             self._images(image_format).observe(pixels)
 
     def _model(self, name: str | None) -> str:

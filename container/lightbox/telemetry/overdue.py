@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 
 log = logging.getLogger("lightbox")
 
@@ -22,15 +22,15 @@ class Overdue:
     def __init__(self, answered_after: float) -> None:
         self._answered_after = answered_after
         self._lock = threading.Lock()
-        self._in_progress: dict[str, RequestClock] = {}
+        self._in_progress: dict[str, RequestContext] = {}
         self._told: set[str] = set()
 
     @contextmanager
-    def watch(self, request_id: str, clock: RequestClock) -> Iterator[None]:
+    def watch(self, request_id: str, context: RequestContext) -> Iterator[None]:
         """Count a request as in progress for as long; its id may be another's too."""
-        key = f"{request_id} {id(clock)}"
+        key = f"{request_id} {id(context)}"
         with self._lock:
-            self._in_progress[key] = clock
+            self._in_progress[key] = context
         try:
             yield
         finally:
@@ -38,12 +38,12 @@ class Overdue:
                 del self._in_progress[key]
                 if key in self._told:
                     self._told.discard(key)
-                    log.warning("request %s: it has ended, %.0f s after it came", request_id, _age(clock))
+                    log.warning("request %s: it has ended, %.0f s after it came", request_id, _age(context))
 
     def count(self) -> int:
         """Return how many there are; tell of those that are new."""
         with self._lock:
-            late = {key: _age(clock) for key, clock in self._in_progress.items() if self._is_late(clock)}
+            late = {key: _age(context) for key, context in self._in_progress.items() if self._is_late(context)}
             new = late.keys() - self._told
             self._told |= new
         for key in new:
@@ -55,9 +55,9 @@ class Overdue:
             )
         return len(late)
 
-    def _is_late(self, clock: RequestClock) -> bool:
-        return _age(clock) > self._answered_after
+    def _is_late(self, context: RequestContext) -> bool:
+        return _age(context) > self._answered_after
 
 
-def _age(clock: RequestClock) -> float:
-    return clock.waited + clock.elapsed()
+def _age(context: RequestContext) -> float:
+    return context.waited + context.elapsed()

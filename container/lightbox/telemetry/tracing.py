@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from lightbox.errors import StartError
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.settings import Settings
 from lightbox.telemetry.logs import FinishedRequest
 
@@ -45,7 +45,7 @@ def _installed(module: str) -> bool:
 
 
 class Tracing:
-    """Makes the clocks of traced requests, and ends their spans; one for each worker process.
+    """Makes the contexts of traced requests, and ends their spans; one for each worker process.
 
     Without an ``exporter`` spans go to the endpoint of the environment, as OTLP over HTTP.
     """
@@ -63,27 +63,29 @@ class Tracing:
         self.provider.add_span_processor(BatchSpanProcessor(exporter or OTLPSpanExporter()))
         self._tracer = self.provider.get_tracer("lightbox")
 
-    def clock(self, allowed_seconds: float, header: Callable[[str], str | None], waited: float = 0.0) -> RequestClock:
+    def context(
+        self, allowed_seconds: float, header: Callable[[str], str | None], waited: float = 0.0
+    ) -> RequestContext:
         """Begin a request's span, below that of its ``traceparent``; ``header`` returns a header's value."""
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
         carrier = {name: value for name in ("traceparent", "tracestate") if (value := header(name)) is not None}
-        return TracedClock(allowed_seconds, waited, self._tracer, TraceContextTextMapPropagator().extract(carrier))
+        return TracedContext(allowed_seconds, waited, self._tracer, TraceContextTextMapPropagator().extract(carrier))
 
     def started(self) -> None:
         """See Observer."""
 
-    def ended(self) -> None:
+    def closed(self) -> None:
         """See Observer."""
 
-    def finished(self, request: FinishedRequest) -> None:
+    def responded(self, request: FinishedRequest) -> None:
         """See Observer."""
-        if isinstance(request.clock, TracedClock):
-            request.clock.end(request)
+        if isinstance(request.context, TracedContext):
+            request.context.end(request)
 
 
-class TracedClock(RequestClock):
-    """A clock whose stages are spans. The model call carries its own span on to the model server."""
+class TracedContext(RequestContext):
+    """A context whose stages are spans. The model call carries its own span on to the model server."""
 
     def __init__(self, allowed_seconds: float, waited: float, tracer: Tracer, parent: Context) -> None:
         from opentelemetry.trace import SpanKind, set_span_in_context
@@ -95,7 +97,7 @@ class TracedClock(RequestClock):
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """See RequestClock.stage."""
+        """See RequestContext.stage."""
         from opentelemetry.trace import SpanKind
 
         kind = SpanKind.CLIENT if name == "predict" else SpanKind.INTERNAL

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from lightbox.errors import LightboxError, ModelNotFound, ModelServerAway
 from lightbox.model.spec import Array, SignatureSpec
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.transports.base import PredictCall, Transport
 
 AVOID_SECONDS = 1.0
@@ -26,13 +26,13 @@ class BalancedTransport:
         self._turn = itertools.count()
         self._away_until = [0.0] * len(self._transports)
 
-    def signature(self, model: str, version: int | None, name: str, clock: RequestClock) -> SignatureSpec:
+    def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
         """See Transport.signature."""
-        return self._call(lambda transport: transport.signature(model, version, name, clock))
+        return self._call(lambda transport: transport.signature(model, version, name, context))
 
-    def predict(self, call: PredictCall, clock: RequestClock) -> dict[str, Array]:
+    def predict(self, call: PredictCall, context: RequestContext) -> dict[str, Array]:
         """See Transport.predict. A call that no model has seen goes to the next server; another is not repeated."""
-        return self._call(lambda transport: transport.predict(call, clock))
+        return self._call(lambda transport: transport.predict(call, context))
 
     def _call(self, call: Callable[[Transport], Result]) -> Result:
         """Return what the first server answers that can be reached and has the model.

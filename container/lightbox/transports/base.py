@@ -19,7 +19,7 @@ from lightbox.errors import (
     Unavailable,
 )
 from lightbox.model.spec import Array, SignatureSpec
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 
 DEFAULT_SIGNATURE = "serving_default"
 _GRAPH_NODE = re.compile(r"\{\{(?:function_)?node ")
@@ -43,7 +43,7 @@ class Transport(Protocol):
 
     name: str
 
-    def signature(self, model: str, version: int | None, name: str, clock: RequestClock) -> SignatureSpec:
+    def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
         """Return a signature as the model server describes it; without a version that of the newest.
 
         Raises ModelNotFound for a model or version that is not loaded, UnknownSignature, Unavailable and
@@ -51,7 +51,7 @@ class Transport(Protocol):
         """
         ...
 
-    def predict(self, call: PredictCall, clock: RequestClock) -> dict[str, Array]:
+    def predict(self, call: PredictCall, context: RequestContext) -> dict[str, Array]:
         """Return the wanted outputs by name; times the stages encode, predict and decode_response.
 
         Raises ModelNotFound, InputMismatch, ModelFailed, Unavailable and DeadlineExceeded.

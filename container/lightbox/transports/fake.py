@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from lightbox.errors import ModelNotFound, UnknownSignature
 from lightbox.model.spec import Array, SignatureSpec
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.transports.base import PredictCall
 
 Function = Callable[[Mapping[str, Array]], dict[str, Array]]
@@ -30,7 +30,7 @@ class FakeTransport:
         """Unload a version."""
         self._served = {key: served for key, served in self._served.items() if key[:2] != (model, version)}
 
-    def signature(self, model: str, version: int | None, name: str, clock: RequestClock) -> SignatureSpec:
+    def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
         """See Transport.signature."""
         versions = [key[1] for key in self._served if key[0] == model]
         wanted = max(versions, default=None) if version is None else version
@@ -41,13 +41,13 @@ class FakeTransport:
             raise UnknownSignature.of(model, wanted, name, known)
         return self._served[model, wanted, name][0]
 
-    def predict(self, call: PredictCall, clock: RequestClock) -> dict[str, Array]:
+    def predict(self, call: PredictCall, context: RequestContext) -> dict[str, Array]:
         """See Transport.predict."""
         self.calls.append(call)
-        self.allowed.append(clock.allowed_seconds)
+        self.allowed.append(context.allowed_seconds)
         key = call.signature.model, call.signature.version, call.signature.name
         if key not in self._served:
             raise ModelNotFound(f"no version {key[1]} of {key[0]}")
-        with clock.stage("predict"):
+        with context.stage("predict"):
             outputs = self._served[key][1](call.inputs)
         return {name: array for name, array in outputs.items() if not call.outputs or name in call.outputs}

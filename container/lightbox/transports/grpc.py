@@ -12,7 +12,7 @@ import grpc
 
 from lightbox.errors import DeadlineExceeded, LightboxError, ModelFailed, ModelServerAway, UnknownSignature
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.transports.base import PredictCall, from_server
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.messages import get_model_metadata_pb2, meta_graph_pb2
@@ -53,48 +53,48 @@ class GrpcTransport:
             response_deserializer=get_model_metadata_pb2.GetModelMetadataResponse.FromString,
         )
 
-    def signature(self, model: str, version: int | None, name: str, clock: RequestClock) -> SignatureSpec:
+    def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
         """See Transport.signature."""
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
         request.model_spec.name = model
         if version is not None:
             request.model_spec.version.value = version
-        reply = self._call(self._metadata, request, model, version, clock)
+        reply = self._call(self._metadata, request, model, version, context)
         signatures = get_model_metadata_pb2.SignatureDefMap()
         reply.metadata["signature_def"].Unpack(signatures)
         if name not in signatures.signature_def:
             raise UnknownSignature.of(model, int(reply.model_spec.version.value), name, signatures.signature_def)
         return _signature_spec(model, reply.model_spec.version.value, name, signatures.signature_def[name])
 
-    def predict(self, call: PredictCall, clock: RequestClock) -> dict[str, Array]:
+    def predict(self, call: PredictCall, context: RequestContext) -> dict[str, Array]:
         """See Transport.predict. Outputs are exact; float arrays are read-only views of the answer."""
         spec = call.signature
-        with clock.stage("encode"):
+        with context.stage("encode"):
             request = write_predict_request(spec.model, spec.name, call.inputs, spec.version, call.outputs)
-        with clock.stage("predict"):
-            reply = self._call(self._predict, request, spec.model, spec.version, clock)
-        with clock.stage("decode_response"):
+        with context.stage("predict"):
+            reply = self._call(self._predict, request, spec.model, spec.version, context)
+        with context.stage("decode_response"):
             try:
                 return read_predict_response(reply)
             except ValueError as error:
                 raise ModelFailed(f"the answer of the model {spec.model!r} cannot be read: {error}") from error
 
-    def _call(self, method: Any, request: Any, model: str, version: int | None, clock: RequestClock) -> Any:
+    def _call(self, method: Any, request: Any, model: str, version: int | None, context: RequestContext) -> Any:
         try:
-            return method(request, timeout=_time_left(clock), metadata=_metadata(clock))
+            return method(request, timeout=_time_left(context), metadata=_metadata(context))
         except grpc.RpcError as error:
             if not _was_never_sent(error):
                 raise _translate(error, model, version) from error
-            if not self._reconnected(clock):
+            if not self._reconnected(context):
                 raise ModelServerAway(f"no model server can be reached for the model {model!r}") from error
         try:
-            return method(request, timeout=_time_left(clock), metadata=_metadata(clock))
+            return method(request, timeout=_time_left(context), metadata=_metadata(context))
         except grpc.RpcError as error:
             raise _translate(error, model, version) from error
 
-    def _reconnected(self, clock: RequestClock) -> bool:
+    def _reconnected(self, context: RequestContext) -> bool:
         """Wait a moment for a model server that has just come back; tell whether it is there."""
-        patience = min(self._reconnect_seconds, _time_left(clock))
+        patience = min(self._reconnect_seconds, _time_left(context))
         ready = grpc.channel_ready_future(self.channel)
         try:
             ready.result(patience)
@@ -109,14 +109,14 @@ class GrpcTransport:
         self.channel.close()
 
 
-def _metadata(clock: RequestClock) -> tuple[tuple[str, str], ...] | None:
-    return tuple(clock.outgoing.items()) or None
+def _metadata(context: RequestContext) -> tuple[tuple[str, str], ...] | None:
+    return tuple(context.outgoing.items()) or None
 
 
-def _time_left(clock: RequestClock) -> float:
-    remaining = clock.remaining()
+def _time_left(context: RequestContext) -> float:
+    remaining = context.remaining()
     if remaining <= 0:
-        raise DeadlineExceeded(f"the request's {clock.allowed_seconds:g} s had passed before it was sent")
+        raise DeadlineExceeded(f"the request's {context.allowed_seconds:g} s had passed before it was sent")
     return remaining
 
 

@@ -11,7 +11,7 @@ from google.protobuf import text_format
 
 from lightbox.error_texts import without_folders
 from lightbox.errors import DeadlineExceeded, LightboxError, ModelFailed, Unavailable
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from tfs_wire.messages import error_codes_pb2, get_model_status_pb2, model_management_pb2
 
 _SERVICE = "/tensorflow.serving.ModelService/"
@@ -55,7 +55,7 @@ class ModelManagement:
             for channel in channels
         ]
 
-    def reload(self, config: str, clock: RequestClock, wait_for_server: bool = False) -> list[str]:
+    def reload(self, config: str, context: RequestContext, wait_for_server: bool = False) -> list[str]:
         """Ask for exactly the models of a configuration text; return what each server says of it, "" for OK.
 
         A server answers OK when one version of each new model is AVAILABLE, and with a text when one did not become so,
@@ -64,19 +64,19 @@ class ModelManagement:
         """
         request = model_management_pb2.ReloadConfigRequest()
         text_format.Parse(config, request.config)
-        answers = _all(self._reloads, request, clock, wait_for_server)
+        answers = _all(self._reloads, request, context, wait_for_server)
         return [_complaint(answer) for answer in answers]
 
-    def states(self, model: str, clock: RequestClock) -> list[ServerState]:
+    def states(self, model: str, context: RequestContext) -> list[ServerState]:
         """Return each server's versions of a model. Raises DeadlineExceeded and ModelFailed."""
         request = get_model_status_pb2.GetModelStatusRequest()
         request.model_spec.name = model
-        return [_versions(answer) for answer in _all(self._statuses, request, clock)]
+        return [_versions(answer) for answer in _all(self._statuses, request, context)]
 
 
-def _all(calls: Iterable[Any], request: Any, clock: RequestClock, wait_for_server: bool = False) -> list[Any]:
+def _all(calls: Iterable[Any], request: Any, context: RequestContext, wait_for_server: bool = False) -> list[Any]:
     """Return what each call gives, a response or an RpcError, once all have ended."""
-    left = max(clock.remaining(), 0.001)
+    left = max(context.remaining(), 0.001)
     pending = [call.future(request, timeout=left, wait_for_ready=wait_for_server) for call in calls]
     return [future.exception() or future.result() for future in pending]
 

@@ -29,7 +29,7 @@ from lightbox.errors import (
     UnknownSignature,
 )
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.transports.base import PredictCall, from_server
 from tfs_wire import json_arrays
 from tfs_wire.dtypes import numpy_name
@@ -125,9 +125,9 @@ class RestTransport:
         self._session.trust_env = False  # a proxy for the outside world is not for loopback
         self._session.mount("http://", HTTPAdapter(pool_maxsize=connections))
 
-    def signature(self, model: str, version: int | None, name: str, clock: RequestClock) -> SignatureSpec:
+    def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
         """See Transport.signature."""
-        reply = self._call("GET", _path(model, version) + "/metadata", None, model, version, clock)
+        reply = self._call("GET", _path(model, version) + "/metadata", None, model, version, context)
         answer = json_arrays.loads(reply)
         signatures = answer["metadata"]["signature_def"]["signature_def"]
         version = int(answer["model_spec"]["version"])
@@ -135,26 +135,26 @@ class RestTransport:
             raise UnknownSignature.of(model, version, name, signatures)
         return _signature_spec(model, version, name, signatures[name])
 
-    def predict(self, call: PredictCall, clock: RequestClock) -> dict[str, Array]:
+    def predict(self, call: PredictCall, context: RequestContext) -> dict[str, Array]:
         """See Transport.predict. Every output crosses the wire; those not wanted are dropped here."""
         spec = call.signature
         signature = (spec.model, spec.version, spec.name)
         by_row = may_go_by_rows(call) and signature not in self._without_rows
-        with clock.stage("encode"):
+        with context.stage("encode"):
             _refuse_unspeakable(spec)
             body = write_request(call, by_row)
-        with clock.stage("predict"):
+        with context.stage("predict"):
             path = _path(spec.model, spec.version) + ":predict"
             try:
-                reply = self._call("POST", path, body, spec.model, spec.version, clock)
+                reply = self._call("POST", path, body, spec.model, spec.version, context)
             except BadRequest as error:
                 if not by_row or not has_no_rows(error.message):
                     raise
                 reply = None
         if reply is None:  # The model has run and its answer could not be told so; from now on, it is not asked so.
             self._without_rows = {*self._without_rows, signature} if len(self._without_rows) < 1000 else {signature}
-            return self.predict(call, clock)
-        with clock.stage("decode_response"):
+            return self.predict(call, context)
+        with context.stage("decode_response"):
             try:
                 return read_answer(reply, call, by_row)
             except (ValueError, KeyError, TypeError) as error:
@@ -165,25 +165,25 @@ class RestTransport:
         self._session.close()
 
     def _call(
-        self, verb: str, path: str, body: bytes | None, model: str, version: int | None, clock: RequestClock
+        self, verb: str, path: str, body: bytes | None, model: str, version: int | None, context: RequestContext
     ) -> bytes:
-        reply = self._send(verb, path, body, model, version, clock)
+        reply = self._send(verb, path, body, model, version, context)
         if reply.status_code != 200:
             code = _CODE_OF_STATUS.get(reply.status_code, "INTERNAL")
             raise from_server(code, _error_text(reply), model, version)
         return reply.content
 
     def _send(
-        self, verb: str, path: str, body: bytes | None, model: str, version: int | None, clock: RequestClock
+        self, verb: str, path: str, body: bytes | None, model: str, version: int | None, context: RequestContext
     ) -> requests.Response:
         """Send a request once; where nobody listens, wait a moment for a model server that is coming back."""
         url, until = self._base_url + path, time.monotonic() + self._reconnect_seconds
         while True:
-            remaining = clock.remaining()
+            remaining = context.remaining()
             if remaining <= 0:
-                raise DeadlineExceeded(f"the request's {clock.allowed_seconds:g} s had passed before it was sent")
+                raise DeadlineExceeded(f"the request's {context.allowed_seconds:g} s had passed before it was sent")
             try:
-                return self._session.request(verb, url, data=body, timeout=remaining, headers=clock.outgoing)
+                return self._session.request(verb, url, data=body, timeout=remaining, headers=context.outgoing)
             except requests.RequestException as error:
                 failure = _unanswered(error, model, version)
                 if not isinstance(failure, ModelServerAway) or time.monotonic() > until:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import requests
 
 from lightbox.errors import HandlerFailed
-from lightbox.request_context import RequestClock
-from lightbox.user_code.handlers import HandlerAnswer, as_bytes, call, check_content_type
+from lightbox.request_context import RequestContext
+from lightbox.user_code.handlers import HandlerResponse, as_bytes, call, check_content_type
 from lightbox.user_code.loader import Function
 
 JSON = "application/json"
@@ -99,7 +99,9 @@ class AwsHandlers:
     input_handler: Function | None = None
     output_handler: Function | None = None
 
-    def invoke(self, body: bytes, context: Context, predict_json: PredictJson, clock: RequestClock) -> HandlerAnswer:
+    def invoke(
+        self, body: bytes, context: Context, predict_json: PredictJson, request_context: RequestContext
+    ) -> HandlerResponse:
         """Answer a request. Raises HandlerFailed, the model's errors and every LightboxError of the user's code.
 
         ``output_handler`` is called for the model server's 200 only, as since release 2.20. It got other statuses too
@@ -109,10 +111,10 @@ class AwsHandlers:
         if self.handler is not None:
             return _read_answer("handler", call(self.handler, data, context))
         assert self.input_handler is not None and self.output_handler is not None
-        with clock.stage("preprocess"):
+        with request_context.stage("preprocess"):
             prepared = _read_body(call(self.input_handler, data, context))
         response = predict_json(prepared, context)
-        with clock.stage("postprocess"):
+        with request_context.stage("postprocess"):
             return _read_answer("output_handler", call(self.output_handler, response, context))
 
 
@@ -140,11 +142,11 @@ def _read_body(result: Any) -> bytes:
     return body
 
 
-def _read_answer(name: str, result: Any) -> HandlerAnswer:
+def _read_answer(name: str, result: Any) -> HandlerResponse:
     if not isinstance(result, tuple | list) or len(result) != 2:
         came = f"{len(result)} values" if isinstance(result, tuple | list) else type(result).__name__
         raise HandlerFailed(f"{name} returned {came}: expected two values, the body and its content type")
     body, content_type = as_bytes(result[0]), result[1]
     if body is None:
         raise HandlerFailed(f"{name} returned {type(result[0]).__name__} as the body: expected str or bytes")
-    return HandlerAnswer(body, JSON if content_type is None else check_content_type(name, content_type))
+    return HandlerResponse(body, JSON if content_type is None else check_content_type(name, content_type))

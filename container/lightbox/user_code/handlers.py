@@ -28,7 +28,7 @@ _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+*-]+(\s*;[\x20-\x7e]*)?", re.ASCII)
 
 
 @dataclass(frozen=True)
-class HandlerAnswer:
+class HandlerResponse:
     """A body and its content type, as the user's code returned them."""
 
     body: bytes
@@ -115,7 +115,7 @@ def prepare(preprocess: Function, request: Request) -> dict[str, Array]:
     return fit(result, request.signature)
 
 
-def finish(postprocess: Function, outputs: Mapping[str, Array], request: Request) -> HandlerAnswer:
+def finish(postprocess: Function, outputs: Mapping[str, Array], request: Request) -> HandlerResponse:
     """Return the answer that the user's postprocess gives.
 
     bytes go out as they are; a pair of a body and a content type, too; anything else is written as JSON, arrays as
@@ -124,7 +124,7 @@ def finish(postprocess: Function, outputs: Mapping[str, Array], request: Request
     return _answer(call(postprocess, dict(outputs), request))
 
 
-def _answer(result: Any) -> HandlerAnswer:
+def _answer(result: Any) -> HandlerResponse:
     if result is None:
         raise HandlerFailed(
             "postprocess returned None: expected something that JSON can hold, an array, bytes, "
@@ -132,15 +132,15 @@ def _answer(result: Any) -> HandlerAnswer:
         )
     if isinstance(result, tuple) and len(result) == 2 and _is_media_type(result[1]):
         body = as_bytes(result[0])
-        return HandlerAnswer(_json(result[0]) if body is None else body, check_content_type("postprocess", result[1]))
+        return HandlerResponse(_json(result[0]) if body is None else body, check_content_type("postprocess", result[1]))
     if isinstance(result, bytes | bytearray | memoryview):
-        return HandlerAnswer(bytes(result), ANY_BYTES)
-    return HandlerAnswer(_json(result), JSON)
+        return HandlerResponse(bytes(result), ANY_BYTES)
+    return HandlerResponse(_json(result), JSON)
 
 
 def finish_tensors(
     postprocess: Function, outputs: Mapping[str, Array], request: Request
-) -> dict[str, Array] | HandlerAnswer:
+) -> dict[str, Array] | HandlerResponse:
     """Return what the user's postprocess gives, for a protocol whose answers are tensors.
 
     A dict of arrays by name is taken as it is, anything else as the body that ``finish`` makes of it. Raises as

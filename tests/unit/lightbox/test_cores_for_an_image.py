@@ -14,7 +14,7 @@ from lightbox.errors import LightboxError
 from lightbox.images.transform import Resizer
 from lightbox.model.spec import Array
 from lightbox.pipeline import Pipeline
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model, png
 from support.grpc_front import make_pipeline
@@ -24,12 +24,12 @@ Ask = Callable[[Pipeline], object]
 
 
 def by_body(pipeline: Pipeline) -> object:
-    return pipeline.run(Call(Invocation(pipeline.codecs, BODY, "application/x-image")), RequestClock(30))
+    return pipeline.run(Call(Invocation(pipeline.codecs, BODY, "application/x-image")), RequestContext(30))
 
 
 def by_tensor(pipeline: Pipeline) -> object:
     inputs = {"image": np.array([BODY], object)}
-    return pipeline.run(Call(TensorRequest(pipeline.codecs, inputs)), RequestClock(30))
+    return pipeline.run(Call(TensorRequest(pipeline.codecs, inputs)), RequestContext(30))
 
 
 @pytest.fixture
@@ -88,5 +88,5 @@ def test_the_images_of_one_request_do_not_count_as_several(by_all_cores: list[bo
     transport = FakeTransport()
     transport.serve(mean_model(), channel_means)
     pipeline = make_pipeline(transport, ["mean"])
-    pipeline.run(Call(TensorRequest(pipeline.codecs, {"image": np.array([BODY, BODY], object)})), RequestClock(30))
+    pipeline.run(Call(TensorRequest(pipeline.codecs, {"image": np.array([BODY, BODY], object)})), RequestContext(30))
     assert by_all_cores == [True, True]

@@ -18,7 +18,7 @@ from lightbox.protocols.open_inference import grpc_messages
 from lightbox.protocols.open_inference.grpc_server import InferenceService
 from lightbox.protocols.open_inference.repository import Repository
 from lightbox.protocols.open_inference.requests import once
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.transports.fake import FakeTransport
 from support.costly import BODIES, GRPC, HEADERS, MODELS, costly_app, post
 from support.fakes import signature
@@ -28,7 +28,7 @@ TIMES = 8
 BETWEEN_LINEAR_AND_QUADRATIC = 24
 BODY, HEADER = 1 << 16, 1 << 13
 BASE_SECONDS = 0.001
-"""Added to the smaller size: what every request takes, and the clock's own grain."""
+"""Added to the smaller size: what every request takes, and the timer's own grain."""
 
 
 @pytest.fixture(scope="module")
@@ -92,7 +92,7 @@ def test_grpc_messages(name: str) -> None:
 
         def answer() -> None:
             try:
-                work(data, lambda header: None, RequestClock(60))
+                work(data, lambda header: None, RequestContext(60))
             except LightboxError as error:
                 assert error.status in (400, 413), error
 

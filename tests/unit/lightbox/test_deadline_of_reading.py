@@ -1,4 +1,4 @@
-"""Reading ends with the request's time: each reader that may take long looks at the clock between two steps."""
+"""Reading ends with the request's time: each reader that may take long checks its deadline between two steps."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lightbox.errors import DeadlineExceeded
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec
 from lightbox.protocols.open_inference.rest_body import parse_body
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
 from support.costly import BODIES
 from support.fakes import signature
@@ -22,8 +22,8 @@ SIZE = 1 << 17
 JSON = "application/json"
 
 
-class Running(RequestClock):
-    """A clock whose time is over once it has been asked ``looks`` times."""
+class Running(RequestContext):
+    """A context whose time is over once it has been asked ``looks`` times."""
 
     def __init__(self, looks: int) -> None:
         super().__init__(30)
@@ -34,8 +34,8 @@ class Running(RequestClock):
         return self._looks
 
 
-def read(body: bytes, content_type: str, spec: SignatureSpec, clock: RequestClock, method: Method) -> None:
-    Codecs(load_settings({})).parse(body, content_type, method, clock).decode(spec, ModelOptions())
+def read(body: bytes, content_type: str, spec: SignatureSpec, context: RequestContext, method: Method) -> None:
+    Codecs(load_settings({})).parse(body, content_type, method, context).decode(spec, ModelOptions())
 
 
 @pytest.mark.parametrize("looks", [0, 1, 2])
@@ -46,9 +46,9 @@ def read(body: bytes, content_type: str, spec: SignatureSpec, clock: RequestCloc
 def test_a_body(name: str, looks: int) -> None:
     sent = BODIES[name](SIZE)
     spec = signature("net", {"x": ("float32", None)}, {"y": ("float32", (None,))})
-    clock = Running(looks)
+    context = Running(looks)
     with pytest.raises(DeadlineExceeded):
-        read(sent.body, sent.headers["Content-Type"], spec, clock, Method.PREDICT)
+        read(sent.body, sent.headers["Content-Type"], spec, context, Method.PREDICT)
 
 
 @pytest.mark.parametrize("looks", [0, 1, 20])

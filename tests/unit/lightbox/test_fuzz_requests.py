@@ -17,7 +17,7 @@ from werkzeug.test import EnvironBuilder, run_wsgi_app
 
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.telemetry.logs import FinishedRequest, request_line
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, signature
@@ -205,9 +205,9 @@ ANY_TEXT = st.text(st.characters(exclude_categories=[]), max_size=60)
 @bounded
 @given(ANY_TEXT, ANY_TEXT, ANY_TEXT, ANY_TEXT)
 def test_log_lines_stay_on_their_line(request_id: str, method: str, path: str, model: str) -> None:
-    clock = RequestClock(1.0)
-    clock.model = model
-    request = FinishedRequest(request_id, method, path, "unmatched", 404, 0, 0, None, clock)
+    context = RequestContext(1.0)
+    context.model = model
+    request = FinishedRequest(request_id, method, path, "unmatched", 404, 0, 0, None, context)
     text = request_line(request, as_json=False, process="worker")
     assert len(text.splitlines()) == 1
     names = [pair.partition("=")[0] for pair in text.split(" ")]

@@ -1,4 +1,4 @@
-"""What every call gets, as every REST request does: a clock, an id, a place, and a word to those who watch."""
+"""What every gRPC call gets, as every HTTP request does: a context, an id, a worker thread and observers."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from typing import Any
 
 from lightbox.errors import DeadlineExceeded, LightboxError, Unavailable
 from lightbox.protocols.edge import as_lightbox_error, choose_request_id
-from lightbox.request_context import MakeClock, RequestClock
+from lightbox.request_context import MakeContext, RequestContext
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
 from lightbox.telemetry.metrics import QUEUE_FULL
 
-Work = Callable[[bytes, Callable[[str], str | None], RequestClock], bytes]
+Work = Callable[[bytes, Callable[[str], str | None], RequestContext], bytes]
 """Answers a serialized message, with a look-up of the caller's headers. Raises LightboxError."""
 
 
 class Caller:
     """What a caller sent beside its message: its metadata, its deadline, and when it came."""
 
-    def __init__(self, context: Any, allowed_seconds: float) -> None:
-        left = context.time_remaining()
+    def __init__(self, rpc: Any, allowed_seconds: float) -> None:
+        left = rpc.time_remaining()
         self.allowed_seconds = allowed_seconds if left is None else min(allowed_seconds, left)
         self.came = time.perf_counter()
-        self._metadata = {key: value for key, value in context.invocation_metadata() if isinstance(value, str)}
+        self._metadata = {key: value for key, value in rpc.invocation_metadata() if isinstance(value, str)}
         self.request_id = choose_request_id(self.header)
 
     def header(self, name: str) -> str | None:
@@ -42,15 +42,15 @@ class Caller:
 
 
 @dataclass(frozen=True)
-class Answered:
-    """What came of a call: the serialized answer or the error, and the clock."""
+class Outcome:
+    """What came of a call: the serialized answer or the error, and the context."""
 
-    clock: RequestClock
+    context: RequestContext
     data: bytes = b""
     error: LightboxError | None = None
 
 
-class Desk:
+class WorkerPool:
     """Answers calls on ``in_progress`` threads; ``waiting`` more may wait for one, others are turned away.
 
     Belongs to one event loop. ``patience`` is how many seconds past its deadline a call that runs may take: code that
@@ -64,19 +64,19 @@ class Desk:
         waiting: int,
         patience: float = 10.0,
         observers: Sequence[Observer] = (),
-        make_clock: MakeClock | None = None,
+        make_context: MakeContext | None = None,
         most_bytes: float = math.inf,
     ) -> None:
         self._threads = ThreadPoolExecutor(in_progress, "call")
         self._most = in_progress + waiting
         self._patience = patience
-        self._here: set[Future[Answered]] = set()
+        self._here: set[Future[Outcome]] = set()
         self._most_bytes = most_bytes
         self._bytes = 0
         self._observers = observers
-        self._make_clock = make_clock or (lambda allowed, header, waited: RequestClock(allowed, waited))
+        self._make_context = make_context or (lambda allowed, header, waited: RequestContext(allowed, waited))
 
-    async def answer(self, route: str, data: bytes, caller: Caller, work: Work) -> Answered:
+    async def answer(self, route: str, data: bytes, caller: Caller, work: Work) -> Outcome:
         """Return what came of ``work`` for a message, done in a thread."""
         if len(self._here) >= self._most or self._bytes + len(data) > self._most_bytes:
             full = Unavailable("try again: as many requests as are allowed are in progress and waiting")
@@ -86,7 +86,7 @@ class Desk:
         self._here.add(place)
         self._bytes += size
 
-        def leave(done: Future[Answered]) -> None:
+        def leave(done: Future[Outcome]) -> None:
             with suppress(RuntimeError):  # the loop has ended before the thread
                 loop.call_soon_threadsafe(self._leave, done, message, size)
 
@@ -98,7 +98,7 @@ class Desk:
                 self._refused(route, data, caller, "hung_up", Unavailable("the caller has hung up"))
             raise
 
-    async def _outcome(self, place: Future[Answered], caller: Caller) -> Answered | None:
+    async def _outcome(self, place: Future[Outcome], caller: Caller) -> Outcome | None:
         """Return what a thread makes of a call, None when its time passed before one began with it."""
         future = asyncio.wrap_future(place)
         if not (await asyncio.wait((future,), timeout=caller.allowed_seconds))[0]:
@@ -106,10 +106,10 @@ class Desk:
                 return None
             if not (await asyncio.wait((future,), timeout=self._patience))[0]:
                 late = f"no answer came within {caller.allowed_seconds + self._patience:g} s"
-                return Answered(RequestClock(0), error=DeadlineExceeded(late))
+                return Outcome(RequestContext(0), error=DeadlineExceeded(late))
         return future.result()
 
-    def tell_refused(self, error: LightboxError, request_id: str, size: int) -> None:
+    def report_refused(self, error: LightboxError, request_id: str, size: int) -> None:
         """Tell the observers of a call that was ended before it came here, after ``size`` bytes of its message."""
         self._tell(
             FinishedRequest(
@@ -121,7 +121,7 @@ class Desk:
                 bytes_in=size,
                 bytes_out=0,
                 error_code=error.code,
-                clock=RequestClock(0),
+                context=RequestContext(0),
             )
         )
 
@@ -129,55 +129,55 @@ class Desk:
         """Let the threads end."""
         self._threads.shutdown(wait=False)
 
-    def _leave(self, place: Future[Answered], message: list[bytes], size: int) -> None:
+    def _leave(self, place: Future[Outcome], message: list[bytes], size: int) -> None:
         message.clear()  # of a call that was given up the pool keeps the arguments until a thread is free
         self._here.discard(place)
         self._bytes -= size
 
-    def _work(self, route: str, message: list[bytes], caller: Caller, work: Work) -> Answered:
+    def _work(self, route: str, message: list[bytes], caller: Caller, work: Work) -> Outcome:
         data = message.pop()
-        clock = self._make_clock(caller.allowed_seconds, caller.header, caller.waited)
+        context = self._make_context(caller.allowed_seconds, caller.header, caller.waited)
         for observer in self._observers:
             observer.started()
         try:
-            answered = _done(work, data, caller, clock)
-            code = answered.error.code if answered.error else None
-            self._tell(_finished(route, data, caller, answered, code))
+            outcome = _done(work, data, caller, context)
+            code = outcome.error.code if outcome.error else None
+            self._tell(_finished(route, data, caller, outcome, code))
         finally:
             for observer in self._observers:
-                observer.ended()
-        return answered
+                observer.closed()
+        return outcome
 
-    def _too_late(self, route: str, data: bytes, caller: Caller) -> Answered:
+    def _too_late(self, route: str, data: bytes, caller: Caller) -> Outcome:
         late = DeadlineExceeded(f"try again: the request waited {caller.waited:.1f} s for its turn and was not begun")
         return self._refused(route, data, caller, "waited_too_long", late)
 
-    def _refused(self, route: str, data: bytes, caller: Caller, why: str, error: LightboxError) -> Answered:
-        answered = Answered(RequestClock(0), error=error)
-        self._tell(_finished(route, data, caller, answered, why))
-        return answered
+    def _refused(self, route: str, data: bytes, caller: Caller, why: str, error: LightboxError) -> Outcome:
+        outcome = Outcome(RequestContext(0), error=error)
+        self._tell(_finished(route, data, caller, outcome, why))
+        return outcome
 
     def _tell(self, finished: FinishedRequest) -> None:
         for observer in self._observers:
-            observer.finished(finished)
+            observer.responded(finished)
 
 
-def _done(work: Work, data: bytes, caller: Caller, clock: RequestClock) -> Answered:
+def _done(work: Work, data: bytes, caller: Caller, context: RequestContext) -> Outcome:
     try:
-        return Answered(clock, work(data, caller.header, clock))
+        return Outcome(context, work(data, caller.header, context))
     except Exception as error:
-        return Answered(clock, error=as_lightbox_error(error, caller.request_id))
+        return Outcome(context, error=as_lightbox_error(error, caller.request_id))
 
 
-def _finished(route: str, data: bytes, caller: Caller, answered: Answered, code: str | None) -> FinishedRequest:
+def _finished(route: str, data: bytes, caller: Caller, outcome: Outcome, code: str | None) -> FinishedRequest:
     return FinishedRequest(
         request_id=caller.request_id,
         method="POST",  # what gRPC is on the wire
         path=route,
         route=route,
-        status=answered.error.status if answered.error else 200,
+        status=outcome.error.status if outcome.error else 200,
         bytes_in=len(data),
-        bytes_out=len(answered.data),
+        bytes_out=len(outcome.data),
         error_code=code,
-        clock=answered.clock,
+        context=outcome.context,
     )

@@ -64,7 +64,7 @@ class Readiness:
             return
 
 
-def health_answer(status: int | None) -> Any:
+def health_response(status: int | None) -> Any:
     """Return the message that tells a status."""
     return grpc_messages.message_class("grpc.health.v1.HealthCheckResponse")(status=status)
 

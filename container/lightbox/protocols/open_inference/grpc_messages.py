@@ -16,7 +16,7 @@ import numpy as np
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 
-from lightbox.contents import TensorAnswer
+from lightbox.contents import TensorResponse
 from lightbox.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.model.arrays import string_tensor
 from lightbox.model.spec import Array
@@ -158,7 +158,7 @@ def read_request(message: Any) -> InferRequest:
     )
 
 
-def write_answer(answer: TensorAnswer, request: InferRequest) -> Any:
+def write_response(answer: TensorResponse, request: InferRequest) -> Any:
     """Return a ModelInferResponse; tensors are raw, the one form that every client reads."""
     message = ModelInferResponse(
         model_name=answer.signature.model, model_version=str(answer.signature.version), id=request.id

@@ -15,12 +15,12 @@ from google.protobuf.message import DecodeError
 from lightbox.errors import DeadlineExceeded, MalformedBody, TooLarge, Unavailable
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.open_inference import grpc_health, grpc_messages
-from lightbox.protocols.open_inference.grpc_calls import Answered, Caller, Desk, Work
-from lightbox.protocols.open_inference.grpc_health import Readiness, health_answer
-from lightbox.protocols.open_inference.grpc_messages import count_message, read_request, write_answer
+from lightbox.protocols.open_inference.grpc_calls import Caller, Outcome, Work, WorkerPool
+from lightbox.protocols.open_inference.grpc_health import Readiness, health_response
+from lightbox.protocols.open_inference.grpc_messages import count_message, read_request, write_response
 from lightbox.protocols.open_inference.repository import Repository, server_metadata
 from lightbox.protocols.open_inference.requests import SageMakerHeaders, read_headers
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from tfs_wire.fields import LENGTH_DELIMITED, read_fields
 
 MOST_BYTES = 2**31 - 1
@@ -42,7 +42,7 @@ _ID = grpc_messages.message_class("inference.ModelInferRequest").DESCRIPTOR.fiel
 _FIRST_FIELDS = 8
 
 
-class Front:
+class InferenceServer:
     """A gRPC server with two services, inference and health, and ``with_reflection`` a third that tells of them.
 
     Make it in the event loop that runs it.
@@ -51,7 +51,7 @@ class Front:
     def __init__(
         self,
         service: InferenceService,
-        desk: Desk,
+        pool: WorkerPool,
         readiness: Readiness,
         allowed_seconds: float,
         load_seconds: float,
@@ -59,7 +59,7 @@ class Front:
         with_reflection: bool = False,
     ) -> None:
         self._service = service
-        self._desk = desk
+        self._pool = pool
         self._readiness = readiness
         self._allowed_seconds = allowed_seconds
         self._load_seconds = load_seconds
@@ -86,7 +86,7 @@ class Front:
         """Accept no more calls, and wait up to ``grace`` seconds for those in progress; idle streams end at once."""
         self._readiness.stopping.set()
         await self.server.stop(grace)
-        self._desk.close()
+        self._pool.close()
 
     def _inference(self) -> Any:
         at_once = {"ServerLive": self._live, "ServerReady": self._ready, "ServerMetadata": self._server}
@@ -99,13 +99,13 @@ class Front:
                 handlers[method.name] = grpc.unary_unary_rpc_method_handler(self._unary(method))
         return grpc.method_handlers_generic_handler(grpc_messages.INFERENCE_SERVICE, handlers)
 
-    async def _live(self, data: bytes, context: Any) -> Any:
+    async def _live(self, data: bytes, rpc: Any) -> Any:
         return grpc_messages.message_class("inference.ServerLiveResponse")(live=True)
 
-    async def _ready(self, data: bytes, context: Any) -> Any:
+    async def _ready(self, data: bytes, rpc: Any) -> Any:
         return grpc_messages.message_class("inference.ServerReadyResponse")(ready=await self._readiness.is_ready())
 
-    async def _server(self, data: bytes, context: Any) -> Any:
+    async def _server(self, data: bytes, rpc: Any) -> Any:
         return grpc_messages.message_class("inference.ServerMetadataResponse")(**server_metadata())
 
     def _unary(self, method: Any) -> Callable[[bytes, Any], Awaitable[bytes]]:
@@ -114,41 +114,41 @@ class Front:
         work = self._within_limit(self._service.work(method))
         allowed_seconds = self._load_seconds if method.name in LOADING else self._allowed_seconds
 
-        async def handle(data: bytes, context: Any) -> bytes:
-            caller = Caller(context, allowed_seconds)
-            answered = await self._desk.answer(route, data, caller, work)
-            told = [(REQUEST_ID, caller.request_id), ("server-timing", answered.clock.server_timing())]
-            if (error := answered.error) is not None:
+        async def handle(data: bytes, rpc: Any) -> bytes:
+            caller = Caller(rpc, allowed_seconds)
+            outcome = await self._pool.answer(route, data, caller, work)
+            told = [(REQUEST_ID, caller.request_id), ("server-timing", outcome.context.server_timing())]
+            if (error := outcome.error) is not None:
                 told.append(("lightbox-code", error.code))
-                await context.abort(getattr(grpc.StatusCode, error.grpc_status), error.message, tuple(told))
-            context.set_trailing_metadata(tuple(told))
-            return answered.data
+                await rpc.abort(getattr(grpc.StatusCode, error.grpc_status), error.message, tuple(told))
+            rpc.set_trailing_metadata(tuple(told))
+            return outcome.data
 
         return handle
 
-    async def _stream(self, _: Any, context: Any) -> None:
+    async def _stream(self, _: Any, rpc: Any) -> None:
         """Answer one request after another; an error is told in its place and ends nothing."""
         work = self._within_limit(
             self._service.work(grpc_messages.method(grpc_messages.INFERENCE_SERVICE, "ModelInfer"))
         )
-        async for data in self._messages(context):
-            answered = await self._desk.answer(_STREAM, data, Caller(context, self._allowed_seconds), work)
-            await context.write(stream_answer(data, answered))
+        async for data in self._messages(rpc):
+            outcome = await self._pool.answer(_STREAM, data, Caller(rpc, self._allowed_seconds), work)
+            await rpc.write(stream_response(data, outcome))
 
     def _within_limit(self, work: Work) -> Work:
-        def bounded(data: bytes, header: Callable[[str], str | None], clock: RequestClock) -> bytes:
+        def bounded(data: bytes, header: Callable[[str], str | None], context: RequestContext) -> bytes:
             if len(data) > self._max_bytes:
                 raise TooLarge(f"the message is larger than LIGHTBOX_MAX_BODY_MB={self._max_bytes >> 20} MiB")
-            return work(data, header, clock)
+            return work(data, header, context)
 
         return bounded
 
-    async def _messages(self, context: Any) -> AsyncIterator[bytes]:
+    async def _messages(self, rpc: Any) -> AsyncIterator[bytes]:
         """Yield what comes on a stream; one that is idle when the server stops is ended with UNAVAILABLE."""
         stopping = asyncio.ensure_future(self._readiness.stopping.wait())
         try:
             while not self._readiness.stopping.is_set():
-                reading = asyncio.ensure_future(context.read())
+                reading = asyncio.ensure_future(rpc.read())
                 await asyncio.wait((reading, stopping), return_when=asyncio.FIRST_COMPLETED)
                 if not reading.done():
                     reading.cancel()
@@ -158,22 +158,22 @@ class Front:
                 yield data
         finally:
             stopping.cancel()
-        await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
+        await rpc.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
 
     def _health(self) -> Any:
         request = grpc_messages.message_class("grpc.health.v1.HealthCheckRequest").FromString
         answer = grpc_messages.message_class("grpc.health.v1.HealthCheckResponse").SerializeToString
 
-        async def check(asked: Any, context: Any) -> Any:
+        async def check(asked: Any, rpc: Any) -> Any:
             status = await self._readiness.status(asked.service)
             if status is None:
-                await context.abort(grpc.StatusCode.NOT_FOUND, f"there is no service {asked.service[:100]!r}")
-            return health_answer(status)
+                await rpc.abort(grpc.StatusCode.NOT_FOUND, f"there is no service {asked.service[:100]!r}")
+            return health_response(status)
 
-        async def watch(asked: Any, context: Any) -> AsyncIterator[Any]:
+        async def watch(asked: Any, rpc: Any) -> AsyncIterator[Any]:
             async for status in self._readiness.changes(asked.service):
-                yield health_answer(status)
-            await context.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
+                yield health_response(status)
+            await rpc.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
 
         handlers = {
             "Check": grpc.unary_unary_rpc_method_handler(check, request, answer),
@@ -182,9 +182,9 @@ class Front:
         return grpc.method_handlers_generic_handler(grpc_messages.HEALTH_SERVICE, handlers)
 
     def _reflection(self) -> list[Any]:
-        async def reflect(_: Any, context: Any) -> None:
-            async for data in self._messages(context):
-                await context.write(grpc_health.answer(data))
+        async def reflect(_: Any, rpc: Any) -> None:
+            async for data in self._messages(rpc):
+                await rpc.write(grpc_health.answer(data))
 
         methods = {"ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(reflect)}
         return [grpc.method_handlers_generic_handler(name, methods) for name in grpc_health.SERVICE_NAMES]
@@ -203,58 +203,60 @@ class InferenceService:
         answer = grpc_messages.message_class(method.output_type.full_name)
         function = getattr(self, _snake(method.name))
 
-        def work(data: bytes, header: Callable[[str], str | None], clock: RequestClock) -> bytes:
-            with self._pipeline.memory.share() as clock.memory:
-                with clock.stage("decode"):
-                    message = _parsed(request, data, clock)
-                found = function(message, read_headers(header), clock)
+        def work(data: bytes, header: Callable[[str], str | None], context: RequestContext) -> bytes:
+            with self._pipeline.memory.share() as context.memory:
+                with context.stage("decode"):
+                    message = _parsed(request, data, context)
+                found = function(message, read_headers(header), context)
                 return bytes((answer(**found) if isinstance(found, dict) else found).SerializeToString())
 
         return work
 
-    def model_ready(self, request: Any, headers: SageMakerHeaders, clock: RequestClock) -> dict[str, Any]:
+    def model_ready(self, request: Any, headers: SageMakerHeaders, context: RequestContext) -> dict[str, Any]:
         """Tell whether a model can answer; an unknown one is an error."""
         try:
-            self._repository.check_ready(request.name, request.version, clock)
+            self._repository.check_ready(request.name, request.version, context)
         except (Unavailable, DeadlineExceeded):
             return {"ready": False}
         return {"ready": True}
 
-    def model_metadata(self, request: Any, headers: SageMakerHeaders, clock: RequestClock) -> dict[str, Any]:
+    def model_metadata(self, request: Any, headers: SageMakerHeaders, context: RequestContext) -> dict[str, Any]:
         """Describe a model's inputs and outputs."""
-        return self._repository.model_metadata(request.name, request.version, clock)
+        return self._repository.model_metadata(request.name, request.version, context)
 
-    def model_infer(self, request: Any, headers: SageMakerHeaders, clock: RequestClock) -> Any:
+    def model_infer(self, request: Any, headers: SageMakerHeaders, context: RequestContext) -> Any:
         """Answer with the model's outputs."""
-        with clock.stage("decode"):
+        with context.stage("decode"):
             asked = read_request(request)
-        model = self._repository.target(request.model_name, headers, clock)
-        found = self._pipeline.run(asked.call(self._pipeline.codecs, model, request.model_version, headers), clock)
-        with clock.stage("postprocess"):
-            return write_answer(found, asked)
+        model = self._repository.target(request.model_name, headers, context)
+        found = self._pipeline.run(asked.call(self._pipeline.codecs, model, request.model_version, headers), context)
+        with context.stage("postprocess"):
+            return write_response(found, asked)
 
-    def repository_index(self, request: Any, headers: SageMakerHeaders, clock: RequestClock) -> dict[str, Any]:
+    def repository_index(self, request: Any, headers: SageMakerHeaders, context: RequestContext) -> dict[str, Any]:
         """List the models."""
-        return {"models": self._repository.index(request.ready, clock)}
+        return {"models": self._repository.index(request.ready, context)}
 
-    def repository_model_load(self, request: Any, headers: SageMakerHeaders, clock: RequestClock) -> dict[str, Any]:
+    def repository_model_load(self, request: Any, headers: SageMakerHeaders, context: RequestContext) -> dict[str, Any]:
         """Load a model in multi-model mode."""
-        self._repository.load(request.model_name, clock)
+        self._repository.load(request.model_name, context)
         return {}
 
-    def repository_model_unload(self, request: Any, headers: SageMakerHeaders, clock: RequestClock) -> dict[str, Any]:
+    def repository_model_unload(
+        self, request: Any, headers: SageMakerHeaders, context: RequestContext
+    ) -> dict[str, Any]:
         """Unload a model in multi-model mode."""
-        self._repository.unload(request.model_name, clock)
+        self._repository.unload(request.model_name, context)
         return {}
 
 
-def stream_answer(data: bytes, answered: Answered) -> bytes:
+def stream_response(data: bytes, outcome: Outcome) -> bytes:
     """Return what a stream answers to a request: its answer, or its error beside its id."""
     answer = grpc_messages.ModelStreamInferResponse()
-    if answered.error is None:
-        answer.infer_response.MergeFromString(answered.data)
+    if outcome.error is None:
+        answer.infer_response.MergeFromString(outcome.data)
     else:
-        answer.error_message = answered.error.message
+        answer.error_message = outcome.error.message
         answer.infer_response.id = _id_of(data)
     return bytes(answer.SerializeToString())
 
@@ -268,12 +270,12 @@ def _id_of(data: bytes) -> str:
     return ""
 
 
-def _parsed(kind: Any, data: bytes, clock: RequestClock) -> Any:
+def _parsed(kind: Any, data: bytes, context: RequestContext) -> Any:
     def step(size: int) -> None:
-        clock.check()
-        clock.memory.hold(2 * len(data) + size, "the message")
+        context.check()
+        context.memory.hold(2 * len(data) + size, "the message")
 
-    clock.memory.weigh(len(data))
+    context.memory.weigh(len(data))
     step(0)
     try:
         count_message(data, kind, step)

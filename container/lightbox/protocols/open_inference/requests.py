@@ -10,7 +10,7 @@ from typing import Any
 from lightbox.call import Call
 from lightbox.codecs.base import Method
 from lightbox.codecs.registry import Codecs
-from lightbox.contents import TensorAnswer, TensorRequest
+from lightbox.contents import TensorRequest, TensorResponse
 from lightbox.errors import BadRequest, MalformedBody, ModelNotFound, TooLarge
 from lightbox.model.spec import Array
 from lightbox.protocols.custom_attributes import (
@@ -49,7 +49,7 @@ def read_headers(header: Callable[[str], str | None]) -> SageMakerHeaders:
     attributes = parse_custom_attributes(text)
     method = parse_method(attributes.get("tfs-method"))
     if method is not Method.PREDICT:
-        raise BadRequest(f"tfs-method: this protocol predicts; {method.value} is answered on /invocations")
+        raise BadRequest(f"tfs-method: this protocol predicts; {method.value} is outcome on /invocations")
     version = parse_version(attributes.get("tfs-model-version"))
     return SageMakerHeaders(text, header(TARGET_MODEL) or "", attributes, version)
 
@@ -68,7 +68,7 @@ class InferRequest:
     binary: Mapping[str, bool] = field(default_factory=dict)
     binary_default: bool = False
 
-    def call(self, codecs: Codecs, model: str | None, version: str, headers: SageMakerHeaders) -> Call[TensorAnswer]:
+    def call(self, codecs: Codecs, model: str | None, version: str, headers: SageMakerHeaders) -> Call[TensorResponse]:
         """Return what the pipeline answers; ``version`` is what the path or message names, "" for none."""
         attributes = headers.attributes
         parameters = {name: _text(value) for name, value in self.parameters.items()}

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from flask import Blueprint, Response, g, request
+from flask import Blueprint, g, request
+from flask import Response as HttpResponse
 
-from lightbox.codecs.base import Answer
+from lightbox.codecs.base import Response
 from lightbox.codecs.json_values import parse_values, parsing_bytes
 from lightbox.codecs.media_type import parse_content_type
-from lightbox.contents import TensorAnswer
+from lightbox.contents import TensorResponse
 from lightbox.errors import MalformedBody, NotAcceptable
 from lightbox.model.spec import Array
 from lightbox.pipeline import Pipeline
@@ -19,7 +20,7 @@ from lightbox.protocols.open_inference.repository import Repository, server_meta
 from lightbox.protocols.open_inference.requests import InferRequest, read_headers, version_number
 from lightbox.protocols.open_inference.rest_body import read_body
 from lightbox.protocols.open_inference.tensors import BYTES, datatype_of, join_prefixed, to_buffer
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from tfs_wire import json_arrays
 
 JSON_LENGTH = "Inference-Header-Content-Length"
@@ -27,7 +28,7 @@ MEDIA_TYPE = "application/vnd.sagemaker-triton.binary+json"
 SIZE = "json-header-size"
 
 
-def encode_answer(answer: TensorAnswer, request: InferRequest) -> Answer:
+def encode_response(answer: TensorResponse, request: InferRequest) -> Response:
     """Return the body with each output in the form that the request wants it in."""
     outputs, blobs = [], []
     for name, array in answer.outputs.items():
@@ -47,8 +48,8 @@ def encode_answer(answer: TensorAnswer, request: InferRequest) -> Answer:
         document["id"] = request.id
     text = json_arrays.dumps(document)
     if not blobs:
-        return Answer(text, "application/json")
-    return Answer(b"".join([text, *blobs]), "application/octet-stream", {JSON_LENGTH: str(len(text))})
+        return Response(text, "application/json")
+    return Response(b"".join([text, *blobs]), "application/octet-stream", {JSON_LENGTH: str(len(text))})
 
 
 def blob(array: Array) -> bytes:
@@ -76,20 +77,20 @@ def answer(
     content_type: str,
     model: str | None,
     header: Callable[[str], str | None],
-    clock: RequestClock,
-) -> Answer:
+    context: RequestContext,
+) -> Response:
     """Answer a body in this form, in this form where the answer has blobs, else in JSON. Raises LightboxError."""
     size = parse_content_type(content_type).parameters.get(SIZE)
     if size is None:
         raise MalformedBody(f"Content-Type: expected {MEDIA_TYPE};{SIZE}=N, the length of the JSON; got no {SIZE}")
     headers = read_headers(header)
-    asked = read_body(pipeline, body, (f"Content-Type: {SIZE}", size), model, headers.version, headers, clock)
-    found = pipeline.run(asked.call(pipeline.codecs, model, "", headers), clock)
-    with clock.stage("postprocess"):
-        plain = encode_answer(found, asked)
+    asked = read_body(pipeline, body, (f"Content-Type: {SIZE}", size), model, headers.version, headers, context)
+    found = pipeline.run(asked.call(pipeline.codecs, model, "", headers), context)
+    with context.stage("postprocess"):
+        plain = encode_response(found, asked)
     if JSON_LENGTH not in plain.headers:
         return plain
-    return Answer(plain.body, f"{MEDIA_TYPE};{SIZE}={plain.headers[JSON_LENGTH]}")
+    return Response(plain.body, f"{MEDIA_TYPE};{SIZE}={plain.headers[JSON_LENGTH]}")
 
 
 def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: int) -> Blueprint:
@@ -98,62 +99,62 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
 
     @blueprint.get("")
     @blueprint.get("/")
-    def server() -> Response:
+    def server() -> HttpResponse:
         return _json(server_metadata())
 
     @blueprint.get("/models/<model>")
     @blueprint.get("/models/<model>/versions/<version>")
-    def metadata(model: str, version: str = "") -> Response:
-        return _json(repository.model_metadata(model, version, g.clock))
+    def metadata(model: str, version: str = "") -> HttpResponse:
+        return _json(repository.model_metadata(model, version, g.context))
 
     @blueprint.get("/models/<model>/ready")
     @blueprint.get("/models/<model>/versions/<version>/ready")
-    def ready(model: str, version: str = "") -> Response:
-        repository.check_ready(model, version, g.clock)
+    def ready(model: str, version: str = "") -> HttpResponse:
+        repository.check_ready(model, version, g.context)
         return _json({"name": model, "ready": True})
 
     @blueprint.post("/models/<model>/infer")
     @blueprint.post("/models/<model>/versions/<version>/infer")
-    def infer(model: str, version: str = "") -> Response:
+    def infer(model: str, version: str = "") -> HttpResponse:
         headers = read_headers(request.headers.get)
-        repository.target(model, headers, g.clock)
+        repository.target(model, headers, g.context)
         length = (JSON_LENGTH, request.headers.get(JSON_LENGTH))
         number = version_number(version) if version else headers.version
-        with received_body(pipeline.memory, max_body_mb, g.clock) as body:
-            asked = read_body(pipeline, body, length, model, number, headers, g.clock)
-            found = pipeline.run(asked.call(pipeline.codecs, model, version, headers), g.clock)
-            with g.clock.stage("postprocess"):
-                answer = encode_answer(found, asked)
-        return Response(answer.body, content_type=answer.content_type, headers=dict(answer.headers))
+        with received_body(pipeline.memory, max_body_mb, g.context) as body:
+            asked = read_body(pipeline, body, length, model, number, headers, g.context)
+            found = pipeline.run(asked.call(pipeline.codecs, model, version, headers), g.context)
+            with g.context.stage("postprocess"):
+                answer = encode_response(found, asked)
+        return HttpResponse(answer.body, content_type=answer.content_type, headers=dict(answer.headers))
 
     @blueprint.post("/repository/index")
-    def index() -> Response:
-        with received_body(pipeline.memory, max_body_mb, g.clock) as body:
-            ready_only = _ready_only(body, g.clock)
-        return _json(repository.index(ready_only, g.clock))
+    def index() -> HttpResponse:
+        with received_body(pipeline.memory, max_body_mb, g.context) as body:
+            ready_only = _ready_only(body, g.context)
+        return _json(repository.index(ready_only, g.context))
 
     @blueprint.post("/repository/models/<model>/load")
-    def load(model: str) -> Response:
-        repository.load(model, g.clock)
+    def load(model: str) -> HttpResponse:
+        repository.load(model, g.context)
         return _json({})
 
     @blueprint.post("/repository/models/<model>/unload")
-    def unload(model: str) -> Response:
-        repository.unload(model, g.clock)
+    def unload(model: str) -> HttpResponse:
+        repository.unload(model, g.context)
         return _json({})
 
     return blueprint
 
 
-def _ready_only(body: bytes, clock: RequestClock) -> bool:
+def _ready_only(body: bytes, context: RequestContext) -> bool:
     if not body.strip():
         return False
-    clock.memory.hold(len(body) + parsing_bytes(body), "the JSON")
+    context.memory.hold(len(body) + parsing_bytes(body), "the JSON")
     (wanted, *_) = parse_values(body)
     if not isinstance(wanted, dict):
         raise MalformedBody('the body: expected a JSON object such as {"ready": true}')
     return wanted.get("ready") is True
 
 
-def _json(value: Any) -> Response:
-    return Response(json_body(value), mimetype="application/json")
+def _json(value: Any) -> HttpResponse:
+    return HttpResponse(json_body(value), mimetype="application/json")

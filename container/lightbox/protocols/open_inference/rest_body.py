@@ -23,35 +23,35 @@ from lightbox.protocols.open_inference.tensors import (
     numeric_dtype,
     read_data,
 )
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 
 _ELEMENT_BYTES = 80
 _OBJECTS = 'a JSON object with "inputs"'
 
 
-def parse_body(body: bytes, header_length: int | None, clock: RequestClock) -> InferRequest:
+def parse_body(body: bytes, header_length: int | None, context: RequestContext) -> InferRequest:
     """Return the request in ``body``; ``header_length`` is the length of its JSON, None when all of it is JSON.
 
     Raises MalformedBody and InputMismatch, DeadlineExceeded and what ``Share.hold`` raises.
     """
     end = len(body) if header_length is None else header_length
     text, blobs = (body, memoryview(b"")) if end == len(body) else (body[:end], memoryview(body)[end:])
-    found = _numbers(text, blobs, len(body), clock) if end >= MIN_BYTES else None
+    found = _numbers(text, blobs, len(body), context) if end >= MIN_BYTES else None
     if found is None:
-        clock.memory.hold(2 * len(body) + parsing_bytes(text), "the JSON")
-        found = _request(text, _Blobs(blobs, len(body), clock))
-        clock.check()
+        context.memory.hold(2 * len(body) + parsing_bytes(text), "the JSON")
+        found = _request(text, _Blobs(blobs, len(body), context))
+        context.check()
     return found
 
 
-def _numbers(text: bytes, blobs: memoryview, size: int, clock: RequestClock) -> InferRequest | None:
+def _numbers(text: bytes, blobs: memoryview, size: int, context: RequestContext) -> InferRequest | None:
     """Read the text if its long lists are arrays of numbers: then no object is made for each of them."""
-    clock.memory.hold(2 * size + len(text) + max(2 * len(text), 8 * text.count(b",")), "the JSON")
-    hollow = hollowed(text, clock.check)
+    context.memory.hold(2 * size + len(text) + max(2 * len(text), 8 * text.count(b",")), "the JSON")
+    hollow = hollowed(text, context.check)
     if hollow is None:
         return None
     try:
-        found = _request(hollow.text, _Blobs(blobs, size, clock), hollow.filled)
+        found = _request(hollow.text, _Blobs(blobs, size, context), hollow.filled)
     except (MalformedBody, InputMismatch, TooLarge):
         return None
     return found if hollow.all_used else None
@@ -80,16 +80,16 @@ def _request(text: bytes, reader: _Blobs, filled: Callable[[Any], Any] = lambda 
 class _Blobs:
     """The bytes behind the JSON, taken from the front in the order of the inputs."""
 
-    def __init__(self, data: memoryview, body: int, clock: RequestClock) -> None:
+    def __init__(self, data: memoryview, body: int, context: RequestContext) -> None:
         self._data = data
         self._body = body
-        self._clock = clock
+        self._context = context
         self._elements = 0
 
     def hold(self, elements: int) -> None:
         """Hold the memory of so many byte strings more; each has its length in front of it."""
         self._elements += min(elements, len(self._data) // 4)
-        self._clock.memory.hold(2 * self._body + _ELEMENT_BYTES * self._elements, "the elements")
+        self._context.memory.hold(2 * self._body + _ELEMENT_BYTES * self._elements, "the elements")
 
     def take(self, name: str, size: int) -> memoryview:
         if size > len(self._data):
@@ -204,7 +204,7 @@ def read_body(
     model: str | None,
     version: int | None,
     headers: SageMakerHeaders,
-    clock: RequestClock,
+    context: RequestContext,
 ) -> InferRequest:
     """Return what a body asks of a model; ``header`` is where the length of its JSON stands, and what stands there.
 
@@ -212,17 +212,17 @@ def read_body(
     InputMismatch.
     """
     name, text = header
-    clock.memory.weigh(len(body))
+    context.memory.weigh(len(body))
     if text is not None and not (text.isascii() and text.isdigit() and len(text) <= 12):
         raise MalformedBody(f"{name}: expected the length of the JSON in bytes, got {text[:40]!r}")
     length = None if text is None else int(text)
     if length == 0:
-        return raw_request(body, pipeline.describe(model, version, clock, headers.signature))
+        return raw_request(body, pipeline.describe(model, version, context, headers.signature))
     if length is not None and length > len(body):
         raise MalformedBody(f"{name}: the JSON is said to be {length} bytes, the body has {len(body)}")
     check_size(body, pipeline.max_text_mb, length)
-    with clock.stage("decode"):
-        return parse_body(body, length, clock)
+    with context.stage("decode"):
+        return parse_body(body, length, context)
 
 
 def raw_request(body: bytes, signature: SignatureSpec) -> InferRequest:

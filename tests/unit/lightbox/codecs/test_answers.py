@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lightbox.codecs.base import Answer, Form, Prediction
+from lightbox.codecs.base import Layout, Prediction, Response
 from lightbox.codecs.registry import CODECS, check_single, codecs, negotiate
 from lightbox.errors import NotAcceptable
 from lightbox.model.spec import Array
@@ -28,62 +28,62 @@ def strings(*items: bytes) -> Array:
     return array
 
 
-def encode(media_type: str, form: Form = Form.BATCH, batch: int | None = 2, **outputs: Array) -> Answer:
-    return CODECS[media_type].encode(Prediction(outputs, form, batch))
+def encode(media_type: str, layout: Layout = Layout.BATCH, batch: int | None = 2, **outputs: Array) -> Response:
+    return CODECS[media_type].encode(Prediction(outputs, layout, batch))
 
 
-def text(media_type: str, form: Form = Form.BATCH, batch: int | None = 2, **outputs: Array) -> str:
-    return encode(media_type, form, batch, **outputs).body.decode()
+def text(media_type: str, layout: Layout = Layout.BATCH, batch: int | None = 2, **outputs: Array) -> str:
+    return encode(media_type, layout, batch, **outputs).body.decode()
 
 
-def laid_out(media_type: str, form: Form, outputs: dict[str, Array]) -> str:
-    return CODECS[media_type].encode(Prediction(outputs, form, 2)).body.decode()
+def laid_out(media_type: str, layout: Layout, outputs: dict[str, Array]) -> str:
+    return CODECS[media_type].encode(Prediction(outputs, layout, 2)).body.decode()
 
 
 @pytest.mark.parametrize(
-    ("form", "outputs", "expected"),
+    ("layout", "outputs", "expected"),
     [
-        (Form.BATCH, {"y": ROWS}, '{"predictions":[[1.0,2.5],[NaN,-Infinity]]}'),
-        (Form.INSTANCES, {"y": ROWS}, '{"predictions":[[1.0,2.5],[NaN,-Infinity]]}'),
-        (Form.COLUMNS, {"y": ROWS}, '{"outputs":[[1.0,2.5],[NaN,-Infinity]]}'),
-        (Form.BATCH, {"y": COUNTS, "z": ROWS}, '{"predictions":[{"y":3,"z":[1.0,2.5]},{"y":4,"z":[NaN,-Infinity]}]}'),
-        (Form.COLUMNS, {"y": COUNTS, "z": ROWS}, '{"outputs":{"y":[3,4],"z":[[1.0,2.5],[NaN,-Infinity]]}}'),
-        (Form.BATCH, {"y": np.float32(0.1)}, '{"outputs":{"y":0.1}}'),
-        (Form.INSTANCES, {"y": COUNTS, "z": np.float32(0.1)}, '{"outputs":{"y":[3,4],"z":0.1}}'),
-        (Form.COLUMNS, {"y": np.float32(0.1)}, '{"outputs":0.1}'),
-        (Form.BATCH, {"y": np.zeros(3, np.int8)}, '{"outputs":{"y":[0,0,0]}}'),
-        (Form.INSTANCES, {"y": np.zeros(3, np.int8)}, '{"predictions":[0,0,0]}'),
-        (Form.BATCH, {"y": np.array([True, False])}, '{"predictions":[true,false]}'),
-        (Form.BATCH, {"y": strings(b"a", "é".encode())}, '{"predictions":["a","é"]}'),
-        (Form.BATCH, {"y": strings(b"a", b"\xff")}, '{"predictions":["a",{"b64":"/w=="}]}'),
-        (Form.BATCH, {"y_bytes": strings(b"a", b"b")}, '{"predictions":[{"b64":"YQ=="},{"b64":"Yg=="}]}'),
+        (Layout.BATCH, {"y": ROWS}, '{"predictions":[[1.0,2.5],[NaN,-Infinity]]}'),
+        (Layout.INSTANCES, {"y": ROWS}, '{"predictions":[[1.0,2.5],[NaN,-Infinity]]}'),
+        (Layout.COLUMNS, {"y": ROWS}, '{"outputs":[[1.0,2.5],[NaN,-Infinity]]}'),
+        (Layout.BATCH, {"y": COUNTS, "z": ROWS}, '{"predictions":[{"y":3,"z":[1.0,2.5]},{"y":4,"z":[NaN,-Infinity]}]}'),
+        (Layout.COLUMNS, {"y": COUNTS, "z": ROWS}, '{"outputs":{"y":[3,4],"z":[[1.0,2.5],[NaN,-Infinity]]}}'),
+        (Layout.BATCH, {"y": np.float32(0.1)}, '{"outputs":{"y":0.1}}'),
+        (Layout.INSTANCES, {"y": COUNTS, "z": np.float32(0.1)}, '{"outputs":{"y":[3,4],"z":0.1}}'),
+        (Layout.COLUMNS, {"y": np.float32(0.1)}, '{"outputs":0.1}'),
+        (Layout.BATCH, {"y": np.zeros(3, np.int8)}, '{"outputs":{"y":[0,0,0]}}'),
+        (Layout.INSTANCES, {"y": np.zeros(3, np.int8)}, '{"predictions":[0,0,0]}'),
+        (Layout.BATCH, {"y": np.array([True, False])}, '{"predictions":[true,false]}'),
+        (Layout.BATCH, {"y": strings(b"a", "é".encode())}, '{"predictions":["a","é"]}'),
+        (Layout.BATCH, {"y": strings(b"a", b"\xff")}, '{"predictions":["a",{"b64":"/w=="}]}'),
+        (Layout.BATCH, {"y_bytes": strings(b"a", b"b")}, '{"predictions":[{"b64":"YQ=="},{"b64":"Yg=="}]}'),
         (
-            Form.BATCH,
+            Layout.BATCH,
             {"y": strings(b"a", b"b"), "z": COUNTS},
             '{"predictions":[{"y":"a","z":3},{"y":"b","z":4}]}',
         ),
-        (Form.INSTANCES, {"y": np.zeros((0, 3))}, '{"outputs":{"y":[]}}'),
-        (Form.BATCH, {"y": np.zeros((2, 0))}, '{"predictions":[[],[]]}'),
+        (Layout.INSTANCES, {"y": np.zeros((0, 3))}, '{"outputs":{"y":[]}}'),
+        (Layout.BATCH, {"y": np.zeros((2, 0))}, '{"predictions":[[],[]]}'),
     ],
 )
-def test_json_is_laid_out_as_tensorflow_serving_does(form: Form, outputs: dict[str, Array], expected: str) -> None:
-    assert laid_out("application/json", form, outputs) == expected
+def test_json_is_laid_out_as_tensorflow_serving_does(layout: Layout, outputs: dict[str, Array], expected: str) -> None:
+    assert laid_out("application/json", layout, outputs) == expected
 
 
 @pytest.mark.parametrize(
-    ("form", "outputs", "expected"),
+    ("layout", "outputs", "expected"),
     [
-        (Form.BATCH, {"y": ROWS}, "[1.0,2.5]\n[NaN,-Infinity]\n"),
-        (Form.BATCH, {"y": COUNTS}, "3\n4\n"),
-        (Form.BATCH, {"y": COUNTS, "z": ROWS}, '{"y":3,"z":[1.0,2.5]}\n{"y":4,"z":[NaN,-Infinity]}\n'),
-        (Form.BATCH, {"y": strings(b"a\n", b"b")}, '"a\\n"\n"b"\n'),
-        (Form.COLUMNS, {"y": COUNTS}, "[3,4]\n"),
-        (Form.BATCH, {"y": np.float32(0.5)}, '{"y":0.5}\n'),
-        (Form.BATCH, {"y": np.zeros((2, 2, 0))}, "[[],[]]\n[[],[]]\n"),
+        (Layout.BATCH, {"y": ROWS}, "[1.0,2.5]\n[NaN,-Infinity]\n"),
+        (Layout.BATCH, {"y": COUNTS}, "3\n4\n"),
+        (Layout.BATCH, {"y": COUNTS, "z": ROWS}, '{"y":3,"z":[1.0,2.5]}\n{"y":4,"z":[NaN,-Infinity]}\n'),
+        (Layout.BATCH, {"y": strings(b"a\n", b"b")}, '"a\\n"\n"b"\n'),
+        (Layout.COLUMNS, {"y": COUNTS}, "[3,4]\n"),
+        (Layout.BATCH, {"y": np.float32(0.5)}, '{"y":0.5}\n'),
+        (Layout.BATCH, {"y": np.zeros((2, 2, 0))}, "[[],[]]\n[[],[]]\n"),
     ],
 )
-def test_jsonlines_has_one_prediction_a_line(form: Form, outputs: dict[str, Array], expected: str) -> None:
-    assert laid_out("application/jsonlines", form, outputs) == expected
+def test_jsonlines_has_one_prediction_a_line(layout: Layout, outputs: dict[str, Array], expected: str) -> None:
+    assert laid_out("application/jsonlines", layout, outputs) == expected
 
 
 @pytest.mark.parametrize(

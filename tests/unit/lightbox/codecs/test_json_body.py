@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lightbox.codecs.base import Form
+from lightbox.codecs.base import Layout
 from lightbox.errors import BadRequest, InputMismatch, LightboxError, MalformedBody, TooLarge, UnsupportedMediaType
 from lightbox.model.spec import Array
 from support.decoding import FLOATS, TEXTS, decode, tensor
@@ -44,15 +44,15 @@ def test_the_same_two_instances(body: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "form"),
+    ("body", "layout"),
     [
-        ('{"instances": [1]}', Form.INSTANCES),
-        ("[1]", Form.INSTANCES),
-        ('{"inputs": [1]}', Form.COLUMNS),
+        ('{"instances": [1]}', Layout.INSTANCES),
+        ("[1]", Layout.INSTANCES),
+        ('{"inputs": [1]}', Layout.COLUMNS),
     ],
 )
-def test_the_answer_takes_the_form_of_the_request(body: str, form: Form) -> None:
-    assert decode(body).form is form
+def test_the_answer_takes_the_form_of_the_request(body: str, layout: Layout) -> None:
+    assert decode(body).layout is layout
 
 
 @pytest.mark.parametrize(

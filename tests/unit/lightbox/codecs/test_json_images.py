@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from lightbox.codecs.base import Form
+from lightbox.codecs.base import Layout
 from lightbox.errors import ImageUndecodable, MalformedBody
 from support.decoding import PIXELS, TEXTS, b64, decode
 from support.fakes import Tensor, png
@@ -35,7 +35,7 @@ def test_a_model_of_pixels_gets_images_of_any_sizes_as_one_batch(body: object) -
     request = decode(json.dumps(body), inputs=PIXELS)
     np.testing.assert_array_equal(request.inputs["image"], BATCH)
     assert request.images == (RED, GREEN)
-    assert request.form is (Form.COLUMNS if "inputs" in body else Form.INSTANCES)  # type: ignore[operator]
+    assert request.layout is (Layout.COLUMNS if "inputs" in body else Layout.INSTANCES)  # type: ignore[operator]
 
 
 @pytest.mark.parametrize("body", [{"b64": b64(RED)}, b64(RED), {"image": b64(RED)}, {"inputs": {"b64": b64(RED)}}])

@@ -16,7 +16,7 @@ from lightbox.codecs.json_numbers import hollowed
 from lightbox.errors import LightboxError
 from lightbox.protocols.open_inference import rest_body
 from lightbox.protocols.open_inference.rest_body import parse_body
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from support.decoding import decode
 from support.fakes import Tensor
 
@@ -31,7 +31,7 @@ def said(body: bytes, inputs: Mapping[str, Tensor]) -> Any:
         found = decode(body, "application/json", inputs)
     except LightboxError as error:
         return type(error), error.message
-    return found.form, {name: (array.dtype, array.shape, str(array.tolist())) for name, array in found.inputs.items()}
+    return found.layout, {name: (array.dtype, array.shape, str(array.tolist())) for name, array in found.inputs.items()}
 
 
 def read_as_text(monkeypatch: pytest.MonkeyPatch, yes: bool) -> None:
@@ -159,7 +159,7 @@ def test_the_open_inference_protocol_gives_what_lists_give(
 
     def found() -> Any:
         try:
-            request = parse_body(body, None, RequestClock(30))
+            request = parse_body(body, None, RequestContext(30))
         except LightboxError as error:
             return type(error), error.message
         array = request.inputs["x"]

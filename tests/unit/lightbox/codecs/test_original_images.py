@@ -16,7 +16,7 @@ from lightbox.errors import DeadlineExceeded, ImageUndecodable, TooLarge
 from lightbox.images import originals
 from lightbox.images.decode import decode_rgb
 from lightbox.images.originals import OriginalImages
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
 from support.fakes import png
 
@@ -27,7 +27,7 @@ READ: list[Callable[[OriginalImages], object]] = [lambda found: found.images, la
 
 def of(*bodies: bytes, seconds: float = 30, codec: ImageCodec | None = None) -> OriginalImages:
     codec = codec or ImageCodec(load_settings({}))
-    return codec.originals(lambda: bodies, RequestClock(seconds))
+    return codec.originals(lambda: bodies, RequestContext(seconds))
 
 
 def test_sizes_hold_no_two_images_at_once(monkeypatch: pytest.MonkeyPatch) -> None:

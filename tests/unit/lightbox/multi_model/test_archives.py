@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, NoRoom, TooLarge
 from lightbox.multi_model import archives
 from lightbox.multi_model.archives import unpack
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 
 FORMATS = [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
 MB = 1 << 20
@@ -43,7 +43,7 @@ def packed(
 
 
 def taken(archive: Path, folder: Path, max_mb: int = 100, seconds: float = 30) -> Path:
-    unpack(archive, folder, "url", max_mb, RequestClock(seconds))
+    unpack(archive, folder, "url", max_mb, RequestContext(seconds))
     return folder
 
 

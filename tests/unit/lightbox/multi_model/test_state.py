@@ -14,7 +14,7 @@ from lightbox.model.options import ModelOptions
 from lightbox.multi_model.state import LoadedModel, LoadedModels
 from lightbox.plan import PlannedModel
 from lightbox.protocols.multi_model import MAX_LOAD_BYTES, PAGE_SIZE, multi_model_blueprint
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.transports.fake import FakeTransport
 from lightbox.transports.model_management import ServerState, VersionState
 from support.fakes import fake_app
@@ -39,20 +39,24 @@ def test_a_change_is_seen_by_every_reader(tmp_path: Path) -> None:
 
 def test_one_changes_at_a_time(tmp_path: Path) -> None:
     one, other = LoadedModels(tmp_path, lambda _: None), LoadedModels(tmp_path, lambda _: None)
-    with one.changing(RequestClock(1)), pytest.raises(Exception, match="try again"), other.changing(RequestClock(0.1)):
+    with (
+        one.changing(RequestContext(1)),
+        pytest.raises(Exception, match="try again"),
+        other.changing(RequestContext(0.1)),
+    ):
         pass
-    with other.changing(RequestClock(1)):
+    with other.changing(RequestContext(1)):
         pass
 
 
 def test_a_model_that_is_made_ready_holds_up_no_other(tmp_path: Path) -> None:
     state, other = LoadedModels(tmp_path), LoadedModels(tmp_path)
-    with state.loading("a", RequestClock(1)):
-        with other.loading("b", RequestClock(0.1)), other.changing(RequestClock(0.1)):
+    with state.loading("a", RequestContext(1)):
+        with other.loading("b", RequestContext(0.1)), other.changing(RequestContext(0.1)):
             pass
-        with pytest.raises(Unavailable, match="'a' is being loaded"), other.loading("a", RequestClock(0.1)):
+        with pytest.raises(Unavailable, match="'a' is being loaded"), other.loading("a", RequestContext(0.1)):
             pass
-    with other.loading("a", RequestClock(1)):
+    with other.loading("a", RequestContext(1)):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -62,7 +66,7 @@ def test_a_lock_whose_file_comes_and_goes_has_one_holder(tmp_path: Path, monkeyp
     holders: list[int] = []
 
     def hold(_: int) -> int:
-        with LoadedModels(tmp_path).loading("a", RequestClock(60)):
+        with LoadedModels(tmp_path).loading("a", RequestContext(60)):
             holders.append(1)
             together = len(holders)
             time.sleep(0.0005)
@@ -137,8 +141,8 @@ def test_pages_hold_every_model_once(tmp_path: Path) -> None:
     app.register_blueprint(multi_model_blueprint(None, state, lambda _: None))  # type: ignore[arg-type, return-value]
 
     @app.before_request
-    def clock() -> None:
-        g.clock = RequestClock(1)
+    def context() -> None:
+        g.context = RequestContext(1)
 
     seen, token, pages = [], None, 0
     while pages < 10:

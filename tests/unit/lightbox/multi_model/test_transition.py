@@ -15,7 +15,7 @@ from lightbox.multi_model import transition
 from lightbox.multi_model.transition import Transition
 from lightbox.plan import PlannedModel
 from lightbox.processes.commands import model_config
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.transports.model_management import ModelManagement
 from support.model_service import Reload, ScriptedServer, States, channel_to
 
@@ -44,11 +44,11 @@ def connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connect
         yield connected
 
 
-def clock() -> RequestClock:
-    return RequestClock(60)
+def context() -> RequestContext:
+    return RequestContext(60)
 
 
-class Patience(RequestClock):
+class Patience(RequestContext):
     """Allows as much time as it takes until a server has been asked for states some times since the last reload."""
 
     def __init__(self, server: ScriptedServer, reloads: int, times: int = 3) -> None:
@@ -90,7 +90,7 @@ def test_a_load_waits_until_every_version_is_available(connect: Connect, load: R
     versions = {max(load.states[-1] or {}), 1} - {3}
     old: States = {version: text for version, text in (load.states[0] or {}).items() if text.startswith("END")}
     server = ScriptedServer(absent(old), load)
-    connect(server).load(WITH, versions, clock())
+    connect(server).load(WITH, versions, context())
     assert server.reloads == [["other"], ["other", "m"]]
 
 
@@ -109,7 +109,7 @@ def test_a_load_waits_until_every_version_is_available(connect: Connect, load: R
 def test_a_failed_load_is_told_in_the_servers_words_and_undone(connect: Connect, old: States, load: Reload) -> None:
     server = ScriptedServer(absent(old), load, absent())
     with pytest.raises(BadRequest) as refused:
-        connect(server).load(WITH, {1}, clock())
+        connect(server).load(WITH, {1}, context())
     assert refused.value.message == f"the model cannot be loaded: version 1 ended with {CORRUPT}"
     assert server.reloads == [["other"], ["other", "m"], ["other"]]
 
@@ -117,13 +117,13 @@ def test_a_failed_load_is_told_in_the_servers_words_and_undone(connect: Connect,
 def test_a_model_without_room_in_memory(connect: Connect) -> None:
     server = ScriptedServer(absent(), Reload("", [{1: "END RESOURCE_EXHAUSTED: OOM"}]), absent())
     with pytest.raises(NoRoom, match="RESOURCE_EXHAUSTED: OOM"):
-        connect(server).load(WITH, {1}, clock())
+        connect(server).load(WITH, {1}, context())
 
 
 def test_what_an_earlier_call_has_left_ends_first(connect: Connect) -> None:
     left = absent({1: "AVAILABLE"}, {1: "UNLOADING"}, {1: "END"})
     server = ScriptedServer(left, Reload("", [{1: "AVAILABLE"}]))
-    connect(server).load(WITH, {1}, clock())
+    connect(server).load(WITH, {1}, context())
     assert server.reloads == [["other"], ["other", "m"]]
     slow = ScriptedServer(absent({1: "LOADING"}))
     with pytest.raises(DeadlineExceeded, match="was not unloaded within 60 s"):
@@ -135,17 +135,17 @@ def test_what_an_earlier_call_has_left_ends_first(connect: Connect) -> None:
 def test_a_server_that_ends_while_it_loads(connect: Connect, states: States) -> None:
     server = ScriptedServer(absent(), Reload("", [{2: "AVAILABLE", 1: "LOADING"}, states]), absent())
     with pytest.raises(Unavailable):
-        connect(server).load(WITH, {1, 2}, clock())
+        connect(server).load(WITH, {1, 2}, context())
     dying = ScriptedServer(absent(), Reload("UNAVAILABLE", [None]), absent())
     with pytest.raises(Unavailable):
-        connect(dying).load(WITH, {1}, clock())
+        connect(dying).load(WITH, {1}, context())
     assert server.reloads == dying.reloads == [["other"], ["other", "m"], ["other"]]
 
 
 def test_every_server_must_have_every_version(connect: Connect) -> None:
     quick = ScriptedServer(absent(), Reload("", [{1: "AVAILABLE"}]))
     slow = ScriptedServer(absent({1: "END"}), Reload(TOO_EARLY, [{1: "END"}, {1: "LOADING"}, {1: "AVAILABLE"}]))
-    connect(quick, slow).load(WITH, {1}, clock())
+    connect(quick, slow).load(WITH, {1}, context())
     assert quick.reloads == slow.reloads == [["other"], ["other", "m"]]
 
 
@@ -153,7 +153,7 @@ def test_a_failure_of_one_server_is_undone_in_all(connect: Connect) -> None:
     well = ScriptedServer(absent(), Reload("", [{1: "AVAILABLE"}]), absent({1: "UNLOADING"}))
     ill = ScriptedServer(absent(), Reload(SAID_TO_FAIL, [{1: FAILED}]), absent())
     with pytest.raises(BadRequest):
-        connect(well, ill).load(WITH, {1}, clock())
+        connect(well, ill).load(WITH, {1}, context())
     assert well.reloads == ill.reloads == [["other"], ["other", "m"], ["other"]]
 
 
@@ -161,7 +161,7 @@ def test_a_server_that_was_ready_and_is_started_again_while_another_loads(connec
     lost = ScriptedServer(absent(), Reload("", [{1: "AVAILABLE"}, {}]), absent())
     slow = ScriptedServer(absent(), Reload(TOO_EARLY, [{1: "LOADING"}, {1: "AVAILABLE"}]), absent())
     with pytest.raises(Unavailable):
-        connect(lost, slow).load(WITH, {1}, clock())
+        connect(lost, slow).load(WITH, {1}, context())
 
 
 @pytest.mark.parametrize(
@@ -179,19 +179,19 @@ def test_a_load_that_does_not_end_is_undone(connect: Connect, states: list[State
 def test_a_reload_that_is_not_answered_in_time(connect: Connect) -> None:
     server = ScriptedServer(absent(), Reload("DEADLINE_EXCEEDED", [{1: "LOADING"}]))
     with pytest.raises(DeadlineExceeded):
-        connect(server).load(WITH, {1}, clock())
+        connect(server).load(WITH, {1}, context())
     assert server.reloads == [["other"], ["other", "m"], ["other"]]
 
 
 def test_a_configuration_that_is_refused(connect: Connect) -> None:
     with pytest.raises(ModelFailed, match="INVALID_ARGUMENT"):
-        connect(ScriptedServer(Reload("INVALID_ARGUMENT", [{}]))).load(WITH, {1}, clock())
+        connect(ScriptedServer(Reload("INVALID_ARGUMENT", [{}]))).load(WITH, {1}, context())
 
 
 def test_an_unload_waits_for_the_end_in_all_servers(connect: Connect) -> None:
     first = ScriptedServer(absent({2: "AVAILABLE", 1: "AVAILABLE"}, {2: "END", 1: "UNLOADING"}, {2: "END", 1: FAILED}))
     second = ScriptedServer(absent({1: "AVAILABLE"}, {1: "AVAILABLE"}, {1: "UNLOADING"}, {1: "UNLOADING"}, {1: "END"}))
-    connect(first, second).unload(clock())
+    connect(first, second).unload(context())
     assert first.reloads == second.reloads == [["other"]]
 
 
@@ -206,7 +206,7 @@ def test_an_unload_waits_for_the_end_in_all_servers(connect: Connect) -> None:
     ids=["not known", "away", "away at once", "says something of another model"],
 )
 def test_an_unload_of_what_is_gone_already(connect: Connect, server: Reload) -> None:
-    connect(ScriptedServer(server)).unload(clock())
+    connect(ScriptedServer(server)).unload(context())
 
 
 def test_an_unload_that_does_not_end(connect: Connect) -> None:

@@ -12,7 +12,7 @@ from lightbox.processes.body_account import BodyAccount, room_for_bodies
 from lightbox.processes.health import Health
 from lightbox.processes.http_get import get
 from lightbox.settings_loading import load_settings
-from lightbox.telemetry.last_answer import LastAnswer
+from lightbox.telemetry.last_response import LastResponse
 
 MB = 1_000_000
 
@@ -62,7 +62,7 @@ def test_the_room_is_what_is_set_or_a_quarter_of_the_memory(
 
 def test_what_nginx_is_answered(tmp_path: Path) -> None:
     async def ask() -> list[int]:
-        health = Health(None, [], "unix:none", LastAnswer(tmp_path))
+        health = Health(None, [], "unix:none", LastResponse(tmp_path))
         health.bodies = BodyAccount(most=10 * MB, largest=10 * MB)
         address = f"unix:{tmp_path}/health"
         async with await health.serve(address):

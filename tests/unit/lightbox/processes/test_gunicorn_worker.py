@@ -20,7 +20,7 @@ from gunicorn.workers.gthread import TConn
 from lightbox.processes import gunicorn_worker
 from lightbox.processes.gunicorn_worker import LingeringWorker
 from lightbox.protocols.edge import Edge
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from support.error_shape import assert_error
 
 THREADS = 2
@@ -87,8 +87,8 @@ def test_a_stop_waits_for_no_request_that_was_answered(
     lingering.alive = not stopping
     lingering.nr_conns = 1 + others
     with (
-        edge.overdue.watch("late", RequestClock(30, waited=41)),
-        edge.overdue.watch("other", RequestClock(30, waited=39)),
+        edge.overdue.watch("late", RequestContext(30, waited=41)),
+        edge.overdue.watch("other", RequestContext(30, waited=39)),
     ):
         lingering.notify()
     assert exits == ([0] if ends else [])

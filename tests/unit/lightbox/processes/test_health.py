@@ -11,8 +11,8 @@ from typing import Any
 
 from lightbox.processes.health import Health
 from lightbox.processes.http_get import get
-from lightbox.request_context import RequestClock
-from lightbox.telemetry.last_answer import LastAnswer
+from lightbox.request_context import RequestContext
+from lightbox.telemetry.last_response import LastResponse
 from lightbox.telemetry.logs import FinishedRequest
 from lightbox.transports.model_status import ModelStatus
 from support.model_service import Reload, ScriptedServer, serving
@@ -44,7 +44,7 @@ class Scene:
 
     def __init__(self, folder: Path) -> None:
         self.server, self.worker = ScriptedServer(Reload("", [{}])), Worker()
-        self.answers = LastAnswer(folder)
+        self.answers = LastResponse(folder)
         self._folder = folder
 
     @asynccontextmanager
@@ -52,7 +52,7 @@ class Scene:
         sidecar, self.ping = f"unix:{self._folder}/sidecar", f"unix:{self._folder}/health"
         with serving(self.server, self._folder / "server") as target:
             status = ModelStatus(target)
-            self.health = Health("net", [status], sidecar, LastAnswer(self._folder))
+            self.health = Health("net", [status], sidecar, LastResponse(self._folder))
             async with (
                 await asyncio.start_unix_server(self.worker.answer, f"{self._folder}/sidecar"),
                 await self.health.serve(self.ping),
@@ -84,9 +84,9 @@ class Scene:
 
     def answer_somebody(self) -> None:
         """What a worker does when it has answered."""
-        clock = RequestClock(1)
-        clock.model = "net"
-        self.answers.finished(FinishedRequest("id", "POST", "/invocations", "/invocations", 200, 1, 1, None, clock))
+        context = RequestContext(1)
+        context.model = "net"
+        self.answers.responded(FinishedRequest("id", "POST", "/invocations", "/invocations", 200, 1, 1, None, context))
 
     async def lose_server(self) -> None:
         self.server.say(None)

@@ -43,10 +43,10 @@ class Heard:
     def started(self) -> None:
         """See Observer."""
 
-    def ended(self) -> None:
+    def closed(self) -> None:
         """See Observer."""
 
-    def finished(self, request: FinishedRequest) -> None:
+    def responded(self, request: FinishedRequest) -> None:
         """Keep a request."""
         self.answered.append(request)
 
@@ -78,7 +78,7 @@ def test_a_request_that_nginx_answered_has_a_line_like_others() -> None:
     assert (request.request_id, request.method, request.path) == ("f00", "POST", "/invocations")
     assert (request.route, request.status, request.error_code) == ("unmatched", 413, "too_large")
     assert (request.bytes_in, request.bytes_out) == (7_000_000, 120)
-    assert request.clock.elapsed() >= 0.25
+    assert request.context.elapsed() >= 0.25
 
 
 def test_what_a_finished_request_held_is_given_back() -> None:

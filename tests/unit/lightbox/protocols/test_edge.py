@@ -154,10 +154,10 @@ class Watcher:
     def started(self) -> None:
         self.heard.append("started")
 
-    def finished(self, request: FinishedRequest) -> None:
+    def responded(self, request: FinishedRequest) -> None:
         self.heard.append(request)
 
-    def ended(self) -> None:
+    def closed(self) -> None:
         self.heard.append("ended")
 
 

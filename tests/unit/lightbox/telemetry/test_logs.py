@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.telemetry import logs
-from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, RequestLog, escape, line, say
+from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, RequestLog, escape, line, log
 
 HOSTILE = "a\nb\r\x1b[31m\x00\x85\u2028\ud800"
 
@@ -25,15 +25,15 @@ def text_form() -> Iterator[None]:
     logs.use_json(False)
 
 
-def finished(route: str = UNMATCHED, path: str = "/x", clock: RequestClock | None = None) -> FinishedRequest:
-    return FinishedRequest("id-1", "POST", path, route, 404, 12, 34, "route_not_found", clock or RequestClock(30))
+def finished(route: str = UNMATCHED, path: str = "/x", context: RequestContext | None = None) -> FinishedRequest:
+    return FinishedRequest("id-1", "POST", path, route, 404, 12, 34, "route_not_found", context or RequestContext(30))
 
 
 def logged(tmp_path: Path, request: FinishedRequest, as_json: bool) -> str:
     path = tmp_path / "log"
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT)
     try:
-        RequestLog(descriptor, as_json).finished(request)
+        RequestLog(descriptor, as_json).responded(request)
     finally:
         os.close(descriptor)
     return path.read_text()
@@ -53,20 +53,20 @@ def test_a_line_is_one_line(as_json: bool) -> None:
 
 def test_what_a_child_says_is_wrapped_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     logs.use_json(True)
-    say('{"message": "request", "status": 200}', "gunicorn")
+    log('{"message": "request", "status": 200}', "gunicorn")
     entry = json.loads(capsys.readouterr().err)
     assert (entry["process"], entry["message"]) == ("gunicorn", '{"message": "request", "status": 200}')
     assert entry["time"].endswith("+00:00")
 
 
 def test_several_lines_become_several_entries(capsys: pytest.CaptureFixture[str]) -> None:
-    say("one\ntwo")
+    log("one\ntwo")
     assert capsys.readouterr().err == "[lightbox] one\n[lightbox] two\n"
 
 
 def test_a_line_and_its_end_are_written_at_once() -> None:
     """As the image is set, Python writes at once what it is given: nothing of others may come before the line's end."""
-    script = "from lightbox.telemetry.logs import say; say('one\\ntwo')"
+    script = "from lightbox.telemetry.logs import log; log('one\\ntwo')"
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)  # each system call is a message of its own
     with ours, theirs:
         environ = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
@@ -75,11 +75,11 @@ def test_a_line_and_its_end_are_written_at_once() -> None:
 
 
 def test_a_request_names_its_parts_and_times(tmp_path: Path) -> None:
-    clock = RequestClock(30)
-    clock.model, clock.transport = "cats", "grpc"
-    with clock.stage("decode"), clock.stage("predict"):
+    context = RequestContext(30)
+    context.model, context.transport = "cats", "grpc"
+    with context.stage("decode"), context.stage("predict"):
         pass
-    entry = json.loads(logged(tmp_path, finished("/invocations", clock=clock), as_json=True))
+    entry = json.loads(logged(tmp_path, finished("/invocations", context=context), as_json=True))
     assert list(entry)[:9] == [
         "time", "process", "message", "request_id", "method", "route", "model", "transport", "status"
     ]  # fmt: skip
@@ -98,7 +98,7 @@ def test_a_path_without_a_route_is_shown_short_and_harmless(tmp_path: Path) -> N
 def test_a_reader_that_has_gone_is_no_error() -> None:
     receive, send = os.pipe()
     os.close(receive)
-    RequestLog(send, as_json=True).finished(finished())
+    RequestLog(send, as_json=True).responded(finished())
     os.close(send)
 
 

@@ -19,17 +19,17 @@ ENVIRON = os.environ | {"PYTHONPATH": str(CONTAINER)}
 START = """
 import os, sys
 from pathlib import Path
-from lightbox.request_context import STAGES, RequestClock
+from lightbox.request_context import STAGES, RequestContext
 from lightbox.telemetry.logs import FinishedRequest
 from lightbox.telemetry.metrics import WorkerMetrics
 metrics = WorkerMetrics(Path(sys.argv[1]), ["cats"])
 def answer(model="cats", code=None):
-    clock = RequestClock(30)
-    clock.model, clock.transport, clock.images = model, "grpc", [("PNG", 64)]
-    clock.stages = dict.fromkeys(STAGES, 0.003)
+    context = RequestContext(30)
+    context.model, context.transport, context.images = model, "grpc", [("PNG", 64)]
+    context.stages = dict.fromkeys(STAGES, 0.003)
     metrics.started()
-    metrics.finished(FinishedRequest("i", "POST", "/p", "/invocations", 400 if code else 200, 10, 20, code, clock))
-    metrics.ended()
+    metrics.responded(FinishedRequest("i", "POST", "/p", "/invocations", 400 if code else 200, 10, 20, code, context))
+    metrics.closed()
 """
 
 

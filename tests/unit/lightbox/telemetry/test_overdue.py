@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.telemetry.overdue import Overdue
 
 
 def test_each_is_told_of_once_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
     overdue = Overdue(40)
-    with overdue.watch("a", RequestClock(30, waited=39)), overdue.watch("b", RequestClock(30, waited=50)):
+    with overdue.watch("a", RequestContext(30, waited=39)), overdue.watch("b", RequestContext(30, waited=50)):
         assert overdue.count() == 1
         assert overdue.count() == 1
     assert overdue.count() == 0
@@ -22,7 +22,7 @@ def test_each_is_told_of_once_and_when_it_ends(caplog: pytest.LogCaptureFixture)
 
 def test_two_requests_of_one_id_are_two() -> None:
     overdue = Overdue(40)
-    with overdue.watch("a", RequestClock(30, waited=50)):
-        with overdue.watch("a", RequestClock(30, waited=50)):
+    with overdue.watch("a", RequestContext(30, waited=50)):
+        with overdue.watch("a", RequestContext(30, waited=50)):
             assert overdue.count() == 2
         assert overdue.count() == 1

@@ -17,7 +17,7 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from lightbox.errors import LightboxError
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry import tracing
 from lightbox.telemetry.logs import FinishedRequest
@@ -50,33 +50,33 @@ def spans(traces: tracing.Tracing, exporter: InMemorySpanExporter) -> dict[str, 
     return {span.name: span for span in exporter.get_finished_spans()}
 
 
-def finish(traces: tracing.Tracing, clock: RequestClock, status: int = 200, code: str | None = None) -> None:
-    traces.finished(FinishedRequest("id-1", "POST", "/x", "/invocations", status, 1, 2, code, clock))
+def finish(traces: tracing.Tracing, context: RequestContext, status: int = 200, code: str | None = None) -> None:
+    traces.responded(FinishedRequest("id-1", "POST", "/x", "/invocations", status, 1, 2, code, context))
 
 
 def test_stages_are_below_the_request_and_that_below_the_caller(
     traces: tracing.Tracing, exporter: InMemorySpanExporter
 ) -> None:
-    clock = traces.clock(30, HEADERS.get)
-    clock.model, clock.transport = "net", "grpc"
-    with clock.stage("decode"):
+    context = traces.context(30, HEADERS.get)
+    context.model, context.transport = "net", "grpc"
+    with context.stage("decode"):
         pass
-    with clock.stage("predict"):
+    with context.stage("predict"):
         pass
-    finish(traces, clock)
+    finish(traces, context)
     found = spans(traces, exporter)
     request = found["POST /invocations"]
     assert f"{request.context.trace_id:032x}" == TRACE
     assert f"{request.parent.span_id:016x}" == PARENT
     assert (request.attributes["lightbox.model"], request.attributes["http.response.status_code"]) == ("net", 200)
     assert {found[name].parent.span_id for name in ("decode", "predict")} == {request.context.span_id}
-    assert clock.outgoing["traceparent"] == f"00-{TRACE}-{found['predict'].context.span_id:016x}-01"
-    assert clock.outgoing["tracestate"] == "a=b"
-    assert clock.stages.keys() == {"decode", "predict"}
+    assert context.outgoing["traceparent"] == f"00-{TRACE}-{found['predict'].context.span_id:016x}-01"
+    assert context.outgoing["tracestate"] == "a=b"
+    assert context.stages.keys() == {"decode", "predict"}
 
 
 def test_a_request_without_a_trace_begins_one(traces: tracing.Tracing, exporter: InMemorySpanExporter) -> None:
-    finish(traces, traces.clock(30, {"traceparent": "nonsense"}.get), 503, "unavailable")
+    finish(traces, traces.context(30, {"traceparent": "nonsense"}.get), 503, "unavailable")
     request = spans(traces, exporter)["POST /invocations"]
     assert request.parent is None
     assert (request.attributes["error.type"], request.status.is_ok) == ("unavailable", False)
@@ -124,14 +124,14 @@ def test_rest_carries_the_trace_on(traces: tracing.Tracing) -> None:
 
 
 def check_carried(predict: Callable[..., Any], traces: tracing.Tracing, seen: list[dict[str, str]]) -> None:
-    """Predict with a traced clock, then with a plain one; the servers here answer with errors."""
-    clock = traces.clock(30, HEADERS.get)
+    """Predict with a traced context, then with a plain one; the servers here answer with errors."""
+    context = traces.context(30, HEADERS.get)
     with pytest.raises(LightboxError):
-        predict(CALL, clock)
-    assert seen[-1]["traceparent"] == clock.outgoing["traceparent"]
+        predict(CALL, context)
+    assert seen[-1]["traceparent"] == context.outgoing["traceparent"]
     assert seen[-1]["traceparent"].startswith(f"00-{TRACE}-")
     with pytest.raises(LightboxError):
-        predict(CALL, RequestClock(30))
+        predict(CALL, RequestContext(30))
 
 
 def test_missing_packages_are_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

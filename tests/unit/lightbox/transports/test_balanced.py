@@ -7,7 +7,7 @@ import pytest
 
 from lightbox.errors import ModelFailed, ModelNotFound, ModelServerAway
 from lightbox.model.spec import Array
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.base import PredictCall
 from lightbox.transports.fake import FakeTransport
@@ -20,7 +20,7 @@ INPUTS: dict[str, Array] = {"image": np.zeros((1, 4, 4, 3), np.uint8)}
 class Away(FakeTransport):
     """A server that cannot be reached."""
 
-    def predict(self, call: PredictCall, clock: RequestClock) -> dict[str, Array]:
+    def predict(self, call: PredictCall, context: RequestContext) -> dict[str, Array]:
         """See Transport.predict."""
         self.calls.append(call)
         raise ModelServerAway("away")
@@ -34,7 +34,7 @@ def server(*versions: int) -> FakeTransport:
 
 
 def predict(balanced: BalancedTransport, version: int = 2) -> dict[str, Array]:
-    return balanced.predict(PredictCall(mean_model(version=version), INPUTS), RequestClock(30))
+    return balanced.predict(PredictCall(mean_model(version=version), INPUTS), RequestContext(30))
 
 
 def test_requests_go_round() -> None:
@@ -50,7 +50,7 @@ def test_a_version_that_one_server_does_not_have_yet() -> None:
     for _ in range(2):
         assert predict(balanced)["mean"].shape == (1, 3)
     for _ in range(2):
-        assert balanced.signature("mean", 2, "serving_default", RequestClock(30)) == NEW
+        assert balanced.signature("mean", 2, "serving_default", RequestContext(30)) == NEW
 
 
 def test_a_version_that_none_has() -> None:

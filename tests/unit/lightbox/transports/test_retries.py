@@ -15,7 +15,7 @@ import pytest
 
 from lightbox.errors import DeadlineExceeded, ModelServerAway, Unavailable
 from lightbox.model.spec import SignatureSpec, TensorSpec
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 from lightbox.transports.base import PredictCall, Transport
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.rest import RestTransport
@@ -97,31 +97,31 @@ def soon(serve: Callable[[], Any]) -> Iterator[None]:
 def test_a_server_that_comes_back_gets_the_call_once(wire: str) -> None:
     port, calls = free_port(), list[str]()
     with soon(lambda: answering(wire, port, calls)):
-        assert transport(wire, port).predict(CALL, RequestClock(10.0)) == {"y": ANSWER}
+        assert transport(wire, port).predict(CALL, RequestContext(10.0)) == {"y": ANSWER}
     assert calls == ["predict"]
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_server_that_stays_away_is_waited_for_a_moment_only(wire: str) -> None:
-    clock = RequestClock(10.0)
+    context = RequestContext(10.0)
     with pytest.raises(ModelServerAway):
-        transport(wire, free_port()).predict(CALL, clock)
-    assert clock.elapsed() < 5
+        transport(wire, free_port()).predict(CALL, context)
+    assert context.elapsed() < 5
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_no_wait_goes_beyond_the_deadline(wire: str) -> None:
-    clock = RequestClock(0.2)
+    context = RequestContext(0.2)
     with pytest.raises((ModelServerAway, DeadlineExceeded)):
-        transport(wire, free_port()).predict(CALL, clock)
-    assert clock.elapsed() < 0.9
+        transport(wire, free_port()).predict(CALL, context)
+    assert context.elapsed() < 0.9
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_call_that_may_have_run_is_not_sent_again(wire: str) -> None:
     port, calls = free_port(), list[str]()
     with answering(wire, port, calls, die=True), pytest.raises(Unavailable) as caught:
-        transport(wire, port).predict(CALL, RequestClock(10.0))
+        transport(wire, port).predict(CALL, RequestContext(10.0))
     assert calls == ["predict"]
     assert not isinstance(caught.value, ModelServerAway)
     assert caught.value.retry_after >= 1
@@ -132,7 +132,7 @@ def test_a_wait_for_a_server_that_stays_away_leaves_nothing_behind() -> None:
     channel = Followed(waiting.channel)
     waiting.channel = channel
     with pytest.raises(ModelServerAway):
-        waiting.predict(CALL, RequestClock(10.0))
+        waiting.predict(CALL, RequestContext(10.0))
     assert (channel.followed, channel.followers) == (1, [])
     waiting.close()
 

@@ -97,10 +97,10 @@ class Watcher:
     def started(self) -> None:
         self.progress += 1
 
-    def ended(self) -> None:
+    def closed(self) -> None:
         self.progress -= 1
 
-    def finished(self, request: FinishedRequest) -> None:
+    def responded(self, request: FinishedRequest) -> None:
         self.requests.put(request)
 
 
@@ -120,7 +120,7 @@ def test_observers_hear_of_every_call(pipeline: Pipeline, tmp_path: Path, watche
     assert watcher.progress == 0
     assert watcher.requests.empty()
     assert (good.request_id, good.route, good.status) == ("mine", f"/{grpc_messages.INFERENCE_SERVICE}/ModelInfer", 200)
-    assert (good.error_code, good.bytes_out, good.clock.model) == (None, answer.ByteSize(), "mean")
+    assert (good.error_code, good.bytes_out, good.context.model) == (None, answer.ByteSize(), "mean")
     assert good.bytes_in > len(RED)
     assert (bad.status, bad.error_code) == (400, "image_undecodable")
     trailing = dict(rpc.trailing_metadata())
@@ -154,7 +154,7 @@ def test_a_call_whose_time_passes_in_the_queue_is_not_begun(
         gate.wait_inside(2)
         assert call.fails("ModelInfer", images(RED))[0] == "DEADLINE_EXCEEDED"
         assert watcher.requests.get(timeout=20).error_code == "waited_too_long"
-        # Those that are being answered get a word too, though their threads go on.
+        # Those that are being outcome get a word too, though their threads go on.
         assert {answer.code().name for answer in busy} == {"DEADLINE_EXCEEDED"}
         gate.opened.set()
 
@@ -179,7 +179,7 @@ def test_a_stop_waits_for_calls_in_progress(pipeline: Pipeline, transport: FakeT
         asked = [call.future("ModelInfer", images(RED)) for _ in range(3)]
         gate.wait_inside(2)
         # The third has come too, and waits: what is still on its way at a stop is refused.
-        assert any(len(call.desk._here) == 3 for _ in poll(20))
+        assert any(len(call.pool._here) == 3 for _ in poll(20))
         stopping = threading.Thread(target=call.stop)
         stopping.start()
         gate.opened.set()

@@ -9,7 +9,7 @@ import pytest
 from lightbox.errors import BadRequest
 from lightbox.protocols.open_inference.repository import Repository
 from lightbox.protocols.open_inference.requests import read_headers
-from lightbox.request_context import RequestClock
+from lightbox.request_context import RequestContext
 
 TARGET = "X-Amzn-SageMaker-Target-Model"
 
@@ -20,14 +20,14 @@ class Loads:
     def __init__(self) -> None:
         self.loaded: list[str] = []
 
-    def load(self, target: str, clock: RequestClock) -> str:
+    def load(self, target: str, context: RequestContext) -> str:
         self.loaded.append(target)
         return target
 
 
 def ask(model: str, target: str, targets: Any) -> str:
     headers = read_headers({TARGET: target}.get)
-    return Repository(None, targets).target(model, headers, RequestClock(1))  # type: ignore[arg-type]
+    return Repository(None, targets).target(model, headers, RequestContext(1))  # type: ignore[arg-type]
 
 
 def test_a_target_that_the_request_names_is_loaded() -> None:

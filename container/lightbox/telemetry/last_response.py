@@ -9,10 +9,10 @@ from pathlib import Path
 
 from lightbox.telemetry.logs import FinishedRequest
 
-FILE = "last_answer"
+FILE = "last_response"
 
 
-class LastAnswer:
+class LastResponse:
     """Seconds of the monotonic clock, the same in all processes, in a file of the run directory mapped into memory.
 
     An observer of the workers' requests.
@@ -32,10 +32,10 @@ class LastAnswer:
     def started(self) -> None:
         """See Observer."""
 
-    def finished(self, request: FinishedRequest) -> None:
+    def responded(self, request: FinishedRequest) -> None:
         """See Observer."""
-        if request.status == 200 and request.clock.model is not None:
+        if request.status == 200 and request.context.model is not None:
             self._seconds[0] = time.monotonic()
 
-    def ended(self) -> None:
+    def closed(self) -> None:
         """See Observer."""
