@@ -32,7 +32,7 @@ def main(plan_path: Path, health: str) -> None:
 
 
 async def serve(services: Services, observers: list[Observer], health: str) -> None:
-    """Run the server until a signal to stop has come and every call is outcome."""
+    """Run the server until a signal to stop has come and every call is answered."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)

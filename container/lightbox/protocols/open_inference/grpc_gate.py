@@ -1,4 +1,4 @@
-"""Stands before the gRPC server and counts: connections, calls, and the bytes of messages until they are outcome.
+"""Stands before the gRPC server and counts: connections, calls, and the bytes of messages until they are answered.
 
 gRPC's own limits are those of one call or one connection: many of them take any amount of memory before a handler
 hears of a call (ADR 066). All bytes go through as they came. A call that is beyond a bound is ended to both sides:
@@ -42,7 +42,7 @@ OnRefused = Callable[[LightboxError, str, int], None]
 
 @dataclass(frozen=True)
 class Bounds:
-    """What the gate lets through; ``message`` are the bytes of one, ``together`` those of all that are not outcome."""
+    """What the gate lets through; ``message`` are the bytes of one, ``together`` those of all that are not answered."""
 
     message: int
     together: int

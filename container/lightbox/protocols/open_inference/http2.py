@@ -206,7 +206,7 @@ def _text(text: str) -> bytes:
 
 
 class OpenCall:
-    """One call: what has come of its messages, and what is not outcome yet."""
+    """One call: what has come of its messages, and what is not answered yet."""
 
     def __init__(self, number: int, end: Callable[[OpenCall, LightboxError], None]) -> None:
         self.number = number
