@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lightbox.model.layout import SAVED_MODEL_FILES, ModelOnDisk, is_saved_model, is_version
 from lightbox.model.options import ModelOptions, load_options, options_file
-from lightbox.model.saved_model import FILE, SavedModelError, read_signatures
+from lightbox.model.saved_model import FILE, SavedModelError, check_whole, read_signatures
 from lightbox.model.spec import SignatureSpec, image_input, scaling_problem
 from lightbox.settings import Settings
 from lightbox.transports.base import DEFAULT_SIGNATURE
@@ -15,14 +15,18 @@ from lightbox.user_code.paths import find_code
 
 
 def unusable_versions(model: ModelOnDisk) -> list[str]:
-    """Return a sentence for each version of a model that holds no SavedModel, or one that cannot be served."""
+    """Return a sentence for each version of a model that holds no SavedModel, or one that cannot be served.
+
+    A model server loads what has no variables and says that it is available; every prediction fails then.
+    """
     problems = []
     for version, folder in _versions(model):
         if not is_saved_model(folder):
             problems.append(f"{folder} holds no {SAVED_MODEL_FILES[0]}")
             continue
         try:
-            _signatures(model, version, folder)
+            if _signatures(model, version, folder):
+                check_whole(folder)
         except SavedModelError as error:
             problems.append(str(error))
     return problems

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from lightbox.errors import StartError
 from lightbox.model.spec import SignatureSpec, TensorSpec
+from lightbox.model.variables import variables_problem
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.fields import read_fields, read_varint
 
@@ -19,7 +20,8 @@ SERVE_TAG = "serve"
 """The tag of the graph that model servers load; one with further tags is another graph."""
 
 _META_GRAPHS = 2
-_META_INFO, _SIGNATURES = 1, 5
+_META_INFO, _SIGNATURES, _ASSETS = 1, 5, 6
+_ASSET_NAME = 2
 _TAGS = 4
 _KEY, _VALUE = 1, 2
 _INPUTS, _OUTPUTS = 1, 2
@@ -40,21 +42,51 @@ def read_signatures(folder: Path, model: str, version: int) -> dict[str, Signatu
     """
     path = folder / FILE
     try:
-        graphs = [graph for number, graph in _fields(path.read_bytes()) if number == _META_GRAPHS]
-        serving = [graph for graph in graphs if _tags(graph) == {SERVE_TAG}]
-        found = dict(_signatures(serving[0], model, version)) if serving else {}
-    except OSError as error:
-        raise SavedModelError(f"{path} cannot be read: {error.strerror}") from None
+        found = dict(_signatures(_serving_graph(path), model, version))
     except ValueError as error:
-        raise SavedModelError(f"{path} is no SavedModel, or damaged: {error}") from None
-    if not serving:
-        raise SavedModelError(f"{path} has no graph with the one tag {SERVE_TAG!r}: there is nothing to serve in it")
+        raise _damaged(path, error) from None
     if not found:
         raise SavedModelError(
             f"{path} has no usable signature: expected one with an output, such as 'serving_default'; "
             "give signatures= to tf.saved_model.save"
         )
     return found
+
+
+def check_whole(folder: Path) -> None:
+    """Raise SavedModelError when a variable or an asset that the graph of a SavedModel needs is not in ``folder``."""
+    path = folder / FILE
+    try:
+        graph = _serving_graph(path)
+        names = [_asset_name(asset) for number, asset in _fields(graph) if number == _ASSETS]
+        absent = (f"{file} is missing" for name in names if not (file := folder / "assets" / name).exists())
+        problem = next(absent, None) or variables_problem(folder, graph)
+    except OSError as error:
+        raise SavedModelError(f"{error.filename} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise _damaged(path, error) from None
+    if problem:
+        raise SavedModelError(f"{problem}; a version is not whole until all its files are there")
+
+
+def _serving_graph(path: Path) -> memoryview:
+    """Return the graph that model servers load. Raises SavedModelError, and ValueError where the file is damaged."""
+    try:
+        graphs = [graph for number, graph in _fields(path.read_bytes()) if number == _META_GRAPHS]
+    except OSError as error:
+        raise SavedModelError(f"{path} cannot be read: {error.strerror}") from None
+    serving = next((graph for graph in graphs if _tags(graph) == {SERVE_TAG}), None)
+    if serving is None:
+        raise SavedModelError(f"{path} has no graph with the one tag {SERVE_TAG!r}: there is nothing to serve in it")
+    return serving
+
+
+def _damaged(path: Path, error: ValueError) -> SavedModelError:
+    return SavedModelError(f"{path} is no SavedModel, or damaged: {error}")
+
+
+def _asset_name(asset: memoryview) -> str:
+    return next((str(value, "utf-8") for number, value in _fields(asset) if number == _ASSET_NAME), "")
 
 
 def _fields(data: bytes | memoryview) -> Iterator[tuple[int, memoryview]]:
