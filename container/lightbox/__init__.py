@@ -12,12 +12,12 @@ from lightbox.errors import BadRequest, LightboxError, Unavailable
 
 if TYPE_CHECKING:
     from lightbox.user_code.aws import Context
-    from lightbox.user_code.request import Request
+    from lightbox.user_code.handlers import Request
 
 __all__ = ["BadRequest", "Context", "LightboxError", "Request", "Unavailable"]
 
 
-_LATE = {"Context": "lightbox.user_code.aws", "Request": "lightbox.user_code.request"}
+_LATE = {"Context": "lightbox.user_code.aws", "Request": "lightbox.user_code.handlers"}
 """Imported when they are asked for: they are heavier than errors."""
 
 

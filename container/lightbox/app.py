@@ -24,18 +24,21 @@ from lightbox.protocols.edge import EXCHANGE, Edge, Exchange
 from lightbox.protocols.multi_model import multi_model_blueprint
 from lightbox.protocols.open_inference.repository import Repository
 from lightbox.protocols.open_inference.rest import kserve_blueprint
-from lightbox.protocols.response_stream import response_stream_blueprint
-from lightbox.protocols.sagemaker import batch_transform_blueprint, internal_blueprint, invoke, sagemaker_blueprint
+from lightbox.protocols.sagemaker import (
+    batch_transform_blueprint,
+    internal_blueprint,
+    invoke,
+    response_stream_blueprint,
+    sagemaker_blueprint,
+)
 from lightbox.request_context import MakeContext, RequestContext
 from lightbox.settings import Settings
+from lightbox.settings_base import TransportName
 from lightbox.settings_loading import load_settings
-from lightbox.settings_values import TransportName
-from lightbox.telemetry.last_response import LastResponse
-from lightbox.telemetry.logs import Observer, RequestLog, log_like_others, worker_descriptor
+from lightbox.telemetry.logs import LastResponse, Observer, RequestLog, log_like_others, worker_descriptor
 from lightbox.telemetry.metrics import METRICS_FOLDER, WorkerMetrics
 from lightbox.telemetry.tracing import Tracing
-from lightbox.transports.balanced import BalancedTransport
-from lightbox.transports.base import Transport
+from lightbox.transports.base import BalancedTransport, Transport
 from lightbox.transports.grpc import GrpcTransport, open_channel
 from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.rest import RestTransport

@@ -10,8 +10,8 @@ from lightbox.codecs.base import DecodedRequest, Parsed, Prediction, Response
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
 from lightbox.request_context import RequestContext
+from lightbox.user_code.handlers import Request
 from lightbox.user_code.loader import Function
-from lightbox.user_code.request import Request
 
 if TYPE_CHECKING:
     from lightbox.contents import Invocation

@@ -16,9 +16,16 @@ from lightbox.processes.commands import model_server_program
 from lightbox.processes.nginx import find_nginx
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.start_checks import StartRefused, find_lasting_problems, find_problems, find_warnings
-from lightbox.processes.startup import code_dirs, make_plan, plan_models, shared_code_dirs, usual_ports, wires_to_come
+from lightbox.processes.startup import (
+    code_dirs,
+    listening,
+    make_plan,
+    plan_models,
+    shared_code_dirs,
+    usual_ports,
+    wires_to_come,
+)
 from lightbox.processes.supervisor import STOP_SIGNALS, Supervisor
-from lightbox.processes.wires import listening
 from lightbox.settings import Settings
 from lightbox.settings_loading import SettingsError, load_settings, variable_names
 from lightbox.telemetry.logs import log, use_json

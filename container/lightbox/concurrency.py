@@ -1,15 +1,45 @@
-"""How many requests a process works on: who is alone may use all cores."""
+"""The cores of this container, and how many requests and images a process works on at once."""
 
 from __future__ import annotations
 
 import math
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 
 from lightbox.errors import DeadlineExceeded
 from lightbox.request_context import RequestContext
+
+CPU_MAX = Path("/sys/fs/cgroup/cpu.max")
+CPU_QUOTA_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
+CPU_PERIOD_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
+
+
+def available_cores() -> int:
+    """Return the cores that affinity and the cgroup's quota leave, at least 1.
+
+    ``os.cpu_count()`` counts the machine's, which a container with ``--cpus 1`` cannot use.
+    """
+    allowed = len(os.sched_getaffinity(0))
+    quota = _cgroup_quota()
+    return max(1, min(allowed, math.ceil(quota)) if quota else allowed)
+
+
+def _cgroup_quota() -> float | None:
+    """Cores that the cgroup grants (version 2, then 1), or None where it sets no limit."""
+    try:
+        quota, period = CPU_MAX.read_text().split()
+    except (OSError, ValueError):
+        try:
+            quota, period = CPU_QUOTA_V1.read_text().strip(), CPU_PERIOD_V1.read_text().strip()
+        except OSError:
+            return None
+    if quota in ("max", "-1"):
+        return None
+    return int(quota) / int(period)
 
 
 class InProgress:

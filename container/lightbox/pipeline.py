@@ -6,11 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from lightbox.aws_requests import AwsRequests, Predict
 from lightbox.call import Call
 from lightbox.codecs.base import DecodedRequest, Response
 from lightbox.codecs.registry import Codecs
-from lightbox.contents import Invocation
+from lightbox.contents import AwsRequests, Invocation, Predict
 from lightbox.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.memory_budget import MemoryBudget
 from lightbox.model.layout import is_model_name
@@ -20,7 +19,7 @@ from lightbox.model.spec import SignatureSpec
 from lightbox.plan import Catalogue, PlannedModel, PlannedModels, ServingPlan
 from lightbox.request_context import RequestContext
 from lightbox.settings import Settings
-from lightbox.settings_values import TransportName
+from lightbox.settings_base import TransportName
 from lightbox.transports.base import PredictCall, Transport
 from lightbox.user_code.aws import AwsHandlers
 from lightbox.user_code.handlers import LightboxHandlers, prepare

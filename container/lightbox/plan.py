@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict
 
 from lightbox.errors import BadRequest, ModelNotFound
 from lightbox.model.options import ModelOptions
-from lightbox.settings_values import TransportName
+from lightbox.settings_base import TransportName
 
 
 class ModelServerAddress(BaseModel):

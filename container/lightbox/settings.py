@@ -11,13 +11,13 @@ from typing import Annotated, Literal
 
 from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, field_validator
 
-from lightbox.container_memory import default_request_memory_mb
-from lightbox.cores import available_cores
-from lightbox.settings_time import TimeSettings
-from lightbox.settings_values import (
+from lightbox.concurrency import available_cores
+from lightbox.memory_budget import default_request_memory_mb
+from lightbox.settings_base import (
     NO_LIMIT,
     ONE_AT_A_TIME,
     ScalingName,
+    TimeSettings,
     TransportName,
     in_lower_case,
     parse_default_model,

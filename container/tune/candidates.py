@@ -7,10 +7,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from lightbox.cores import available_cores
+from lightbox.concurrency import available_cores
 from lightbox.settings import Settings
+from lightbox.settings_base import TransportName
 from lightbox.settings_loading import variable_names
-from lightbox.settings_values import TransportName
 
 KNOBS = (
     "intra_op_parallelism",

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from lightbox.cores import available_cores
+from lightbox.concurrency import available_cores
 from lightbox.model.layout import ModelOnDisk
 from lightbox.processes.commands import model_server_program
 from lightbox.processes.nginx import find_nginx

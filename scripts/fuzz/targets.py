@@ -11,7 +11,7 @@ from functools import cache, partial
 
 from fuzz.cost import Bound
 from lightbox.codecs.base import Method
-from lightbox.codecs.body import decoded_body
+from lightbox.codecs.media_type import decoded_body
 from lightbox.codecs.registry import Codecs
 from lightbox.errors import LightboxError
 from lightbox.model.options import ModelOptions

@@ -9,7 +9,7 @@ from statistics import median
 import numpy as np
 
 from benchmark.clients.base import Sample
-from lightbox.cores import available_cores
+from lightbox.concurrency import available_cores
 from overload.measure import Overload
 from soak.report import table
 

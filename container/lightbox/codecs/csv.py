@@ -16,8 +16,7 @@ from itertools import chain, islice
 import numpy as np
 
 from lightbox.codecs.base import DecodedRequest, Method, Parsed
-from lightbox.codecs.body import check_size, checked_utf8
-from lightbox.codecs.media_type import ContentType
+from lightbox.codecs.media_type import ContentType, check_size, checked_utf8
 from lightbox.errors import InputMismatch, MalformedBody
 from lightbox.model.arrays import cast, numpy_dtype, only_input, string_tensor
 from lightbox.model.options import ModelOptions

@@ -11,8 +11,7 @@ import numpy as np
 
 from lightbox.codecs.base import DecodedRequest, Method, Parsed
 from lightbox.codecs.media_type import ContentType
-from lightbox.concurrency import DecodeSlots, InProgress, decoding_at_once
-from lightbox.cores import available_cores
+from lightbox.concurrency import DecodeSlots, InProgress, available_cores, decoding_at_once
 from lightbox.errors import (
     DeadlineExceeded,
     ImageUndecodable,
@@ -21,10 +20,9 @@ from lightbox.errors import (
     TooLarge,
     UnsupportedMediaType,
 )
-from lightbox.images.decode import ImageLimits, decode_rgb, is_image, open_image
+from lightbox.images.decode import ImageLimits, OriginalImages, decode_rgb, is_image, open_image
 from lightbox.images.formats import sniff_format
 from lightbox.images.limits import MAX_PIXELS_SETTING
-from lightbox.images.originals import OriginalImages
 from lightbox.images.transform import Resizer, Scaling
 from lightbox.model.arrays import string_tensor
 from lightbox.model.options import ModelOptions

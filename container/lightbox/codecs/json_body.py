@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from lightbox.codecs.base import DecodedRequest, Layout, Method, Parsed
-from lightbox.codecs.body import as_utf8, check_size
 from lightbox.codecs.examples import decode_examples
 from lightbox.codecs.image import ImageCodec
 from lightbox.codecs.json_numbers import MIN_BYTES, Hollow, NumberList, hollowed, rows_of
@@ -29,7 +28,7 @@ from lightbox.codecs.json_tensors import (
     read_rows,
 )
 from lightbox.codecs.json_values import parse_values, parsing_bytes
-from lightbox.codecs.media_type import ContentType
+from lightbox.codecs.media_type import ContentType, as_utf8, check_size
 from lightbox.errors import BadRequest, LightboxError, MalformedBody
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input

@@ -1,10 +1,15 @@
-"""The headers Content-Type and Accept, read as RFC 9110 has them."""
+"""The headers Content-Type and Accept as RFC 9110 has them, and Content-Encoding: gzip and deflate, bounded."""
 
 from __future__ import annotations
 
+import codecs
 import re
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+
+from lightbox.errors import MalformedBody, TooLarge, UnsupportedMediaType
+from lightbox.request_context import RequestContext
 
 _PARAMETER = re.compile(r';[ \t]*([!#$%&\'*+.^_`|~\w-]+)=("(?:[^"\\]|\\.)*"|[^;]*)', re.ASCII)
 _QUALITY = re.compile(r"(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?|\.\d{1,3})", re.ASCII)
@@ -88,3 +93,114 @@ def best_match(header: str, servable: Sequence[str]) -> str | None:
             if rank[0] > 0 and (best is None or rank > best_rank):
                 best, best_rank = media_type, rank
     return best
+
+
+_GZIP = 16 + zlib.MAX_WBITS
+_CHUNK = 1 << 12
+_MOST_UNFOLDED = 1032
+"""Bytes that deflate makes of one at most."""
+_MAX_MEMBERS = 10_000
+_WINDOW_BITS = {"gzip": _GZIP, "x-gzip": _GZIP, "deflate": zlib.MAX_WBITS}
+# UTF-32 before UTF-16: the mark of the one begins with that of the other.
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+# Python knows many more by name, some of them no encodings of text, some quadratic in time.
+_CHARSETS = {
+    **{"utf-8": "utf-8", "utf8": "utf-8", "us-ascii": "utf-8", "ascii": "utf-8"},
+    **{"utf-16": "utf-16-be", "utf-16le": "utf-16-le", "utf-16be": "utf-16-be"},
+    **{"utf-32": "utf-32-be", "utf-32le": "utf-32-le", "utf-32be": "utf-32-be"},
+    **{"iso-8859-1": "latin-1", "latin-1": "latin-1", "latin1": "latin-1", "windows-1252": "cp1252"},
+}
+
+
+def decoded_body(body: bytes, content_encoding: str, max_mb: int, context: RequestContext) -> bytes:
+    """Return a body as it was before its Content-Encoding; ``max_mb`` bounds the result in MiB.
+
+    What it unfolds to is held as memory, and weighs. Raises UnsupportedMediaType for an encoding that is not gzip or
+    deflate, MalformedBody for a broken or truncated body, TooLarge before more than the limit has been unfolded,
+    DeadlineExceeded, and what ``Share.hold`` raises.
+    """
+    coding = content_encoding.strip().lower()
+    if coding in ("", "identity"):
+        return body
+    if coding not in _WINDOW_BITS:
+        raise UnsupportedMediaType(f"Content-Encoding: expected gzip, deflate or identity; got {coding[:40]!r}")
+    return _unfolded(body, _WINDOW_BITS[coding], coding, max_mb << 20, context)
+
+
+def _unfolded(body: bytes, window_bits: int, coding: str, limit: int, context: RequestContext) -> bytes:
+    """A gzip file may consist of several; zeros after the last are padding."""
+    pieces: list[bytes] = []
+    view, at, left, members = memoryview(body), 0, limit, 0
+    decoder = None
+    while at < len(view):
+        if decoder is None:
+            if members and not any(view[at : at + _CHUNK]):
+                at += _CHUNK
+                continue
+            decoder, members = zlib.decompressobj(window_bits), members + 1
+        chunk = view[at : at + _CHUNK]
+        context.check()
+        context.memory.hold(len(body) + 2 * (limit - left + _MOST_UNFOLDED * len(chunk)), f"the {coding} body")
+        try:
+            # One byte more than is allowed tells a body at the limit from one beyond it.
+            pieces.append(decoder.decompress(chunk, left + 1))
+        except zlib.error as error:
+            raise MalformedBody(f"the body is not valid {coding}: {error}") from None
+        left -= len(pieces[-1])
+        if left < 0:
+            raise TooLarge(f"the {coding} body unfolds to more than LIGHTBOX_MAX_BODY_MB={limit >> 20} MiB")
+        if members > _MAX_MEMBERS:
+            raise TooLarge(f"the {coding} body has more than {_MAX_MEMBERS} parts")
+        context.memory.weigh(limit - left)
+        at += len(chunk) - len(decoder.unused_data)
+        decoder = None if decoder.eof else decoder
+    if decoder is not None:
+        raise MalformedBody(f"the {coding} body is truncated")
+    return b"".join(pieces)
+
+
+def check_size(body: bytes, max_mb: int, length: int | None = None) -> None:
+    """Raise TooLarge for a text of more than ``max_mb`` MiB; it is the first ``length`` bytes of the body."""
+    size = len(body) if length is None else length
+    if size > max_mb << 20:
+        raise TooLarge(f"the text is {size} bytes, more than LIGHTBOX_MAX_TEXT_MB={max_mb} MiB")
+
+
+def as_utf8(body: bytes, content_type: ContentType) -> bytes:
+    """Return the text of a body as UTF-8 without a byte order mark.
+
+    A byte order mark wins over the parameter charset; without either it is UTF-8, and then not checked.
+    Raises UnsupportedMediaType for an unknown charset, MalformedBody for bytes that are not in it.
+    """
+    for mark, encoding in _MARKS:
+        if body.startswith(mark):
+            return _converted(body[len(mark) :], encoding)
+    charset = content_type.parameters.get("charset", "utf-8").strip().lower()
+    if charset not in _CHARSETS:
+        raise UnsupportedMediaType(f"Content-Type: expected a charset of {', '.join(_CHARSETS)}; got {charset[:40]!r}")
+    return _converted(body, _CHARSETS[charset])
+
+
+def checked_utf8(body: bytes, content_type: ContentType) -> bytes:
+    """Return the text of a body as ``as_utf8`` does; raise MalformedBody for bytes that are no UTF-8, too."""
+    text = as_utf8(body, content_type)
+    try:
+        text.isascii() or text.decode()
+    except UnicodeDecodeError as error:
+        raise MalformedBody(f"the body is not valid UTF-8 at byte {error.start}") from None
+    return text
+
+
+def _converted(body: bytes, encoding: str) -> bytes:
+    if encoding == "utf-8":
+        return body
+    try:
+        return body.decode(encoding).encode()
+    except UnicodeError as error:
+        raise MalformedBody(f"the body is not valid {encoding}: {error}") from None

@@ -15,8 +15,7 @@ from lightbox.codecs.media_type import best_match, parse_content_type
 from lightbox.codecs.multipart import MultipartCodec, read_parts
 from lightbox.codecs.npy import NpyAnswer, NpyCodec, NpzAnswer, OctetStreamAnswer
 from lightbox.errors import BadRequest, MalformedBody, NotAcceptable, UnsupportedMediaType
-from lightbox.images.decode import is_image
-from lightbox.images.originals import OriginalImages
+from lightbox.images.decode import OriginalImages, is_image
 from lightbox.request_context import RequestContext
 from lightbox.settings import Settings
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from lightbox.errors import StartError
 from lightbox.settings import Settings
-from lightbox.settings_values import ScalingName, parse_image_size
+from lightbox.settings_base import ScalingName, parse_image_size
 
 OPTIONS_FILE = "lightbox.json"
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path, PurePosixPath
 
 from lightbox.errors import BadRequest, DeadlineExceeded, NoRoom, TooLarge
-from lightbox.multi_model.available_memory import available_bytes
+from lightbox.memory_budget import available_bytes
 from lightbox.multi_model.tar_members import FILE, FOLDER, BadArchive, Inflated, Member, read_members
 from lightbox.request_context import RequestContext
 

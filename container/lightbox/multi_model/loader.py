@@ -13,11 +13,11 @@ from pathlib import Path
 
 from lightbox.error_texts import without_folders
 from lightbox.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, LightboxError, NoRoom
+from lightbox.memory_budget import available_bytes
 from lightbox.model.checks import option_problems, unusable_versions
 from lightbox.model.layout import LONGEST_NAME, ModelOnDisk, version_numbers
 from lightbox.model.options import ModelOptionsError, load_options
 from lightbox.multi_model.archives import unpack
-from lightbox.multi_model.available_memory import available_bytes
 from lightbox.multi_model.sources import Source, check_name, find_model, locate, measure
 from lightbox.multi_model.state import LoadedModel, LoadedModels
 from lightbox.multi_model.transition import ROLLBACK_SECONDS, Management, Transition

@@ -16,12 +16,27 @@ from typing import Any
 import orjson
 
 from lightbox.errors import LightboxError, MethodNotAllowed, Unavailable
-from lightbox.processes import body_account
-from lightbox.processes.http_get import get
+from lightbox.processes import nginx_log as body_account
 from lightbox.processes.metrics_page import CONTENT_TYPE, MetricsPage
 from lightbox.protocols.edge import choose_request_id, error_response, http_bytes
-from lightbox.telemetry.last_response import LastResponse
+from lightbox.telemetry.logs import LastResponse
 from lightbox.transports.model_status import ModelStatus
+
+
+async def get(address: str, path: str) -> tuple[int, bytes]:
+    """Return status and body of a GET at ``unix:/path`` or ``host:port``; raise OSError or ValueError."""
+    if address.startswith("unix:"):
+        reader, writer = await asyncio.open_unix_connection(address.removeprefix("unix:"))
+    else:
+        host, _, port = address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    finally:
+        writer.close()
+    return int(head.split(b" ", 2)[1]) if b" " in head else 0, body
+
 
 POLL_SECONDS, IMPATIENT_SECONDS = 0.25, 0.05
 """Between two looks at what is well, and at what is not."""

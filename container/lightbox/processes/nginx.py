@@ -10,7 +10,7 @@ import socket
 from collections.abc import Mapping
 from pathlib import Path
 
-from lightbox.cores import available_cores
+from lightbox.concurrency import available_cores
 from lightbox.errors import (
     BadRequest,
     DeadlineExceeded,
@@ -21,8 +21,7 @@ from lightbox.errors import (
     TooManyRequests,
     Unavailable,
 )
-from lightbox.processes.body_account import SMALL_BYTES
-from lightbox.processes.nginx_log import ANSWERED, FINISHED, level_to_log
+from lightbox.processes.nginx_log import ANSWERED, FINISHED, SMALL_BYTES, level_to_log
 from lightbox.processes.startup import PortTaken
 from lightbox.protocols.edge import REQUEST_ID_PATTERN, error_body, model_error_body
 from lightbox.settings import Settings

@@ -1,16 +1,83 @@
-"""What nginx tells of itself in its log: some of it is acted upon, and some is too much to be read."""
+"""What nginx tells the supervisor: lines of its log, and how much of request bodies it holds.
+
+nginx asks for room for each large body, by its declared length before any of it is read, and logs a line when it is
+done with the request. The supervisor counts for all of nginx's workers: nginx itself can count requests, not bytes.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import orjson
 
+from lightbox.memory_budget import available_bytes
 from lightbox.request_context import RequestContext
+from lightbox.settings import Settings
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
+
+PATH = b"GET /room/"
+"""How nginx's question begins: the worker's process id, the request's id and the body's bytes follow."""
+
+COUNTED_BYTES = 1_000_000
+"""Smaller bodies are not asked for: nginx bounds their number."""
+
+SMALL_BYTES = 2 << 20
+"""What a body of unknown length counts, and may have, where the largest finds no room: nginx keeps it in its buffer."""
+
+VERY_LARGE_BYTES = 10_000_000
+"""Larger bodies share half of the room, so that a few of them keep no photo out."""
+
+
+def room_for_bodies(settings: Settings) -> int:
+    """Return the bytes that large bodies may hold together: as set, else by what memory and TMPDIR have free now."""
+    largest = settings.max_body_mb << 20
+    if settings.max_bodies_mb is not None:
+        return max(settings.max_bodies_mb << 20, largest)
+    free = shutil.disk_usage(os.environ.get("TMPDIR") or tempfile.gettempdir()).free // 2
+    memory = available_bytes()
+    return max(2 * largest, free if memory is None else min(free, memory // 4))
+
+
+class BodyAccount:
+    """What each request of each nginx worker holds. ``most`` bytes together; ``largest`` is the largest body's."""
+
+    def __init__(self, most: int, largest: int) -> None:
+        self._most = most
+        self._most_very_large = max(most // 2, largest)
+        self._held: dict[tuple[str, str], int] = {}
+
+    def answers(self, target: str) -> bool:
+        """Take room for ``/room/WORKER/REQUEST/BYTES``; return whether there was some."""
+        _, _, worker, request, size = target.split("/")
+        return self.take(worker, request, int(size))
+
+    def take(self, worker: str, request: str, size: int) -> bool:
+        """Note a body of ``size`` bytes; return False, and note nothing, where there is no room for it."""
+        held = sum(self._held.values())
+        very_large = sum(bytes_ for bytes_ in self._held.values() if bytes_ > VERY_LARGE_BYTES)
+        if held + size > self._most or (size > VERY_LARGE_BYTES and very_large + size > self._most_very_large):
+            return False
+        self._held[worker, request] = size
+        return True
+
+    def give_back(self, worker: str, request: str) -> None:
+        """Note that nginx is done with a request, whether its body was counted or not."""
+        self._held.pop((worker, request), None)
+
+    def lost_worker(self, worker: str) -> None:
+        """Note that a worker of nginx is gone, with all that it held."""
+        self._held = {key: size for key, size in self._held.items() if key[0] != worker}
+
+    def clear(self) -> None:
+        """Note that nginx is gone."""
+        self._held.clear()
+
 
 LEVELS = ("debug", "info", "notice", "warn", "error", "crit", "alert", "emerg")
 _LEAST_SAID = "error"

@@ -15,20 +15,18 @@ from lightbox.errors import StartError
 from lightbox.multi_model.state import LoadedModels
 from lightbox.plan import ServingPlan
 from lightbox.processes import commands
-from lightbox.processes.body_account import BodyAccount, room_for_bodies
 from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child
 from lightbox.processes.code_setup import CodeSetup
 from lightbox.processes.commands import gpu_environ, gpu_names, model_config
 from lightbox.processes.health import Health, ServerWatch
 from lightbox.processes.metrics_page import MetricsPage
 from lightbox.processes.nginx import find_nginx, inherited, listen, render
-from lightbox.processes.nginx_log import NginxLog, RefusedRequests
+from lightbox.processes.nginx_log import BodyAccount, NginxLog, RefusedRequests, room_for_bodies
 from lightbox.processes.run_dir import RunDir
-from lightbox.processes.wires import listening
+from lightbox.processes.startup import listening
 from lightbox.settings import Settings
 from lightbox.telemetry import logs
-from lightbox.telemetry.last_response import LastResponse
-from lightbox.telemetry.logs import RequestLog, log
+from lightbox.telemetry.logs import LastResponse, RequestLog, log
 from lightbox.transports.model_status import ModelStatus
 from lightbox.user_code.paths import UserCodeError
 

@@ -22,9 +22,8 @@ from typing import Any
 import orjson
 
 from lightbox.errors import HungUp, LightboxError, MethodNotAllowed, RouteNotFound, Unavailable, WaitedTooLong
-from lightbox.request_context import MakeContext, RequestContext
+from lightbox.request_context import MakeContext, Overdue, RequestContext
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
-from lightbox.telemetry.overdue import Overdue
 
 log = logging.getLogger("lightbox")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import orjson
 from flask import request
 
-from lightbox.codecs.body import decoded_body
-from lightbox.errors import LightboxError
+from lightbox.codecs.base import Method
+from lightbox.codecs.media_type import decoded_body
+from lightbox.errors import BadRequest, LightboxError
 from lightbox.memory_budget import MemoryBudget
 from lightbox.protocols.edge import pass_over_body
 from lightbox.request_context import RequestContext
@@ -37,3 +39,52 @@ def received_body(memory: MemoryBudget, max_mb: int, context: RequestContext) ->
             pass_over_body(request.environ)
             raise
         yield decoded_body(request.get_data(cache=False), request.headers.get("Content-Encoding", ""), max_mb, context)
+
+
+CUSTOM_ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
+TARGET_MODEL = "X-Amzn-SageMaker-Target-Model"
+
+
+# A run is looked at once, from its first letter: the time is linear in the header's length.
+_NAME = re.compile(r"(?<![a-z-])([a-z-]++)=")
+
+
+def parse_custom_attributes(header: str) -> dict[str, str]:
+    """Return the ``name=value`` pairs of a comma-separated header; of several of one name, the last.
+
+    As in AWS's container, a pair whose name begins with ``tfs-`` is found anywhere, behind ``trace=1;`` or a blank
+    say, and its value goes on until the next comma; without a value it is none. What is no pair is left to others.
+    """
+    attributes: dict[str, str] = {}
+    for part in header.split(","):
+        name, equals, value = part.partition("=")
+        if equals and (name := name.strip()) and (value.strip() or not name.startswith("tfs-")):
+            attributes[name] = value.strip()
+        attributes |= _tfs_pair(part)
+    return attributes
+
+
+def _tfs_pair(part: str) -> dict[str, str]:
+    """Return the first ``tfs-`` pair between two commas, if there is one."""
+    for found in _NAME.finditer(part):
+        _, prefix, rest = found[1].partition("tfs-")
+        if prefix and rest and (value := part[found.end() :].strip()):
+            return {prefix + rest: value}
+    return {}
+
+
+def parse_version(text: str | None) -> int | None:
+    """Return the number in ``tfs-model-version``, None without one; raise BadRequest for what is none."""
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise BadRequest(f"tfs-model-version: expected a whole number, got {text!r}")
+    return int(text)
+
+
+def parse_method(text: str | None) -> Method:
+    """Return what ``tfs-method`` asks for; raise BadRequest for what is none."""
+    try:
+        return Method(text) if text else Method.PREDICT
+    except ValueError:
+        raise BadRequest(f"tfs-method: expected predict, classify or regress, got {text!r}") from None

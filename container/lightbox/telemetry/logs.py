@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import logging
+import mmap
 import os
 import re
+import struct
 import sys
+import time
 import traceback
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, Protocol
 
 import orjson
@@ -207,3 +211,35 @@ def _times(context: RequestContext) -> dict[str, float]:
 def _plain(value: Any) -> str:
     """Return a value that a space inside cannot make two of."""
     return value.replace(" ", "%20") if isinstance(value, str) else str(value)
+
+
+FILE = "last_response"
+
+
+class LastResponse:
+    """Seconds of the monotonic clock, the same in all processes, in a file of the run directory mapped into memory.
+
+    An observer of the workers' requests.
+    """
+
+    def __init__(self, run_dir: Path) -> None:
+        path = run_dir / FILE
+        with path.open("ab+") as file:
+            file.truncate(struct.calcsize("d"))
+            self._seconds = memoryview(mmap.mmap(file.fileno(), struct.calcsize("d"))).cast("d")
+
+    @property
+    def at(self) -> float:
+        """When a model has last answered with 200, in whatever worker; 0 before the first time."""
+        return self._seconds[0]
+
+    def started(self) -> None:
+        """See Observer."""
+
+    def responded(self, request: FinishedRequest) -> None:
+        """See Observer."""
+        if request.status == 200 and request.context.model is not None:
+            self._seconds[0] = time.monotonic()
+
+    def closed(self) -> None:
+        """See Observer."""

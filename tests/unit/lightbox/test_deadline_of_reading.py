@@ -7,7 +7,7 @@ import gzip
 import pytest
 
 from lightbox.codecs.base import Method
-from lightbox.codecs.body import decoded_body
+from lightbox.codecs.media_type import decoded_body
 from lightbox.codecs.registry import Codecs
 from lightbox.errors import DeadlineExceeded
 from lightbox.model.options import ModelOptions

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from flask.testing import FlaskClient
 
-from lightbox import container_memory
+from lightbox import memory_budget as container_memory
 from lightbox.errors import TooLarge, Unavailable
 from lightbox.memory_budget import SMALL, MemoryBudget, Share
 from lightbox.model.options import ModelOptions

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from lightbox.settings import Settings
+from lightbox.settings_base import TransportName, parse_image_size
 from lightbox.settings_loading import SettingsError, load_settings, variable_names
-from lightbox.settings_values import TransportName, parse_image_size
 from write_settings_page import PAGE, page
 
 

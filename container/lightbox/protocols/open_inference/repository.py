@@ -9,7 +9,7 @@ from lightbox import errors
 from lightbox.errors import BadRequest, LightboxError, UnknownSignature
 from lightbox.multi_model.loader import ModelLoader, TargetModels
 from lightbox.pipeline import Pipeline
-from lightbox.protocols.custom_attributes import TARGET_MODEL
+from lightbox.protocols.http import TARGET_MODEL
 from lightbox.protocols.open_inference.requests import (
     EXTENSIONS,
     PLATFORM,

@@ -13,7 +13,7 @@ from lightbox.codecs.registry import Codecs
 from lightbox.contents import TensorRequest, TensorResponse
 from lightbox.errors import BadRequest, MalformedBody, ModelNotFound, TooLarge
 from lightbox.model.spec import Array
-from lightbox.protocols.custom_attributes import (
+from lightbox.protocols.http import (
     CUSTOM_ATTRIBUTES,
     TARGET_MODEL,
     parse_custom_attributes,

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lightbox.codecs.body import decoded_body
+from lightbox.codecs.media_type import decoded_body
 from lightbox.errors import LightboxError, MalformedBody, TooLarge, UnsupportedMediaType
 from lightbox.request_context import RequestContext
 

@@ -13,9 +13,8 @@ from PIL.Image import Image
 from lightbox.codecs import image as image_codec
 from lightbox.codecs.image import ImageCodec
 from lightbox.errors import DeadlineExceeded, ImageUndecodable, TooLarge
-from lightbox.images import originals
-from lightbox.images.decode import decode_rgb
-from lightbox.images.originals import OriginalImages
+from lightbox.images import decode as originals
+from lightbox.images.decode import OriginalImages, decode_rgb
 from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
 from support.fakes import png

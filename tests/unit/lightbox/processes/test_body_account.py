@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.processes import body_account
-from lightbox.processes.body_account import BodyAccount, room_for_bodies
-from lightbox.processes.health import Health
-from lightbox.processes.http_get import get
+from lightbox.processes import nginx_log as body_account
+from lightbox.processes.health import Health, get
+from lightbox.processes.nginx_log import BodyAccount, room_for_bodies
 from lightbox.settings_loading import load_settings
-from lightbox.telemetry.last_response import LastResponse
+from lightbox.telemetry.logs import LastResponse
 
 MB = 1_000_000
 

@@ -9,11 +9,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from lightbox.processes.health import Health
-from lightbox.processes.http_get import get
+from lightbox.processes.health import Health, get
 from lightbox.request_context import RequestContext
-from lightbox.telemetry.last_response import LastResponse
-from lightbox.telemetry.logs import FinishedRequest
+from lightbox.telemetry.logs import FinishedRequest, LastResponse
 from lightbox.transports.model_status import ModelStatus
 from support.model_service import Reload, ScriptedServer, serving
 

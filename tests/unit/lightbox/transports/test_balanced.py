@@ -8,8 +8,7 @@ import pytest
 from lightbox.errors import ModelFailed, ModelNotFound, ModelServerAway
 from lightbox.model.spec import Array
 from lightbox.request_context import RequestContext
-from lightbox.transports.balanced import BalancedTransport
-from lightbox.transports.base import PredictCall
+from lightbox.transports.base import BalancedTransport, PredictCall
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
 
