@@ -9,11 +9,22 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness.tables import table
+
+HEADER = (
+    "images a minute",
+    "a second",
+    "cores",
+    "instances",
+    "with a zone to spare",
+    "in",
+    "in progress, of at most",
+)
 RATES = (1_000, 10_000, 100_000, 1_000_000)
 """Images a minute."""
 THREADS_A_CORE = 8
@@ -81,15 +92,13 @@ def sheet(unit: Unit) -> str:
         f"An instance of {k} cores takes {k} * {u} / {c} = {a_second:.0f} images a second, "
         f"{60 * a_second:,.0f} a minute.",
         "",
-        "| images a minute | a second | cores | instances | with a zone to spare | in | in progress, of at most |",
-        "|---:|---:|---:|---:|---:|---:|---:|",
-        *(_row(fleet(unit, rate)) for rate in RATES),
+        *table(HEADER, (_row(fleet(unit, rate)) for rate in RATES), "r"),
     ]
     return "\n".join(lines)
 
 
-def _row(needed: Fleet) -> str:
-    cells = [
+def _row(needed: Fleet) -> Sequence[str]:
+    return [
         f"{needed.rate:,}",
         f"{needed.rate / 60:,.0f}",
         f"{needed.cores:,.1f}",
@@ -98,7 +107,6 @@ def _row(needed: Fleet) -> str:
         f"{needed.megabytes_a_second:,.0f} MB/s",
         f"{needed.in_progress:,.0f}, {needed.in_progress_at_most:,}",
     ]
-    return f"| {' | '.join(cells)} |"
 
 
 def measured(document: Mapping[str, Any]) -> tuple[str, Unit]:

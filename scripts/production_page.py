@@ -11,7 +11,7 @@ import math
 import re
 import sys
 import textwrap
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +19,7 @@ from typing import Any
 
 import capacity
 from capacity import NoFigures
+from harness.tables import table
 
 REPOSITORY = Path(__file__).parents[1]
 BLOCK = re.compile(r"<!-- ([a-z]+) -->\n.*?<!-- end -->", re.DOTALL)
@@ -85,16 +86,18 @@ def choose(document: Document) -> str:
     pixels = row(document, "load", "same_network_8", PIXELS)
     rest = row(document, "scale", "concurrency", "REST inside", EIGHT)
     small, large = (_side(document, side) for side in (SMALL, LARGE))
+    header = ("‡", "c_sidecar", "c_model", "c", f"images a second, {cores} cores ÷ c", "reached")
+    rows = [
+        _cells("default settings, 8 clients", default, cores),
+        _cells("one thread for an operation, 8 clients", one, cores),
+        _cells("the same, the model exported as mobilenet_v2_folded", folded, cores),
+        _cells("the same, exported with `--input uint8`", pixels, cores),
+        _cells("REST inside, 8 clients", rest, cores),
+        _cells(f"default settings, 1 client, {SMALL}x{SMALL}, {small.image_kb:.0f} kB", small, cores, alone=True),
+        _cells(f"default settings, 1 client, {LARGE}x{LARGE}, {large.image_kb:.0f} kB", large, cores, alone=True),
+    ]
     lines = [
-        f"| ‡ | c_sidecar | c_model | c | images a second, {cores} cores ÷ c | reached |",
-        "|---|---:|---:|---:|---:|---:|",
-        _line("default settings, 8 clients", default, cores),
-        _line("one thread for an operation, 8 clients", one, cores),
-        _line("the same, the model exported as mobilenet_v2_folded", folded, cores),
-        _line("the same, exported with `--input uint8`", pixels, cores),
-        _line("REST inside, 8 clients", rest, cores),
-        _line(f"default settings, 1 client, {SMALL}x{SMALL}, {small.image_kb:.0f} kB", small, cores, alone=True),
-        _line(f"default settings, 1 client, {LARGE}x{LARGE}, {large.image_kb:.0f} kB", large, cores, alone=True),
+        *table(header, rows, "lr"),
         "",
         "What was reached is the figure before it, less what the clients took of the same cores. Also ‡:",
         "",
@@ -132,8 +135,8 @@ def _side(document: Document, side: str) -> Row:
     return row(document, "scale", "side", "Lightbox gRPC", f"{side} x")
 
 
-def _line(what: str, found: Row, cores: int, *, alone: bool = False) -> str:
-    cells = [
+def _cells(what: str, found: Row, cores: int, *, alone: bool = False) -> Sequence[str]:
+    return [
         what,
         f"{found.sidecar:.1f} ms",
         f"{found.model:.1f} ms",
@@ -141,7 +144,6 @@ def _line(what: str, found: Row, cores: int, *, alone: bool = False) -> str:
         f"{cores * 1000 / found.cpu_ms:.0f}",
         "–" if alone else f"{found.reached:.0f}",
     ]
-    return f"| {' | '.join(cells)} |"
 
 
 def _memory(document: Document) -> str:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import ctypes
 import http.client
 import os
-import random
 import signal
 import subprocess
 import tempfile
@@ -13,19 +11,16 @@ import time
 from collections.abc import Mapping
 from types import TracebackType
 
+from harness.ports import free_ports
+from lightbox.processes.child import die_with_parent
 from lightbox.processes.commands import PYTHON, child_environ
-from lightbox.processes.run_dir import port_is_free
 
 STOP_SECONDS = 10.0
 LOG_BYTES = 1 << 20
 _LOOK_SECONDS = 0.02
-_PORTS = range(10_000, 32_000)
-"""Below those that the kernel takes for outgoing connections, so that none of these comes in between."""
 _SUPERVISOR = "[lightbox] "
 _REFUSED = f"{_SUPERVISOR}cannot start:"
 _STOPPING, _KILLED = "stopping: accepted requests finish first", "did not stop in time and is killed"
-_PR_SET_PDEATHSIG = 1
-_libc = ctypes.CDLL(None, use_errno=True)
 
 OWN_SETTINGS = {
     "LIGHTBOX_LOG_FORMAT": "text",
@@ -52,7 +47,7 @@ class Stack:
 
     def __init__(self, environ: Mapping[str, str]) -> None:
         """Start with these environment variables over those of this process, on ports that are free."""
-        self.port, low = _free_ports(1), _free_ports(128)
+        self.port, low = free_ports(), free_ports(128)
         self.start_seconds = 0.0
         # Nameless: nothing of it stays, however this process ends.
         self._log = tempfile.TemporaryFile(mode="a+b")  # noqa: SIM115 - closed in stop
@@ -66,7 +61,7 @@ class Stack:
             stdout=self._log,
             stderr=self._log,
             process_group=0,  # Ctrl-C in a terminal reaches the tuning alone, which stops its stacks
-            preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, which takes no lock
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, which takes no lock
         )
 
     def __enter__(self) -> Stack:
@@ -136,15 +131,3 @@ def _ping(port: int) -> int | None:
         return None
     finally:
         connection.close()
-
-
-def _free_ports(count: int) -> int:
-    """Return the first of neighbouring TCP ports that nobody listens on."""
-    while True:
-        low = random.choice(_PORTS)  # noqa: S311 - not a secret
-        if all(port_is_free(port) for port in range(low, low + count)):
-            return low
-
-
-def _die_with_parent() -> None:
-    _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 
-import numpy as np
-
 from benchmark.clients.base import Sample
+from harness.percentiles import percentiles
 
 PERCENTILES = (50, 90, 95, 99)
 
@@ -28,13 +27,16 @@ def summarise(rounds: Sequence[Sample]) -> dict[str, object]:
     }
     if not latencies:
         return figures
-    figures |= {f"p{number}": rounded(float(np.percentile(latencies, number))) for number in PERCENTILES}
+    figures |= {
+        f"p{number}": rounded(value)
+        for number, value in zip(PERCENTILES, percentiles(latencies, PERCENTILES), strict=True)
+    }
     figures |= {
         "p50": rounded(median(round_p50s(rounds))),
         "average": rounded(fmean(latencies)),
         "throughput": rounded(median(sample.answers / sample.seconds for sample in rounds)),
         "round_p50": [rounded(value) for value in round_p50s(rounds)],
-        "quantiles": [rounded(value) for value in np.percentile(latencies, range(101)).tolist()],
+        "quantiles": [rounded(value) for value in percentiles(latencies, range(101))],
         "bytes_sent": round(sum(sample.bytes_sent for sample in rounds) / answers),
         "bytes_received": round(sum(sample.bytes_received for sample in rounds) / answers),
         "client_cpu_ms": rounded(sum(sample.cpu_seconds for sample in rounds) * 1000 / answers),

@@ -20,6 +20,7 @@ from benchmark.clients.base import Load, Session
 from benchmark.scenarios import common
 from benchmark.servers import resources
 from benchmark.servers.base import Running
+from harness.tables import table
 
 ROUNDS, ONE_BY_ONE, TOGETHER = 6, 30, 80
 CLIENTS = 8
@@ -93,10 +94,11 @@ def main(words: list[str]) -> None:
             print(f"round {number + 1} of {ROUNDS}", file=sys.stderr, flush=True)
             for one in all_measured:
                 one.round()
-        print("| | " + " | ".join(variant or "as it is" for variant in variants) + " |")
-        print("|---" * (len(variants) + 1) + "|")
-        for name in all_measured[0].figures:
-            print(f"| {name} | " + " | ".join(cells([statistics.median(m.figures[name]) for m in all_measured])) + " |")
+        rows = [
+            (name, *cells([statistics.median(one.figures[name]) for one in all_measured]))
+            for name in all_measured[0].figures
+        ]
+        print("\n".join(table(("", *(variant or "as it is" for variant in variants)), rows)))
 
 
 def parse(words: str) -> dict[str, str]:

@@ -29,6 +29,7 @@ import numpy as np
 import orjson
 import psutil
 
+from harness.tables import table
 from model_server.allocator import keep_freed_memory
 from tfs_wire.messages import predict_pb2
 
@@ -271,9 +272,8 @@ def main() -> int:
     finally:
         process.kill()
         process.wait()
-    print("| what | figure | limit | holds |\n|---|---|---|---|")
-    for row in rows:
-        print(f"| {row.what} | {row.figure} | {row.limit} | {'yes' if row.holds else 'NO'} |")
+    cells = [(row.what, row.figure, row.limit, "yes" if row.holds else "NO") for row in rows]
+    print("\n".join(table(("what", "figure", "limit", "holds"), cells)))
     return 0 if all(row.holds for row in rows) else 1
 
 

@@ -10,6 +10,7 @@ from typing import Literal
 
 from docker_image.docker import Docker
 from docker_image.dockerfile import REPOSITORY, argument
+from harness.tables import table
 
 Kind = Literal["deb", "pypi", "other"]
 ASKED_INSIDE = Path(__file__).with_name("ask_inside.py")
@@ -81,8 +82,8 @@ def _spdx(words: str) -> str:
 
 def licence_table(parts: list[Part]) -> str:
     """Return every part with its version and licences as a table in Markdown."""
-    lines = [f"| {part.kind} | {part.name} | {part.version} | {', '.join(part.licences)} |" for part in parts]
-    return "\n".join(["| kind | name | version | licences |", "|---|---|---|---|", *lines, ""])
+    rows = [(part.kind, part.name, part.version, ", ".join(part.licences)) for part in parts]
+    return "\n".join([*table(("kind", "name", "version", "licences"), rows), ""])
 
 
 def licence_counts(parts: list[Part]) -> list[tuple[str, int]]:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import resource
 import shutil
-import signal
 import subprocess
 import tempfile
 import time
@@ -16,13 +14,13 @@ from pathlib import Path
 
 from docker_image.docker import Docker
 from docker_image.programs import ProgramFailed, attempt, run
+from lightbox.processes.child import die_with_parent
 
 CLIENT, DAEMON = "/usr/bin/docker", "/usr/sbin/dockerd"
 PACKAGES = {DAEMON: "docker.io", "mmdebstrap": "mmdebstrap", "iptables": "iptables", "ip": "iproute2"}
 START_SECONDS, STOP_SECONDS = 60.0, 60.0
 ROOM_IN_MEMORY = 8 << 30
 """Bytes that building both images takes at most; where /dev/shm has them, the disk is spared."""
-_PR_SET_PDEATHSIG = 1
 
 
 def what_is_missing() -> str | None:
@@ -62,7 +60,7 @@ def running() -> Iterator[tuple[Docker, Path]]:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
-                preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, no lock
+                preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, no lock
             )
         try:
             _wait_until_it_answers(docker, daemon, folder / "dockerd.log")
@@ -120,10 +118,6 @@ def _command(folder: Path, bridge: str) -> list[str]:
         # Its default is higher than some machines let a process have.
         f"--default-ulimit=nofile={most}:{most}",
     ]
-
-
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
 
 
 def _wait_until_it_answers(docker: Docker, daemon: subprocess.Popen[bytes], log: Path) -> None:

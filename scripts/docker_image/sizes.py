@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from docker_image.docker import Docker
+from harness import tables
 
 NAMES = {
     "COPY /model-server": "tensorflow_model_server",
@@ -52,5 +53,4 @@ def table(docker: Docker, image: str) -> str:
     rows = [*found, Layer("all", sum(layer.size for layer in found))]
     if any(layer.name == NAMES["COPY /model-server"] for layer in found):
         rows.append(Layer("all but the model server", all_but_the_model_server(docker, image)))
-    lines = [f"| {row.name} | {row.size / 1e6:.1f} |" for row in rows]
-    return "\n".join(["| layer | MB |", "|---|---:|", *lines])
+    return "\n".join(tables.table(("layer", "MB"), [(row.name, f"{row.size / 1e6:.1f}") for row in rows], "lr"))

@@ -7,12 +7,11 @@ import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from benchmark.clients.base import Load, Sample
 from benchmark.clients.http import HttpClient
 from benchmark.clients.process import ClientProcess
 from benchmark.servers.base import Running
+from harness.percentiles import percentile
 from soak.processes import memory
 
 PEAK_CLIENTS = (4, 8, 16, 32)
@@ -73,7 +72,7 @@ def overload(server: Running, client: HttpClient, seconds: float, peak_seconds: 
 
 def recovery(caller: ClientProcess, rest: Sample) -> float:
     """Return the seconds until the first of several requests in a row that are answered as at rest began."""
-    limit = RECOVERED_WITHIN * float(np.percentile(rest.latencies, 99))
+    limit = RECOVERED_WITHIN * percentile(rest.latencies, 99)
     started = began = time.monotonic()
     in_a_row = 0
     while in_a_row < RECOVERED_IN_A_ROW and time.monotonic() - started < MOST_RECOVERY_SECONDS:

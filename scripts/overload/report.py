@@ -6,12 +6,11 @@ import argparse
 from collections.abc import Mapping, Sequence
 from statistics import median
 
-import numpy as np
-
 from benchmark.clients.base import Sample
+from harness.percentiles import percentile
+from harness.tables import padded_table
 from lightbox.concurrency import available_cores
 from overload.measure import Overload
-from soak.report import table
 
 LEAST_GOODPUT, DEADLINE_SECONDS, MOST_RECOVERY = 0.90, 30.0, 2.0
 MOST_GROWTH = 0.05
@@ -23,7 +22,7 @@ MOST_SLOWDOWN = 2.0
 def text(found: Overload, slow: Sample, busy: int, options: argparse.Namespace) -> tuple[str, bool]:
     """Return the report, and whether every bound is kept."""
     loaded, share = found.loaded, found.goodput / found.peak
-    p99 = float(np.percentile(loaded.latencies, 99)) if loaded.latencies else float("inf")
+    p99 = percentile(loaded.latencies, 99)
     growth = _growth(found.memory)
     slowdown = median(slow.latencies) / median(found.rest.latencies) if slow.latencies else float("inf")
     unexpected = loaded.errors - len(loaded.refused)
@@ -44,13 +43,13 @@ def text(found: Overload, slow: Sample, busy: int, options: argparse.Namespace) 
     lines = [
         f"{options.model}, {found.offered:.0f} requests/s offered for {options.seconds:g} s",
         "",
-        *table(("", "found", "wanted", "kept"), [(*row[:3], "yes" if row[3] else "NO") for row in rows]),
+        *padded_table(("", "found", "wanted", "kept"), [(*row[:3], "yes" if row[3] else "NO") for row in rows]),
         "",
         _client(found),
         "",
-        *table(("phase", "answers/s", "p50", "p99", "503", "p99 of a 503"), _phases(found, slow)),
+        *padded_table(("phase", "answers/s", "p50", "p99", "503", "p99 of a 503"), _phases(found, slow)),
         "",
-        *table(("memory of all of a kind, MB", "first quarter", "last quarter"), _memory(found.memory)),
+        *padded_table(("memory of all of a kind, MB", "first quarter", "last quarter"), _memory(found.memory)),
     ]
     if loaded.first_error:
         lines += ["", f"first refusal: {loaded.first_error}"]
@@ -94,7 +93,7 @@ def _phases(found: Overload, slow: Sample) -> list[tuple[str, ...]]:
 
 
 def _percentile(values: Sequence[float], number: int) -> str:
-    return _ms(float(np.percentile(values, number))) if values else ""
+    return _ms(percentile(values, number)) if values else ""
 
 
 def _ms(seconds: float) -> str:

@@ -14,7 +14,8 @@ from typing import Any
 import psutil
 
 from benchmark.servers.address import Address
-from benchmark.servers.base import Running, clean_environ, free_ports, launch, status_of, wait_until
+from benchmark.servers.base import Running, clean_environ, launch, status_of, wait_until
+from harness.ports import free_ports
 from real_server.program import REPOSITORY
 
 ANSWER_SECONDS = 120.0

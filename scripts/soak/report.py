@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
+from harness.tables import padded_table
 from soak.run import Result
 from soak.weight import Weight
 
@@ -30,10 +31,10 @@ def text(result: Result) -> str:
     """Return the report."""
     ledger = result.ledger
     lines = [f"{result.name}: {result.seconds:g} s, {len(ledger.kills)} kills", ""]
-    lines += table(("", "number", ""), [(name, f"{ledger.counts[name]:,}", what) for name, what in COUNTS])
+    lines += padded_table(("", "number", ""), [(name, f"{ledger.counts[name]:,}", what) for name, what in COUNTS])
     recoveries = [(kind, [kill.back_after for kill in ledger.kills if kill.kind == kind]) for kind in result.kinds]
-    lines += ["", *table(("killed", "times", "median recovery", "worst"), map(_recovery, recoveries))]
-    lines += ["", *table(("memory of all of a kind, MB", "start", "highest", "end"), _memory(result))]
+    lines += ["", *padded_table(("killed", "times", "median recovery", "worst"), map(_recovery, recoveries))]
+    lines += ["", *padded_table(("memory of all of a kind, MB", "start", "highest", "end"), _memory(result))]
     lines += ["", *(f"LOST: {line}" for line in ledger.lost[:50]), *(f"FAILED: {line}" for line in result.failures)]
     return "\n".join(lines).rstrip()
 
@@ -42,8 +43,11 @@ def weight_text(found: Weight) -> str:
     """Return the report of what dear requests took."""
     sizes = [("all processes, at rest", found.rest), ("all processes, at most", found.highest)]
     sizes += [(f"of these the {kind}", size) for kind, size in sorted(found.by_kind.items())]
-    lines = table(("memory (PSS)", "MiB"), [(name, f"{size >> 20}") for name, size in sizes])
-    lines += ["", *table(("answer", "number"), [(told, f"{count:,}") for told, count in sorted(found.answers.items())])]
+    lines = padded_table(("memory (PSS)", "MiB"), [(name, f"{size >> 20}") for name, size in sizes])
+    lines += [
+        "",
+        *padded_table(("answer", "number"), [(told, f"{count:,}") for told, count in sorted(found.answers.items())]),
+    ]
     return "\n".join([*lines, "", *(f"FAILED: {line}" for line in found.failures)]).rstrip()
 
 
@@ -59,13 +63,3 @@ def _memory(result: Result) -> Iterable[tuple[str, ...]]:
     for kind, size in result.before.items():
         sizes = (size, result.highest.get(kind, size), result.after.get(kind, 0))
         yield kind, *(f"{value / 1e6:.0f}" for value in sizes)
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a table in Markdown, its columns aligned for a terminal too."""
-    body = [head, *rows]
-    widths = [max(len(row[column]) for row in body) for column in range(len(head))]
-    lines = [
-        "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |" for row in body
-    ]
-    return [lines[0], "|" + "|".join("-" * (width + 2) for width in widths) + "|", *lines[1:]]

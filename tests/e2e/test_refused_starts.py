@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.ports import free_ports
 from support.models import copy_golden
-from support.stack import SERVE, clean_environ, free_port, free_ports
+from support.stack import SERVE, clean_environ, free_port
 
 
 def refuse(tmp_path: Path, seconds: float = 30.0, **environ: str) -> str:

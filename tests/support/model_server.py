@@ -5,9 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import os
-import random
 import re
-import socket
 import subprocess
 import sys
 import threading
@@ -18,21 +16,12 @@ from typing import Any
 
 import psutil
 
+from harness.ports import free_ports
+
 GOLDEN = Path(__file__).parents[1] / "contract" / "golden"
 MODELS = GOLDEN / "models"
 COMMAND = Path(sys.executable).with_name("tensorflow_model_server")
 START_SECONDS = 60.0
-
-
-def free_ports() -> tuple[int, int]:
-    """Return two ports that nobody has, below those that the system gives to clients."""
-    while True:
-        first = random.randrange(20000, 32000, 2)
-        try:
-            with socket.create_server(("127.0.0.1", first)), socket.create_server(("127.0.0.1", first + 1)):
-                return first, first + 1
-        except OSError:
-            continue
 
 
 class ModelServer:
@@ -40,7 +29,8 @@ class ModelServer:
 
     def __init__(self, folder: Path, *flags: str, ports: bool = True, env: Mapping[str, str] | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
-        self.grpc_port, self.rest_port = free_ports()
+        self.grpc_port = free_ports(2)
+        self.rest_port = self.grpc_port + 1
         port_flags = [f"--port={self.grpc_port}", f"--rest_api_port={self.rest_port}"] if ports else []
         self._out, self._err = folder / "stdout.log", folder / "stderr.log"
         with self._out.open("wb") as out, self._err.open("wb") as err:

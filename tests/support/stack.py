@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Iterator, Mapping
@@ -18,6 +16,8 @@ import boto3
 import psutil
 import requests
 from botocore.config import Config
+
+from harness.ports import free_ports
 
 REPOSITORY = Path(__file__).parents[2]
 SERVE = REPOSITORY / "serve.sh"
@@ -34,7 +34,7 @@ class Stack:
     def __init__(self, model_dir: Path, tmp: Path, environ: Mapping[str, str] | None = None) -> None:
         tmp.mkdir(parents=True, exist_ok=True)
         self.port = free_port()
-        low = free_port_pair()
+        low = free_ports(10)
         self.ports = (self.port, low, low + 1)
         self.log_path = tmp / "serve.log"
         self.tmp = tmp
@@ -174,26 +174,4 @@ def poll(seconds: float, pause: float = 0.05) -> Iterator[None]:
 
 def free_port() -> int:
     """Return a TCP port nobody listens on."""
-    return free_ports(1)
-
-
-def free_port_pair() -> int:
-    """Return the lower of two neighbouring ports nobody listens on."""
-    return free_ports(2)
-
-
-def free_ports(count: int) -> int:
-    """Return the first of neighbouring free ports, below those that the kernel hands out to clients."""
-    while True:
-        low = random.randrange(10_000, 32_000)
-        if all(_is_free(port) for port in range(low, low + count)):
-            return low
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("0.0.0.0", port))
-        except OSError:
-            return False
-        return True
+    return free_ports()

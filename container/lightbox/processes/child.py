@@ -76,7 +76,7 @@ class Child:
             stderr=subprocess.STDOUT,
             process_group=0,
             pass_fds=self.keep_descriptors,
-            preexec_fn=_die_with_parent,  # noqa: PLW1509 - one system call, which takes no lock
+            preexec_fn=die_with_parent,  # noqa: PLW1509 - one system call, which takes no lock
         )
         os.close(send)
         self._groups.add(self._process.pid)
@@ -140,5 +140,6 @@ def _signal_group(group: int, number: int) -> bool:
     return True
 
 
-def _die_with_parent() -> None:
+def die_with_parent() -> None:
+    """Have the kernel send this process SIGTERM when the thread that started it ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)

@@ -5,22 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from harness import tables
+
 NONE = "\N{EN DASH}"
 """Stands where there is no figure."""
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
-    """Return the lines of a table; every column but the first is aligned to the right."""
-    return [
-        _row(header),
-        _row(["---", *["---:"] * (len(header) - 1)]),
-        *(_row(row) for row in rows),
-        "",
-    ]
-
-
-def _row(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+    """Return the lines of a table and an empty one; every column but the first is aligned to the right."""
+    return [*tables.table(header, rows, "lr"), ""]
 
 
 def number(value: float | None, unit: str = "") -> str:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -110,27 +108,6 @@ def clean_environ(**more: str) -> dict[str, str]:
     """Return the environment without settings of this shell that would reach a server."""
     ours = ("LIGHTBOX_", "SAGEMAKER_", "PREDICT_USING_GRPC")
     return {key: value for key, value in os.environ.items() if not key.startswith(ours)} | more
-
-
-def free_ports(count: int = 1) -> int:
-    """Return the lowest of ``count`` neighbouring TCP ports that nobody listens on now.
-
-    They lie below the range from which the kernel takes ports for outgoing connections, so that none of those
-    comes in between.
-    """
-    while True:
-        low = random.randrange(12000, 32000)  # noqa: S311 - not a secret
-        if all(_is_free(port) for port in range(low, low + count)):
-            return low
-
-
-def _is_free(port: int) -> bool:
-    with socket.socket() as probe:
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return False
-        return True
 
 
 def status_of(port: int, path: str, verb: str = "GET") -> int | None:

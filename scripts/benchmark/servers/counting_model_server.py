@@ -12,12 +12,12 @@ from contextlib import AsyncExitStack
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-sys.path[:0] = [str(REPOSITORY / "scripts")]
+sys.path[:0] = [str(REPOSITORY / "scripts"), str(REPOSITORY / "container")]
 
-from benchmark.servers.base import free_ports  # noqa: E402 - the path comes first
-from benchmark.servers.hops import HOPS, counter_path  # noqa: E402
+from benchmark.servers.hops import HOPS, counter_path  # noqa: E402 - the path comes first
 from benchmark.servers.relay import Counter, relay  # noqa: E402
 from benchmark.servers.stack import real_binary  # noqa: E402
+from harness.ports import free_ports  # noqa: E402
 
 ADDRESSES = ("--port", "--rest_api_port", "--grpc_socket_path")
 

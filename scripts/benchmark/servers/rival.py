@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmark.servers.address import Address
-from benchmark.servers.base import REPOSITORY, Running, clean_environ, free_ports, launch, status_of, wait_until
+from benchmark.servers.base import REPOSITORY, Running, clean_environ, launch, status_of, wait_until
+from harness.ports import free_ports
 
 VENV = REPOSITORY / ".venv-bench"
 RIVALS = Path(__file__).resolve().parents[1] / "rivals"

@@ -11,15 +11,8 @@ from pathlib import Path
 
 from benchmark.servers import hops
 from benchmark.servers.address import Address
-from benchmark.servers.base import (
-    REPOSITORY,
-    Running,
-    clean_environ,
-    free_ports,
-    launch,
-    status_of,
-    wait_until,
-)
+from benchmark.servers.base import REPOSITORY, Running, clean_environ, launch, status_of, wait_until
+from harness.ports import free_ports
 
 
 @dataclass(frozen=True)

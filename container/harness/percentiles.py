@@ -1,0 +1,21 @@
+"""Percentiles of latencies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+
+def percentiles(values: Sequence[float], numbers: Iterable[float]) -> list[float]:
+    """Return for each number the value that so many percent of the values do not exceed, interpolated linearly.
+
+    Of no values each is infinite: who was never answered is slower than any bound.
+    """
+    wanted = list(numbers)
+    return [float(value) for value in np.percentile(values, wanted)] if values else [float("inf")] * len(wanted)
+
+
+def percentile(values: Sequence[float], number: float) -> float:
+    """Return one of ``percentiles``."""
+    return percentiles(values, [number])[0]
