@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tfs_wire import tensor_proto
-from tfs_wire.varint import Fragments, delimited, wrapped
+from tfs_wire.protobuf import Fragments, delimited, wrapped
 
 _OUTPUTS, _MODEL_SPEC = 1, 2
 _KEY, _VALUE = 1, 2

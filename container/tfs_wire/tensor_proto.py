@@ -10,7 +10,7 @@ import numpy as np
 
 from tfs_wire import dtypes
 from tfs_wire.messages import tensor_pb2
-from tfs_wire.varint import Fragments, delimited, varint, varints, wrapped
+from tfs_wire.protobuf import Fragments, delimited, read_varint, varint, varints, wrapped
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -66,9 +66,12 @@ def _strings_from_content(content: bytes, count: int) -> Array:
     if count > len(content):
         raise MalformedTensor(f"{len(content)} bytes for {count} strings")
     lengths, position = [], 0
-    for _ in range(count):
-        length, position = _read_varint(content, position)
-        lengths.append(length)
+    try:
+        for _ in range(count):
+            length, position = read_varint(content, position)
+            lengths.append(length)
+    except ValueError as error:
+        raise MalformedTensor(str(error)) from None
     if position + sum(lengths) != len(content):
         raise MalformedTensor("string lengths do not add up")
     strings = np.empty(count, dtype=object)
@@ -76,17 +79,6 @@ def _strings_from_content(content: bytes, count: int) -> Array:
         strings[index] = content[position : position + length]
         position += length
     return strings
-
-
-def _read_varint(data: bytes, position: int) -> tuple[int, int]:
-    value = shift = 0
-    while position < len(data) and shift < 64:
-        octet = data[position]
-        value |= (octet & 127) << shift
-        position, shift = position + 1, shift + 7
-        if octet < 128:
-            return value, position
-    raise MalformedTensor("truncated length")
 
 
 def _from_fields(proto: tensor_pb2.TensorProto, dtype: np.dtype[Any], count: int) -> Array:

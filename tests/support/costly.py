@@ -15,7 +15,7 @@ from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport
 from support.fakes import fake_app, signature
-from tfs_wire.varint import varint
+from tfs_wire.protobuf import varint
 
 ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 LENGTH = "Inference-Header-Content-Length"

@@ -12,8 +12,8 @@ import numpy as np
 
 from lightbox.codecs.base import Layout, Prediction, Response
 from lightbox.errors import NotAcceptable
+from lightbox.model import json_arrays
 from lightbox.model.spec import Array
-from tfs_wire import json_arrays
 
 
 def json_ready(name: str, array: Array) -> Any:

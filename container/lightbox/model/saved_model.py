@@ -13,7 +13,7 @@ from lightbox.errors import StartError
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.model.variables import variables_problem
 from tfs_wire.dtypes import numpy_name
-from tfs_wire.fields import read_fields, read_varint
+from tfs_wire.protobuf import read_fields, read_varint
 
 FILE = "saved_model.pb"
 SERVE_TAG = "serve"

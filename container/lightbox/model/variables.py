@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tfs_wire.dtypes import numpy_name
-from tfs_wire.fields import read_fields, read_varint
+from tfs_wire.protobuf import read_fields, read_varint
 
 FOLDER, INDEX = "variables", "variables/variables.index"
 

@@ -15,6 +15,7 @@ from flask import Blueprint, Response, g, request
 
 from lightbox.error_texts import without_folders
 from lightbox.errors import BadRequest, DeadlineExceeded, LateLoad, MalformedBody, TooLarge
+from lightbox.model import json_arrays
 from lightbox.model.layout import LONGEST_NAME
 from lightbox.multi_model.loader import ModelLoader
 from lightbox.multi_model.sources import Source
@@ -22,7 +23,6 @@ from lightbox.multi_model.state import LoadedModel, LoadedModels
 from lightbox.protocols.edge import pass_over_body
 from lightbox.protocols.http import json_body
 from lightbox.transports.model_management import VersionState
-from tfs_wire import json_arrays
 
 MAX_LOAD_BYTES = 1 << 16
 """A name and a path need no more; as Python's objects a body may be thirty times as large."""

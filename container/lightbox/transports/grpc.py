@@ -14,9 +14,9 @@ from lightbox.errors import DeadlineExceeded, LightboxError, ModelFailed, ModelS
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from lightbox.request_context import RequestContext
 from lightbox.transports.base import PredictCall, from_server
+from lightbox.transports.predict_messages import read_predict_response, write_predict_request
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.messages import get_model_metadata_pb2, meta_graph_pb2
-from tfs_wire.predict import read_predict_response, write_predict_request
 
 CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", -1),
@@ -45,7 +45,7 @@ class GrpcTransport:
     def __init__(self, target: str, reconnect_seconds: float = RECONNECT_SECONDS) -> None:
         self._reconnect_seconds = reconnect_seconds
         self.channel = open_channel(target)
-        # Bytes in, bytes out: tfs_wire writes and reads the messages itself.
+        # Bytes in, bytes out: predict_messages writes and reads the messages itself.
         self._predict = self.channel.unary_unary(_SERVICE + "Predict")
         self._metadata = self.channel.unary_unary(
             _SERVICE + "GetModelMetadata",

@@ -28,12 +28,12 @@ from lightbox.errors import (
     Unavailable,
     UnknownSignature,
 )
+from lightbox.model import json_arrays
+from lightbox.model.json_arrays import padded_text
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from lightbox.request_context import RequestContext
 from lightbox.transports.base import PredictCall, from_server
-from tfs_wire import json_arrays
 from tfs_wire.dtypes import numpy_name
-from tfs_wire.json_table import padded_text
 from tfs_wire.messages import types_pb2
 
 _NO_ROWS = ("has inconsistent batch size", "has invalid batch size", "has no shape information")

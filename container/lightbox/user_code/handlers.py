@@ -14,11 +14,11 @@ import numpy as np
 from lightbox.error_texts import without_folders
 from lightbox.errors import HandlerFailed, HandlerRefused, LightboxError
 from lightbox.images.decode import OriginalImages
+from lightbox.model import json_arrays
 from lightbox.model.arrays import fit
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
 from lightbox.user_code.loader import Function
-from tfs_wire import json_arrays
 
 if TYPE_CHECKING:
     from PIL.Image import Image

@@ -30,7 +30,7 @@ from lightbox.protocols.open_inference.tensors import (
     numeric_dtype,
     split,
 )
-from tfs_wire.fields import LENGTH_DELIMITED, read_fields
+from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
 
 INFERENCE_SERVICE = "inference.GRPCInferenceService"
 HEALTH_SERVICE = "grpc.health.v1.Health"

@@ -21,7 +21,7 @@ from lightbox.protocols.open_inference.grpc_messages import count_message, read_
 from lightbox.protocols.open_inference.repository import Repository, server_metadata
 from lightbox.protocols.open_inference.requests import SageMakerHeaders, read_headers
 from lightbox.request_context import RequestContext
-from tfs_wire.fields import LENGTH_DELIMITED, read_fields
+from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
 
 MOST_BYTES = 2**31 - 1
 """gRPC counts a message's length in a signed 32-bit number."""

@@ -13,6 +13,7 @@ from lightbox.codecs.json_values import parse_values, parsing_bytes
 from lightbox.codecs.media_type import parse_content_type
 from lightbox.contents import TensorResponse
 from lightbox.errors import MalformedBody, NotAcceptable
+from lightbox.model import json_arrays
 from lightbox.model.spec import Array
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.http import json_body, received_body
@@ -21,7 +22,6 @@ from lightbox.protocols.open_inference.requests import InferRequest, read_header
 from lightbox.protocols.open_inference.rest_body import read_body
 from lightbox.protocols.open_inference.tensors import BYTES, datatype_of, join_prefixed, to_buffer
 from lightbox.request_context import RequestContext
-from tfs_wire import json_arrays
 
 JSON_LENGTH = "Inference-Header-Content-Length"
 MEDIA_TYPE = "application/vnd.sagemaker-triton.binary+json"

@@ -20,7 +20,7 @@ from lightbox.protocols.open_inference.tensors import split_prefixed
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model, signature
 from support.grpc_front import BLUE, MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
-from tfs_wire.varint import varint
+from tfs_wire.protobuf import varint
 
 TYPED = {
     "bool": "bool_contents",

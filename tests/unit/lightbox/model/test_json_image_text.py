@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from lightbox.images.transform import Scaling, to_tensor
-from tfs_wire.json_table import image_text, padded_text
+from lightbox.model.json_arrays import image_text, padded_text
 
 Float32 = npt.NDArray[np.float32]
 

@@ -1,22 +1,27 @@
-"""JSON of images as float32: each distinct number is turned into digits once, and looked up after that.
+"""JSON text that holds arrays, with NaN and infinities as TensorFlow Serving writes them.
 
-An image has 256 levels in each channel, whatever its scaling. Digits for 150,000 floats take several times as long as
-150,000 look-ups of texts that are equally long, which they are with blanks behind.
+orjson does the work; it alone would turn NaN into null without a word, and refuse it when reading.
+
+Images as float32: each distinct number is turned into digits once, and looked up after that. An image has 256 levels
+in each channel, whatever its scaling. Digits for 150,000 floats take several times as long as 150,000 look-ups of
+texts that are equally long, which they are with blanks behind.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-from tfs_wire import json_arrays
+import orjson
 
 Array = npt.NDArray[Any]
 
+_NAMES = {"nan": b"NaN", "inf": b"Infinity", "-inf": b"-Infinity"}
 CELLS = (8, 16)
 """Bytes that a number may have with a bracket and a comma; numpy copies items of these sizes at once."""
 _MOST_CHANNELS = 4
@@ -24,10 +29,63 @@ _FEW = 260  # levels, and what is no number
 _GLANCE, _WORTH_IT = 4096, 10_000
 
 
+def dumps(value: Any) -> bytes:
+    """Return JSON for dicts, lists, scalars and ndarrays of numbers or bools, nested as they like.
+
+    NaN and infinities inside arrays become ``NaN``, ``Infinity`` and ``-Infinity``. Raises TypeError for
+    what JSON cannot hold.
+    """
+    try:
+        return orjson.dumps(value, default=_array)
+    except orjson.JSONEncodeError as error:
+        raise TypeError(str(error)) from error
+
+
+def _array(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = np.asarray(value)
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+    return value.tolist() if value.dtype.hasobject else orjson.Fragment(array_text(value))
+
+
+def array_text(array: np.ndarray[Any, Any]) -> bytes:
+    """Return the JSON of an array of numbers or bools, as ``dumps`` does but with one copy of the text less."""
+    plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+    try:
+        text = orjson.dumps(plain, option=orjson.OPT_SERIALIZE_NUMPY)
+    except orjson.JSONEncodeError as error:
+        raise TypeError(str(error)) from error
+    if array.dtype.kind == "f":
+        text = _name_nonfinite(text, plain)
+    return text if array.ndim else text[1:-1]
+
+
+def _name_nonfinite(text: bytes, array: np.ndarray[Any, Any]) -> bytes:
+    """Put the names of NaN and infinities where orjson has written null, in the order of the array."""
+    if b"null" not in text:
+        return text
+    finite = np.isfinite(array)
+    names = [_NAMES[repr(number)] for number in array[~finite].tolist()]
+    pieces = text.split(b"null")
+    return b"".join(chain.from_iterable(zip(pieces, names, strict=False))) + pieces[-1]
+
+
+def loads(data: bytes | memoryview) -> Any:
+    """Parse JSON text, ``NaN``, ``Infinity`` and ``-Infinity`` included; raise ValueError when it is malformed.
+
+    Bytes that are no UTF-8, which TensorFlow Serving writes as they are, become lone surrogates ("surrogateescape").
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return json.loads(bytes(data).decode("utf-8", "surrogateescape"))
+
+
 def padded_text(array: Array) -> Iterable[bytes | memoryview]:
     """Return the JSON of an array of numbers or bools in pieces, where that is quicker with blanks behind numbers."""
     plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
-    return image_text(plain) or [json_arrays.array_text(array)]
+    return image_text(plain) or [array_text(array)]
 
 
 def image_text(array: Array) -> Iterable[bytes | memoryview] | None:
@@ -50,7 +108,7 @@ def image_text(array: Array) -> Iterable[bytes | memoryview] | None:
     used = np.zeros(channels << 16, bool)
     used[slots] = True
     places = np.flatnonzero(used)
-    texts = json_arrays.array_text(value_of_slot[places].view(np.float32))[1:-1].split(b",")
+    texts = array_text(value_of_slot[places].view(np.float32))[1:-1].split(b",")
     last = channels - 1
     cells = [
         (b"[" if place >> 16 == 0 else b"") + text + (b"]," if place >> 16 == last else b",")

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from tfs_wire import json_arrays
-from tfs_wire.predict import Array
+from lightbox.model import json_arrays
+from lightbox.transports.predict_messages import Array
 
 FLOATS = hnp.arrays(
     st.sampled_from(["f2", "f4", "f8", ">f4"]).map(np.dtype),

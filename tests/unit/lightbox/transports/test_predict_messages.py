@@ -15,9 +15,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
 import tfs_wire
+from lightbox.transports.predict_messages import (
+    Array,
+    decode_varints,
+    read_predict_response,
+    read_tensor,
+    write_predict_request,
+)
 from tfs_wire.messages import predict_pb2
-from tfs_wire.predict import Array, read_predict_response, write_predict_request
-from tfs_wire.tensor_reader import decode_varints, read_tensor
 
 CONTAINER = Path(tfs_wire.__file__).parents[1]
 NUMERIC = ["bool", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16"]
