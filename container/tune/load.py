@@ -13,6 +13,7 @@ from statistics import median
 import numpy as np
 from PIL import Image
 
+from harness import http_client
 from lightbox.images.decode import is_image
 
 LEAST_CALLS = 3
@@ -34,7 +35,7 @@ class Client:
 
     def __init__(self, port: int, body: bytes, timeout: float) -> None:
         """``timeout`` is how many seconds an answer may take."""
-        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+        self._client = http_client.Client(port, timeout)
         self._body = body
         self._timeout = timeout
 
@@ -42,20 +43,18 @@ class Client:
         """Post the body, read the answer and return the seconds that it took; raise LoadFailed."""
         began = time.perf_counter()
         try:
-            self._connection.request("POST", "/invocations", self._body, HEADERS)
-            answer = self._connection.getresponse()
-            content = answer.read()
+            answer = self._client.send("POST", "/invocations", self._body, HEADERS)
         except TimeoutError:
             raise LoadFailed(f"a request took more than {self._timeout:.1f} s") from None
         except (OSError, http.client.HTTPException) as error:
             raise LoadFailed(f"a request failed: {error or type(error).__name__}") from None
         if answer.status != http.HTTPStatus.OK:
-            raise LoadFailed(f"a request was answered with {answer.status}: {_reason(content)}")
+            raise LoadFailed(f"a request was answered with {answer.status}: {_reason(answer.body)}")
         return time.perf_counter() - began
 
     def close(self) -> None:
         """Close the connection."""
-        self._connection.close()
+        self._client.close()
 
 
 class Load:

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
+from harness.server import ServerFailed
+from harness.stack import Stack
 from tune.candidates import Candidate
 from tune.load import Load, LoadFailed
-from tune.stack import Stack, StackFailed
+from tune.stack import LOG_BYTES, STOP_SECONDS, reason, start
 from tune.trials import Goal, Round, Trial
 
 WARM_SECONDS = 0.5
-STOP_SECONDS = 1.0
+QUICK_STOP_SECONDS = 1.0
 """What stopping a stack takes; as much is kept for the base's own stop."""
 _LEAST_SECONDS = {Goal.LATENCY: 0.3, Goal.THROUGHPUT: 0.5}
 """How long a stack is asked in one round, where requests are quick."""
@@ -45,9 +47,11 @@ def open_bench(environ: Mapping[str, str], request: Request, seconds: float) -> 
     """
     deadline = time.monotonic() + seconds
     try:
-        with _serving(environ, request, seconds, seconds) as (stack, load):
-            yield StackBench(environ, request, deadline, stack, load)
-    except (StackFailed, LoadFailed) as error:
+        with _serving(environ, request, seconds, seconds) as (stack, load, start_seconds):
+            yield StackBench(environ, request, deadline, stack, load, start_seconds)
+    except ServerFailed as error:
+        raise CannotServe(reason(error)) from None
+    except LoadFailed as error:
         raise CannotServe(str(error)) from None
 
 
@@ -55,14 +59,20 @@ class StackBench:
     """See search.Bench."""
 
     def __init__(
-        self, environ: Mapping[str, str], request: Request, deadline: float, base: Stack, base_load: Load
+        self,
+        environ: Mapping[str, str],
+        request: Request,
+        deadline: float,
+        base: Stack,
+        base_load: Load,
+        start_seconds: float,
     ) -> None:
         self._environ = environ
         self._request = request
         self._deadline = deadline
         self._base = base
         self._base_load = base_load
-        self._start_seconds = base.start_seconds + WARM_SECONDS
+        self._start_seconds = start_seconds + WARM_SECONDS
         call = base_load.latency(_LEAST_SECONDS[Goal.LATENCY])
         turn = request.clients / base_load.throughput(_LEAST_SECONDS[Goal.THROUGHPUT])
         self._timeout = _GRACE_SECONDS + _PATIENCE * (call + turn)
@@ -73,11 +83,13 @@ class StackBench:
 
     def left(self) -> float:
         """See search.Bench."""
-        return self._deadline - STOP_SECONDS - time.monotonic()
+        return self._deadline - QUICK_STOP_SECONDS - time.monotonic()
 
     def cost(self, goals: Sequence[Goal], rounds: int) -> float:
         """See search.Bench."""
-        return self._start_seconds + STOP_SECONDS + rounds * sum(_MARGIN * 2 * self._slices[goal] for goal in goals)
+        return (
+            self._start_seconds + QUICK_STOP_SECONDS + rounds * sum(_MARGIN * 2 * self._slices[goal] for goal in goals)
+        )
 
     def try_out(self, candidate: Candidate, goals: Sequence[Goal], rounds: int) -> Trial:
         """See search.Bench. Raises CannotServe when the base stops answering."""
@@ -85,22 +97,24 @@ class StackBench:
         environ = {**self._environ, **candidate.environ}
         began = time.monotonic()
         try:
-            with _serving(environ, self._request, self.left(), self._timeout) as (stack, load):
+            with _serving(environ, self._request, self.left(), self._timeout) as (stack, load, _):
                 self._start_seconds = max(self._start_seconds, time.monotonic() - began)
                 for number in range(rounds):
                     self._round(trial, load, number)
-                    stack.shorten_log()
-                    self._base.shorten_log()
+                    stack.shorten_log(LOG_BYTES)
+                    self._base.shorten_log(LOG_BYTES)
                     if number == 0 and trial.hopeless():
                         break
-        except (StackFailed, LoadFailed) as error:
+        except ServerFailed as error:
+            trial.problem = reason(error)
+        except LoadFailed as error:
             trial.problem = str(error)
         return trial
 
     def _round(self, trial: Trial, load: Load, number: int) -> None:
         """Ask both for each goal. Who comes first alternates, so that a drift of the machine favours neither."""
         for goal, rounds in trial.rounds.items():
-            if self.left() < STOP_SECONDS + _MARGIN * 2 * self._slices[goal]:
+            if self.left() < QUICK_STOP_SECONDS + _MARGIN * 2 * self._slices[goal]:
                 return
             base = self._ask_base(goal) if number % 2 else None
             mine = self._ask(load, goal)
@@ -120,10 +134,16 @@ class StackBench:
 @contextmanager
 def _serving(
     environ: Mapping[str, str], request: Request, seconds: float, timeout: float
-) -> Iterator[tuple[Stack, Load]]:
-    """Start a stack that is ready and warm within ``seconds``; an answer may take ``timeout`` seconds."""
-    with Stack(environ) as stack:
-        stack.wait_ready(seconds)
+) -> Iterator[tuple[Stack, Load, float]]:
+    """Start a stack that is ready and warm within ``seconds``; yield what its start took too, in seconds.
+
+    An answer may take ``timeout`` seconds.
+    """
+    stack = start(environ)
+    try:
+        start_seconds = stack.until_ready(seconds)
         with closing(Load(stack.port, request.body, request.clients, timeout)) as load:
             load.throughput(WARM_SECONDS)
-            yield stack, load
+            yield stack, load, start_seconds
+    finally:
+        stack.close(STOP_SECONDS)

@@ -48,20 +48,20 @@ class Measured:
         self.note("floor, ms", statistics.median(floor.latencies) * 1000)
         self.note("p50, one client, ms", p50)
         self.note("of it outside the sidecar's clock, ms", p50 - inside)
-        cpu, faults = resources.cpu_seconds(self.running.process.pid), page_faults(self.running)
+        cpu, faults = resources.cpu_seconds(self.running.pid), page_faults(self.running)
         together = self.photo.run(Load(TOGETHER, CLIENTS))
-        after = resources.cpu_seconds(self.running.process.pid)
+        after = resources.cpu_seconds(self.running.pid)
         self.note(f"requests/s, {CLIENTS} clients", together.answers / together.seconds)
         for role in ("nginx", "gunicorn", "model server"):
             self.note(f"{role}, CPU ms a request", (after[role] - cpu[role]) / TOGETHER * 1000)
         self.note("gunicorn, page faults a request", (page_faults(self.running) - faults) / TOGETHER)
-        self.note("largest worker, MB", max(resources.memory(self.running.process.pid).rss["gunicorn"]) / 1e6)
+        self.note("largest worker, MB", max(resources.memory(self.running.pid).rss["gunicorn"]) / 1e6)
 
 
 def page_faults(running: Running) -> float:
     """Return how often the sidecar's processes have had to ask the kernel for a page."""
     found = 0
-    for role, process in resources.family(running.process.pid):
+    for role, process in resources.family(running.pid):
         if role == "gunicorn":
             text = Path(f"/proc/{process.pid}/stat").read_text()
             found += int(text[text.rindex(")") :].split()[8])

@@ -1,4 +1,4 @@
-"""Does invoking one model cost more when many are loaded? ``python scripts/benchmark/many_models.py [COUNT]``.
+"""Does invoking one model cost more when many are loaded? ``python -m benchmark.many_models [COUNT]``.
 
 Starts a stack in multi-model mode, times one model alone, loads COUNT - 1 more, times it again, unloads the others and
 times it once more, to tell growth from drift.
@@ -6,9 +6,9 @@ times it once more, to tell growth from drift.
 
 from __future__ import annotations
 
-import http.client
 import io
 import json
+import shutil
 import statistics
 import sys
 import tempfile
@@ -18,11 +18,11 @@ from pathlib import Path
 import numpy as np
 from PIL import Image
 
-sys.path.insert(0, str(Path(__file__).parents[2] / "tests"))
+from benchmark.servers.base import REPOSITORY, Running
+from benchmark.servers.stack import Stack
+from harness.http_client import Client
 
-from support.models import copy_golden
-from support.stack import Stack, running
-
+MODEL = REPOSITORY / "tests" / "contract" / "golden" / "models" / "image_mean"
 CALLS = 400
 
 
@@ -30,8 +30,10 @@ def main(count: int) -> None:
     """Print a table of medians and their ratios to one model alone."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "models"
-        copy_golden("image_mean", root / "image_mean")
-        with running(root, Path(folder) / "run", SAGEMAKER_MULTI_MODEL="true") as stack:
+        shutil.copytree(MODEL, root / "image_mean")
+        settings = (("SAGEMAKER_MULTI_MODEL", "true"), ("LIGHTBOX_MODEL_SERVER", "embedded"))
+        stack = Stack("many models", root, settings).start(Path(folder) / "run")
+        try:
             load(stack, "first")
             measure(stack)
             alone = measure(stack)
@@ -46,35 +48,34 @@ def main(count: int) -> None:
                 send(stack, "DELETE", f"/models/other{index}")
             again = measure(stack)
             print(f"1 model loaded again: {again:.2f} ms, ratio {again / alone:.2f}", flush=True)
+        finally:
+            stack.stop()
 
 
-def load(stack: Stack, name: str) -> None:
+def load(stack: Running, name: str) -> None:
     """Load the one model under another name."""
     send(stack, "POST", "/models", json.dumps({"model_name": name, "url": "image_mean"}).encode())
 
 
-def measure(stack: Stack) -> float:
+def measure(stack: Running) -> float:
     """Return the median of CALLS invocations of the first model, in milliseconds."""
     buffer = io.BytesIO()
     Image.fromarray(np.zeros((8, 8, 3), np.uint8)).save(buffer, "png")
-    connection = http.client.HTTPConnection("127.0.0.1", stack.port)
     times = []
-    for _ in range(CALLS):
-        started = time.perf_counter()
-        connection.request("POST", "/models/first/invoke", buffer.getvalue())
-        answer = connection.getresponse()
-        answer.read()
-        assert answer.status == 200
-        times.append((time.perf_counter() - started) * 1000)
+    with Client(stack.address.port) as client:
+        for _ in range(CALLS):
+            started = time.perf_counter()
+            answer = client.send("POST", "/models/first/invoke", buffer.getvalue())
+            assert answer.status == 200, answer.body
+            times.append((time.perf_counter() - started) * 1000)
     return statistics.median(times)
 
 
-def send(stack: Stack, verb: str, path: str, body: bytes = b"") -> None:
+def send(stack: Running, verb: str, path: str, body: bytes = b"") -> None:
     """Send a request that must succeed."""
-    connection = http.client.HTTPConnection("127.0.0.1", stack.port)
-    connection.request(verb, path, body)
-    answer = connection.getresponse()
-    assert answer.status == 200, answer.read()
+    with Client(stack.address.port) as client:
+        answer = client.send(verb, path, body)
+    assert answer.status == 200, answer.body
 
 
 if __name__ == "__main__":

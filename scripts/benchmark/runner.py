@@ -17,7 +17,8 @@ from benchmark.declarations import Experiment, Scenario, Variant
 from benchmark.machine import StolenTime
 from benchmark.progress import Progress
 from benchmark.servers import hops, resources
-from benchmark.servers.base import REPOSITORY, Running, Server, ServerFailed
+from benchmark.servers.base import REPOSITORY, Running, Server
+from harness.server import ServerFailed
 
 LEAST_BYTES = 1000
 COUNTED_AT_ONCE = 3
@@ -136,7 +137,7 @@ class Runner:
             # Each round begins with another variant, so that none always follows the same one.
             turn = number % len(variants)
             for variant in variants[turn:] + variants[:turn]:
-                pid = self._servers[variant.server].process.pid
+                pid = self._servers[variant.server].pid
                 before = resources.cpu_seconds(pid)
                 rounds[variant.name].append(self._run(clients[variant.name], variant, experiment.load))
                 for role, seconds in resources.cpu_seconds(pid).items():
@@ -183,7 +184,7 @@ class Runner:
         running = self._servers.get(server)
         if running is None:
             return {"name": server.name, "failed": self._failed.get(server, "")}
-        usage = resources.memory(running.process.pid)
+        usage = resources.memory(running.pid)
         return {
             "name": server.name,
             "command": running.command,

@@ -10,7 +10,6 @@ medians beside what they should not exceed.
 from __future__ import annotations
 
 import gc
-import http.client
 import os
 import statistics
 import subprocess
@@ -29,6 +28,8 @@ import numpy as np
 import orjson
 import psutil
 
+from harness.http_client import Client, status_of
+from harness.server import ServerProcess
 from harness.tables import table
 from model_server.allocator import keep_freed_memory
 from tfs_wire.messages import predict_pb2
@@ -89,7 +90,7 @@ def export_models(folder: Path) -> None:
 # ----------------------------------------------------------------------- server
 
 
-def start_server(folder: Path) -> subprocess.Popen[bytes]:
+def start_server(folder: Path) -> ServerProcess:
     """Start the server with every model and wait until it answers."""
     entries = "".join(
         f'config {{ name: "{name}" base_path: "{folder / name}" model_platform: "tensorflow" }}' for name in MODELS
@@ -98,16 +99,10 @@ def start_server(folder: Path) -> subprocess.Popen[bytes]:
     config.write_text(f"model_config_list {{ {entries} }}")
     command = Path(sys.executable).with_name("tensorflow_model_server")
     flags = [f"--port={GRPC_PORT}", f"--rest_api_port={REST_PORT}", f"--model_config_file={config}"]
-    with (folder / "server.log").open("wb") as log:
-        flags.append("--tensorflow_intra_op_parallelism=1")
-        process = subprocess.Popen([command, *flags], stdout=log, stderr=log)  # noqa: S603
-    while process.poll() is None:
-        try:
-            http.client.HTTPConnection("127.0.0.1", REST_PORT, timeout=5).request("GET", "/v1/models/light")
-            return process
-        except OSError:
-            time.sleep(0.1)
-    raise SystemExit((folder / "server.log").read_text())
+    flags.append("--tensorflow_intra_op_parallelism=1")
+    server = ServerProcess([command, *flags], os.environ, folder)
+    server.wait_until(lambda: status_of(REST_PORT, "/v1/models/light") is not None)
+    return server
 
 
 def request_of(model: str, array: np.ndarray[Any, Any]) -> bytes:
@@ -174,13 +169,11 @@ def rest_row(folder: Path, model: str) -> Row:
     array = np.random.default_rng(1).random(IMAGE, np.float32)
     body = orjson.dumps({"instances": array}, option=orjson.OPT_SERIALIZE_NUMPY)
     model_call = in_process(folder, model)
-    connection = http.client.HTTPConnection("127.0.0.1", REST_PORT)
+    client = Client(REST_PORT)
 
     def call() -> None:
-        connection.request("POST", f"/v1/models/{model}:predict", body)
-        answer = connection.getresponse()
-        assert answer.status == 200, answer.read()
-        answer.read()
+        answer = client.send("POST", f"/v1/models/{model}:predict", body)
+        assert answer.status == 200, answer.body
 
     server, parse, alone = medians(ROUNDS // 2, call, lambda: orjson.loads(body), lambda: model_call(array))
     ratio = server / (parse + alone)
@@ -228,10 +221,10 @@ def clients_row() -> Row:
     )
 
 
-def memory_rows(process: subprocess.Popen[bytes]) -> list[Row]:
+def memory_rows(server: ServerProcess) -> list[Row]:
     """Measure how the server's memory grows from 1,000 to 10,000 image requests."""
     data = request_of("light", np.zeros(IMAGE, np.float32))
-    observed, sizes = psutil.Process(process.pid), {}
+    observed, sizes = psutil.Process(server.process.pid), {}
     with channel() as connection:
         call = connection.unary_unary(METHOD)
         for count in range(1, 10_001):
@@ -248,10 +241,8 @@ def start_row(folder: Path) -> Row:
     subprocess.run([sys.executable, "-c", "import tensorflow"], check=True, capture_output=True)
     imported = time.perf_counter() - start
     start = time.perf_counter()
-    process = start_server(folder)
-    started = time.perf_counter() - start
-    process.kill()
-    process.wait()
+    with start_server(folder):
+        started = time.perf_counter() - start
     figure = f"{started / imported:.2f} ({started:.1f} s and {imported:.1f} s)"
     return Row(f"Start with {len(MODELS)} models over `import tensorflow`", figure, "", True)
 
@@ -264,14 +255,10 @@ def main() -> int:
     if not (folder / "mobilenet").exists():
         export_models(folder)
     rows = [start_row(folder)]
-    process = start_server(folder)
-    try:
+    with start_server(folder) as server:
         rows += [grpc_row(folder, "light", 1.0), grpc_row(folder, "mobilenet", None)]
         rows += [rest_row(folder, "light"), rest_row(folder, "mobilenet"), clients_row(), big_row(folder)]
-        rows += memory_rows(process)
-    finally:
-        process.kill()
-        process.wait()
+        rows += memory_rows(server)
     cells = [(row.what, row.figure, row.limit, "yes" if row.holds else "NO") for row in rows]
     print("\n".join(table(("what", "figure", "limit", "holds"), cells)))
     return 0 if all(row.holds for row in rows) else 1

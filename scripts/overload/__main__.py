@@ -37,7 +37,7 @@ def main(arguments: list[str] | None = None) -> int:
         client = CLIENTS[options.model]()
         found = overload(server, client, options.seconds, options.peak_seconds)
         slow = beside_slow_clients(server, client)
-        busy = server.log.read_text(errors="replace").count("the model server is busy")
+        busy = server.server.log.count("the model server is busy")
     finally:
         server.stop()
     text, kept = report.text(found, slow, busy, options)

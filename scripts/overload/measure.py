@@ -89,7 +89,7 @@ class MemoryWatch:
     """Notes memory once a second within its ``with`` block."""
 
     def __init__(self, server: Running) -> None:
-        self._pid = server.process.pid
+        self._pid = server.pid
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run)
         self.sizes: list[Mapping[str, int]] = []

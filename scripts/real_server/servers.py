@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -13,10 +12,10 @@ from typing import Any
 
 import psutil
 
-from benchmark.servers.address import Address
-from benchmark.servers.base import Running, clean_environ, launch, status_of, wait_until
+from harness.http_client import Client, status_of
 from harness.ports import free_ports
-from real_server.program import REPOSITORY
+from harness.server import ServerProcess
+from harness.stack import Stack, clean_environ
 
 ANSWER_SECONDS = 120.0
 
@@ -26,13 +25,9 @@ def model_server(program: Path, folder: Path, *flags: str) -> Iterator[tuple[str
     """Run the model server; give its gRPC and REST addresses once it answers."""
     port = free_ports(2)
     command = [str(program), f"--port={port}", f"--rest_api_port={port + 1}", *flags]
-    process, log = launch(command, folder, clean_environ(TF_CPP_MIN_LOG_LEVEL="2"))
-    running = Running("model server", process, Address(port), log)
-    try:
-        wait_until(lambda: status_of(port + 1, "/v1/models/any") is not None, process, log)
+    with ServerProcess(command, clean_environ() | {"TF_CPP_MIN_LOG_LEVEL": "2"}, folder) as server:
+        server.wait_until(lambda: status_of(port + 1, "/v1/models/any") is not None)
         yield f"127.0.0.1:{port}", f"127.0.0.1:{port + 1}"
-    finally:
-        running.stop()
 
 
 @dataclass(frozen=True)
@@ -46,13 +41,9 @@ class Lightbox:
         self, method: str, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, Any]:
         """Send one request; return the status and the parsed body, its text where that is no JSON."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=ANSWER_SECONDS)
-        try:
-            connection.request(method, path, body, dict(headers or {}))
-            answer = connection.getresponse()
-            text = answer.read().decode(errors="replace")
-        finally:
-            connection.close()
+        with Client(self.port, ANSWER_SECONDS) as client:
+            answer = client.send(method, path, body, headers)
+        text = answer.body.decode(errors="replace")
         try:
             return answer.status, json.loads(text)
         except ValueError:
@@ -71,21 +62,13 @@ def lightbox(program: Path, models: Path, folder: Path, settings: Sequence[tuple
 
     ``folder`` is where it may write: short, as the path of a unix socket has 108 bytes.
     """
-    port = free_ports(12)
-    folder.mkdir()
-    environ = clean_environ(
-        LIGHTBOX_MODEL_SERVER="tensorflow_model_server",
-        LIGHTBOX_MODEL_DIR=str(models),
-        SAGEMAKER_BIND_TO_PORT=str(port),
-        SAGEMAKER_SAFE_PORT_RANGE=f"{port + 1}-{port + 11}",
-        PATH=f"{program.parent}{os.pathsep}{os.environ['PATH']}",
-        TMPDIR=str(folder),
-        TF_CPP_MIN_LOG_LEVEL="2",
-    )
-    process, log = launch([str(REPOSITORY / "serve.sh"), "serve"], folder, environ | dict(settings))
-    running = Running("lightbox", process, Address(port), log)
-    try:
-        wait_until(lambda: status_of(port, "/ping") == 200, process, log)
-        yield Lightbox(port, process.pid)
-    finally:
-        running.stop()
+    own = {
+        "LIGHTBOX_MODEL_SERVER": "tensorflow_model_server",
+        "LIGHTBOX_MODEL_DIR": str(models),
+        "PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}",
+        "TMPDIR": str(folder),
+        "TF_CPP_MIN_LOG_LEVEL": "2",
+    }
+    with Stack(own | dict(settings), clean_environ(), folder) as stack:
+        stack.until_ready()
+        yield Lightbox(stack.port, stack.process.pid)

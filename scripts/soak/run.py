@@ -95,7 +95,7 @@ class Soak:
         return result
 
     def _under_load(self, server: Running) -> Result:
-        pid = server.process.pid
+        pid = server.pid
         clients = self._traffic.clients(server.address, self._ledger)
         name, kinds = self._traffic.stack.name, self._traffic.kinds
         result = Result(name, kinds, self._seconds, self._ledger, before=processes.memory(pid))
@@ -152,8 +152,8 @@ STATUS = ("requests", "accepted", "200", "4xx", "503", "cut by nginx's death", "
 
 
 def _stop_problems(server: Running) -> list[str]:
-    family = psutil.Process(server.process.pid).children(recursive=True) if server.process.poll() is None else []
-    server.process.terminate()
-    code = server.process.wait(60)
+    family = psutil.Process(server.pid).children(recursive=True) if server.server.process.poll() is None else []
+    server.server.process.terminate()
+    code = server.server.process.wait(60)
     left = [child for child in family if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
     return [f"exit code {code} after SIGTERM"] * (code != 0) + [f"still there: {child}" for child in left]

@@ -7,7 +7,6 @@ shared page once) of all of them together are compared with 1 GiB, several times
 from __future__ import annotations
 
 import gzip
-import http.client
 import random
 import sys
 import threading
@@ -21,6 +20,7 @@ import psutil
 
 from benchmark.servers.base import Running
 from benchmark.servers.stack import Stack
+from harness.http_client import Client
 
 CONTAINER = 1 << 30
 REQUEST_MEMORY_MB = CONTAINER >> 22
@@ -68,7 +68,7 @@ def _light(models: Path, folder: Path) -> Path:
 
 def _under_load(server: Running, seconds: float) -> Weight:
     found, stop, lock = Weight(), threading.Event(), threading.Lock()
-    root = psutil.Process(server.process.pid)
+    root = psutil.Process(server.pid)
     _good(server, found, "before")
     found.rest = sum(_sizes(root).values())
     before = _family(root)
@@ -126,16 +126,11 @@ def bodies() -> dict[str, tuple[str, bytes, dict[str, str]]]:
 
 
 def _ask(port: int, path: str, body: bytes, headers: Mapping[str, str]) -> str:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=90)
-    try:
-        connection.request("POST", path, body, dict(headers))
-        answer = connection.getresponse()
-        answer.read()
-        return str(answer.status)
-    except OSError as error:
-        return repr(error)
-    finally:
-        connection.close()
+    with Client(port, timeout=90) as client:
+        try:
+            return str(client.send("POST", path, body, headers).status)
+        except OSError as error:
+            return repr(error)
 
 
 def _good(server: Running, found: Weight, when: str) -> None:

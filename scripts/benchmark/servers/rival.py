@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import time
+import socket
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmark.servers.address import Address
-from benchmark.servers.base import REPOSITORY, Running, clean_environ, launch, status_of, wait_until
+from benchmark.servers.base import REPOSITORY, Running
+from harness.http_client import status_of
 from harness.ports import free_ports
+from harness.server import ServerProcess
+from harness.stack import clean_environ
 
 VENV = REPOSITORY / ".venv-bench"
 RIVALS = Path(__file__).resolve().parents[1] / "rivals"
@@ -33,23 +36,19 @@ class Rival:
         port = free_ports(2)
         shown = ["python", f"scripts/benchmark/rivals/{self.script}", *self.arguments]
         command = [str(VENV / "bin" / "python"), str(RIVALS / self.script), str(port), *self.arguments]
-        environ = clean_environ(PYTHONPATH=str(REPOSITORY / "scripts"), PYTHONUNBUFFERED="1")
-        began = time.perf_counter()
-        process, log = launch(command, folder, environ)
+        environ = clean_environ() | {"PYTHONPATH": str(REPOSITORY / "scripts"), "PYTHONUNBUFFERED": "1"}
+        server = ServerProcess(command, environ, folder)
         target = f"127.0.0.1:{port}" if self.speaks_grpc else ""
-        running = Running(self.name, process, Address(port, target), log, command=" ".join(shown))
+        running = Running(self.name, server, Address(port, target), command=" ".join(shown))
         try:
-            wait_until(lambda: self._answers(port), process, log)
+            running.started["ready"] = server.wait_until(lambda: self._answers(port))
         except BaseException:
             running.stop()
             raise
-        running.started["ready"] = time.perf_counter() - began
         return running
 
     def _answers(self, port: int) -> bool:
         if not self.speaks_grpc:
             return status_of(port, self.health) == 200
-        import socket
-
         with socket.socket() as probe:
             return probe.connect_ex(("127.0.0.1", port)) == 0

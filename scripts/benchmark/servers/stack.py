@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import harness.stack
 from benchmark.servers import hops
 from benchmark.servers.address import Address
-from benchmark.servers.base import REPOSITORY, Running, clean_environ, launch, status_of, wait_until
+from benchmark.servers.base import Running
+from harness.http_client import status_of
 from harness.ports import free_ports
+from harness.stack import clean_environ
 
 
 @dataclass(frozen=True)
@@ -34,36 +36,30 @@ class Stack:
 
     def start(self, folder: Path) -> Running:
         """See Server.start. Marks: ``sidecar`` when gunicorn answers through nginx, ``ready`` when /ping is 200."""
-        folder.mkdir(parents=True, exist_ok=True)
         # The path of a unix socket is short: the run directory cannot lie deep in a working copy.
         tmp = Path(tempfile.mkdtemp(prefix="lb-bench-"))
-        port, low = free_ports(2), free_ports(10)
+        front = free_ports() if self.front else None
         settings = {
             "LIGHTBOX_MODEL_DIR": str(self.models),
-            "SAGEMAKER_BIND_TO_PORT": str(port),
-            "SAGEMAKER_SAFE_PORT_RANGE": f"{low}-{low + 9}",
             # A request names the wire that it measures; the sample's handler has ports, and a variable of its own.
             **({} if "PREDICT_USING_GRPC" in dict(self.settings) else {"LIGHTBOX_TRANSPORT": "grpc,rest"}),
-            **({"LIGHTBOX_KSERVE_GRPC_PORT": str(port + 1)} if self.front else {}),
+            **({"LIGHTBOX_KSERVE_GRPC_PORT": str(front)} if front else {}),
             **dict(self.settings),
         }
-        environ = clean_environ(**settings, TMPDIR=str(tmp), TF_CPP_MIN_LOG_LEVEL="2")
+        environ = clean_environ() | {"TMPDIR": str(tmp), "TF_CPP_MIN_LOG_LEVEL": "2"}
         if self.counted:
             hops.put_before_model_server(tmp, environ)
-        began = time.perf_counter()
-        process, log = launch([str(REPOSITORY / "serve.sh"), "serve"], folder, environ)
-        running = Running(self.name, process, Address(port), log, settings=settings, command="./serve.sh serve")
-        running.temporary = tmp
+        stack = harness.stack.Stack(settings, environ, folder)
+        running = Running(
+            self.name, stack, Address(stack.port), settings=stack.settings, command="./serve.sh serve", temporary=tmp
+        )
         try:
             if not self.counted:  # there nginx must not hold a connection past the relay
                 # GET is refused by the sidecar itself, with or without a model server behind it.
-                wait_until(lambda: status_of(port, "/invocations") == 405, process, log)
-                running.started["sidecar"] = time.perf_counter() - began
-            wait_until(lambda: status_of(port, "/ping") == 200, process, log)
-            running.started["ready"] = time.perf_counter() - began
+                running.started["sidecar"] = stack.wait_until(lambda: status_of(stack.port, "/invocations") == 405)
+            running.started["ready"] = stack.until_ready()
             running.run_dir = next(tmp.glob("lightbox-*"))
-            front = f"127.0.0.1:{port + 1}" if self.front else ""
-            running.address = Address(port, _grpc_target(running.run_dir), front)
+            running.address = Address(stack.port, _grpc_target(running.run_dir), f"127.0.0.1:{front}" if front else "")
             if self.counted:
                 hops.put_before_sidecar(tmp, running.run_dir)
         except BaseException:

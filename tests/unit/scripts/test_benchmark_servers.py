@@ -11,7 +11,6 @@ import pytest
 
 from benchmark.network_dump import steps_of
 from benchmark.servers import resources
-from benchmark.servers.base import ServerFailed, clean_environ, launch, wait_until
 from benchmark.servers.relay import Counter, new_counter, relay
 
 
@@ -60,19 +59,6 @@ def test_what_processes_use_is_read() -> None:
     usage = resources.memory(os.getpid())
     assert sum(usage.pss.values()) > 1_000_000
     assert max(max(sizes) for sizes in usage.rss.values()) > 1_000_000
-
-
-def test_settings_of_this_shell_do_not_reach_a_server(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("LIGHTBOX_TRANSPORT", "rest")
-    monkeypatch.setenv("SAGEMAKER_GUNICORN_WORKERS", "9")
-    environ = clean_environ(LIGHTBOX_MODEL_DIR="/m")
-    assert {key for key in environ if key.startswith(("LIGHTBOX", "SAGEMAKER"))} == {"LIGHTBOX_MODEL_DIR"}
-
-
-def test_a_server_that_ends_shows_its_log(tmp_path: Path) -> None:
-    process, log = launch(["sh", "-c", "echo out of order; exit 3"], tmp_path, clean_environ())
-    with pytest.raises(ServerFailed, match=r"(?s)ended with 3.*out of order"):
-        wait_until(lambda: False, process, log)
 
 
 def test_a_network_is_written_as_steps() -> None:

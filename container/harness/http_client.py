@@ -1,0 +1,54 @@
+"""HTTP requests to servers on this machine."""
+
+from __future__ import annotations
+
+import http.client
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import TracebackType
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A whole answer; ``headers`` are looked up whatever their case."""
+
+    status: int
+    headers: http.client.HTTPMessage
+    body: bytes
+
+
+class Client:
+    """One connection to a port of the loopback interface, kept alive between requests. Use as a context manager."""
+
+    def __init__(self, port: int, timeout: float = 60.0) -> None:
+        """``timeout`` is how many seconds an answer may pause."""
+        self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=timeout)
+
+    def __enter__(self) -> Client:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def send(
+        self, method: str, path: str, body: bytes | str | None = None, headers: Mapping[str, str] | None = None
+    ) -> Answer:
+        """Send a request and read its whole answer. Raises OSError and http.client.HTTPException."""
+        self._connection.request(method, path, body, dict(headers or {}))
+        answer = self._connection.getresponse()
+        return Answer(answer.status, answer.headers, answer.read())
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+
+def status_of(port: int, path: str, method: str = "GET") -> int | None:
+    """Return the status that a server answers, None when it does not."""
+    with Client(port, timeout=5) as client:
+        try:
+            return client.send(method, path).status
+        except (OSError, http.client.HTTPException):
+            return None
