@@ -10,8 +10,8 @@ from typing import Any
 import requests
 
 from lightbox.call import Call, FindSignature
-from lightbox.codecs.base import DecodedRequest, Method, Parsed, Prediction, Response, ResponseCodec
-from lightbox.codecs.registry import Codecs, check_single
+from lightbox.codecs import Codecs, check_single
+from lightbox.codecs.base import DecodedRequest, Method, Parsed, Prediction, Response, Writer
 from lightbox.errors import BadRequest
 from lightbox.model.arrays import encoded_images, string_tensor
 from lightbox.model.options import ModelOptions
@@ -87,7 +87,7 @@ class Invocation:
 
 @dataclass(frozen=True)
 class _BodyWriter:
-    codec: ResponseCodec | None
+    codec: Writer | None
 
     def check(self, outputs: int) -> None:
         """See Writer.check."""

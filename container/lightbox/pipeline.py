@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from lightbox.call import Call
+from lightbox.codecs import Codecs
 from lightbox.codecs.base import DecodedRequest, Response
-from lightbox.codecs.registry import Codecs
 from lightbox.contents import AwsRequests, Invocation, Predict
 from lightbox.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.memory_budget import MemoryBudget
@@ -46,6 +46,7 @@ class Pipeline:
         catalogue: Catalogue | None = None,
     ) -> None:
         self._settings = settings
+        self._deadline_seconds = settings.deadline_seconds
         self._catalogue = catalogue or PlannedModels(plan)
         self._transports = transports
         self._default_transport = next(iter(transports))
@@ -140,7 +141,7 @@ class Pipeline:
         """Return the model's handlers, with the context set for them; raise DeadlineExceeded when time is up."""
         handlers = self._user_code.of(model)
         if handlers is NONE:
-            context.limit(self._settings.deadline_seconds)
+            context.limit(self._deadline_seconds)
         _check_time(context)
         context.model = model.name
         return handlers

@@ -10,9 +10,9 @@ from collections.abc import Callable
 from functools import cache, partial
 
 from fuzz.cost import Bound
+from lightbox.codecs import Codecs
 from lightbox.codecs.base import Method
 from lightbox.codecs.media_type import decoded_body
-from lightbox.codecs.registry import Codecs
 from lightbox.errors import LightboxError
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec

@@ -18,7 +18,7 @@ from support.stack import Stack, free_port, poll, running
 from support.wheels import write_wheel
 
 IMAGE = png(np.zeros((8, 8, 3)))
-TRIAL = "processes.code_check"
+TRIAL = "processes.code_trial"
 
 
 @pytest.fixture(scope="module")

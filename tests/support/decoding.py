@@ -5,8 +5,8 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 
+from lightbox.codecs import Codecs
 from lightbox.codecs.base import DecodedRequest, Method
-from lightbox.codecs.registry import Codecs
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from lightbox.request_context import RequestContext

@@ -1,1 +1,129 @@
-"""Media types to arrays and back."""
+"""All codecs by media type: which one reads a body, and which one writes the response."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from lightbox.codecs.base import Codec, Method, Parsed, Reader, Writer
+from lightbox.codecs.csv import CsvCodec
+from lightbox.codecs.image import ImageBodyCodec, ImageCodec
+from lightbox.codecs.json_body import JsonCodec, JsonLinesCodec
+from lightbox.codecs.media_type import best_match, parse_content_type
+from lightbox.codecs.multipart import MultipartCodec, read_parts
+from lightbox.codecs.npy import NpyCodec, NpzCodec, OctetStreamWriter
+from lightbox.errors import BadRequest, MalformedBody, NotAcceptable, UnsupportedMediaType
+from lightbox.images.decode import OriginalImages, is_image
+from lightbox.request_context import RequestContext
+from lightbox.settings import Settings
+
+SHOWN_TYPES = (
+    "application/x-image",
+    "image/*",
+    "application/json",
+    "application/jsonlines",
+    "application/jsons",
+    "text/csv",
+    "application/x-npy",
+    "application/x-npz",
+    "multipart/form-data",
+)
+"""What a 415 names; other names of the same are read too."""
+MAYBE_IMAGE_TYPES = ("application/octet-stream", "application/x-www-form-urlencoded")
+"""Taken for an image when the body begins like one. The second is what curl says when it is told nothing."""
+
+
+class Codecs:
+    """The codecs by media type, both ways; one for each worker process, safe to use from several threads."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.images = images = ImageCodec(settings)
+        self._image = ImageBodyCodec(images)
+        self._json = JsonCodec(images, settings.max_text_mb)
+        as_document = settings.jsonlines == "document"
+        codecs: tuple[Codec, ...] = (
+            self._json,  # the first one that writes responds where the caller does not mind
+            JsonLinesCodec(images, settings.max_text_mb, as_document),
+            CsvCodec(settings.max_text_mb),
+            NpyCodec(settings.max_body_mb),
+            NpzCodec(settings.max_body_mb),
+            OctetStreamWriter(),
+            self._image,
+            MultipartCodec(images),
+        )
+        self._readers = {name: codec for codec in codecs if isinstance(codec, Reader) for name in codec.media_types}
+        self.writers = {codec.media_types[0]: codec for codec in codecs if isinstance(codec, Writer)}
+        """The codecs that write responses, by what these are called."""
+
+    def negotiate(self, accept: str) -> Writer:
+        """Return the codec for a raw Accept header, "" without one; raise NotAcceptable when none is wanted."""
+        media_type = best_match(accept, list(self.writers))
+        if media_type is None:
+            raise NotAcceptable(f"Accept: this endpoint answers {', '.join(self.writers)}; got {accept[:200]!r}")
+        return self.writers[media_type]
+
+    def parse(self, body: bytes, content_type: str, method: Method, context: RequestContext) -> Parsed:
+        """Read a body as far as it goes without its signature; ``content_type`` is the raw header, "" without one.
+
+        Without a Content-Type the body is an image if it begins like one, else JSON. Raises
+        UnsupportedMediaType for a type that is not read, and whatever its codec raises.
+        """
+        context.memory.weigh(len(body))
+        parsed = parse_content_type(content_type)
+        codec = self._find(parsed.name, body)
+        if method is not Method.PREDICT and not isinstance(codec, JsonCodec):
+            came = parsed.name[:100] or "an image"
+            raise BadRequest(f"tfs-method={method.value}: expected examples as application/json, got {came}")
+        if parsed.name:
+            return codec.parse(body, parsed, method, context)
+        with _taken_for_json():
+            found = codec.parse(body, parsed, method, context)
+        return Parsed(_taken_for_json()(found.decode), found.signature)
+
+    def originals(
+        self, body: bytes, content_type: str, context: RequestContext, images: Sequence[bytes] = ()
+    ) -> OriginalImages:
+        """Return a request's images as the user's code sees them; nothing is read before they are asked for.
+
+        They are ``images`` where decoding has given some, else a form's parts, else the body.
+        """
+        return self.images.originals(lambda: images or _image_bodies(body, content_type), context)
+
+    def _find(self, name: str, body: bytes) -> Reader:
+        if not name:
+            return self._image if is_image(body) else self._json
+        if name.startswith("image/") or (name in MAYBE_IMAGE_TYPES and is_image(body)):
+            return self._image
+        if name not in self._readers:
+            accepted = ", ".join(SHOWN_TYPES)
+            raise UnsupportedMediaType(
+                f"Content-Type: expected {accepted}, or an image as application/octet-stream; got {name[:100]!r}"
+            )
+        return self._readers[name]
+
+
+@contextmanager
+def _taken_for_json() -> Iterator[None]:
+    """Say in an error that the body is read as JSON for want of a Content-Type."""
+    try:
+        yield
+    except MalformedBody as error:
+        raise MalformedBody(f"without a Content-Type a body that is no image is JSON: {error.message}") from error
+
+
+def _image_bodies(body: bytes, content_type: str) -> Sequence[bytes]:
+    parsed = parse_content_type(content_type)
+    return (
+        read_parts(body, parsed.parameters.get("boundary", ""))
+        if parsed.name in MultipartCodec.media_types
+        else (body,)
+    )
+
+
+def check_single(codec: Writer, outputs: int) -> None:
+    """Raise NotAcceptable if a media type that holds one output is to hold another number of them."""
+    if codec.single and outputs != 1:
+        raise NotAcceptable(
+            f"Accept: {codec.media_types[0]} holds one output and this model gives {outputs}; choose one with "
+            "LIGHTBOX_OUTPUTS or outputs in code/lightbox.json, or accept application/json or application/x-npz"
+        )

@@ -1,11 +1,15 @@
-"""What request codecs and answer codecs share: the two ends of a prediction, in arrays."""
+"""What codecs share: the two ends of a prediction, in arrays, and the two ways of a codec.
+
+A codec is a class for the media types of ``media_types``: it reads bodies of them, writes responses of the first of
+them, or does both. ``codecs/__init__.py`` has them all.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Protocol
+from typing import ClassVar, Protocol, runtime_checkable
 
 from lightbox.codecs.media_type import ContentType
 from lightbox.model.options import ModelOptions
@@ -83,19 +87,6 @@ class Parsed:
     signature: str | None = None
 
 
-class RequestCodec(Protocol):
-    """Reads one family of media types. Raises MalformedBody, InputMismatch, TooLarge and the like."""
-
-    @property
-    def media_types(self) -> tuple[str, ...]:
-        """The media types that it reads."""
-        ...
-
-    def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
-        """Read a body as far as it goes without the signature."""
-        ...
-
-
 @dataclass(frozen=True)
 class Response:
     """A body, its content type, and what else its headers tell."""
@@ -105,12 +96,28 @@ class Response:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
-class ResponseCodec(Protocol):
-    """Writes one media type. ``single`` says that it holds one output only."""
+@runtime_checkable
+class Reader(Protocol):
+    """The way in of a codec. Raises MalformedBody, InputMismatch, TooLarge and the like."""
 
-    media_type: str
-    single: bool
+    media_types: ClassVar[tuple[str, ...]]
+
+    def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
+        """Read a body of one of the media types as far as it goes without the signature."""
+        ...
+
+
+@runtime_checkable
+class Writer(Protocol):
+    """The way out of a codec. ``single`` says that the media type holds one output only."""
+
+    media_types: ClassVar[tuple[str, ...]]
+    """The first is what responses are called."""
+    single: ClassVar[bool]
 
     def encode(self, prediction: Prediction) -> Response:
-        """Return the answer; raise NotAcceptable when the media type cannot hold it."""
+        """Return the response; raise NotAcceptable when the media type cannot hold it."""
         ...
+
+
+Codec = Reader | Writer

@@ -1,4 +1,4 @@
-"""text/csv: a row an instance, no header.
+"""text/csv both ways: a row an instance, no header.
 
 A row holds the elements of one instance: N of them for a model of [batch, N], one for a model of [batch].
 Fields of numbers may be quoted or not; a field for a string model is text.
@@ -6,16 +6,19 @@ Fields of numbers may be quoted or not; a field for a string model is text.
 
 from __future__ import annotations
 
+import base64
 import csv
 import io
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
+from typing import ClassVar
 
 import numpy as np
 
-from lightbox.codecs.base import DecodedRequest, Method, Parsed
+from lightbox.codecs.base import DecodedRequest, Method, Parsed, Prediction, Response
+from lightbox.codecs.json_response import whole_text
 from lightbox.codecs.media_type import ContentType, check_size, checked_utf8
 from lightbox.errors import InputMismatch, MalformedBody
 from lightbox.model.arrays import cast, numpy_dtype, only_input, string_tensor
@@ -32,16 +35,20 @@ _BOOLS = {"true": True, "false": False, "1": True, "0": False}
 
 
 class CsvCodec:
-    """Reads rows of numbers or text for a model with one input; a field may be as long as a body."""
+    """Rows of numbers or text: in, for a model with one input; out, all elements of one output, a line for each row.
 
-    media_types = ("text/csv",)
+    A field may be as long as a body. Numbers are written as in JSON, and there is no header.
+    """
+
+    media_types: ClassVar[tuple[str, ...]] = ("text/csv",)
+    single: ClassVar[bool] = True
 
     def __init__(self, max_mb: int) -> None:
         self._max_mb = max_mb
         csv.field_size_limit(max_mb << 20)  # for the whole process; 131072 without it
 
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
-        """See RequestCodec.parse."""
+        """See Reader.parse."""
         check_size(body, self._max_mb)
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
@@ -54,6 +61,16 @@ class CsvCodec:
                 return DecodedRequest(signature, {spec.name: _tensor(_Rows(text, header, context.check), spec)})
 
         return Parsed(decode)
+
+    def encode(self, prediction: Prediction) -> Response:
+        """See Writer.encode."""
+        ((name, array),) = prediction.outputs.items()
+        content_type = f"{self.media_types[0]}; charset=utf-8"
+        if not array.size:
+            return Response(b"", content_type)
+        table = array.reshape(len(array) if array.ndim else 1, -1)
+        text = _text_of_strings(table) if array.dtype.hasobject else _text_of_numbers(name, table)
+        return Response(text, content_type)
 
 
 def _reading_bytes(body: bytes, spec: TensorSpec) -> int:
@@ -204,3 +221,22 @@ def _converted(convert: Callable[[str], bool | float], fields: _Fields, spec: Te
             except (ValueError, KeyError):
                 raise fields.bad(index, spec) from None
         raise
+
+
+def _text_of_numbers(name: str, table: Array) -> bytes:
+    """Return a table of two dimensions: its JSON, cut where a row ends."""
+    return whole_text(name, table)[2:-2].replace(b"],[", b"\n") + b"\n"
+
+
+def _text_of_strings(table: Array) -> bytes:
+    """Return text quoted where it must be; bytes that are no UTF-8 as base64."""
+    stream = io.StringIO(newline="")
+    csv.writer(stream, lineterminator="\n").writerows([[_field(element) for element in row] for row in table.tolist()])
+    return stream.getvalue().encode()
+
+
+def _field(element: bytes) -> str:
+    try:
+        return element.decode()
+    except UnicodeDecodeError:
+        return base64.b64encode(element).decode()

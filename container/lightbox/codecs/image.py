@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import chain
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,8 +21,7 @@ from lightbox.errors import (
     TooLarge,
     UnsupportedMediaType,
 )
-from lightbox.images.decode import ImageLimits, OriginalImages, decode_rgb, is_image, open_image
-from lightbox.images.formats import sniff_format
+from lightbox.images.decode import ImageLimits, OriginalImages, decode_rgb, is_image, open_image, sniff_format
 from lightbox.images.limits import MAX_PIXELS_SETTING
 from lightbox.images.transform import Resizer, Scaling
 from lightbox.model.arrays import string_tensor
@@ -173,13 +173,13 @@ class ImageCodec:
 class ImageBodyCodec:
     """Reads a body that is one image."""
 
-    media_types = ("application/x-image",)
+    media_types: ClassVar[tuple[str, ...]] = ("application/x-image",)
 
     def __init__(self, images: ImageCodec) -> None:
         self._images = images
 
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
-        """See RequestCodec.parse."""
+        """See Reader.parse."""
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
             return DecodedRequest(signature, self._images.decode([body], signature, options, context), images=(body,))

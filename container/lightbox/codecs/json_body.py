@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from lightbox.codecs.base import DecodedRequest, Layout, Method, Parsed
+from lightbox.codecs.base import DecodedRequest, Layout, Method, Parsed, Prediction, Response
 from lightbox.codecs.examples import decode_examples
 from lightbox.codecs.image import ImageCodec
-from lightbox.codecs.json_numbers import MIN_BYTES, Hollow, NumberList, hollowed, rows_of
+from lightbox.codecs.json_numbers import MIN_BYTES, Hollow, NumberList, hollowed, parse_values, parsing_bytes, rows_of
+from lightbox.codecs.json_response import encode_document, encode_lines
 from lightbox.codecs.json_tensors import (
     all_images,
     images_in_inputs,
@@ -27,7 +28,6 @@ from lightbox.codecs.json_tensors import (
     read_numbers,
     read_rows,
 )
-from lightbox.codecs.json_values import parse_values, parsing_bytes
 from lightbox.codecs.media_type import ContentType, as_utf8, check_size
 from lightbox.errors import BadRequest, LightboxError, MalformedBody
 from lightbox.model.options import ModelOptions
@@ -48,24 +48,17 @@ class _Body:
 
 
 class JsonCodec:
-    """Reads JSON under any of these media types, which differ in name only."""
+    """Documents as TensorFlow Serving's REST API has them, both ways; any JSON in."""
 
-    media_types = (
-        "application/json",
-        "application/jsonlines",
-        "application/jsons",
-        "application/jsonl",
-        "application/x-jsonlines",
-        "application/ndjson",
-        "application/x-ndjson",
-    )
+    media_types: ClassVar[tuple[str, ...]] = ("application/json", "application/jsons")
+    single: ClassVar[bool] = False
 
     def __init__(self, images: ImageCodec, max_mb: int) -> None:
         self._images = images
         self._max_mb = max_mb
 
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
-        """See RequestCodec.parse."""
+        """See Reader.parse."""
         check_size(body, self._max_mb)
         with context.stage("decode"):
             text = as_utf8(body, content_type)
@@ -77,6 +70,10 @@ class JsonCodec:
             return numbers.read(signature) or self._values(text, method, context).decode(signature, options)
 
         return Parsed(decode, numbers.signature)
+
+    def encode(self, prediction: Prediction) -> Response:
+        """See Writer.encode."""
+        return Response(encode_document(prediction), self.media_types[0])
 
     def _values(self, text: bytes, method: Method, context: RequestContext) -> Parsed:
         """Read the text as Python's objects."""
@@ -109,6 +106,29 @@ class JsonCodec:
             inputs = read(payload, signature, body.has_bools, context.check)
             self._images.check_among(inputs.values(), context, or_texts=True)
             return DecodedRequest(signature, inputs, layout)
+
+
+class JsonLinesCodec(JsonCodec):
+    """JSON values one after another in, one prediction a line out.
+
+    ``as_document`` is AWS's way: the whole document on one line, without an end. LIGHTBOX_JSONLINES chooses.
+    """
+
+    media_types: ClassVar[tuple[str, ...]] = (
+        "application/jsonlines",
+        "application/jsonl",
+        "application/x-jsonlines",
+        "application/ndjson",
+        "application/x-ndjson",
+    )
+
+    def __init__(self, images: ImageCodec, max_mb: int, as_document: bool) -> None:
+        super().__init__(images, max_mb)
+        self._write = encode_document if as_document else encode_lines
+
+    def encode(self, prediction: Prediction) -> Response:
+        """See Writer.encode."""
+        return Response(self._write(prediction), self.media_types[0])
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import base64
-import csv
-import io
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from lightbox.codecs.base import Layout, Prediction, Response
+from lightbox.codecs.base import Layout, Prediction
 from lightbox.errors import NotAcceptable
 from lightbox.model import json_arrays
 from lightbox.model.spec import Array
@@ -72,57 +70,12 @@ def row_texts(name: str, array: Array) -> list[bytes]:
     return [opening + row + closing for row in inside.split(closing + b"," + opening)]
 
 
-class JsonAnswer:
-    """``{"predictions": [...]}`` row by row, ``{"outputs": ...}`` by column, ``{"results": [...]}``.
+def encode_document(prediction: Prediction) -> bytes:
+    """Return ``{"predictions": [...]}`` row by row, ``{"outputs": ...}`` by column, ``{"results": [...]}``.
 
     A row is a bare value for one output, an object by name for several. Outputs that have no rows come by
     name. NaN and infinities are written as TensorFlow Serving does.
     """
-
-    media_type = "application/json"
-    single = False
-
-    def encode(self, prediction: Prediction) -> Response:
-        """See ResponseCodec.encode."""
-        return Response(_json(prediction), self.media_type)
-
-
-class JsonLinesAnswer:
-    """One prediction a line; a single line for outputs that have no rows."""
-
-    media_type = "application/jsonlines"
-    single = False
-
-    def encode(self, prediction: Prediction) -> Response:
-        """See ResponseCodec.encode."""
-        lines = _rows(prediction) if prediction.by_row else [json_arrays.dumps(_by_column(prediction))]
-        return Response(b"\n".join((*lines, b"")), self.media_type)
-
-
-class JsonLinesDocument(JsonAnswer):
-    """The whole document on one line, without an end, as AWS's container answers application/jsonlines."""
-
-    media_type = JsonLinesAnswer.media_type
-
-
-class CsvAnswer:
-    """One output, a line for each row with all of its elements; numbers as in JSON, no header."""
-
-    media_type = "text/csv"
-    single = True
-
-    def encode(self, prediction: Prediction) -> Response:
-        """See ResponseCodec.encode."""
-        ((name, array),) = prediction.outputs.items()
-        content_type = f"{self.media_type}; charset=utf-8"
-        if not array.size:
-            return Response(b"", content_type)
-        table = array.reshape(len(array) if array.ndim else 1, -1)
-        text = _csv_of_strings(table) if array.dtype.hasobject else _csv_of_numbers(name, table)
-        return Response(text, content_type)
-
-
-def _json(prediction: Prediction) -> bytes:
     if not prediction.by_row:
         return json_arrays.dumps({"outputs": _by_column(prediction)})
     key = b"results" if prediction.layout is Layout.RESULTS else b"predictions"
@@ -130,6 +83,12 @@ def _json(prediction: Prediction) -> bytes:
         ((name, array),) = prediction.outputs.items()
         return b"".join((b'{"predictions":', whole_text(name, array), b"}"))
     return b'{"' + key + b'":[' + b",".join(_rows(prediction)) + b"]}"
+
+
+def encode_lines(prediction: Prediction) -> bytes:
+    """Return one prediction a line; a single line for outputs that have no rows."""
+    lines = _rows(prediction) if prediction.by_row else [json_arrays.dumps(_by_column(prediction))]
+    return b"\n".join((*lines, b""))
 
 
 def _by_column(prediction: Prediction) -> Any:
@@ -160,22 +119,3 @@ def _classes(outputs: Mapping[str, Array]) -> list[bytes]:
         else [[0.0] * shape[1]] * shape[0]
     )
     return [json_arrays.dumps(list(zip(*row, strict=True))) for row in zip(labels, scores, strict=True)]
-
-
-def _csv_of_numbers(name: str, table: Array) -> bytes:
-    """Return a table of two dimensions: its JSON, cut where a row ends."""
-    return whole_text(name, table)[2:-2].replace(b"],[", b"\n") + b"\n"
-
-
-def _csv_of_strings(table: Array) -> bytes:
-    """Return text quoted where it must be; bytes that are no UTF-8 as base64."""
-    stream = io.StringIO(newline="")
-    csv.writer(stream, lineterminator="\n").writerows([[_field(element) for element in row] for row in table.tolist()])
-    return stream.getvalue().encode()
-
-
-def _field(element: bytes) -> str:
-    try:
-        return element.decode()
-    except UnicodeDecodeError:
-        return base64.b64encode(element).decode()

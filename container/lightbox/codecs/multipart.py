@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from typing import ClassVar
 
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.sansio.multipart import Data, Epilogue, Event, Field, File, MultipartDecoder, NeedData
@@ -23,13 +24,13 @@ _CHUNK, _MAX_HEADERS = 1 << 16, 1 << 18
 class MultipartCodec:
     """Reads forms as browsers and ``curl -F image=@photo.jpg`` send them."""
 
-    media_types = ("multipart/form-data",)
+    media_types: ClassVar[tuple[str, ...]] = ("multipart/form-data",)
 
     def __init__(self, images: ImageCodec) -> None:
         self._images = images
 
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
-        """See RequestCodec.parse. Every part is an image; file fields without a file are left out."""
+        """See Reader.parse. Every part is an image; file fields without a file are left out."""
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
             with context.stage("decode"):

@@ -1,4 +1,4 @@
-"""The members of an npz file (a zip file of npy files), with bounds on all that a zip file may declare."""
+"""npy and npz both ways, and one output as its own bytes. A zip file is bounded in all that it may declare."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import struct
 import zipfile
 import zlib
 from collections.abc import Mapping
-from typing import IO, Any
+from typing import IO, Any, ClassVar
 
 import numpy as np
 from numpy.lib import format as npy_format
@@ -89,21 +89,29 @@ def _unpacked(archive: zipfile.ZipFile, packed: int, max_mb: int, context: Reque
 
 
 class NpyCodec:
-    """Reads one array, or with the bytes of a zip file several by name; ``max_mb`` bounds them in MiB."""
+    """One array in an npy file; with the bytes of a zip file several by name. ``max_mb`` bounds them in MiB."""
 
-    media_types = ("application/x-npy", "application/x-npz", "application/zip")
+    media_types: ClassVar[tuple[str, ...]] = ("application/x-npy",)
+    single: ClassVar[bool] = True
 
     def __init__(self, max_mb: int) -> None:
         self._max_mb = max_mb
 
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
-        """See RequestCodec.parse."""
+        """See Reader.parse."""
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
             with context.stage("decode"):
                 return DecodedRequest(signature, self._arrays(body, content_type, signature, context))
 
         return Parsed(decode)
+
+    def encode(self, prediction: Prediction) -> Response:
+        """See Writer.encode."""
+        ((name, array),) = prediction.outputs.items()
+        buffer = io.BytesIO()
+        _write_npy(buffer, name, array, self.media_types[0])
+        return Response(buffer.getvalue(), self.media_types[0])
 
     def _arrays(
         self, body: bytes, content_type: ContentType, signature: SignatureSpec, context: RequestContext
@@ -181,59 +189,45 @@ def _read_header(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int
     return shape, fortran_order, dtype, stream.tell()
 
 
-class NpyAnswer:
-    """One output as an npy file."""
+class NpzCodec(NpyCodec):
+    """Arrays by name in an npz file; responses are not compressed."""
 
-    media_type = "application/x-npy"
-    single = True
-
-    def encode(self, prediction: Prediction) -> Response:
-        """See ResponseCodec.encode."""
-        ((name, array),) = prediction.outputs.items()
-        buffer = io.BytesIO()
-        _write_npy(buffer, name, array, self.media_type)
-        return Response(buffer.getvalue(), self.media_type)
-
-
-class NpzAnswer:
-    """All outputs by name in an npz file, not compressed."""
-
-    media_type = "application/x-npz"
-    single = False
+    media_types: ClassVar[tuple[str, ...]] = ("application/x-npz", "application/zip")
+    single: ClassVar[bool] = False
 
     def encode(self, prediction: Prediction) -> Response:
-        """See ResponseCodec.encode."""
+        """See Writer.encode."""
         buffer = io.BytesIO()
         # Not np.savez: an output named as one of its parameters could not be passed to it.
         with zipfile.ZipFile(buffer, "w") as archive:
             for name, array in prediction.outputs.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    _write_npy(member, name, array, self.media_type)
-        return Response(buffer.getvalue(), self.media_type)
+                    _write_npy(member, name, array, self.media_types[0])
+        return Response(buffer.getvalue(), self.media_types[0])
 
 
-class OctetStreamAnswer:
+class OctetStreamWriter:
     """One output's own bytes: numbers little-endian and row-major, or a single string as it is.
 
     The headers X-Lightbox-Output, -Dtype and -Shape say what they are.
     """
 
-    media_type = "application/octet-stream"
-    single = True
+    media_types: ClassVar[tuple[str, ...]] = ("application/octet-stream",)
+    single: ClassVar[bool] = True
 
     def encode(self, prediction: Prediction) -> Response:
-        """See ResponseCodec.encode."""
+        """See Writer.encode."""
         ((name, array),) = prediction.outputs.items()
         if array.dtype.hasobject:
             if array.size != 1:
                 raise NotAcceptable(
-                    f"Accept: {self.media_type} holds one string, the output {name} has {array.size}; "
+                    f"Accept: {self.media_types[0]} holds one string, the output {name} has {array.size}; "
                     "accept application/json"
                 )
             body = bytes(array.reshape(-1)[0])
         else:
             body = array.astype(array.dtype.newbyteorder("<"), copy=False).tobytes()
-        return Response(body, self.media_type, _description(name, array))
+        return Response(body, self.media_types[0], _description(name, array))
 
 
 def _description(name: str, array: Array) -> dict[str, str]:

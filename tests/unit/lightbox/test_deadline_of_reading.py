@@ -6,9 +6,9 @@ import gzip
 
 import pytest
 
+from lightbox.codecs import Codecs
 from lightbox.codecs.base import Method
 from lightbox.codecs.media_type import decoded_body
-from lightbox.codecs.registry import Codecs
 from lightbox.errors import DeadlineExceeded
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec

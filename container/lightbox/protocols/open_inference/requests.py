@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from lightbox.call import Call
+from lightbox.codecs import Codecs
 from lightbox.codecs.base import Method
-from lightbox.codecs.registry import Codecs
 from lightbox.contents import TensorRequest, TensorResponse
 from lightbox.errors import BadRequest, MalformedBody, ModelNotFound, TooLarge
 from lightbox.model.spec import Array

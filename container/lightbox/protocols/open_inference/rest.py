@@ -9,7 +9,7 @@ from flask import Blueprint, g, request
 from flask import Response as HttpResponse
 
 from lightbox.codecs.base import Response
-from lightbox.codecs.json_values import parse_values, parsing_bytes
+from lightbox.codecs.json_numbers import parse_values, parsing_bytes
 from lightbox.codecs.media_type import parse_content_type
 from lightbox.contents import TensorResponse
 from lightbox.errors import MalformedBody, NotAcceptable

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lightbox.codecs.json_numbers import MIN_BYTES, hollowed
-from lightbox.codecs.json_values import parse_values, parsing_bytes
+from lightbox.codecs.json_numbers import MIN_BYTES, hollowed, parse_values, parsing_bytes
 from lightbox.codecs.media_type import check_size
 from lightbox.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.images.decode import is_image

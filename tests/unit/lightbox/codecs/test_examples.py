@@ -8,14 +8,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lightbox.codecs import Codecs
 from lightbox.codecs.base import DecodedRequest, Method
-from lightbox.codecs.registry import CODECS
 from lightbox.errors import BadRequest, InputMismatch, LightboxError, MalformedBody, TooLarge
 from lightbox.model.spec import Array
+from lightbox.settings_loading import load_settings
 from support.decoding import decode
 from support.fakes import Tensor
 from tfs_wire.messages import example_pb2
 
+WRITERS = Codecs(load_settings({})).writers
 INPUT: dict[str, Tensor] = {"inputs": ("string", (None,))}
 CLASSES: dict[str, Tensor] = {"classes": ("string", (None, None)), "scores": ("float32", (None, None))}
 VALUES: dict[str, Tensor] = {"outputs": ("float32", (None,))}
@@ -129,15 +131,15 @@ SCORES = np.array([[0.1, 0.9], [0.75, 0.25]], np.float32)
 )
 def test_classes_and_scores_are_answered_in_pairs(outputs: dict[str, Array], results: str) -> None:
     prediction = classify([{}, {}]).predicted(outputs)
-    assert CODECS["application/json"].encode(prediction).body.decode() == f'{{"results":{results}}}'
-    assert len(CODECS["application/jsonlines"].encode(prediction).body.splitlines()) == 2
+    assert WRITERS["application/json"].encode(prediction).body.decode() == f'{{"results":{results}}}'
+    assert len(WRITERS["application/jsonlines"].encode(prediction).body.splitlines()) == 2
 
 
 @pytest.mark.parametrize("shape", [(2,), (2, 1)])
 def test_values_are_answered_flat(shape: tuple[int, ...]) -> None:
     prediction = regress([{}, {}]).predicted({"outputs": np.array([1.5, np.nan], np.float32).reshape(shape)})
-    assert CODECS["application/json"].encode(prediction).body == b'{"results":[1.5,NaN]}'
-    assert CODECS["text/csv"].encode(prediction).body == b"1.5\nNaN\n"
+    assert WRITERS["application/json"].encode(prediction).body == b'{"results":[1.5,NaN]}'
+    assert WRITERS["text/csv"].encode(prediction).body == b"1.5\nNaN\n"
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from lightbox.codecs import Codecs, check_single
 from lightbox.codecs.base import Layout, Prediction, Response
-from lightbox.codecs.registry import CODECS, check_single, codecs, negotiate
 from lightbox.errors import NotAcceptable
 from lightbox.model.spec import Array
+from lightbox.settings_loading import load_settings
 
+CODECS = Codecs(load_settings({}))
+WRITERS = CODECS.writers
 ROWS = np.array([[1, 2.5], [np.nan, -np.inf]], np.float32)
 COUNTS = np.array([3, 4], np.int64)
 
@@ -29,7 +32,7 @@ def strings(*items: bytes) -> Array:
 
 
 def encode(media_type: str, layout: Layout = Layout.BATCH, batch: int | None = 2, **outputs: Array) -> Response:
-    return CODECS[media_type].encode(Prediction(outputs, layout, batch))
+    return WRITERS[media_type].encode(Prediction(outputs, layout, batch))
 
 
 def text(media_type: str, layout: Layout = Layout.BATCH, batch: int | None = 2, **outputs: Array) -> str:
@@ -37,7 +40,7 @@ def text(media_type: str, layout: Layout = Layout.BATCH, batch: int | None = 2, 
 
 
 def laid_out(media_type: str, layout: Layout, outputs: dict[str, Array]) -> str:
-    return CODECS[media_type].encode(Prediction(outputs, layout, 2)).body.decode()
+    return WRITERS[media_type].encode(Prediction(outputs, layout, 2)).body.decode()
 
 
 @pytest.mark.parametrize(
@@ -132,7 +135,7 @@ def test_what_a_media_type_cannot_hold_is_not_acceptable(media_type: str, array:
 
 
 def test_several_outputs_need_a_media_type_that_holds_them() -> None:
-    for media_type, codec in CODECS.items():
+    for media_type, codec in WRITERS.items():
         check_single(codec, 1)
         if codec.single:
             with pytest.raises(NotAcceptable, match=f"{media_type} holds one output and this model gives 3"):
@@ -143,7 +146,7 @@ def test_json_lines_may_be_awss_document() -> None:
     prediction = Prediction({"y": np.array([1.5, 2], "f4")}, batch=2)
 
     def answer(accept: str, jsonlines: Literal["rows", "document"]) -> tuple[bytes, str]:
-        found = negotiate(accept, codecs(jsonlines)).encode(prediction)
+        found = Codecs(load_settings({"LIGHTBOX_JSONLINES": jsonlines})).negotiate(accept).encode(prediction)
         return found.body, found.content_type
 
     assert answer("application/jsonlines", "rows") == (b"1.5\n2.0\n", "application/jsonlines")
@@ -156,7 +159,7 @@ def test_json_lines_may_be_awss_document() -> None:
 
 def test_an_accept_header_that_nothing_serves_names_what_does() -> None:
     with pytest.raises(NotAcceptable, match=r"application/json, .*text/csv, .*got 'text/html'"):
-        negotiate("text/html")
+        CODECS.negotiate("text/html")
 
 
 NUMBERS = hnp.arrays(
