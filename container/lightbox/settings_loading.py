@@ -1,4 +1,4 @@
-"""Settings from an environment: every problem at once, each a whole sentence that names its variable."""
+"""The environment is read here: settings, with every problem at once, and the few variables that are none of ours."""
 
 from __future__ import annotations
 
@@ -24,6 +24,16 @@ class SettingsError(StartError):
         self.problems = problems
         self.usable = usable
         self.wrong = wrong
+
+
+def variable(name: str, default: str = "") -> str:
+    """Return a variable that is no setting of ours, such as PATH or TMPDIR."""
+    return os.environ.get(name, default)
+
+
+def environment() -> dict[str, str]:
+    """Return all variables, for a process that is to be started."""
+    return dict(os.environ)
 
 
 def variable_names(field_name: str) -> list[str]:

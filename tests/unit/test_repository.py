@@ -60,3 +60,11 @@ def test_every_decision_has_a_number_of_its_own() -> None:
     assert [number for number, times in numbers.items() if times > 1] == []
     for page in (REPOSITORY / "docs" / "adr").glob("*.md"):
         assert page.read_text().startswith(f"# {page.name[:3]} ")
+
+
+def test_the_environment_is_read_in_one_place() -> None:
+    reads = re.compile(r"os\.environ(?!\[[\w\"]+\] =)|getenv")
+    found = [
+        path.name for path in (REPOSITORY / "container" / "lightbox").rglob("*.py") if reads.search(path.read_text())
+    ]
+    assert found == ["settings_loading.py"]

@@ -14,6 +14,7 @@ from lightbox.errors import StartError
 from lightbox.plan import ModelServerAddress, PlannedModel
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings import Settings
+from lightbox.settings_loading import environment, variable
 
 BINARY = "tensorflow_model_server"
 MODEL_CONFIG, BATCHING_PARAMETERS = "models.config", "batching.config"
@@ -55,7 +56,7 @@ def model_server_program(settings: Settings) -> tuple[str, list[str]]:
 def _real_binary() -> str | None:
     """Return the path of the real binary; the embedded server has the same name in our own environment."""
     ours = Path(sys.executable).parent
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
+    for folder in variable("PATH", os.defpath).split(os.pathsep):
         found = shutil.which(BINARY, path=folder) if folder else None
         if found and Path(folder).absolute() != ours:
             return found
@@ -150,7 +151,7 @@ def grpc_front_command(plan_file: Path, health: str) -> list[str]:
 
 def child_environ() -> dict[str, str]:
     """Return the environment of the children: ours, with this source root on the path."""
-    environ = dict(os.environ)
+    environ = environment()
     paths = [str(CONTAINER_DIR), *filter(None, [environ.get("PYTHONPATH")])]
     # glibc gives each thread a heap of its own, and image buffers leave holes in every one of them.
     environ.setdefault("MALLOC_ARENA_MAX", "2")
@@ -159,7 +160,7 @@ def child_environ() -> dict[str, str]:
 
 def worker_environ(environ: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of the processes that decode images: ``environ`` with their memory settings."""
-    return dict(environ) | {name: value for name, value in WORKER_MEMORY.items() if name not in os.environ}
+    return dict(environ) | {name: value for name, value in WORKER_MEMORY.items() if not variable(name)}
 
 
 def gpu_names(environ: Mapping[str, str], driver: Path = DRIVER) -> list[str]:

@@ -25,6 +25,7 @@ from lightbox.processes.nginx_log import ANSWERED, FINISHED, SMALL_BYTES, level_
 from lightbox.processes.startup import PortTaken
 from lightbox.protocols.edge import REQUEST_ID_PATTERN, error_body, model_error_body
 from lightbox.settings import Settings
+from lightbox.settings_loading import variable
 
 _ZONE_SIZE = "10m"
 """Room for the counts of 160,000 addresses."""
@@ -62,7 +63,7 @@ class NginxMissing(StartError):
 
 def find_nginx() -> str:
     """Return nginx's path; Debian puts it where an ordinary user's PATH does not look."""
-    path = shutil.which("nginx", path=os.environ.get("PATH", "") + ":/usr/sbin:/usr/local/sbin:/sbin")
+    path = shutil.which("nginx", path=variable("PATH") + ":/usr/sbin:/usr/local/sbin:/sbin")
     if path is None:
         raise NginxMissing("nginx is not installed: install it, on Debian with 'apt-get install nginx-light'")
     return path

@@ -6,10 +6,8 @@ done with the request. The supervisor counts for all of nginx's workers: nginx i
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -17,6 +15,7 @@ from typing import Any
 import orjson
 
 from lightbox.memory_budget import available_bytes
+from lightbox.processes.run_dir import temporary_folder
 from lightbox.request_context import RequestContext
 from lightbox.settings import Settings
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
@@ -39,7 +38,7 @@ def room_for_bodies(settings: Settings) -> int:
     largest = settings.max_body_mb << 20
     if settings.max_bodies_mb is not None:
         return max(settings.max_bodies_mb << 20, largest)
-    free = shutil.disk_usage(os.environ.get("TMPDIR") or tempfile.gettempdir()).free // 2
+    free = shutil.disk_usage(temporary_folder()).free // 2
     memory = available_bytes()
     return max(2 * largest, free if memory is None else min(free, memory // 4))
 

@@ -10,6 +10,7 @@ import tempfile
 from pathlib import Path
 
 from lightbox.errors import StartError
+from lightbox.settings_loading import variable
 
 SOCKET_PATH_LIMIT = 100
 """A unix socket's path has 108 bytes on Linux; some are left for what programs append."""
@@ -29,7 +30,7 @@ class RunDir:
 
     def __init__(self) -> None:
         self._claims: list[socket.socket] = []
-        parent = _parent()
+        parent = temporary_folder()
         try:
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)).absolute()
             self._lock = _locked(self.path)
@@ -78,15 +79,16 @@ class RunDir:
 
 def sockets_would_fit() -> bool:
     """Tell, without making a run directory, whether one would have room for unix sockets."""
-    return _has_room(Path(_parent()).absolute() / f"{PREFIX}{'x' * 8}")  # as mkdtemp names it
+    return _has_room(Path(temporary_folder()).absolute() / f"{PREFIX}{'x' * 8}")  # as mkdtemp names it
 
 
 def _has_room(folder: Path) -> bool:
     return len(os.fsencode(folder / LONGEST_SOCKET)) <= SOCKET_PATH_LIMIT
 
 
-def _parent() -> str:
-    return os.environ.get("TMPDIR") or tempfile.gettempdir()
+def temporary_folder() -> str:
+    """Return the folder in which a run makes its own: TMPDIR, else the system's."""
+    return variable("TMPDIR") or tempfile.gettempdir()
 
 
 def _locked(folder: Path) -> int:

@@ -20,6 +20,7 @@ from typing import Any, Protocol
 import orjson
 
 from lightbox.request_context import STAGES, RequestContext
+from lightbox.settings_loading import variable
 
 DESCRIPTOR_VARIABLE = "LIGHTBOX_LOG_DESCRIPTOR"
 """In a worker's environment: the descriptor of the supervisor's own stderr, for lines that need no prefix."""
@@ -85,7 +86,7 @@ def write_line(text: str, descriptor: int) -> None:
 
 def worker_descriptor() -> int:
     """Return where a worker writes lines that are complete: what the supervisor handed down, else stderr."""
-    descriptor = int(os.environ.get(DESCRIPTOR_VARIABLE, "2"))
+    descriptor = int(variable(DESCRIPTOR_VARIABLE, "2"))
     with suppress(OSError):
         os.set_inheritable(descriptor, False)  # what a handler starts is not to hold it open
         return descriptor

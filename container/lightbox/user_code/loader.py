@@ -21,6 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from lightbox.settings_loading import environment, variable
 from lightbox.user_code.monkey_patches import disarm
 from lightbox.user_code.paths import LIB, UserCodeError, how_to_have
 
@@ -228,14 +229,14 @@ def _take_off_path(places: Sequence[Path]) -> None:
 
 
 def _inherited() -> list[str]:
-    return list(filter(None, os.environ.get(PYTHONPATH, "").split(os.pathsep)))
+    return list(filter(None, variable(PYTHONPATH).split(os.pathsep)))
 
 
 def environ_without_code() -> dict[str, str]:
     """Return this process's environment for a process of ours: without the users' modules on its path."""
     with _lock:
         code = {str(folder) for folder in _folders}
-        return dict(os.environ) | {PYTHONPATH: os.pathsep.join(entry for entry in _inherited() if entry not in code)}
+        return environment() | {PYTHONPATH: os.pathsep.join(entry for entry in _inherited() if entry not in code)}
 
 
 def forget_folder(folder: Path) -> None:
