@@ -16,7 +16,7 @@ from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from lightbox.pipeline import Pipeline
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
 from lightbox.settings_loading import load_settings
-from lightbox.transports.fake import FakeTransport
+from lightbox.transports.base import Transport
 from lightbox.user_code.registry import UserCode
 
 Tensor = tuple[str, tuple[int | None, ...] | None]
@@ -44,7 +44,7 @@ def channel_means(inputs: Mapping[str, Array]) -> dict[str, Array]:
 
 
 def fake_app(
-    transport: FakeTransport,
+    transport: Transport,
     models: Mapping[str, ModelOptions],
     environ: Mapping[str, str] | None = None,
     code: Path | None = None,
