@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
-from flask import Flask, g, request
+from flask import Flask, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
 
 from lightbox import errors
@@ -20,7 +20,8 @@ from lightbox.multi_model.state import LoadedModels
 from lightbox.pipeline import Pipeline
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
 from lightbox.processes.code_trial import try_code
-from lightbox.protocols.edge import EXCHANGE, Edge, Exchange
+from lightbox.protocols.edge import Edge
+from lightbox.protocols.http import enter
 from lightbox.protocols.multi_model import multi_model_blueprint
 from lightbox.protocols.open_inference.repository import Repository
 from lightbox.protocols.open_inference.rest import kserve_blueprint
@@ -31,7 +32,7 @@ from lightbox.protocols.sagemaker import (
     response_stream_blueprint,
     sagemaker_blueprint,
 )
-from lightbox.request_context import MakeContext, RequestContext
+from lightbox.request_context import MakeContext
 from lightbox.settings import Settings
 from lightbox.settings_base import TransportName
 from lightbox.settings_loading import load_settings
@@ -89,10 +90,9 @@ def make_observers(settings: Settings, plan: ServingPlan, run_dir: Path) -> list
     return observers
 
 
-def context_maker(observers: Sequence[Observer]) -> MakeContext:
-    """Return what makes the context of a request: one whose stages are spans where requests are traced."""
-    tracing = next((observer for observer in observers if isinstance(observer, Tracing)), None)
-    return tracing.context if tracing else lambda allowed, header, waited: RequestContext(allowed, waited)
+def context_maker(observers: Sequence[Observer]) -> MakeContext | None:
+    """Return what makes the context of a request whose stages are spans; None where requests are not traced."""
+    return next((observer.context for observer in observers if isinstance(observer, Tracing)), None)
 
 
 def assemble(plan_path: Path) -> Services:
@@ -183,12 +183,7 @@ def create_app(
     app.register_blueprint(batch_transform_blueprint(settings))
     app.register_blueprint(kserve_blueprint(pipeline, repository or Repository(pipeline), settings.max_body_mb))
 
-    @app.before_request
-    def enter() -> None:
-        exchange: Exchange = request.environ[EXCHANGE]
-        g.context = exchange.context
-        if request.url_rule is not None:
-            exchange.route = request.url_rule.rule
+    app.before_request(enter)
 
     @app.errorhandler(HTTPException)
     def translate(error: HTTPException) -> NoReturn:

@@ -17,7 +17,7 @@ from lightbox.errors import LightboxError
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.protocols.open_inference import grpc_messages
-from lightbox.protocols.open_inference.requests import SageMakerHeaders
+from lightbox.protocols.open_inference.repository import SageMakerHeaders
 from lightbox.protocols.open_inference.rest_body import parse_body, raw_request
 from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings

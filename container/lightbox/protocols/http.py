@@ -1,4 +1,4 @@
-"""JSON for responses."""
+"""What routes of HTTP share: bodies as they came and as they go, and SageMaker's custom attributes."""
 
 from __future__ import annotations
 
@@ -8,19 +8,33 @@ from contextlib import contextmanager
 from typing import Any
 
 import orjson
-from flask import request
+from flask import g, request
 
 from lightbox.codecs.base import Method
-from lightbox.codecs.media_type import decoded_body
+from lightbox.codecs.media_type import decoded_body, parse_content_type
 from lightbox.errors import BadRequest, LightboxError
 from lightbox.memory_budget import MemoryBudget
-from lightbox.protocols.edge import pass_over_body
+from lightbox.protocols.edge import EXCHANGE, Exchange, pass_over_body
 from lightbox.request_context import RequestContext
+
+
+def enter() -> None:
+    """Before Flask's view: let it find the request's context in ``g``, and note which route it is."""
+    exchange: Exchange = request.environ[EXCHANGE]
+    g.context = exchange.context
+    if request.url_rule is not None:
+        exchange.route = request.url_rule.rule
 
 
 def json_body(value: Any) -> bytes:
     """Return compact JSON."""
     return orjson.dumps(value)
+
+
+def is_triton_type(content_type: str) -> bool:
+    """Tell whether a Content-Type is TRITON_TYPE."""
+    begins = content_type[: len(TRITON_TYPE)].lower() == TRITON_TYPE
+    return begins and parse_content_type(content_type).name == TRITON_TYPE
 
 
 @contextmanager
@@ -41,6 +55,8 @@ def received_body(memory: MemoryBudget, max_mb: int, context: RequestContext) ->
         yield decoded_body(request.get_data(cache=False), request.headers.get("Content-Encoding", ""), max_mb, context)
 
 
+TRITON_TYPE = "application/vnd.sagemaker-triton.binary+json"
+"""A body of the Open Inference Protocol on SageMaker's own route: JSON, and tensors behind it."""
 CUSTOM_ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 TARGET_MODEL = "X-Amzn-SageMaker-Target-Model"
 

@@ -20,7 +20,7 @@ from lightbox.contents import TensorResponse
 from lightbox.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.model.arrays import string_tensor
 from lightbox.model.spec import Array
-from lightbox.protocols.open_inference.requests import MAX_NAMED, InferRequest, check_count, once
+from lightbox.protocols.open_inference.repository import MAX_NAMED, InferRequest, check_count, once
 from lightbox.protocols.open_inference.rest import blob
 from lightbox.protocols.open_inference.tensors import (
     BYTES,

@@ -18,8 +18,7 @@ from lightbox.protocols.open_inference import grpc_health, grpc_messages
 from lightbox.protocols.open_inference.grpc_calls import Caller, Outcome, Work, WorkerPool
 from lightbox.protocols.open_inference.grpc_health import Readiness, health_response
 from lightbox.protocols.open_inference.grpc_messages import count_message, read_request, write_response
-from lightbox.protocols.open_inference.repository import Repository, server_metadata
-from lightbox.protocols.open_inference.requests import SageMakerHeaders, read_headers
+from lightbox.protocols.open_inference.repository import Repository, SageMakerHeaders, read_headers, server_metadata
 from lightbox.request_context import RequestContext
 from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
 

@@ -16,15 +16,19 @@ from lightbox.errors import MalformedBody, NotAcceptable
 from lightbox.model import json_arrays
 from lightbox.model.spec import Array
 from lightbox.pipeline import Pipeline
-from lightbox.protocols.http import json_body, received_body
-from lightbox.protocols.open_inference.repository import Repository, server_metadata
-from lightbox.protocols.open_inference.requests import InferRequest, read_headers, version_number
+from lightbox.protocols.http import TRITON_TYPE, json_body, received_body
+from lightbox.protocols.open_inference.repository import (
+    InferRequest,
+    Repository,
+    read_headers,
+    server_metadata,
+    version_number,
+)
 from lightbox.protocols.open_inference.rest_body import read_body
 from lightbox.protocols.open_inference.tensors import BYTES, datatype_of, join_prefixed, to_buffer
 from lightbox.request_context import RequestContext
 
 JSON_LENGTH = "Inference-Header-Content-Length"
-MEDIA_TYPE = "application/vnd.sagemaker-triton.binary+json"
 SIZE = "json-header-size"
 
 
@@ -66,11 +70,6 @@ def _data(name: str, array: Array) -> Any:
         raise NotAcceptable(f"output {name}: it is no text; ask for it with binary_data") from None
 
 
-def is_named(content_type: str) -> bool:
-    """Tell whether a Content-Type is this form's."""
-    return content_type[: len(MEDIA_TYPE)].lower() == MEDIA_TYPE and parse_content_type(content_type).name == MEDIA_TYPE
-
-
 def answer(
     pipeline: Pipeline,
     body: bytes,
@@ -82,7 +81,7 @@ def answer(
     """Answer a body in this form, in this form where the answer has blobs, else in JSON. Raises LightboxError."""
     size = parse_content_type(content_type).parameters.get(SIZE)
     if size is None:
-        raise MalformedBody(f"Content-Type: expected {MEDIA_TYPE};{SIZE}=N, the length of the JSON; got no {SIZE}")
+        raise MalformedBody(f"Content-Type: expected {TRITON_TYPE};{SIZE}=N, the length of the JSON; got no {SIZE}")
     headers = read_headers(header)
     asked = read_body(pipeline, body, (f"Content-Type: {SIZE}", size), model, headers.version, headers, context)
     found = pipeline.run(asked.call(pipeline.codecs, model, "", headers), context)
@@ -90,7 +89,7 @@ def answer(
         plain = encode_response(found, asked)
     if JSON_LENGTH not in plain.headers:
         return plain
-    return Response(plain.body, f"{MEDIA_TYPE};{SIZE}={plain.headers[JSON_LENGTH]}")
+    return Response(plain.body, f"{TRITON_TYPE};{SIZE}={plain.headers[JSON_LENGTH]}")
 
 
 def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: int) -> Blueprint:

@@ -13,7 +13,7 @@ from lightbox.model.arrays import string_tensor
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.open_inference import tensors
-from lightbox.protocols.open_inference.requests import InferRequest, SageMakerHeaders, check_count, once
+from lightbox.protocols.open_inference.repository import InferRequest, SageMakerHeaders, check_count, once
 from lightbox.protocols.open_inference.tensors import (
     BYTES,
     checked_shape,

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from lightbox.errors import BadRequest
-from lightbox.protocols.open_inference.repository import Repository
-from lightbox.protocols.open_inference.requests import read_headers
+from lightbox.protocols.open_inference.repository import Repository, read_headers
 from lightbox.request_context import RequestContext
 
 TARGET = "X-Amzn-SageMaker-Target-Model"

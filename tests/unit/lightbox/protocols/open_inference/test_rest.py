@@ -13,7 +13,7 @@ from flask.testing import FlaskClient
 
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.protocols.open_inference.requests import MAX_NAMED
+from lightbox.protocols.open_inference.repository import MAX_NAMED
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
 
