@@ -24,12 +24,14 @@ class Boto3Client:
         return Boto3Session(self, runtime_client(address.url if address else None, self.region))
 
 
-def runtime_client(url: str | None, region: str | None = None) -> Any:
-    """Return a SageMaker Runtime client; a local endpoint takes any credentials."""
+def runtime_client(
+    url: str | None, region: str | None = None, connections: int = 10, read_timeout: float = 120.0
+) -> Any:
+    """Return a SageMaker Runtime client that repeats nothing; a local endpoint takes any credentials."""
     import boto3
     from botocore.config import Config
 
-    config = Config(retries={"max_attempts": 0}, read_timeout=120)
+    config = Config(retries={"max_attempts": 0}, read_timeout=read_timeout, max_pool_connections=connections)
     if url is None:
         return boto3.client("sagemaker-runtime", region_name=region, config=config)
     return boto3.client(

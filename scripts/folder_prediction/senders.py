@@ -1,0 +1,223 @@
+"""One image sent once: over HTTP, with boto3, or over the Open Inference Protocol.
+
+A sender may be called from many threads.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import requests
+
+IMAGE = "application/x-image"
+_SHOWN = 500
+
+
+class NoAnswer(Exception):
+    """The endpoint could not be reached, or closed the connection before it answered: the image may be sent again."""
+
+
+class TookTooLong(Exception):
+    """No answer came in time. The image is not sent again: it would be as slow, and the first may still run."""
+
+
+class Misconfigured(Exception):
+    """No image can be sent this way; the message says why."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What came back for one image. ``response`` is the parsed body, text where that is no JSON."""
+
+    status: int
+    response: Any
+    request_id: str
+    retry_after: float | None = None
+    """Seconds, where the answer says them."""
+
+    @property
+    def error(self) -> str:
+        """What a failed answer says of itself."""
+        told = self.response.get("error") if isinstance(self.response, dict) else None
+        return str(told or self.response)[:_SHOWN] or f"status {self.status}"
+
+
+class Sender(Protocol):
+    """A way to the endpoint."""
+
+    def check(self) -> None:
+        """Look, before any image is sent, whether the endpoint can be reached; raise Misconfigured."""
+        ...
+
+    def send(self, image: bytes) -> Answer:
+        """Send one image, once; raise NoAnswer or TookTooLong."""
+        ...
+
+
+class _HttpSender:
+    """What both protocols over HTTP share: a session for each thread, errors by name."""
+
+    def __init__(self, url: str, timeout: float) -> None:
+        self._url = url.rstrip("/")
+        self._timeout = timeout
+        self._local = threading.local()
+
+    def _request(self, method: str, path: str, **more: Any) -> requests.Response:
+        if not hasattr(self._local, "session"):
+            self._local.session = requests.Session()
+        session: requests.Session = self._local.session
+        try:
+            return session.request(method, self._url + path, timeout=self._timeout, **more)
+        except requests.ReadTimeout:
+            raise TookTooLong(f"no answer came within {self._timeout:g} s (--timeout)") from None
+        except (requests.ConnectionError, requests.Timeout, requests.exceptions.ChunkedEncodingError) as error:
+            raise NoAnswer(_reason(error)) from error
+        except requests.RequestException as error:
+            raise Misconfigured(f"--url {self._url}: {error}") from error
+
+    def check(self) -> None:
+        """See Sender.check. Whatever answers is there: one that is still loading says 503, and images wait for it."""
+        try:
+            self._request("GET", "/ping")
+        except (NoAnswer, TookTooLong) as error:
+            raise Misconfigured(f"--url {self._url}: the endpoint cannot be reached: {error}") from error
+
+
+class InvocationsSender(_HttpSender):
+    """POST /invocations."""
+
+    def __init__(self, url: str, attributes: str, timeout: float) -> None:
+        super().__init__(url, timeout)
+        self._headers = {"Content-Type": IMAGE}
+        if attributes:
+            self._headers["X-Amzn-SageMaker-Custom-Attributes"] = attributes
+
+    def send(self, image: bytes) -> Answer:
+        """See Sender.send."""
+        return _answer(self._request("POST", "/invocations", data=image, headers=self._headers))
+
+
+class OpenInferenceSender(_HttpSender):
+    """POST /v2/models/M/infer with the image behind the JSON, behind its length, as KServe's and Triton's clients do.
+
+    Without a model it is the only one that the endpoint has.
+    """
+
+    def __init__(self, url: str, model: str | None, timeout: float) -> None:
+        super().__init__(url, timeout)
+        self._model = model
+        self._input = ""
+
+    def check(self) -> None:
+        """See Sender.check; finds the model's name and its input's."""
+        super().check()
+        try:
+            self._model = self._model or self._only_model()
+            self._input = self._only_input(self._model)
+        except (NoAnswer, TookTooLong) as error:
+            raise Misconfigured(f"--url {self._url}: {error}") from error
+
+    def send(self, image: bytes) -> Answer:
+        """See Sender.send."""
+        blob = len(image).to_bytes(4, "little") + image
+        tensor = {
+            "name": self._input,
+            "shape": [1],
+            "datatype": "BYTES",
+            "parameters": {"binary_data_size": len(blob)},
+        }
+        head = json.dumps({"inputs": [tensor]}).encode()
+        headers = {"Inference-Header-Content-Length": str(len(head)), "Content-Type": "application/octet-stream"}
+        return _answer(self._request("POST", f"/v2/models/{self._model}/infer", data=head + blob, headers=headers))
+
+    def _only_model(self) -> str:
+        found = self._ask("POST", "/v2/repository/index")
+        names = sorted({str(model["name"]) for model in found if isinstance(model, dict) and "name" in model})
+        if len(names) != 1:
+            raise Misconfigured(f"--model: name one of the endpoint's models: {', '.join(names) or 'it has none'}")
+        return names[0]
+
+    def _only_input(self, model: str) -> str:
+        found = self._ask("GET", f"/v2/models/{model}")
+        names = [str(tensor["name"]) for tensor in found.get("inputs", [])] if isinstance(found, dict) else []
+        if len(names) != 1:
+            raise Misconfigured(
+                f"--model {model}: expected a model with one input, it has: {', '.join(names) or 'none'}"
+            )
+        return names[0]
+
+    def _ask(self, method: str, path: str) -> Any:
+        answer = _answer(self._request(method, path))
+        if answer.status != 200:
+            raise Misconfigured(f"--url {self._url}: {path} answers {answer.status}: {answer.error}")
+        return answer.response
+
+
+class Boto3Sender:
+    """``invoke_endpoint``, at a local endpoint or at one of SageMaker's."""
+
+    def __init__(self, client: Any, endpoint: str, attributes: str, local: Sender | None = None) -> None:
+        self._client = client
+        self._local = local
+        self._given = {"EndpointName": endpoint, "ContentType": IMAGE}
+        if attributes:
+            self._given["CustomAttributes"] = attributes
+
+    def check(self) -> None:
+        """See Sender.check: a local endpoint is asked over HTTP, SageMaker's have nothing to ask but a prediction."""
+        if self._local:
+            self._local.check()
+
+    def send(self, image: bytes) -> Answer:
+        """See Sender.send. A ModelError counts as the status that the container gave."""
+        from botocore import exceptions as failures
+
+        try:
+            answer = self._client.invoke_endpoint(Body=image, **self._given)
+            body = answer["Body"].read()
+        except failures.ClientError as error:
+            return _from_client_error(error.response)
+        except failures.ReadTimeoutError as error:
+            raise TookTooLong(str(error)) from error
+        except (failures.HTTPClientError, failures.ConnectionError, failures.IncompleteReadError) as error:
+            raise NoAnswer(str(error)) from error
+        except failures.BotoCoreError as error:
+            raise Misconfigured(f"boto3: {error}") from error
+        return Answer(200, _parsed(body), answer["ResponseMetadata"].get("RequestId", ""))
+
+
+def _from_client_error(response: Mapping[str, Any]) -> Answer:
+    about = response.get("ResponseMetadata", {})
+    status = response.get("OriginalStatusCode") or about.get("HTTPStatusCode", 500)
+    told = response.get("OriginalMessage") or response.get("Error", {}).get("Message", "")
+    retry_after = _seconds(about.get("HTTPHeaders", {}).get("retry-after"))
+    return Answer(int(status), _parsed(told.encode()), about.get("RequestId", ""), retry_after)
+
+
+def _answer(came: requests.Response) -> Answer:
+    headers = came.headers
+    request_id = headers.get("X-Amzn-RequestId", "")
+    return Answer(came.status_code, _parsed(came.content), request_id, _seconds(headers.get("Retry-After")))
+
+
+def _parsed(body: bytes) -> Any:
+    try:
+        return json.loads(body)
+    except ValueError:
+        return body.decode(errors="replace")
+
+
+def _seconds(header: str | None) -> float | None:
+    """Read Retry-After; a date, which no endpoint of SageMaker's or ours sends, counts as none."""
+    return float(header) if header and header.isascii() and header.isdigit() else None
+
+
+def _reason(error: Exception) -> str:
+    """Say what lies at the bottom of an error of requests: what wraps it names objects."""
+    while error.__cause__ or error.__context__:
+        error = error.__cause__ or error.__context__  # type: ignore[assignment]
+    return f"{type(error).__name__}: {error}"
