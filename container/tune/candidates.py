@@ -12,7 +12,7 @@ from lightbox.settings import Settings
 from lightbox.settings_base import TransportName
 from lightbox.settings_loading import variable_names
 
-KNOBS = (
+PARAMETERS = (
     "intra_op_parallelism",
     "workers",
     "threads",
@@ -22,21 +22,21 @@ KNOBS = (
 )
 """The fields that are turned, those that gain most at first: where time is short the last ones are left out."""
 
-FELT_BY_ONE = frozenset({"intra_op_parallelism", "transports", "inter_op_parallelism"})
+AFFECT_ONE_CLIENT = frozenset({"intra_op_parallelism", "transports", "inter_op_parallelism"})
 """Those that one request at a time can gain from: it takes one thread of one worker, and waits for no batch."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """Another value of one knob; ``variables`` are environment variables with their values."""
+    """Another value of one parameter; ``variables`` are environment variables with their values."""
 
-    knob: str
+    parameter: str
     variables: tuple[tuple[str, str], ...]
 
 
 @dataclass(frozen=True)
 class Candidate:
-    """Changes of different knobs that are tried together."""
+    """Changes of different parameters that are tried together."""
 
     changes: tuple[Change, ...]
 
@@ -46,49 +46,49 @@ class Candidate:
         return dict(pair for change in self.changes for pair in change.variables)
 
     @property
-    def felt_by_one(self) -> bool:
+    def affects_one_client(self) -> bool:
         """Whether one request at a time can gain from it."""
-        return all(change.knob in FELT_BY_ONE for change in self.changes)
+        return all(change.parameter in AFFECT_ONE_CLIENT for change in self.changes)
 
     def __str__(self) -> str:
         return " ".join(f"{name}={value}" for name, value in self.environ.items())
 
 
 def single_changes(settings: Settings, clients: int) -> list[Candidate]:
-    """Return each value that is worth trying instead of the present one: first one of every knob, then the others.
+    """Return each value that is worth trying instead of the present one: first one of every parameter, then the others.
 
     ``clients`` is how many requests there are at once when throughput is measured.
     """
-    columns = [list(_changes(knob, settings, clients)) for knob in KNOBS]
+    columns = [list(_changes(parameter, settings, clients)) for parameter in PARAMETERS]
     return [Candidate((change,)) for row in zip_longest(*columns) for change in row if change is not None]
 
 
 def combined(candidates: Sequence[Candidate]) -> Candidate:
-    """Return all changes at once; of two with the same knob the first counts."""
-    by_knob: dict[str, Change] = {}
+    """Return all changes at once; of two with the same parameter the first counts."""
+    by_parameter: dict[str, Change] = {}
     for candidate in candidates:
         for change in candidate.changes:
-            by_knob.setdefault(change.knob, change)
-    return Candidate(tuple(sorted(by_knob.values(), key=lambda change: KNOBS.index(change.knob))))
+            by_parameter.setdefault(change.parameter, change)
+    return Candidate(tuple(sorted(by_parameter.values(), key=lambda change: PARAMETERS.index(change.parameter))))
 
 
-def _changes(knob: str, settings: Settings, clients: int) -> Iterator[Change]:
-    for values in _values(knob, settings, clients):
-        yield Change(knob, tuple((variable_names(field)[0], value) for field, value in values.items()))
+def _changes(parameter: str, settings: Settings, clients: int) -> Iterator[Change]:
+    for values in _values(parameter, settings, clients):
+        yield Change(parameter, tuple((variable_names(field)[0], value) for field, value in values.items()))
 
 
-def _values(knob: str, settings: Settings, clients: int) -> Iterable[Mapping[str, str]]:
-    if knob == "transports":
-        return [{knob: ",".join(_other_wire_first(settings.transports))}]
-    if knob == "enable_batching":
+def _values(parameter: str, settings: Settings, clients: int) -> Iterable[Mapping[str, str]]:
+    if parameter == "transports":
+        return [{parameter: ",".join(_other_wire_first(settings.transports))}]
+    if parameter == "enable_batching":
         return _batching(settings)
-    if knob == "workers":
+    if parameter == "workers":
         cores = available_cores()
-        return _other_numbers(knob, [1, cores // 2, cores, 2 * cores], settings.workers)
-    if knob == "threads":
-        return _other_numbers(knob, _threads(settings, clients), settings.threads)
-    present = getattr(settings, knob)
-    return _other_numbers(knob, _parallelism(present), present)
+        return _other_numbers(parameter, [1, cores // 2, cores, 2 * cores], settings.workers)
+    if parameter == "threads":
+        return _other_numbers(parameter, _threads(settings, clients), settings.threads)
+    present = getattr(settings, parameter)
+    return _other_numbers(parameter, _parallelism(present), present)
 
 
 def _other_numbers(field: str, numbers: Iterable[int], present: int) -> list[Mapping[str, str]]:

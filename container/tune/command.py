@@ -20,9 +20,9 @@ from lightbox.settings import Settings
 from lightbox.settings_loading import load_settings, variable_names
 from lightbox.telemetry.logs import log
 from tune import report
-from tune.candidates import KNOBS, single_changes
+from tune.candidates import PARAMETERS, single_changes
 from tune.load import PictureUnreadable, picture
-from tune.measure import CannotServe, Request, open_bench
+from tune.measure import CannotServe, Request, open_measurer
 from tune.search import Announce, Findings, Step, TooLittleTime, search
 from tune.trials import Trial
 
@@ -84,9 +84,9 @@ def _run(options: argparse.Namespace, began: float) -> int:
     model = _find_model(options.model, settings)
     body, image = picture(options.image)
     clients = min(max(LEAST_CLIENTS, 4 * available_cores()), MOST_CLIENTS)
-    base = "the present settings" if settings.model_fields_set.intersection(KNOBS) else "the defaults"
-    about = report.Circumstances(model.name, image, available_cores(), kind, clients, base)
-    _progress(f"starting {model.name} with {base}; {image}")
+    baseline = "the present settings" if settings.model_fields_set.intersection(PARAMETERS) else "the defaults"
+    about = report.Circumstances(model.name, image, available_cores(), kind, clients, baseline)
+    _progress(f"starting {model.name} with {baseline}; {image}")
 
     def announce(step: Step, trial: Trial) -> None:
         _progress(report.progress(step, trial, time.monotonic() - began))
@@ -102,8 +102,8 @@ def _measure(model: ModelOnDisk, settings: Settings, request: Request, seconds: 
     with tempfile.TemporaryDirectory(prefix="lightbox-tune-") as folder:
         environ = _only(model, settings, Path(folder))
         try:
-            with open_bench(environ, request, seconds) as bench:
-                return search(bench, single_changes(settings, request.clients), announce)
+            with open_measurer(environ, request, seconds) as measurer:
+                return search(measurer, single_changes(settings, request.clients), announce)
         except CannotServe as error:
             reason = str(error).replace(str(Path(folder, model.name)), str(model.base_path))
             raise TuneRefused(f"{model.name} cannot be served: {reason}") from None

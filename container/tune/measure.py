@@ -1,4 +1,4 @@
-"""Measures candidates: the base is up all the time, a candidate beside it, and both are asked in turn."""
+"""Measures candidates: the baseline is up all the time, a candidate beside it, and both are asked in turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tune.trials import Goal, Round, Trial
 
 WARM_SECONDS = 0.5
 QUICK_STOP_SECONDS = 1.0
-"""What stopping a stack takes; as much is kept for the base's own stop."""
+"""What stopping a stack takes; as much is kept for the baseline's own stop."""
 _LEAST_SECONDS = {Goal.LATENCY: 0.3, Goal.THROUGHPUT: 0.5}
 """How long a stack is asked in one round, where requests are quick."""
 _LEAST_CALLS = {Goal.LATENCY: 3, Goal.THROUGHPUT: 1.5}
@@ -24,7 +24,7 @@ _LEAST_CALLS = {Goal.LATENCY: 3, Goal.THROUGHPUT: 1.5}
 _MARGIN = 1.1
 """How much longer than planned asking takes: until the last answer is there."""
 _GRACE_SECONDS, _PATIENCE = 4, 5
-"""A candidate whose answer takes so many times as long as the base's, and some seconds, is given up."""
+"""A candidate whose answer takes so many times as long as the baseline's, and some seconds, is given up."""
 
 
 class CannotServe(Exception):
@@ -40,41 +40,41 @@ class Request:
 
 
 @contextmanager
-def open_bench(environ: Mapping[str, str], request: Request, seconds: float) -> Iterator[StackBench]:
-    """Start the base, with ``environ`` over this process's own variables, and measure beside it for ``seconds`` in all.
+def open_measurer(environ: Mapping[str, str], request: Request, seconds: float) -> Iterator[StackMeasurer]:
+    """Start the baseline, with ``environ`` over this process's own variables, and measure beside it.
 
-    Raises CannotServe.
+    ``seconds`` is how long all of it may take. Raises CannotServe.
     """
     deadline = time.monotonic() + seconds
     try:
         with _serving(environ, request, seconds, seconds) as (stack, load, start_seconds):
-            yield StackBench(environ, request, deadline, stack, load, start_seconds)
+            yield StackMeasurer(environ, request, deadline, stack, load, start_seconds)
     except ServerFailed as error:
         raise CannotServe(reason(error)) from None
     except LoadFailed as error:
         raise CannotServe(str(error)) from None
 
 
-class StackBench:
-    """See search.Bench."""
+class StackMeasurer:
+    """See search.Measurer."""
 
     def __init__(
         self,
         environ: Mapping[str, str],
         request: Request,
         deadline: float,
-        base: Stack,
-        base_load: Load,
+        baseline: Stack,
+        baseline_load: Load,
         start_seconds: float,
     ) -> None:
         self._environ = environ
         self._request = request
         self._deadline = deadline
-        self._base = base
-        self._base_load = base_load
+        self._baseline = baseline
+        self._baseline_load = baseline_load
         self._start_seconds = start_seconds + WARM_SECONDS
-        call = base_load.latency(_LEAST_SECONDS[Goal.LATENCY])
-        turn = request.clients / base_load.throughput(_LEAST_SECONDS[Goal.THROUGHPUT])
+        call = baseline_load.latency(_LEAST_SECONDS[Goal.LATENCY])
+        turn = request.clients / baseline_load.throughput(_LEAST_SECONDS[Goal.THROUGHPUT])
         self._timeout = _GRACE_SECONDS + _PATIENCE * (call + turn)
         self._slices = {
             goal: max(_LEAST_SECONDS[goal], _LEAST_CALLS[goal] * one)
@@ -82,17 +82,17 @@ class StackBench:
         }
 
     def left(self) -> float:
-        """See search.Bench."""
+        """See search.Measurer."""
         return self._deadline - QUICK_STOP_SECONDS - time.monotonic()
 
     def cost(self, goals: Sequence[Goal], rounds: int) -> float:
-        """See search.Bench."""
+        """See search.Measurer."""
         return (
             self._start_seconds + QUICK_STOP_SECONDS + rounds * sum(_MARGIN * 2 * self._slices[goal] for goal in goals)
         )
 
-    def try_out(self, candidate: Candidate, goals: Sequence[Goal], rounds: int) -> Trial:
-        """See search.Bench. Raises CannotServe when the base stops answering."""
+    def measure(self, candidate: Candidate, goals: Sequence[Goal], rounds: int) -> Trial:
+        """See search.Measurer. Raises CannotServe when the baseline stops answering."""
         trial = Trial(candidate, {goal: [] for goal in goals})
         environ = {**self._environ, **candidate.environ}
         began = time.monotonic()
@@ -102,7 +102,7 @@ class StackBench:
                 for number in range(rounds):
                     self._round(trial, load, number)
                     stack.shorten_log(LOG_BYTES)
-                    self._base.shorten_log(LOG_BYTES)
+                    self._baseline.shorten_log(LOG_BYTES)
                     if number == 0 and trial.hopeless():
                         break
         except ServerFailed as error:
@@ -116,13 +116,13 @@ class StackBench:
         for goal, rounds in trial.rounds.items():
             if self.left() < QUICK_STOP_SECONDS + _MARGIN * 2 * self._slices[goal]:
                 return
-            base = self._ask_base(goal) if number % 2 else None
-            mine = self._ask(load, goal)
-            rounds.append(Round(base or self._ask_base(goal), mine))
+            first = self._ask_baseline(goal) if number % 2 else None
+            candidate = self._ask(load, goal)
+            rounds.append(Round(first or self._ask_baseline(goal), candidate))
 
-    def _ask_base(self, goal: Goal) -> float:
+    def _ask_baseline(self, goal: Goal) -> float:
         try:
-            return self._ask(self._base_load, goal)
+            return self._ask(self._baseline_load, goal)
         except LoadFailed as error:
             raise CannotServe(f"it stopped answering: {error}") from None
 

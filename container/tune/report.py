@@ -17,7 +17,7 @@ _OTHER = {Goal.LATENCY: Goal.THROUGHPUT, Goal.THROUGHPUT: Goal.LATENCY}
 
 @dataclass(frozen=True)
 class Circumstances:
-    """What was measured; ``compared_with`` is the base in words, ``the defaults`` or ``the present settings``."""
+    """What was measured; ``compared_with`` is the baseline in words, ``the defaults`` or ``the present settings``."""
 
     model: str
     image: str
@@ -29,7 +29,7 @@ class Circumstances:
 
 def progress(step: Step, trial: Trial, seconds: float) -> str:
     """Return a line about a trial that ended ``seconds`` after the start."""
-    verb = "tried" if step == "look" else "confirmed"
+    verb = "tried" if step == "screen" else "confirmed"
     return f"[{seconds:5.1f} s] {verb} {trial.candidate}: {_outcome(trial)}"
 
 
@@ -51,7 +51,7 @@ def as_json(findings: Findings, about: Circumstances, seconds: float) -> str:
         **asdict(about),
         "seconds": round(seconds, 1),
         "possible": findings.possible,
-        "tried": [_trial_json(trial) for trial in findings.looks],
+        "tried": [_trial_json(trial) for trial in findings.screens],
         "confirmed": [_trial_json(trial) for trial in findings.confirmations],
         "best": {goal: trial and trial.candidate.environ for goal, trial in best.items()},
     }
@@ -62,13 +62,13 @@ def _outcome(trial: Trial) -> str:
     if trial.problem is not None:
         return trial.problem
     measured = [goal for goal in BOTH if trial.rounds.get(goal)]
-    parts = [f"{_figure(goal, trial.mine(goal))} ({trial.gain(goal):.2f}x)" for goal in measured]
+    parts = [f"{_figure(goal, trial.candidate_median(goal))} ({trial.gain(goal):.2f}x)" for goal in measured]
     return ", ".join(parts) or "no time was left"
 
 
 def _counts(findings: Findings) -> str:
-    singles = sum(len(trial.candidate.changes) == 1 for trial in findings.looks)
-    together = len(findings.looks) - singles
+    singles = sum(len(trial.candidate.changes) == 1 for trial in findings.screens)
+    together = len(findings.screens) - singles
     left_out = findings.possible - singles
     note = f" ({left_out} more left out for lack of time)" if left_out else ""
     return f"{_count(singles, 'candidate')}{note} and {_count(together, 'combination')}"
@@ -85,9 +85,10 @@ def _recommendation(findings: Findings, goal: Goal, about: Circumstances) -> Ite
         yield f"# {title}: {_nothing_better(findings, goal, about)}"
         return
     better = "faster than" if goal is Goal.LATENCY else "that of"
+    candidate, baseline = _figure(goal, trial.candidate_median(goal)), _figure(goal, trial.baseline_median(goal))
     yield (
-        f"# {title}: {_figure(goal, trial.mine(goal))}, {trial.gain(goal):.2f}x {better} {about.compared_with} "
-        f"({_figure(goal, trial.base(goal))}), better in {trial.wins(goal)} of {len(trial.rounds[goal])} rounds"
+        f"# {title}: {candidate}, {trial.gain(goal):.2f}x {better} {about.compared_with} ({baseline}), "
+        f"better in {trial.rounds_won(goal)} of {len(trial.rounds[goal])} rounds"
     )
     yield from _side_effect(findings, trial.candidate, _OTHER[goal])
     for change in trial.candidate.changes:
@@ -97,22 +98,25 @@ def _recommendation(findings: Findings, goal: Goal, about: Circumstances) -> Ite
 
 
 def _side_effect(findings: Findings, candidate: Candidate, other: Goal) -> Iterator[str]:
-    """Say what becomes of the other goal, as the look saw it."""
-    look = findings.look_at(candidate)
-    if look is not None and look.gain(other):
-        change = f"{_figure(other, look.mine(other))} instead of {_figure(other, look.base(other))}"
+    """Say what becomes of the other goal, as screening saw it."""
+    screen = findings.screen_of(candidate)
+    if screen is not None and screen.gain(other):
+        candidate_figure, baseline = (
+            _figure(other, median_of(other)) for median_of in (screen.candidate_median, screen.baseline_median)
+        )
+        change = f"{candidate_figure} instead of {baseline}"
         yield f"# {other.value} with it, measured briefly: {change}"
 
 
 def _alone(findings: Findings, change: Change, goal: Goal) -> Iterator[str]:
-    look = findings.look_at(Candidate((change,)))
-    if look is not None:
-        yield f"# alone {look.gain(goal):.2f}x:"
+    screen = findings.screen_of(Candidate((change,)))
+    if screen is not None:
+        yield f"# alone {screen.gain(goal):.2f}x:"
 
 
 def _nothing_better(findings: Findings, goal: Goal, about: Circumstances) -> str:
-    trials = findings.looks + findings.confirmations
-    figures = [part.base for trial in trials for part in trial.rounds.get(goal, [])]
+    trials = findings.screens + findings.confirmations
+    figures = [part.baseline for trial in trials for part in trial.rounds.get(goal, [])]
     if not figures:
         return "not known, as no candidate could be measured"
     return f"no better than {about.compared_with} ({_figure(goal, median(figures))})"
@@ -127,7 +131,7 @@ def _trial_json(trial: Trial) -> dict[str, Any]:
         goal.value: {
             "gain": round(trial.gain(goal), 4),
             "surely_better": trial.surely_better(goal),
-            "rounds": [asdict(part) for part in rounds],
+            "rounds": [{"base": part.baseline, "mine": part.candidate} for part in rounds],
         }
         for goal, rounds in trial.rounds.items()
         if rounds

@@ -1,6 +1,6 @@
-"""The search: look at every single change, then at the best together, then confirm the best with fresh rounds.
+"""The search: screen every single change, then the best together, then confirm the best with fresh rounds.
 
-Time is shared equally within a step. A look only ranks; what is recommended rests on the confirmation alone, so that
+Time is shared equally within a step. Screening only ranks; what is recommended rests on the confirmation alone, so that
 the luck by which a candidate came out on top does not count for it.
 """
 
@@ -14,12 +14,12 @@ from tune.candidates import Candidate, combined
 from tune.trials import LEAST_GAIN, Goal, Trial
 
 BOTH = tuple(Goal)
-LOOKING_SHARE = 0.5
-"""Of the time that is left when the base is up, for the single changes."""
-MOST_LOOKS, LEAST_ROUNDS, MOST_ROUNDS = 6, 6, 30
-"""Rounds of a look at most; of a confirmation at least (fewer can prove nothing) and at most."""
+SCREENING_SHARE = 0.5
+"""Of the time that is left when the baseline is up, for the single changes."""
+MOST_SCREEN_ROUNDS, LEAST_ROUNDS, MOST_ROUNDS = 6, 6, 30
+"""Rounds of screening at most; of a confirmation at least (fewer can prove nothing) and at most."""
 
-Step = Literal["look", "confirm"]
+Step = Literal["screen", "confirm"]
 
 
 class TooLittleTime(Exception):
@@ -30,8 +30,8 @@ class TooLittleTime(Exception):
         self.seconds = seconds
 
 
-class Bench(Protocol):
-    """Measures candidates against the base within a given time."""
+class Measurer(Protocol):
+    """Measures candidates against the baseline within a given time."""
 
     def left(self) -> float:
         """Return the seconds that are left."""
@@ -41,8 +41,8 @@ class Bench(Protocol):
         """Return the seconds that a trial is expected to take."""
         ...
 
-    def try_out(self, candidate: Candidate, goals: Sequence[Goal], rounds: int) -> Trial:
-        """Measure a candidate and the base in turn; fewer rounds when time runs out or the candidate fails."""
+    def measure(self, candidate: Candidate, goals: Sequence[Goal], rounds: int) -> Trial:
+        """Measure a candidate and the baseline in turn; fewer rounds when time runs out or the candidate fails."""
         ...
 
 
@@ -54,59 +54,61 @@ class Findings:
     """What a search gave; ``best`` holds the confirmation of the best candidate of each goal, if there is one."""
 
     possible: int
-    looks: list[Trial] = field(default_factory=list)
+    screens: list[Trial] = field(default_factory=list)
     confirmations: list[Trial] = field(default_factory=list)
     best: dict[Goal, Trial] = field(default_factory=dict)
 
-    def look_at(self, candidate: Candidate) -> Trial | None:
-        """Return the look at a candidate, None when there was none."""
-        return next((trial for trial in self.looks if trial.candidate == candidate), None)
+    def screen_of(self, candidate: Candidate) -> Trial | None:
+        """Return the screening of a candidate, None when there was none."""
+        return next((trial for trial in self.screens if trial.candidate == candidate), None)
 
 
-def search(bench: Bench, singles: Sequence[Candidate], announce: Announce) -> Findings:
+def search(measurer: Measurer, singles: Sequence[Candidate], announce: Announce) -> Findings:
     """Find the best candidate for each goal; ``announce`` is told of each trial. Raises TooLittleTime."""
-    return _Search(bench, announce, Findings(len(singles))).run(singles)
+    return _Search(measurer, announce, Findings(len(singles))).run(singles)
 
 
 class _Search:
-    def __init__(self, bench: Bench, announce: Announce, findings: Findings) -> None:
-        self._bench = bench
+    def __init__(self, measurer: Measurer, announce: Announce, findings: Findings) -> None:
+        self._measurer = measurer
         self._announce = announce
         self._findings = findings
 
     @property
     def _reserve(self) -> float:
         """Seconds that confirming a candidate for each goal takes at least."""
-        return sum(self._bench.cost((goal,), LEAST_ROUNDS) for goal in BOTH)
+        return sum(self._measurer.cost((goal,), LEAST_ROUNDS) for goal in BOTH)
 
     def run(self, singles: Sequence[Candidate]) -> Findings:
         """Take all steps."""
-        missing = self._reserve + self._bench.cost(BOTH, 1) - self._bench.left()
+        missing = self._reserve + self._measurer.cost(BOTH, 1) - self._measurer.left()
         if missing > 0:
             raise TooLittleTime(missing)
-        rounds = self._fitting(LOOKING_SHARE * self._bench.left() / len(singles), BOTH, 1, MOST_LOOKS)
+        rounds = self._fitting(SCREENING_SHARE * self._measurer.left() / len(singles), BOTH, 1, MOST_SCREEN_ROUNDS)
         for candidate in singles:
             # The best of them together promise more than the last of them alone.
-            kept = self._bench.cost(BOTH, rounds) if self._findings.looks else 0.0
-            self._look(candidate, rounds, kept)
+            kept = self._measurer.cost(BOTH, rounds) if self._findings.screens else 0.0
+            self._screen(candidate, rounds, kept)
         for candidate in [self._helpful_together(goal) for goal in BOTH]:
-            if len(candidate.changes) > 1 and self._findings.look_at(candidate) is None:
-                self._look(candidate, rounds)
+            if len(candidate.changes) > 1 and self._findings.screen_of(candidate) is None:
+                self._screen(candidate, rounds)
         self._confirm(self._finalists())
         self._choose()
         return self._findings
 
-    def _look(self, candidate: Candidate, rounds: int, kept: float = 0.0) -> None:
+    def _screen(self, candidate: Candidate, rounds: int, kept: float = 0.0) -> None:
         """Measure a candidate for both goals, unless that takes the confirmation's time or what is ``kept``."""
-        if self._bench.left() - self._bench.cost(BOTH, rounds) >= self._reserve + kept:
-            trial = self._bench.try_out(candidate, BOTH, rounds)
-            self._findings.looks.append(trial)
-            self._announce("look", trial)
+        if self._measurer.left() - self._measurer.cost(BOTH, rounds) >= self._reserve + kept:
+            trial = self._measurer.measure(candidate, BOTH, rounds)
+            self._findings.screens.append(trial)
+            self._announce("screen", trial)
 
     def _ranked(self, goal: Goal) -> list[Candidate]:
         """Return the candidates that seem to help and can, the best first."""
-        looks = [look for look in self._findings.looks if goal is Goal.THROUGHPUT or look.candidate.felt_by_one]
-        helpful = [trial for trial in looks if trial.gain(goal) >= LEAST_GAIN]
+        screens = [
+            trial for trial in self._findings.screens if goal is Goal.THROUGHPUT or trial.candidate.affects_one_client
+        ]
+        helpful = [trial for trial in screens if trial.gain(goal) >= LEAST_GAIN]
         return [trial.candidate for trial in sorted(helpful, key=lambda trial: -trial.gain(goal))]
 
     def _helpful_together(self, goal: Goal) -> Candidate:
@@ -125,19 +127,19 @@ class _Search:
 
     def _confirm(self, finalists: dict[Candidate, list[Goal]]) -> None:
         waiting = list(finalists.items())
-        while waiting and sum(self._bench.cost(goals, LEAST_ROUNDS) for _, goals in waiting) > self._bench.left():
+        while waiting and sum(self._measurer.cost(goals, LEAST_ROUNDS) for _, goals in waiting) > self._measurer.left():
             waiting.pop()
         while waiting:
-            share = self._bench.left() / len(waiting)
+            share = self._measurer.left() / len(waiting)
             candidate, goals = waiting.pop(0)
             rounds = self._fitting(share, goals, LEAST_ROUNDS, MOST_ROUNDS)
-            trial = self._bench.try_out(candidate, goals, rounds)
+            trial = self._measurer.measure(candidate, goals, rounds)
             self._findings.confirmations.append(trial)
             self._announce("confirm", trial)
 
     def _fitting(self, seconds: float, goals: Sequence[Goal], least: int, most: int) -> int:
         """Return how many rounds a trial of so many seconds has."""
-        return next((n for n in range(most, least, -1) if self._bench.cost(goals, n) <= seconds), least)
+        return next((n for n in range(most, least, -1) if self._measurer.cost(goals, n) <= seconds), least)
 
     def _choose(self) -> None:
         """Take the candidate with the fewest changes, and one with more only when it is surely better than that."""

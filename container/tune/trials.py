@@ -1,4 +1,4 @@
-"""What measuring a candidate gave: rounds of the base and the candidate in turn, and what they tell."""
+"""What measuring a candidate gave: rounds of the baseline and the candidate in turn, and what they tell."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Goal(StrEnum):
 
 @dataclass(frozen=True)
 class Round:
-    """One figure of the base and one of the candidate, measured one right after the other.
+    """One figure of the baseline and one of the candidate, measured one right after the other.
 
     Seconds, the median of a request at one client, for latency; answers per second for throughput.
     """
 
-    base: float
-    mine: float
+    baseline: float
+    candidate: float
 
 
 @dataclass
@@ -43,21 +43,21 @@ class Trial:
     rounds: dict[Goal, list[Round]] = field(default_factory=dict)
     problem: str | None = None
 
-    def base(self, goal: Goal) -> float:
-        """Return the base's median over the rounds."""
-        return median(part.base for part in self.rounds[goal])
+    def baseline_median(self, goal: Goal) -> float:
+        """Return the baseline's median over the rounds."""
+        return median(part.baseline for part in self.rounds[goal])
 
-    def mine(self, goal: Goal) -> float:
+    def candidate_median(self, goal: Goal) -> float:
         """Return the candidate's median over the rounds."""
-        return median(part.mine for part in self.rounds[goal])
+        return median(part.candidate for part in self.rounds[goal])
 
     def gain(self, goal: Goal) -> float:
         """Return how many times better the candidate is, 0 when it was not measured or failed."""
         if self.problem is not None or not self.rounds.get(goal):
             return 0.0
-        return _gain(goal, Round(self.base(goal), self.mine(goal)))
+        return _gain(goal, Round(self.baseline_median(goal), self.candidate_median(goal)))
 
-    def wins(self, goal: Goal, than: float = 1.0) -> int:
+    def rounds_won(self, goal: Goal, than: float = 1.0) -> int:
         """Return in how many rounds the candidate gained more than ``than``."""
         return sum(_gain(goal, part) > than for part in self.rounds[goal])
 
@@ -69,7 +69,7 @@ class Trial:
         if self.gain(goal) < than * LEAST_GAIN:
             return False
         rounds = len(self.rounds[goal])
-        as_many = sum(math.comb(rounds, wins) for wins in range(self.wins(goal, than), rounds + 1))
+        as_many = sum(math.comb(rounds, wins) for wins in range(self.rounds_won(goal, than), rounds + 1))
         return as_many <= CHANCE * (1 << rounds)
 
     def hopeless(self) -> bool:
@@ -78,4 +78,4 @@ class Trial:
 
 
 def _gain(goal: Goal, part: Round) -> float:
-    return part.base / part.mine if goal is Goal.LATENCY else part.mine / part.base
+    return part.baseline / part.candidate if goal is Goal.LATENCY else part.candidate / part.baseline

@@ -8,7 +8,7 @@ import pytest
 
 from lightbox.settings_loading import load_settings
 from tune import candidates
-from tune.candidates import KNOBS, combined, single_changes
+from tune.candidates import PARAMETERS, combined, single_changes
 
 
 @pytest.fixture(autouse=True)
@@ -23,8 +23,8 @@ def tried(clients: int = 16, **environ: str) -> list[str]:
 
 
 def test_every_knob_is_turned_once_before_any_is_turned_twice() -> None:
-    first = single_changes(load_settings({"SAGEMAKER_GUNICORN_WORKERS": "4"}), 16)[: len(KNOBS)]
-    assert [candidate.changes[0].knob for candidate in first] == list(KNOBS)
+    first = single_changes(load_settings({"SAGEMAKER_GUNICORN_WORKERS": "4"}), 16)[: len(PARAMETERS)]
+    assert [candidate.changes[0].parameter for candidate in first] == list(PARAMETERS)
 
 
 def test_every_candidate_is_valid_and_differs_from_the_present_settings() -> None:
@@ -32,8 +32,8 @@ def test_every_candidate_is_valid_and_differs_from_the_present_settings() -> Non
         settings = load_settings(present)
         for candidate in single_changes(settings, 16):
             changed = load_settings(present | candidate.environ)
-            (knob,) = [change.knob for change in candidate.changes]
-            assert getattr(changed, knob) != getattr(settings, knob)
+            (parameter,) = [change.parameter for change in candidate.changes]
+            assert getattr(changed, parameter) != getattr(settings, parameter)
 
 
 def test_the_model_server_s_own_number_of_threads_is_not_tried_by_its_number() -> None:

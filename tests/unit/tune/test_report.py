@@ -26,12 +26,12 @@ def trial(*changes: Change, **gains: float) -> Trial:
 
 
 def found() -> Findings:
-    looks = [trial(INTRA, latency=1.2, throughput=1.3), trial(BATCHING, latency=0.9, throughput=1.1)]
+    screens = [trial(INTRA, latency=1.2, throughput=1.3), trial(BATCHING, latency=0.9, throughput=1.1)]
     together = trial(INTRA, BATCHING, latency=1.1, throughput=1.4)
     best_latency, best_throughput = trial(INTRA, latency=1.25), trial(INTRA, BATCHING, throughput=1.5)
     return Findings(
         possible=9,
-        looks=[*looks, together],
+        screens=[*screens, together],
         confirmations=[best_latency, best_throughput],
         best={Goal.LATENCY: best_latency, Goal.THROUGHPUT: best_throughput},
     )
@@ -58,7 +58,7 @@ def test_the_report_is_comments_and_environment_lines() -> None:
 
 
 def test_where_nothing_helped_the_report_says_so() -> None:
-    nothing = Findings(possible=1, looks=[trial(INTRA, latency=1.0, throughput=1.0)])
+    nothing = Findings(possible=1, screens=[trial(INTRA, latency=1.0, throughput=1.0)])
     lines = text(nothing, ABOUT, 60).splitlines()
     assert lines[1] == "# 1 candidate and 0 combinations tried in 60 s, each in turn with the defaults"
     assert "# lowest latency: no better than the defaults (p50 15.0 ms)" in lines
@@ -69,7 +69,7 @@ def test_where_nothing_helped_the_report_says_so() -> None:
 def test_where_every_candidate_failed_nothing_is_claimed() -> None:
     failed = trial(INTRA)
     failed.problem = "it was not ready within 9 s"
-    report = text(Findings(possible=1, looks=[failed]), ABOUT, 60)
+    report = text(Findings(possible=1, screens=[failed]), ABOUT, 60)
     assert "# lowest latency: not known, as no candidate could be measured" in report.splitlines()
 
 
@@ -87,9 +87,9 @@ def test_json_has_every_figure() -> None:
 
 
 def test_progress_names_the_candidate_and_what_it_gained() -> None:
-    line = progress("look", trial(INTRA, latency=1.2, throughput=1.3), 12.34)
+    line = progress("screen", trial(INTRA, latency=1.2, throughput=1.3), 12.34)
     assert line == "[ 12.3 s] tried SAGEMAKER_TFS_INTRA_OP_PARALLELISM=1: p50 12.5 ms (1.20x), 130.0/s (1.30x)"
     failed = trial(INTRA)
     failed.problem = "a request took more than 5.0 s"
     assert progress("confirm", failed, 1).endswith("=1: a request took more than 5.0 s")
-    assert progress("look", trial(INTRA), 1).endswith("=1: no time was left")
+    assert progress("screen", trial(INTRA), 1).endswith("=1: no time was left")

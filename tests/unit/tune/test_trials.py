@@ -19,7 +19,7 @@ def test_a_gain_is_above_one_for_less_time_and_for_more_answers() -> None:
 
 def test_the_gain_is_the_ratio_of_the_figures_that_are_shown() -> None:
     rounds = trial(Goal.LATENCY, (0.02, 0.02), (0.03, 0.02), (0.09, 0.01))
-    assert rounds.gain(Goal.LATENCY) == rounds.base(Goal.LATENCY) / rounds.mine(Goal.LATENCY)
+    assert rounds.gain(Goal.LATENCY) == rounds.baseline_median(Goal.LATENCY) / rounds.candidate_median(Goal.LATENCY)
 
 
 def test_what_was_not_measured_or_failed_has_no_gain() -> None:
@@ -47,7 +47,7 @@ def test_better_than_another_candidate_takes_rounds_that_gain_more_than_it_does(
     rounds = trial(Goal.THROUGHPUT, *[(100.0, 130.0)] * 8)
     assert rounds.surely_better(Goal.THROUGHPUT, 1.2)
     assert not rounds.surely_better(Goal.THROUGHPUT, 1.28)
-    assert rounds.wins(Goal.THROUGHPUT, 1.2) == 8
+    assert rounds.rounds_won(Goal.THROUGHPUT, 1.2) == 8
 
 
 def test_one_wild_round_decides_nothing() -> None:
