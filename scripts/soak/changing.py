@@ -140,7 +140,7 @@ class Visitor(Owner):
 
 
 class Torn:
-    """Loads a model that the model server cannot load; it must be refused in the server's words."""
+    """Loads a model whose variables are not whole; it must be refused with the name of the file."""
 
     def __init__(self, port: int, ledger: Ledger) -> None:
         self._caller = Caller(port, keep=True)
@@ -151,7 +151,7 @@ class Torn:
         url = json.dumps({"model_name": TORN, "url": TORN}).encode()
         outcome = self._caller.send(Request("torn model", "/models", body=url))
         if outcome.fate is Fate.ANSWERED:
-            told = outcome.status != 400 or b"the model cannot be loaded: version 1 ended with " in outcome.body
+            told = outcome.status != 400 or f"{TORN}/1/variables/variables.index is damaged".encode() in outcome.body
             self._ledger.hostile(outcome, (400,) if told else ())
         else:
             self._ledger.good(outcome, "")
