@@ -1,0 +1,66 @@
+"""docs/README.md links every page, and docs/troubleshooting.md quotes errors that exist."""
+
+from __future__ import annotations
+
+import ast
+import re
+from functools import cache
+
+import pytest
+
+from support.stack import REPOSITORY
+
+DOCS = REPOSITORY / "docs"
+CODE = ("lightbox", "model_server")
+QUOTED = re.compile(r"`([^`]+)`")
+LEAST = 12
+"""Characters of a quoted text without values that must stand in the sources as they are."""
+
+
+def test_the_index_links_every_page() -> None:
+    index = (DOCS / "README.md").read_text()
+    linked = {(DOCS / target).resolve() for target in re.findall(r"\]\(([^)#:]+)", index)}
+    pages = {page.resolve() for page in DOCS.rglob("*.md") if page.parent.name != "adr"} - {
+        (DOCS / "README.md").resolve()
+    }
+    assert len(pages) > 20
+    assert pages - linked == set()
+    assert (DOCS / "adr").resolve() in linked
+
+
+@cache
+def texts() -> tuple[str, ...]:
+    """Every string of the sources that is no docstring, values as an ellipsis."""
+    found = []
+    for name in CODE:
+        for module in (REPOSITORY / "container" / name).rglob("*.py"):
+            tree = ast.parse(module.read_text())
+            docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+            for node in ast.walk(tree):
+                if isinstance(node, ast.JoinedStr):
+                    parts = (part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
+                    found.append("".join(map(str, parts)))
+                elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                    found.append(node.value)
+    return tuple(found)
+
+
+def quoted() -> list[str]:
+    """The error texts in the first column of the page's tables: what is quoted there and has a space in it."""
+    page = (DOCS / "troubleshooting.md").read_text()
+    first = [line.split(" | ")[0] for line in page.splitlines() if line.startswith("| ")]
+    again = re.findall(r"look for `([^`]+)`|the line `([^`]+)`", page)
+    cells = [text for cell in first for text in QUOTED.findall(cell)] + ["".join(pair) for pair in again]
+    return [text for text in cells if " " in text and len(text) > LEAST]
+
+
+def test_the_page_quotes_errors() -> None:
+    assert len(quoted()) > 35
+
+
+@pytest.mark.parametrize("text", quoted())
+def test_a_quoted_error_is_one_of_the_sources(text: str) -> None:
+    parts = [part.strip() for part in text.split("…")]
+    assert sum(map(len, parts)) >= LEAST
+    pattern = re.compile(".*".join(re.escape(part) for part in parts), re.DOTALL)
+    assert any(pattern.search(source) for source in texts()), "no text of the sources reads like that"
