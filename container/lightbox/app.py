@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from flask import Flask, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
@@ -52,6 +52,7 @@ class Services:
     """What serves requests in one process, whatever its protocol; the last three in multi-model mode only."""
 
     settings: Settings
+    observers: Sequence[Observer]
     pipeline: Pipeline
     targets: TargetModels | None = None
     loader: ModelLoader | None = None
@@ -65,11 +66,8 @@ class Services:
 
 def wsgi_app(plan_path: str) -> Flask:
     """Return the app for a plan that the supervisor wrote; settings come from the environment."""
-    settings = load_settings()
-    plan, run_dir = ServingPlan.read(Path(plan_path)), Path(plan_path).parent
-    observers = make_observers(settings, plan, run_dir)  # before user code, which may have metrics of its own
     services = assemble(Path(plan_path))
-    app = create_app(settings, services.pipeline, services.targets, services.repository, observers)
+    app = create_app(services.settings, services.pipeline, services.targets, services.repository, services.observers)
     if services.loader is not None and services.state is not None:
         invoke_model = partial(invoke, services.pipeline, services.settings.max_body_mb)
         app.register_blueprint(multi_model_blueprint(services.loader, services.state, invoke_model))
@@ -97,7 +95,8 @@ def context_maker(observers: Sequence[Observer]) -> MakeContext | None:
 
 def assemble(plan_path: Path) -> Services:
     """Return the services for a plan that the supervisor wrote; settings come from the environment."""
-    settings = load_settings()
+    settings, plan = load_settings(), ServingPlan.read(plan_path)
+    observers = make_observers(settings, plan, plan_path.parent)  # before user code, which may have metrics of its own
     hide(
         {
             "LIGHTBOX_MODEL_DIR": settings.model_dir,
@@ -108,15 +107,17 @@ def assemble(plan_path: Path) -> Services:
     # As in AWS's container, what a handler logs with the logging module is seen.
     # A no-op in gunicorn's workers, whose logging stands by now.
     logging.basicConfig(level=settings.gunicorn_loglevel.upper())
-    plan = ServingPlan.read(plan_path)
     user_code = UserCode()
     user_code.load(plan.models.values())
     # Not the transports' own: a handler may close them.
     channels = [open_channel(server.grpc_target) for server in plan.model_servers]
     transports = connect(plan, settings)
-    if settings.multi_model:
-        return multi_model_parts(settings, plan, transports, user_code, channels, plan_path.parent)
-    return Services(settings, Pipeline(settings, plan, transports, user_code, channels))
+    if not settings.multi_model:
+        return Services(settings, observers, Pipeline(settings, plan, transports, user_code, channels))
+    state = LoadedModels(plan_path.parent)
+    pipeline = Pipeline(settings, plan, transports, user_code, channels, catalogue=state)
+    loader = model_loader(settings, plan, plan_path.parent, state, user_code)
+    return Services(settings, observers, pipeline, TargetModels(loader, state), loader, state)
 
 
 def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
@@ -133,27 +134,18 @@ def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
     return {name: all_[0] if len(all_) == 1 else BalancedTransport(all_) for name, all_ in several.items()}
 
 
-def multi_model_parts(
-    settings: Settings,
-    plan: ServingPlan,
-    transports: dict[str, Transport],
-    user_code: UserCode,
-    channels: list[Any],
-    run_dir: Path,
-) -> Services:
-    """Return the services of multi-model mode: models come and go by requests."""
+def model_loader(
+    settings: Settings, plan: ServingPlan, run_dir: Path, state: LoadedModels, user_code: UserCode
+) -> ModelLoader:
+    """Return what loads and unloads models by requests, in multi-model mode."""
 
     def check_code(model: PlannedModel) -> None:
         file = find_inference(model.code_dirs)
         if file is not None and not user_code.uses(file):
             try_code(model, run_dir)
 
-    state = LoadedModels(run_dir)
-    pipeline = Pipeline(settings, plan, transports, user_code, channels, catalogue=state)
-    state.on_change = pipeline.forget
     management = ModelManagement([open_channel(server.grpc_target) for server in plan.model_servers])
-    loader = ModelLoader(settings, run_dir, state, management, check_code, plan.shared_code_dirs)
-    return Services(settings, pipeline, TargetModels(loader, state), loader, state)
+    return ModelLoader(settings, run_dir, state, management, check_code, plan.shared_code_dirs)
 
 
 def create_app(

@@ -14,24 +14,19 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from lightbox.app import Services, assemble, context_maker, make_observers
-from lightbox.plan import ServingPlan
+from lightbox.app import Services, assemble, context_maker
 from lightbox.protocols.open_inference.grpc_calls import WorkerPool
 from lightbox.protocols.open_inference.grpc_gate import Bounds, Gate
 from lightbox.protocols.open_inference.grpc_health import Readiness, ping
 from lightbox.protocols.open_inference.grpc_server import ROOM, InferenceServer, InferenceService
-from lightbox.settings_loading import load_settings
-from lightbox.telemetry.logs import Observer
 
 
 def main(plan_path: Path, health: str) -> None:
     """Serve until SIGTERM, then finish what has been accepted; ``health`` is where the supervisor answers /ping."""
-    observers = make_observers(load_settings(), ServingPlan.read(plan_path), plan_path.parent)
-    services = assemble(plan_path)
-    asyncio.run(serve(services, observers, health))
+    asyncio.run(serve(assemble(plan_path), health))
 
 
-async def serve(services: Services, observers: list[Observer], health: str) -> None:
+async def serve(services: Services, health: str) -> None:
     """Run the server until a signal to stop has come and every call is answered."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -41,8 +36,8 @@ async def serve(services: Services, observers: list[Observer], health: str) -> N
         settings.workers * settings.threads,
         settings.workers * settings.max_waiting,
         settings.nginx_read_timeout - allowed,
-        observers,
-        context_maker(observers),
+        services.observers,
+        context_maker(services.observers),
         settings.grpc_bytes,
     )
     server = InferenceServer(

@@ -48,6 +48,7 @@ class Pipeline:
         self._settings = settings
         self._deadline_seconds = settings.deadline_seconds
         self._catalogue = catalogue or PlannedModels(plan)
+        self._catalogue.on_change(self.forget)
         self._transports = transports
         self._default_transport = next(iter(transports))
         self._user_code = user_code or UserCode()

@@ -5,6 +5,7 @@ The supervisor decides it once and writes it into the run directory; workers rea
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol
@@ -107,6 +108,10 @@ class Catalogue(Protocol):
         """Return the names of all models."""
         ...
 
+    def on_change(self, listener: Callable[[str], None]) -> None:
+        """Have a listener hear the name of each model that comes or goes, before it can be found."""
+        ...
+
 
 class PlannedModels:
     """The models of the plan, the same from start to stop."""
@@ -131,3 +136,6 @@ class PlannedModels:
     def names(self) -> list[str]:
         """See Catalogue.names."""
         return sorted(self._plan.models)
+
+    def on_change(self, listener: Callable[[str], None]) -> None:
+        """See Catalogue.on_change: nothing changes here."""

@@ -40,12 +40,12 @@ class _File(BaseModel):
 
 
 class LoadedModels:
-    """The catalogue of multi-model mode; ``on_change`` hears the name of each model that came or went."""
+    """The catalogue of multi-model mode."""
 
-    def __init__(self, run_dir: Path, on_change: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
         self._path = run_dir / "loaded_models.json"
-        self.on_change = on_change
+        self._listeners: list[Callable[[str], None]] = []
         self._reading = threading.Lock()
         self._seen: tuple[int, int] | None = None
         self._loaded: dict[str, LoadedModel] = {}
@@ -61,6 +61,10 @@ class LoadedModels:
                 "or ask at /models/<name>/invoke"
             )
         return self.get(name)
+
+    def on_change(self, listener: Callable[[str], None]) -> None:
+        """See Catalogue.on_change."""
+        self._listeners.append(listener)
 
     def names(self) -> list[str]:
         """See Catalogue.names."""
@@ -89,7 +93,8 @@ class LoadedModels:
         before, after = self._loaded, _File.model_validate_json(self._path.read_bytes()).loaded
         for name in before.keys() | after.keys():
             if before.get(name) != after.get(name):
-                self.on_change(name)
+                for listener in self._listeners:
+                    listener(name)
         # Last: until then other threads wait, and none uses what was remembered of a model that is gone.
         self._loaded, self._seen = after, seen
 

@@ -27,7 +27,8 @@ def loaded(name: str, generation: str = "1") -> LoadedModel:
 
 def test_a_change_is_seen_by_every_reader(tmp_path: Path) -> None:
     changes: list[str] = []
-    writer, reader = LoadedModels(tmp_path, lambda _: None), LoadedModels(tmp_path, changes.append)
+    writer, reader = LoadedModels(tmp_path), LoadedModels(tmp_path)
+    reader.on_change(changes.append)
     assert reader.all() == {}
     writer.write({"a": loaded("a"), "b": loaded("b")})
     assert reader.get("a").url == "/m/a"
@@ -38,7 +39,7 @@ def test_a_change_is_seen_by_every_reader(tmp_path: Path) -> None:
 
 
 def test_one_changes_at_a_time(tmp_path: Path) -> None:
-    one, other = LoadedModels(tmp_path, lambda _: None), LoadedModels(tmp_path, lambda _: None)
+    one, other = LoadedModels(tmp_path), LoadedModels(tmp_path)
     with (
         one.changing(RequestContext(1)),
         pytest.raises(Exception, match="try again"),
@@ -134,7 +135,7 @@ def test_answers_carry_awss_keys_beside_sagemakers(tmp_path: Path) -> None:
 
 
 def test_pages_hold_every_model_once(tmp_path: Path) -> None:
-    state = LoadedModels(tmp_path, lambda _: None)
+    state = LoadedModels(tmp_path)
     names = [f"m{index:03}" for index in range(2 * PAGE_SIZE + 5)]
     state.write({name: loaded(name) for name in names})
     app = Flask("pages")
