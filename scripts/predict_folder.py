@@ -7,12 +7,13 @@ scripts/predict_folder.py photos --endpoint-name my-endpoint --region eu-central
 
 The same command again goes on where the last one ended: images that were answered are not sent again, failures are.
 Exit code 0: every image has been answered; 1: some failed, or the endpoint went away; 2: nothing could be sent;
-130: interrupted.
+130: interrupted by Ctrl-C or SIGTERM.
 """
 
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 import threading
 from pathlib import Path
@@ -141,4 +142,5 @@ def _positive(text: str) -> int:
 
 
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: what is in progress ends first
     sys.exit(main())

@@ -1,10 +1,12 @@
-"""scripts/predict_folder.py against a running stack: three protocols, and a kill in the middle."""
+"""scripts/predict_folder.py against a running stack: three protocols, an end in the middle, a full endpoint."""
 
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +15,8 @@ import pytest
 from PIL import Image
 
 from support.fakes import png
-from support.stack import REPOSITORY, Stack, poll
+from support.models import copy_golden
+from support.stack import REPOSITORY, Stack, poll, running
 
 SCRIPT = REPOSITORY / "scripts" / "predict_folder.py"
 PROTOCOLS = ("http", "boto3", "open-inference")
@@ -76,19 +79,24 @@ def test_what_the_model_cannot_take_is_noted(stack: Stack, digits: Path, protoco
     assert len((digits.parent / "out.csv").read_text().splitlines()) == 7
 
 
-def test_a_killed_run_goes_on_where_it_was(stack: Stack, tmp_path: Path) -> None:
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_run_that_was_ended_goes_on_where_it_was(stack: Stack, tmp_path: Path, number: signal.Signals) -> None:
     folder = tmp_path / "photos"
     folder.mkdir()
     total = 60
-    for number in range(total):
-        Image.effect_noise((640, 480), 10 + number).convert("RGB").save(folder / f"{number:02}.jpg")
+    for index in range(total):
+        Image.effect_noise((640, 480), 10 + index).convert("RGB").save(folder / f"{index:02}.jpg")
     out = tmp_path / "out.jsonl"
-    killed = subprocess.Popen(command(folder, stack, "--out", str(out)), stderr=subprocess.DEVNULL)
+    ended = subprocess.Popen(command(folder, stack, "--out", str(out)), stderr=subprocess.PIPE, text=True)
     try:
         assert any(out.exists() and out.read_bytes().count(b"\n") >= 10 for _ in poll(60, 0.01))
+        ended.send_signal(number)
+        _, said = ended.communicate(timeout=60)
     finally:
-        killed.kill()
-        killed.wait()
+        ended.kill()
+    interrupted = "predict_folder.py: stopped: interrupted. The same command goes on from here.\n"
+    expected = {signal.SIGKILL: (-number, ""), signal.SIGTERM: (130, interrupted)}
+    assert (ended.returncode, said) == expected[number]
     lines = out.read_bytes().splitlines(keepends=True)
     assert 10 <= len(lines) < total
     assert all(line.endswith(b"}\n") and json.loads(line)["status"] == 200 for line in lines)
@@ -98,3 +106,25 @@ def test_a_killed_run_goes_on_where_it_was(stack: Stack, tmp_path: Path) -> None
     again = out.read_bytes().splitlines(keepends=True)
     assert again[: len(lines)] == lines
     assert sorted(json.loads(line)["path"] for line in again) == sorted(str(path) for path in folder.iterdir())
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack that works on one request at a time and has no queue."""
+    folder = tmp_path_factory.mktemp("narrow")
+    copy_golden("image_mean", folder / "models" / "image_mean")
+    environ = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "1", "LIGHTBOX_MAX_WAITING": "0"}
+    with running(folder / "models", folder / "run", **environ) as running_stack:
+        yield running_stack
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_a_full_endpoint_refuses_is_answered_later(narrow: Stack, tmp_path: Path, protocol: str) -> None:
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for index in range(12):
+        Image.effect_noise((2400, 1800), 10 + index).convert("RGB").save(folder / f"{index:02}.jpg")
+    predict(folder, narrow, "--protocol", protocol, "--out", "out.jsonl", "--attempts", "100")
+    records = results(tmp_path / "out.jsonl")
+    assert [record["status"] for record in records] == [200] * 12
+    assert max(record["attempts"] for record in records) > 1

@@ -138,6 +138,21 @@ def test_a_refused_image_comes_again_after_retry_after(photos: Path) -> None:
     }
 
 
+def test_boto3_waits_for_what_the_container_refuses(photos: Path) -> None:
+    """SageMaker hands a container's 503 on as ModelError, status 424."""
+    told = {"OriginalStatusCode": 503, "OriginalMessage": "the queue is full", "Message": "503"}
+    refusal = (424, {"x-amzn-ErrorType": "ModelError", "Retry-After": "1"}, json.dumps(told).encode())
+    with endpoint(lambda body, times: refusal if times == 1 else good(body)) as served:
+        assert run(photos, served.url, "--protocol", "boto3") == 0
+    assert all(second - first >= 1 for first, second in served.times.values())
+    assert {record["attempts"] for record in results(photos).values()} == {2}
+    with endpoint(lambda *_: refusal) as served:
+        assert run(photos, served.url, "--protocol", "boto3", "--attempts", "1", out="again.jsonl") == 1
+    assert {(found["status"], found["error"]) for found in results(photos, "again.jsonl").values()} == {
+        (503, "the queue is full")
+    }
+
+
 def test_who_hangs_up_is_asked_again(photos: Path) -> None:
     with endpoint(lambda body, times: None if times < 3 else good(body)) as served:
         assert run(photos, served.url) == 0
@@ -206,7 +221,8 @@ def test_nobody_there_any_more_ends_the_run(tmp_path: Path, capsys: pytest.Captu
         (folder / f"{number:03}.jpg").write_bytes(b"%d" % number)
     with endpoint(lambda body, _: None if int(body) >= 20 else good(body)) as served:
         assert run(folder, served.url, "--attempts", "1", "--concurrency", "2") == 1
-    assert 30 <= len(served.came) < 35
+    # The last good one may end the first row of failures.
+    assert 30 <= len(served.came) <= 45
     assert "stopped: nobody answered for 10 images in a row" in capsys.readouterr().err
     with endpoint(good) as served:
         assert run(folder, served.url) == 0
