@@ -1,16 +1,18 @@
 """Protobuf's wire format: the fields of a message are walked over, and its integers are written.
 
-Many integers are written at a time with numpy instead of one by one in Python.
+Many integers are written at a time with numpy instead of one by one in Python; it is imported there, as whoever only
+reads goes without it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:
+    import numpy as np
 
-Array = np.ndarray[Any, np.dtype[Any]]
+    Array = np.ndarray[Any, np.dtype[Any]]
 
 VARINT, FIXED64, LENGTH_DELIMITED, FIXED32 = 0, 1, 2, 5
 _GROUP = 7
@@ -85,6 +87,8 @@ def delimited(field: int, content: bytes) -> bytes:
 
 def varints(values: Array) -> bytes:
     """Return an integer array of any shape as packed varints; a negative value takes ten bytes."""
+    import numpy as np
+
     flat = np.ascontiguousarray(values).reshape(-1)
     flat = flat.astype(np.int64).view(np.uint64) if flat.dtype.kind in "bi" else flat.astype(np.uint64)
     if not flat.size:
@@ -97,6 +101,8 @@ def varints(values: Array) -> bytes:
 
 def _spread(flat: Array, width: int) -> bytes:
     """Write each number into a row of ``width`` groups, then keep the groups that it needs."""
+    import numpy as np
+
     shifts = np.arange(width, dtype=np.uint64) * np.uint64(_GROUP)
     groups = flat[:, None] >> shifts
     needed = groups != 0
