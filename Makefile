@@ -43,15 +43,20 @@ serve: $(READY) nginx models  ## Serve the sample models on port 8080
 	@LIGHTBOX_MODEL_DIR="$(abspath $(MODELS))" \
 	 SAGEMAKER_TFS_DEFAULT_MODEL_NAME="$${SAGEMAKER_TFS_DEFAULT_MODEL_NAME-mobilenet_v2}" ./serve.sh serve
 
-test: lint nginx  ## Run the lint checks and the whole test suite
-	$(PY) -m pytest
+# Most tests wait, for servers: more of them at once than there are cores. Those of one module stay together.
+TEST_PROCESSES ?= 4
+test: lint nginx  ## Run the lint checks and the unit, contract and end-to-end tests
+	$(PY) -m pytest -n $(TEST_PROCESSES) --dist loadscope --durations=30
 
+test-slow: $(READY_DEV) nginx  ## Run the tests that take minutes each: soak, overload, tune, benchmark, notebook, image
+	$(PY) -m pytest --durations=30 tests/slow tests/image
+
+# The audit waits for a service that may not be there, while the others work.
 lint: $(READY_DEV)  ## ruff, mypy --strict, import-linter, an audit of the dependencies
-	$(VENV)/bin/ruff check .
-	$(VENV)/bin/ruff format --check .
-	$(VENV)/bin/mypy
-	$(VENV)/bin/lint-imports
-	$(PY) scripts/audit.py
+	@$(PY) scripts/audit.py > $(VENV)/audit.log 2>&1 & audit=$$!; code=0; set -x; \
+	$(VENV)/bin/ruff check . || code=1; $(VENV)/bin/ruff format --check . || code=1; \
+	$(VENV)/bin/mypy || code=1; $(VENV)/bin/lint-imports || code=1; \
+	{ set +x; } 2>/dev/null; wait $$audit || code=1; cat $(VENV)/audit.log; exit $$code
 
 # The servers that Lightbox is measured against have a virtual environment of their own.
 $(VENV)-bench/.ready: requirements/bench.lock
@@ -109,4 +114,4 @@ lock:  ## Write requirements/*.lock anew from requirements/*.in
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup nginx models serve test lint bench soak overload fuzz image pin-images production-page settings-page protos lock clean
+.PHONY: help setup nginx models serve test test-slow lint bench soak overload fuzz image pin-images production-page settings-page protos lock clean

@@ -44,88 +44,92 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def stack(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running(root, tmp_path_factory.mktemp("run"), SAGEMAKER_MULTI_MODEL="true") as stack:
-        yield stack
+def archives_stack(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with running(root, tmp_path_factory.mktemp("run"), SAGEMAKER_MULTI_MODEL="true") as archives_stack:
+        yield archives_stack
 
 
 @pytest.fixture(autouse=True)
-def nothing_loaded(stack: Stack) -> Iterator[None]:
+def nothing_loaded(archives_stack: Stack) -> Iterator[None]:
     yield
-    for entry in models(stack):
-        unload(stack, entry["modelName"])
+    for entry in models(archives_stack):
+        unload(archives_stack, entry["modelName"])
 
 
-def use(stack: Stack, target: str) -> requests.Response:
-    return stack.invoke(IMAGE, "/endpoints/any/invocations", X_Amzn_SageMaker_Target_Model=target)
+def use(archives_stack: Stack, target: str) -> requests.Response:
+    return archives_stack.invoke(IMAGE, "/endpoints/any/invocations", X_Amzn_SageMaker_Target_Model=target)
 
 
-def unload(stack: Stack, name: str) -> None:
-    assert requests.delete(f"{stack.url}/models/{name}", timeout=60).status_code == 200
+def unload(archives_stack: Stack, name: str) -> None:
+    assert requests.delete(f"{archives_stack.url}/models/{name}", timeout=60).status_code == 200
 
 
-def models(stack: Stack) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = requests.get(f"{stack.url}/models", timeout=10).json()["models"]
+def models(archives_stack: Stack) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = requests.get(f"{archives_stack.url}/models", timeout=10).json()["models"]
     return found
 
 
-def left_behind(stack: Stack) -> list[Path]:
-    (run_dir,) = stack.tmp.glob("lightbox-*")
+def left_behind(archives_stack: Stack) -> list[Path]:
+    (run_dir,) = archives_stack.tmp.glob("lightbox-*")
     return [*run_dir.glob("models/*"), *run_dir.glob("*.lock")]
 
 
-def test_many_may_be_the_first_to_use_an_archive(stack: Stack) -> None:
+def test_many_may_be_the_first_to_use_an_archive(archives_stack: Stack) -> None:
     with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(lambda _: use(stack, "one.tar.gz"), range(32)))
+        answers = list(pool.map(lambda _: use(archives_stack, "one.tar.gz"), range(32)))
     assert {(answer.status_code, answer.text) for answer in answers} == {(200, ONE)}
-    assert [path.name.partition("-")[0] for path in left_behind(stack)] == ["one", "using"], "its folder, its callers"
+    assert [path.name.partition("-")[0] for path in left_behind(archives_stack)] == ["one", "using"], (
+        "its folder, its callers"
+    )
     time.sleep(3)  # a model server looks after its files once a second
-    assert use(stack, "one.tar.gz").text == ONE
+    assert use(archives_stack, "one.tar.gz").text == ONE
 
 
 @pytest.mark.parametrize("target", ["one.tar.gz", "bare.tar.gz"])
-def test_an_archive_is_listed_in_the_callers_words_and_gone_when_it_is_unloaded(stack: Stack, target: str) -> None:
+def test_an_archive_is_listed_in_the_callers_words_and_gone_when_it_is_unloaded(
+    archives_stack: Stack, target: str
+) -> None:
     name = target.removesuffix(".tar.gz")
-    assert use(stack, target).text == ONE
-    assert models(stack) == [{"modelName": name, "modelUrl": target}]
-    again = requests.post(f"{stack.url}/models", json={"model_name": name, "url": target}, timeout=60)
+    assert use(archives_stack, target).text == ONE
+    assert models(archives_stack) == [{"modelName": name, "modelUrl": target}]
+    again = requests.post(f"{archives_stack.url}/models", json={"model_name": name, "url": target}, timeout=60)
     assert again.json()["error"] == f"the model {name!r} is loaded already, from {target!r}"
-    unload(stack, name)
-    assert left_behind(stack) == []
-    assert use(stack, target).text == ONE
+    unload(archives_stack, name)
+    assert left_behind(archives_stack) == []
+    assert use(archives_stack, target).text == ONE
 
 
 @pytest.mark.parametrize("name", ["broken", "cut", "scrambled", "text"])
-def test_a_refused_archive_leaves_nothing_behind(stack: Stack, name: str) -> None:
-    answer = use(stack, f"{name}.tar.gz")
+def test_a_refused_archive_leaves_nothing_behind(archives_stack: Stack, name: str) -> None:
+    answer = use(archives_stack, f"{name}.tar.gz")
     assert (answer.status_code, answer.json()["OriginalStatusCode"]) == (424, 400), answer.text
-    assert str(stack.tmp) not in answer.text
-    assert left_behind(stack) == []
+    assert str(archives_stack.tmp) not in answer.text
+    assert left_behind(archives_stack) == []
 
 
-def test_an_archive_is_a_target_and_no_url(stack: Stack) -> None:
-    answer = requests.post(f"{stack.url}/models", json={"model_name": "one", "url": "one.tar.gz"}, timeout=60)
+def test_an_archive_is_a_target_and_no_url(archives_stack: Stack) -> None:
+    answer = requests.post(f"{archives_stack.url}/models", json={"model_name": "one", "url": "one.tar.gz"}, timeout=60)
     assert (answer.status_code, answer.json()["error"]) == (404, "url: there is no model 'one.tar.gz'")
 
 
-def test_an_archive_has_one_name_on_every_route(stack: Stack) -> None:
+def test_an_archive_has_one_name_on_every_route(archives_stack: Stack) -> None:
     assert (
-        stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="one.tar.gz").status_code == 404
+        archives_stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="one.tar.gz").status_code == 404
     )  # this route loads nothing
-    assert stack.invoke(b"", "/v2/repository/models/one.tar.gz/load").status_code == 200
-    assert stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="one.tar.gz").text == ONE
-    assert stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="one").text == ONE
-    assert stack.invoke(b"", "/v2/repository/models/one.tar.gz/unload").status_code == 200
-    assert models(stack) == []
-    assert stack.invoke(b"", "/v2/repository/models/one.tar.gz/unload").status_code == 404
+    assert archives_stack.invoke(b"", "/v2/repository/models/one.tar.gz/load").status_code == 200
+    assert archives_stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="one.tar.gz").text == ONE
+    assert archives_stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="one").text == ONE
+    assert archives_stack.invoke(b"", "/v2/repository/models/one.tar.gz/unload").status_code == 200
+    assert models(archives_stack) == []
+    assert archives_stack.invoke(b"", "/v2/repository/models/one.tar.gz/unload").status_code == 404
 
 
-def test_a_model_that_was_loaded_under_an_archives_name_is_that_one(stack: Stack, root: Path) -> None:
+def test_a_model_that_was_loaded_under_an_archives_name_is_that_one(archives_stack: Stack, root: Path) -> None:
     export_constant(root / "other", 1, 2.0)
     body = {"model_name": "one.tar.gz", "url": "other"}
-    assert requests.post(f"{stack.url}/models", json=body, timeout=60).status_code == 200
+    assert requests.post(f"{archives_stack.url}/models", json=body, timeout=60).status_code == 200
     for path in ("/invocations", "/endpoints/any/invocations"):
-        answer = stack.invoke(IMAGE, path, X_Amzn_SageMaker_Target_Model="one.tar.gz")
+        answer = archives_stack.invoke(IMAGE, path, X_Amzn_SageMaker_Target_Model="one.tar.gz")
         assert answer.text == '{"predictions":[2.0]}'
-    assert stack.invoke(b"", "/v2/repository/models/one.tar.gz/unload").status_code == 200
-    assert models(stack) == []
+    assert archives_stack.invoke(b"", "/v2/repository/models/one.tar.gz/unload").status_code == 200
+    assert models(archives_stack) == []

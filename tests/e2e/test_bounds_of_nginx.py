@@ -22,7 +22,7 @@ PATHS = ["/invocations", "/endpoints/any/invocations"]
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def bounded_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("bounds")
     copy_golden("image_mean", folder / "models" / "image_mean")
     environ = {
@@ -31,13 +31,13 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         "LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS": "12",
         "SAGEMAKER_TFS_NGINX_LOGLEVEL": "warn",
     }
-    with running(folder / "models", folder / "run", **environ) as stack:
-        yield stack
+    with running(folder / "models", folder / "run", **environ) as bounded_stack:
+        yield bounded_stack
 
 
-def begun(stack: Stack, length: int | None, path: str = "/invocations") -> socket.socket:
+def begun(bounded_stack: Stack, length: int | None, path: str = "/invocations") -> socket.socket:
     """Return a connection on which a request has its headers, and of its body a byte."""
-    connection = socket.create_connection(("127.0.0.1", stack.port), timeout=30)
+    connection = socket.create_connection(("127.0.0.1", bounded_stack.port), timeout=30)
     framing = (
         f"Content-Length: {length}\r\n\r\nx" if length is not None else "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"
     )
@@ -68,40 +68,40 @@ def is_held(connection: socket.socket) -> bool:
         return True
 
 
-def until_answered(stack: Stack, length: int) -> int:
+def until_answered(bounded_stack: Stack, length: int) -> int:
     """Return the status of a request with a body of ``length`` zeros, tried again while there is no room."""
     status = 503
     for _ in poll(20):
-        if (status := stack.invoke(bytes(length), Content_Type="image/png").status_code) != 503:
+        if (status := bounded_stack.invoke(bytes(length), Content_Type="image/png").status_code) != 503:
             break
     return status
 
 
 @pytest.mark.parametrize("path", PATHS)
 @pytest.mark.parametrize("kind", ["declared", "chunked"])
-def test_large_bodies_are_bounded_together_before_they_arrive(stack: Stack, path: str, kind: str) -> None:
+def test_large_bodies_are_bounded_together_before_they_arrive(bounded_stack: Stack, path: str, kind: str) -> None:
     size = 8 << 20
     with ExitStack() as open_:
         for _ in range(2):
-            held = open_.enter_context(begun(stack, size if kind == "declared" else None, path))
+            held = open_.enter_context(begun(bounded_stack, size if kind == "declared" else None, path))
             assert is_held(held)
-        status, told = refusal(begun(stack, 1_000_000, path))
+        status, told = refusal(begun(bounded_stack, 1_000_000, path))
         assert (status, told["code"]) == (424 if "endpoints" in path else 503, "unavailable")
         assert f"{ROOM_MB} MiB (LIGHTBOX_MAX_BODIES_MB)" in told["error"]
-        assert stack.invoke(IMAGE, Content_Type="image/png").status_code == 200
-    assert until_answered(stack, 8_000_000) == 400
+        assert bounded_stack.invoke(IMAGE, Content_Type="image/png").status_code == 200
+    assert until_answered(bounded_stack, 8_000_000) == 400
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_chunked_bodies_that_are_small_need_no_room_for_the_largest(stack: Stack, path: str) -> None:
+def test_chunked_bodies_that_are_small_need_no_room_for_the_largest(bounded_stack: Stack, path: str) -> None:
     def send(body: bytes) -> requests.Response:
         headers = {"Content-Type": "image/png"}
-        return requests.post(stack.url + path, data=iter([body[:9], body[9:]]), headers=headers, timeout=30)
+        return requests.post(bounded_stack.url + path, data=iter([body[:9], body[9:]]), headers=headers, timeout=30)
 
     status = 424 if "endpoints" in path else 503
     with ExitStack() as open_:
-        assert is_held(open_.enter_context(begun(stack, None, path)))
-        assert is_held(open_.enter_context(begun(stack, 2_000_000, path)))
+        assert is_held(open_.enter_context(begun(bounded_stack, None, path)))
+        assert is_held(open_.enter_context(begun(bounded_stack, 2_000_000, path)))
         for _ in range(6):  # more than the room has for those that are not answered
             assert send(IMAGE).status_code == 200
         refused = send(bytes(3 << 20))
@@ -111,40 +111,40 @@ def test_chunked_bodies_that_are_small_need_no_room_for_the_largest(stack: Stack
     assert any("LIGHTBOX_MAX_BODIES_MB" not in send(bytes(3 << 20)).text for _ in poll(20))
 
 
-def test_what_was_answered_gives_its_room_back(stack: Stack) -> None:
+def test_what_was_answered_gives_its_room_back(bounded_stack: Stack) -> None:
     # Each is answered, refused, or given up; all together would take many times the room.
     for number in range(12):
-        assert until_answered(stack, 7_000_000) == 400
-        assert until_answered(stack, 9_000_000) == 413
-        begun(stack, 3_000_000).close()
-        assert until_answered(stack, 1_000_000 + number) == 400
+        assert until_answered(bounded_stack, 7_000_000) == 400
+        assert until_answered(bounded_stack, 9_000_000) == 413
+        begun(bounded_stack, 3_000_000).close()
+        assert until_answered(bounded_stack, 1_000_000 + number) == 400
 
 
-def test_a_killed_nginx_worker_keeps_no_room_and_no_count(stack: Stack) -> None:
+def test_a_killed_nginx_worker_keeps_no_room_and_no_count(bounded_stack: Stack) -> None:
     with ExitStack() as open_:
         for _ in range(2):
-            assert is_held(open_.enter_context(begun(stack, 8 << 20)))
+            assert is_held(open_.enter_context(begun(bounded_stack, 8 << 20)))
         for _ in range(8):
-            assert is_held(open_.enter_context(begun(stack, 1000)))
-        (master,) = stack.processes("nginx: master")
+            assert is_held(open_.enter_context(begun(bounded_stack, 1000)))
+        (master,) = bounded_stack.processes("nginx: master")
         for worker in master.children():
             worker.send_signal(9)
             psutil.wait_procs([worker], timeout=10)
-    assert until_answered(stack, 8_000_000) == 400
+    assert until_answered(bounded_stack, 8_000_000) == 400
     for _ in poll(20):  # the old counts are gone when the new workers are there
         with ExitStack() as open_:
-            if all(is_held(open_.enter_context(begun(stack, 1000))) for _ in range(12)):
+            if all(is_held(open_.enter_context(begun(bounded_stack, 1000))) for _ in range(12)):
                 return
-    raise AssertionError(stack.log)
+    raise AssertionError(bounded_stack.log)
 
 
 @pytest.mark.parametrize("path", PATHS)
-def test_connections_of_an_address_are_bounded(stack: Stack, path: str) -> None:
+def test_connections_of_an_address_are_bounded(bounded_stack: Stack, path: str) -> None:
     with ExitStack() as open_:
         for _ in range(12):
-            assert is_held(open_.enter_context(begun(stack, 1000)))
-        status, told = refusal(begun(stack, 1000, path))
+            assert is_held(open_.enter_context(begun(bounded_stack, 1000)))
+        status, told = refusal(begun(bounded_stack, 1000, path))
         assert (status, told["code"]) == (424 if "endpoints" in path else 429, "too_many_requests")
         assert "LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS" in told["error"]
-        assert stack.ping() == 200
-    assert any(stack.invoke(IMAGE, Content_Type="image/png").status_code == 200 for _ in poll(20))
+        assert bounded_stack.ping() == 200
+    assert any(bounded_stack.invoke(IMAGE, Content_Type="image/png").status_code == 200 for _ in poll(20))

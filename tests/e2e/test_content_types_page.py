@@ -23,7 +23,7 @@ EXAMPLES = [pair for block in EXAMPLE_BLOCKS for pair in re.findall(r"^([^#\n].*
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def content_types_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("page")
     for name in ("half_plus_two", "image_mean", "classify_regress"):
         copy_golden(name, folder / "models" / name)
@@ -41,8 +41,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("line", "comment"), EXAMPLES)
-def test_a_line_answers_what_its_comment_says(stack: Stack, files: Path, line: str, comment: str) -> None:
-    script = SETUP.replace("http://localhost:8080", stack.url) + line
+def test_a_line_answers_what_its_comment_says(content_types_stack: Stack, files: Path, line: str, comment: str) -> None:
+    script = SETUP.replace("http://localhost:8080", content_types_stack.url) + line
     done = subprocess.run(["bash", "-c", script], cwd=files, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip().startswith(comment.strip())
 

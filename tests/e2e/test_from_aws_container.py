@@ -25,7 +25,7 @@ PICTURE = png(np.random.default_rng(7).integers(0, 256, (60, 90, 3)))
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def aws_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """Two models for each case, one with the code from before, one with that from after."""
     folder = tmp_path_factory.mktemp("page")
     root = folder / "models"
@@ -111,17 +111,17 @@ REQUESTS = {
 }
 
 
-def ask(stack: Stack, model: str, wire: str, body: bytes, content_type: str) -> Any:
+def ask(aws_stack: Stack, model: str, wire: str, body: bytes, content_type: str) -> Any:
     attributes = f"tfs-model-name={model},tfs-transport={wire}"
-    return stack.invoke(
+    return aws_stack.invoke(
         body, Content_Type=content_type, Accept="application/json", X_Amzn_SageMaker_Custom_Attributes=attributes
     )
 
 
 @pytest.mark.parametrize("number", sorted(REQUESTS))
-def test_before_and_after_answer_the_same_over_both_wires(stack: Stack, number: str) -> None:
+def test_before_and_after_answer_the_same_over_both_wires(aws_stack: Stack, number: str) -> None:
     answers = [
-        ask(stack, f"{stage}-{number}", wire, *REQUESTS[number]) for stage in STAGES for wire in ("grpc", "rest")
+        ask(aws_stack, f"{stage}-{number}", wire, *REQUESTS[number]) for stage in STAGES for wire in ("grpc", "rest")
     ]
     assert [answer.status_code for answer in answers] == [200] * 4, [answer.text for answer in answers]
     assert {answer.headers["Content-Type"] for answer in answers} == {"application/json"}
@@ -144,10 +144,10 @@ def test_the_five_are_those_of_the_page() -> None:
     assert all(fenced("python", text.split("**After**")[0]) for _, text in CASES)
 
 
-def test_what_the_page_says_of_a_body_without_the_keys(stack: Stack) -> None:
+def test_what_the_page_says_of_a_body_without_the_keys(aws_stack: Stack) -> None:
     body = b'{"features": [[1, 2]]}'
-    assert ask(stack, "before-5", "grpc", body, "application/json").status_code == 500
-    assert ask(stack, "after-5", "grpc", body, "application/json").status_code == 400
+    assert ask(aws_stack, "before-5", "grpc", body, "application/json").status_code == 500
+    assert ask(aws_stack, "after-5", "grpc", body, "application/json").status_code == 400
 
 
 def test_every_variable_of_aws_that_is_read_is_in_the_table() -> None:

@@ -51,56 +51,58 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module", params=["grpc", "rest"])
-def stack(request: pytest.FixtureRequest, root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def multi_model_stack(
+    request: pytest.FixtureRequest, root: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Stack]:
     environ = {"SAGEMAKER_MULTI_MODEL": "true", "LIGHTBOX_MAX_MODELS": "4", "LIGHTBOX_TRANSPORT": request.param}
-    with running(root, tmp_path_factory.mktemp("run"), **environ) as stack:
-        yield stack
+    with running(root, tmp_path_factory.mktemp("run"), **environ) as multi_model_stack:
+        yield multi_model_stack
 
 
 @pytest.fixture(autouse=True)
-def nothing_loaded(stack: Stack) -> Iterator[None]:
+def nothing_loaded(multi_model_stack: Stack) -> Iterator[None]:
     yield
-    for entry in requests.get(f"{stack.url}/models", timeout=10).json()["models"]:
-        requests.delete(f"{stack.url}/models/{entry['modelName']}", timeout=30)
+    for entry in requests.get(f"{multi_model_stack.url}/models", timeout=10).json()["models"]:
+        requests.delete(f"{multi_model_stack.url}/models/{entry['modelName']}", timeout=30)
 
 
-def test_a_model_comes_serves_and_goes(stack: Stack, root: Path) -> None:
+def test_a_model_comes_serves_and_goes(multi_model_stack: Stack, root: Path) -> None:
     url = str(root / "one" / "model")
-    assert invoke(stack, "one").status_code == 404
-    loaded = load(stack, "one", url)
+    assert invoke(multi_model_stack, "one").status_code == 404
+    loaded = load(multi_model_stack, "one", url)
     entry = {"modelName": "one", "modelUrl": url}
     assert (loaded.status_code, loaded.json()) == (200, entry | {"success": "the model 'one' is loaded"})
-    assert invoke(stack, "one").json() == {"predictions": [1.0]}
-    assert requests.get(f"{stack.url}/models", timeout=10).json() == {"models": [entry]}
+    assert invoke(multi_model_stack, "one").json() == {"predictions": [1.0]}
+    assert requests.get(f"{multi_model_stack.url}/models", timeout=10).json() == {"models": [entry]}
     version = {"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
-    told = requests.get(f"{stack.url}/models/one", timeout=10).json()
+    told = requests.get(f"{multi_model_stack.url}/models/one", timeout=10).json()
     assert told == entry | {"model": {"model_version_status": [version]}}
-    assert unload(stack, "one").status_code == 200
-    assert invoke(stack, "one").status_code == 404
-    assert unload(stack, "one").status_code == 404
-    assert requests.get(f"{stack.url}/models/one", timeout=10).status_code == 404
-    assert requests.get(f"{stack.url}/models", timeout=10).json() == {"models": []}
+    assert unload(multi_model_stack, "one").status_code == 200
+    assert invoke(multi_model_stack, "one").status_code == 404
+    assert unload(multi_model_stack, "one").status_code == 404
+    assert requests.get(f"{multi_model_stack.url}/models/one", timeout=10).status_code == 404
+    assert requests.get(f"{multi_model_stack.url}/models", timeout=10).json() == {"models": []}
 
 
-def test_every_worker_knows_at_once(stack: Stack, root: Path) -> None:
-    assert load(stack, "two", root / "two").status_code == 200
+def test_every_worker_knows_at_once(multi_model_stack: Stack, root: Path) -> None:
+    assert load(multi_model_stack, "two", root / "two").status_code == 200
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: invoke(stack, "two"), range(40)))
+        answers = list(pool.map(lambda _: invoke(multi_model_stack, "two"), range(40)))
     assert {answer.text for answer in answers} == {'{"predictions":[2.0]}'}
 
 
-def test_a_second_load_is_refused_and_harms_nothing(stack: Stack, root: Path) -> None:
-    assert load(stack, "one", root / "one").status_code == 200
-    again = load(stack, "one", root / "two")
+def test_a_second_load_is_refused_and_harms_nothing(multi_model_stack: Stack, root: Path) -> None:
+    assert load(multi_model_stack, "one", root / "one").status_code == 200
+    again = load(multi_model_stack, "one", root / "two")
     assert (again.status_code, again.json()["code"]) == (409, "already_loaded")
-    assert invoke(stack, "one").json() == {"predictions": [1.0]}
+    assert invoke(multi_model_stack, "one").json() == {"predictions": [1.0]}
 
 
-def test_one_of_many_loads_at_once_wins(stack: Stack, root: Path) -> None:
+def test_one_of_many_loads_at_once_wins(multi_model_stack: Stack, root: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        statuses = sorted(pool.map(lambda _: load(stack, "one", root / "one").status_code, range(8)))
+        statuses = sorted(pool.map(lambda _: load(multi_model_stack, "one", root / "one").status_code, range(8)))
     assert statuses == [200] + [409] * 7
-    assert invoke(stack, "one").status_code == 200
+    assert invoke(multi_model_stack, "one").status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -120,13 +122,15 @@ def test_one_of_many_loads_at_once_wins(stack: Stack, root: Path) -> None:
         ("x" * 256, "one", 400),
     ],
 )
-def test_a_failed_load_leaves_nothing_behind(stack: Stack, root: Path, name: str, folder: str, status: int) -> None:
-    answer = load(stack, name, folder if folder.startswith("/") else root / folder)
+def test_a_failed_load_leaves_nothing_behind(
+    multi_model_stack: Stack, root: Path, name: str, folder: str, status: int
+) -> None:
+    answer = load(multi_model_stack, name, folder if folder.startswith("/") else root / folder)
     assert answer.status_code == status, answer.text
     assert answer.json().keys() == {"error", "code", "request_id"}
-    assert requests.get(f"{stack.url}/models", timeout=10).json() == {"models": []}
-    assert load(stack, "good", root / "one").status_code == 200
-    assert invoke(stack, "good").status_code == 200
+    assert requests.get(f"{multi_model_stack.url}/models", timeout=10).json() == {"models": []}
+    assert load(multi_model_stack, "good", root / "one").status_code == 200
+    assert invoke(multi_model_stack, "good").status_code == 200
 
 
 @pytest.mark.parametrize(
@@ -138,9 +142,11 @@ def test_a_failed_load_leaves_nothing_behind(stack: Stack, root: Path, name: str
         ("misfit", "{url}/code/lightbox.json: outputs: the model 'a' gives value; got median"),
     ],
 )
-def test_what_would_stop_a_start_is_refused_in_the_same_words(stack: Stack, root: Path, folder: str, said: str) -> None:
+def test_what_would_stop_a_start_is_refused_in_the_same_words(
+    multi_model_stack: Stack, root: Path, folder: str, said: str
+) -> None:
     for url in (str(root / folder), folder):
-        answer = load(stack, "a", url)
+        answer = load(multi_model_stack, "a", url)
         assert (answer.status_code, answer.json()["code"]) == (400, "bad_request")
         shown = url.replace(str(root), "LIGHTBOX_MODEL_DIR")
         assert answer.json()["error"].startswith("url: " + said.format(url=shown))
@@ -154,12 +160,12 @@ def test_what_would_stop_a_start_is_refused_in_the_same_words(stack: Stack, root
     ],
 )
 def test_a_target_that_cannot_be_served_is_told_without_where_it_was_unpacked(
-    stack: Stack, root: Path, packed: str, status: int, said: str
+    multi_model_stack: Stack, root: Path, packed: str, status: int, said: str
 ) -> None:
     target = f"{packed}.tar.gz"
     with tarfile.open(root / target, "w:gz") as archive:
         archive.add(root / packed, ".")
-    client = stack.boto3()
+    client = multi_model_stack.boto3()
     with pytest.raises(client.exceptions.ModelError) as refused:
         client.invoke_endpoint(EndpointName="any", TargetModel=target, Body=IMAGE)
     assert refused.value.response["OriginalStatusCode"] == status
@@ -168,62 +174,64 @@ def test_a_target_that_cannot_be_served_is_told_without_where_it_was_unpacked(
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"model_name": "a"}', b'{"model_name": 1, "url": 2}'])
-def test_a_malformed_load(stack: Stack, body: bytes) -> None:
-    assert requests.post(f"{stack.url}/models", data=body, timeout=10).status_code == 400
+def test_a_malformed_load(multi_model_stack: Stack, body: bytes) -> None:
+    assert requests.post(f"{multi_model_stack.url}/models", data=body, timeout=10).status_code == 400
 
 
-def test_no_room(stack: Stack, root: Path) -> None:
+def test_no_room(multi_model_stack: Stack, root: Path) -> None:
     for index in range(4):
-        assert load(stack, f"copy{index}", root / "one").status_code == 200
-    answer = load(stack, "copy4", root / "one")
+        assert load(multi_model_stack, f"copy{index}", root / "one").status_code == 200
+    answer = load(multi_model_stack, "copy4", root / "one")
     assert (answer.status_code, answer.json()["code"]) == (507, "no_room")
     assert "LIGHTBOX_MAX_MODELS" in answer.json()["error"]
-    assert invoke(stack, "copy3").status_code == 200
+    assert invoke(multi_model_stack, "copy3").status_code == 200
 
 
-def test_changed_files_are_used_after_unload_and_load(stack: Stack, root: Path) -> None:
+def test_changed_files_are_used_after_unload_and_load(multi_model_stack: Stack, root: Path) -> None:
     shutil.rmtree(root / "changing", ignore_errors=True)
     export_constant(root / "changing", 1, 5.0)
-    assert load(stack, "changing", root / "changing").status_code == 200
-    assert invoke(stack, "changing").json() == {"predictions": [5.0]}
-    assert unload(stack, "changing").status_code == 200
+    assert load(multi_model_stack, "changing", root / "changing").status_code == 200
+    assert invoke(multi_model_stack, "changing").json() == {"predictions": [5.0]}
+    assert unload(multi_model_stack, "changing").status_code == 200
     shutil.rmtree(root / "changing" / "1")
     export_constant(root / "changing", 1, 6.0, side=4)
-    assert load(stack, "changing", root / "changing").status_code == 200
+    assert load(multi_model_stack, "changing", root / "changing").status_code == 200
     with ThreadPoolExecutor(8) as pool:
-        answers = set(pool.map(lambda _: invoke(stack, "changing").text, range(16)))
+        answers = set(pool.map(lambda _: invoke(multi_model_stack, "changing").text, range(16)))
     assert answers == {'{"predictions":[6.0]}'}
 
 
-def test_an_unload_under_load_finishes_what_runs(stack: Stack, root: Path) -> None:
-    assert load(stack, "slow", root / "slow").status_code == 200
-    assert invoke(stack, "slow").status_code == 200
+def test_an_unload_under_load_finishes_what_runs(multi_model_stack: Stack, root: Path) -> None:
+    assert load(multi_model_stack, "slow", root / "slow").status_code == 200
+    assert invoke(multi_model_stack, "slow").status_code == 200
     with ThreadPoolExecutor(1) as pool:
-        running_one = pool.submit(invoke, stack, "slow", png(np.full((8, 8, 3), (40, 0, 0))))
-        stack.wait_until_computing()
-        assert unload(stack, "slow").status_code == 200
+        running_one = pool.submit(invoke, multi_model_stack, "slow", png(np.full((8, 8, 3), (40, 0, 0))))
+        multi_model_stack.wait_until_computing()
+        assert unload(multi_model_stack, "slow").status_code == 200
         assert running_one.result().status_code == 200, running_one.result().text
-    assert invoke(stack, "slow").status_code == 404
+    assert invoke(multi_model_stack, "slow").status_code == 404
 
 
-def test_plain_invocations_need_a_target(stack: Stack, root: Path) -> None:
-    assert load(stack, "one", root / "one").status_code == 200
-    assert stack.invoke(IMAGE).status_code == 400
-    assert stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="one").json() == {"predictions": [1.0]}
-    assert stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="two").status_code == 404
+def test_plain_invocations_need_a_target(multi_model_stack: Stack, root: Path) -> None:
+    assert load(multi_model_stack, "one", root / "one").status_code == 200
+    assert multi_model_stack.invoke(IMAGE).status_code == 400
+    assert multi_model_stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="one").json() == {"predictions": [1.0]}
+    assert multi_model_stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="two").status_code == 404
 
 
-def test_boto3_loads_its_target_on_first_use(stack: Stack, root: Path) -> None:
-    answer = stack.boto3().invoke_endpoint(EndpointName="any", TargetModel="two", Body=IMAGE, ContentType="image/png")
+def test_boto3_loads_its_target_on_first_use(multi_model_stack: Stack, root: Path) -> None:
+    answer = multi_model_stack.boto3().invoke_endpoint(
+        EndpointName="any", TargetModel="two", Body=IMAGE, ContentType="image/png"
+    )
     assert answer["Body"].read() == b'{"predictions":[2.0]}'
     with tarfile.open(root / "packed.tar.gz", "w:gz") as archive:
         archive.add(root / "one" / "model" / "1", "1")
     for _ in range(2):
-        answer = stack.boto3().invoke_endpoint(
+        answer = multi_model_stack.boto3().invoke_endpoint(
             EndpointName="any", TargetModel="packed.tar.gz", Body=IMAGE, ContentType="image/png"
         )
         assert answer["Body"].read() == b'{"predictions":[1.0]}'
-    client = stack.boto3()
+    client = multi_model_stack.boto3()
     for target, prediction in (("a-b", 1.0), ("a/b", 2.0)):
         answer = client.invoke_endpoint(EndpointName="any", TargetModel=target, Body=IMAGE, ContentType="image/png")
         assert answer["Body"].read() == json.dumps({"predictions": [prediction]}, separators=(",", ":")).encode()
@@ -232,21 +240,21 @@ def test_boto3_loads_its_target_on_first_use(stack: Stack, root: Path) -> None:
             client.invoke_endpoint(EndpointName="any", TargetModel=target, Body=IMAGE)
 
 
-def test_a_restarted_model_server_serves_what_was_loaded(stack: Stack, root: Path) -> None:
-    assert load(stack, "one", root / "one").status_code == 200
-    (server,) = stack.processes("-m model_server")
+def test_a_restarted_model_server_serves_what_was_loaded(multi_model_stack: Stack, root: Path) -> None:
+    assert load(multi_model_stack, "one", root / "one").status_code == 200
+    (server,) = multi_model_stack.processes("-m model_server")
     server.kill()
-    stack.wait_for_ping(503, 5)
-    stack.wait_for_ping(200, 20)
-    assert invoke(stack, "one").json() == {"predictions": [1.0]}
+    multi_model_stack.wait_for_ping(503, 5)
+    multi_model_stack.wait_for_ping(200, 20)
+    assert invoke(multi_model_stack, "one").json() == {"predictions": [1.0]}
 
 
-def test_bare_saved_models_and_other_layouts(stack: Stack, root: Path) -> None:
-    assert load(stack, "bare", root / "one" / "model" / "1").status_code == 200
-    assert invoke(stack, "bare").json() == {"predictions": [1.0]}
+def test_bare_saved_models_and_other_layouts(multi_model_stack: Stack, root: Path) -> None:
+    assert load(multi_model_stack, "bare", root / "one" / "model" / "1").status_code == 200
+    assert invoke(multi_model_stack, "bare").json() == {"predictions": [1.0]}
 
 
-def test_each_model_has_its_own_code(stack: Stack, root: Path) -> None:
+def test_each_model_has_its_own_code(multi_model_stack: Stack, root: Path) -> None:
     for name, word in (("hello", "one"), ("world", "two")):
         shutil.rmtree(root / name, ignore_errors=True)
         export_constant(root / name, 1, 1.0)
@@ -254,15 +262,15 @@ def test_each_model_has_its_own_code(stack: Stack, root: Path) -> None:
         (root / name / "code" / "inference.py").write_text(
             f"def postprocess(outputs, request):\n    return {{'word': {word!r}}}\n"
         )
-        assert load(stack, name, root / name).status_code == 200
-    assert invoke(stack, "hello").json() == {"word": "one"}
-    assert invoke(stack, "world").json() == {"word": "two"}
+        assert load(multi_model_stack, name, root / name).status_code == 200
+    assert invoke(multi_model_stack, "hello").json() == {"word": "one"}
+    assert invoke(multi_model_stack, "world").json() == {"word": "two"}
     (root / "world" / "code" / "inference.py").write_text("def postprocess(outputs, request:\n")
-    assert unload(stack, "world").status_code == 200
-    broken = load(stack, "world", root / "world")
+    assert unload(multi_model_stack, "world").status_code == 200
+    broken = load(multi_model_stack, "world", root / "world")
     assert broken.status_code == 400
     assert "inference.py" in broken.json()["error"]
-    assert invoke(stack, "world").status_code == 404
+    assert invoke(multi_model_stack, "world").status_code == 404
 
 
 def test_code_beside_the_models_serves_those_without_their_own(root: Path, tmp_path: Path) -> None:
@@ -270,8 +278,10 @@ def test_code_beside_the_models_serves_those_without_their_own(root: Path, tmp_p
     export_constant(shared / "plain", 1, 3.0)
     (shared / "code").mkdir()
     (shared / "code" / "inference.py").write_text("def postprocess(outputs, request):\n    return {'by': 'all'}\n")
-    with running(shared, tmp_path / "run", SAGEMAKER_MULTI_MODEL="true", SAGEMAKER_TFS_INSTANCE_COUNT="2") as stack:
-        assert load(stack, "plain", "plain").status_code == 200
-        assert [invoke(stack, "plain").json() for _ in range(4)] == [{"by": "all"}] * 4
-        assert unload(stack, "plain").status_code == 200
-        assert invoke(stack, "plain").status_code == 404
+    with running(
+        shared, tmp_path / "run", SAGEMAKER_MULTI_MODEL="true", SAGEMAKER_TFS_INSTANCE_COUNT="2"
+    ) as multi_model_stack:
+        assert load(multi_model_stack, "plain", "plain").status_code == 200
+        assert [invoke(multi_model_stack, "plain").json() for _ in range(4)] == [{"by": "all"}] * 4
+        assert unload(multi_model_stack, "plain").status_code == 200
+        assert invoke(multi_model_stack, "plain").status_code == 404

@@ -27,9 +27,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def stack(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running(root, tmp_path_factory.mktemp("run"), SAGEMAKER_MULTI_MODEL="true") as stack:
-        yield stack
+def code_stack(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with running(root, tmp_path_factory.mktemp("run"), SAGEMAKER_MULTI_MODEL="true") as code_stack:
+        yield code_stack
 
 
 def write_model(root: Path, name: str, source: str) -> Path:
@@ -40,51 +40,51 @@ def write_model(root: Path, name: str, source: str) -> Path:
     return root / name / "code"
 
 
-def load(stack: Stack, name: str) -> requests.Response:
-    return requests.post(f"{stack.url}/models", json={"model_name": name, "url": name}, timeout=120)
+def load(code_stack: Stack, name: str) -> requests.Response:
+    return requests.post(f"{code_stack.url}/models", json={"model_name": name, "url": name}, timeout=120)
 
 
-def unload(stack: Stack, name: str) -> requests.Response:
-    return requests.delete(f"{stack.url}/models/{name}", timeout=60)
+def unload(code_stack: Stack, name: str) -> requests.Response:
+    return requests.delete(f"{code_stack.url}/models/{name}", timeout=60)
 
 
-def answers(stack: Stack, name: str) -> set[str]:
+def answers(code_stack: Stack, name: str) -> set[str]:
     """Return what all workers answer."""
     with ThreadPoolExecutor(8) as pool:
-        return set(pool.map(lambda _: stack.invoke(IMAGE, f"/models/{name}/invoke").text, range(32)))
+        return set(pool.map(lambda _: code_stack.invoke(IMAGE, f"/models/{name}/invoke").text, range(32)))
 
 
-def trial(stack: Stack) -> psutil.Process:
+def trial(code_stack: Stack) -> psutil.Process:
     """Return the process in which code is tried."""
     for _ in poll(60):
-        if found := stack.processes(TRIAL):
+        if found := code_stack.processes(TRIAL):
             return found[0]
     raise AssertionError("no code is tried in a process of its own")
 
 
-def test_code_that_hangs_when_it_is_imported_holds_up_nobody(stack: Stack, root: Path) -> None:
+def test_code_that_hangs_when_it_is_imported_holds_up_nobody(code_stack: Stack, root: Path) -> None:
     write_model(root, "hangs", "import time\ntime.sleep(600)\n")
     write_model(root, "fine", "def postprocess(outputs, request): return 'fine'\n")
     with ThreadPoolExecutor(1) as pool:
-        hanging = pool.submit(load, stack, "hangs")
-        tried = trial(stack)
-        assert load(stack, "fine").status_code == 200
-        assert answers(stack, "fine") == {'"fine"'}
-        assert unload(stack, "fine").status_code == 200
+        hanging = pool.submit(load, code_stack, "hangs")
+        tried = trial(code_stack)
+        assert load(code_stack, "fine").status_code == 200
+        assert answers(code_stack, "fine") == {'"fine"'}
+        assert unload(code_stack, "fine").status_code == 200
         tried.kill()
         refused = hanging.result(60)
     assert (refused.status_code, refused.json()["code"]) == (400, "bad_request")
     assert refused.json()["error"] == "url: hangs/code/inference.py: importing it was ended by signal 9"
-    assert requests.get(f"{stack.url}/models", timeout=10).json() == {"models": []}
+    assert requests.get(f"{code_stack.url}/models", timeout=10).json() == {"models": []}
 
 
-def test_changed_helpers_are_used_by_all_workers_after_unload_and_load(stack: Stack, root: Path) -> None:
+def test_changed_helpers_are_used_by_all_workers_after_unload_and_load(code_stack: Stack, root: Path) -> None:
     code = write_model(root, "helped", "import helper\ndef postprocess(outputs, request): return helper.WORD\n")
     for word in ("first", "the second one"):
         (code / "helper.py").write_text(f"WORD = {word!r}\n")
-        assert load(stack, "helped").status_code == 200
-        assert answers(stack, "helped") == {f'"{word}"'}
-        assert unload(stack, "helped").status_code == 200
+        assert load(code_stack, "helped").status_code == 200
+        assert answers(code_stack, "helped") == {f'"{word}"'}
+        assert unload(code_stack, "helped").status_code == 200
 
 
 EVERYWHERE = """
@@ -112,13 +112,13 @@ def test_code_for_all_models_may_lie_in_sagemakers_folder(tmp_path: Path) -> Non
     (tmp_path / "models" / "code").mkdir()
     (tmp_path / "models" / "code" / "inference.py").write_text("def handler(data, context): return 'old', None\n")
     settings = {"SAGEMAKER_MULTI_MODEL": "true", "LIGHTBOX_CODE_DIR": str(code)}
-    with running(tmp_path / "models", tmp_path / "run", **settings) as stack:
-        assert load(stack, name).status_code == 200
-        assert load(stack, "own").status_code == 200
-        told = stack.invoke(IMAGE, f"/models/{name}/invoke")
+    with running(tmp_path / "models", tmp_path / "run", **settings) as code_stack:
+        assert load(code_stack, name).status_code == 200
+        assert load(code_stack, "own").status_code == 200
+        told = code_stack.invoke(IMAGE, f"/models/{name}/invoke")
         assert told.json() == [name, "lib", "requirements", "None", True], told.text
-        assert stack.invoke(IMAGE, "/models/own/invoke").text == "own"
-        assert unload(stack, name).status_code == 200
+        assert code_stack.invoke(IMAGE, "/models/own/invoke").text == "own"
+        assert unload(code_stack, name).status_code == 200
 
 
 def test_loading_may_take_longer_than_requests_may(tmp_path: Path) -> None:
@@ -126,25 +126,25 @@ def test_loading_may_take_longer_than_requests_may(tmp_path: Path) -> None:
     port = free_port()
     settings = {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "2", "LIGHTBOX_KSERVE_GRPC_PORT": str(port)}
     with (
-        running(tmp_path / "models", tmp_path / "run", SAGEMAKER_MULTI_MODEL="true", **settings) as stack,
+        running(tmp_path / "models", tmp_path / "run", SAGEMAKER_MULTI_MODEL="true", **settings) as code_stack,
         triton.InferenceServerClient(f"127.0.0.1:{port}") as client,
     ):
-        loaded = load(stack, "slow")
+        loaded = load(code_stack, "slow")
         assert loaded.status_code == 200, loaded.text
-        assert unload(stack, "slow").status_code == 200
-        assert stack.invoke(b"", "/v2/repository/models/slow/load").status_code == 200
-        assert requests.get(f"{stack.url}/models/slow", timeout=10).status_code == 200
+        assert unload(code_stack, "slow").status_code == 200
+        assert code_stack.invoke(b"", "/v2/repository/models/slow/load").status_code == 200
+        assert requests.get(f"{code_stack.url}/models/slow", timeout=10).status_code == 200
         client.unload_model("slow")
         client.load_model("slow")
-        assert requests.get(f"{stack.url}/models/slow", timeout=10).status_code == 200
+        assert requests.get(f"{code_stack.url}/models/slow", timeout=10).status_code == 200
 
 
 def test_a_stop_leaves_nothing_of_code_that_is_tried(tmp_path: Path) -> None:
     write_model(tmp_path / "models", "hangs", "import time\ntime.sleep(600)\n")
     settings = {"SAGEMAKER_MULTI_MODEL": "true", "LIGHTBOX_DRAIN_SECONDS": "3"}
-    with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(1) as pool:
-        asked = pool.submit(load, stack, "hangs")
-        tried = trial(stack)
-        assert stack.stop() == 0
+    with running(tmp_path / "models", tmp_path / "run", **settings) as code_stack, ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(load, code_stack, "hangs")
+        tried = trial(code_stack)
+        assert code_stack.stop() == 0
         tried.wait(10)
         assert asked.exception(60) is not None or asked.result().status_code >= 500

@@ -32,63 +32,65 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def stack(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def observed_stack(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     with running(models, tmp_path_factory.mktemp("json"), LIGHTBOX_LOG_FORMAT="json") as running_stack:
         yield running_stack
 
 
-def series(stack: Stack) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+def series(observed_stack: Stack) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     """Return the value of each series of /metrics by name and labels."""
-    answer = requests.get(f"{stack.url}/metrics", timeout=10)
+    answer = requests.get(f"{observed_stack.url}/metrics", timeout=10)
     assert answer.status_code == 200
     assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     families = text_string_to_metric_families(answer.text)
     return {(s.name, frozenset(s.labels.items())): s.value for family in families for s in family.samples}
 
 
-def value(stack: Stack, name: str, **labels: str) -> float:
+def value(observed_stack: Stack, name: str, **labels: str) -> float:
     """Return the sum of the series that have these labels."""
     wanted = set(labels.items())
-    return sum(number for (found, has), number in series(stack).items() if found == name and wanted <= has)
+    return sum(number for (found, has), number in series(observed_stack).items() if found == name and wanted <= has)
 
 
 def rss_mb(process: psutil.Process) -> float:
     return float(process.memory_info().rss) / 1e6
 
 
-def workers(stack: Stack) -> list[psutil.Process]:
-    gunicorns = {process.pid: process for process in stack.processes("gunicorn")}
+def workers(observed_stack: Stack) -> list[psutil.Process]:
+    gunicorns = {process.pid: process for process in observed_stack.processes("gunicorn")}
     return [process for process in gunicorns.values() if process.ppid() in gunicorns]
 
 
-def metric_files(stack: Stack) -> set[str]:
-    return {path.name for path in stack.tmp.rglob("metrics/*")}
+def metric_files(observed_stack: Stack) -> set[str]:
+    return {path.name for path in observed_stack.tmp.rglob("metrics/*")}
 
 
-def request_lines(stack: Stack) -> list[dict[str, object]]:
-    return [line for line in map(json.loads, stack.log.splitlines()) if line["message"] == "request"]
+def request_lines(observed_stack: Stack) -> list[dict[str, object]]:
+    return [line for line in map(json.loads, observed_stack.log.splitlines()) if line["message"] == "request"]
 
 
-def test_requests_are_counted_by_route_model_wire_and_status(stack: Stack) -> None:
+def test_requests_are_counted_by_route_model_wire_and_status(observed_stack: Stack) -> None:
     labels = {"route": "/invocations", "model": "constant", "status": "200"}
-    before = {wire: value(stack, "lightbox_requests_total", transport=wire, **labels) for wire in ("grpc", "rest")}
-    pixels = value(stack, "lightbox_image_pixels_sum", format="PNG")
+    before = {
+        wire: value(observed_stack, "lightbox_requests_total", transport=wire, **labels) for wire in ("grpc", "rest")
+    }
+    pixels = value(observed_stack, "lightbox_image_pixels_sum", format="PNG")
     for wire in ("grpc", "grpc", "rest"):
         header = {"X_Amzn_SageMaker_Custom_Attributes": f"tfs-transport={wire}"}
-        assert stack.invoke(IMAGE, Content_Type="image/png", **header).status_code == 200
-    assert value(stack, "lightbox_requests_total", transport="grpc", **labels) == before["grpc"] + 2
-    assert value(stack, "lightbox_requests_total", transport="rest", **labels) == before["rest"] + 1
-    assert value(stack, "lightbox_image_pixels_sum", format="PNG") == pixels + 3 * 64
-    assert value(stack, "lightbox_stage_seconds_count", stage="predict", transport="rest") >= 1
-    assert value(stack, "lightbox_request_bytes_total", route="/invocations") >= 3 * len(IMAGE)
-    assert value(stack, "lightbox_response_bytes_total", route="/invocations") > 0
-    assert value(stack, "lightbox_requests_in_progress") == 0
+        assert observed_stack.invoke(IMAGE, Content_Type="image/png", **header).status_code == 200
+    assert value(observed_stack, "lightbox_requests_total", transport="grpc", **labels) == before["grpc"] + 2
+    assert value(observed_stack, "lightbox_requests_total", transport="rest", **labels) == before["rest"] + 1
+    assert value(observed_stack, "lightbox_image_pixels_sum", format="PNG") == pixels + 3 * 64
+    assert value(observed_stack, "lightbox_stage_seconds_count", stage="predict", transport="rest") >= 1
+    assert value(observed_stack, "lightbox_request_bytes_total", route="/invocations") >= 3 * len(IMAGE)
+    assert value(observed_stack, "lightbox_response_bytes_total", route="/invocations") > 0
+    assert value(observed_stack, "lightbox_requests_in_progress") == 0
 
 
-def test_refusals_are_counted_by_reason(stack: Stack) -> None:
-    before = value(stack, "lightbox_rejected_total", reason="image_undecodable")
-    assert stack.invoke(b"no image", Content_Type="image/png").status_code == 400
-    assert value(stack, "lightbox_rejected_total", reason="image_undecodable") == before + 1
+def test_refusals_are_counted_by_reason(observed_stack: Stack) -> None:
+    before = value(observed_stack, "lightbox_rejected_total", reason="image_undecodable")
+    assert observed_stack.invoke(b"no image", Content_Type="image/png").status_code == 400
+    assert value(observed_stack, "lightbox_rejected_total", reason="image_undecodable") == before + 1
 
 
 @pytest.mark.parametrize(
@@ -116,81 +118,85 @@ def test_refusals_are_counted_by_reason(stack: Stack) -> None:
     ids=["too large", "too large for boto3", "hidden route", "malformed header", "no HTTP", "long line"],
 )
 def test_what_nginx_answers_by_itself_is_logged_and_counted(
-    stack: Stack, sent: bytes, status: int, reason: str, method: str | None, path: str | None
+    observed_stack: Stack, sent: bytes, status: int, reason: str, method: str | None, path: str | None
 ) -> None:
-    before, lines = value(stack, "lightbox_rejected_total", reason=reason), len(request_lines(stack))
-    with socket.create_connection(("127.0.0.1", stack.port), timeout=30) as connection:
+    before, lines = value(observed_stack, "lightbox_rejected_total", reason=reason), len(request_lines(observed_stack))
+    with socket.create_connection(("127.0.0.1", observed_stack.port), timeout=30) as connection:
         connection.sendall(sent)
         assert f" {status} ".encode() in connection.recv(1 << 16).splitlines()[0]
-    assert any(len(request_lines(stack)) > lines for _ in poll(10))
-    (line,) = request_lines(stack)[lines:]
+    assert any(len(request_lines(observed_stack)) > lines for _ in poll(10))
+    (line,) = request_lines(observed_stack)[lines:]
     assert (line["process"], line["status"], line["error"], line["route"]) == ("nginx", status, reason, "unmatched")
     assert method in (None, line["method"])
     assert path in (None, line["path"])
-    assert value(stack, "lightbox_rejected_total", reason=reason) == before + 1
+    assert value(observed_stack, "lightbox_rejected_total", reason=reason) == before + 1
 
 
-def test_names_that_callers_invent_make_no_series(stack: Stack) -> None:
-    stack.invoke(b"{}", X_Amzn_SageMaker_Custom_Attributes="tfs-model-name=invented")
-    stack.invoke(b"{}", path="/invented")
-    stack.invoke(b"{}", path="/endpoints/invented/invocations")
-    text = requests.get(f"{stack.url}/metrics", timeout=10).text
+def test_names_that_callers_invent_make_no_series(observed_stack: Stack) -> None:
+    observed_stack.invoke(b"{}", X_Amzn_SageMaker_Custom_Attributes="tfs-model-name=invented")
+    observed_stack.invoke(b"{}", path="/invented")
+    observed_stack.invoke(b"{}", path="/endpoints/invented/invocations")
+    text = requests.get(f"{observed_stack.url}/metrics", timeout=10).text
     assert "invented" not in text
     assert 'route="unmatched"' in text
     assert 'route="/endpoints/<name>/invocations"' in text
 
 
-def test_the_supervisor_tells_readiness_and_the_models_states(stack: Stack) -> None:
-    assert value(stack, "lightbox_ready") == 1
-    assert value(stack, "lightbox_model_versions", model="constant", state="AVAILABLE") == 1
+def test_the_supervisor_tells_readiness_and_the_models_states(observed_stack: Stack) -> None:
+    assert value(observed_stack, "lightbox_ready") == 1
+    assert value(observed_stack, "lightbox_model_versions", model="constant", state="AVAILABLE") == 1
 
 
-def test_counts_survive_workers_and_files_do_not_grow(stack: Stack) -> None:
-    assert stack.invoke(IMAGE, Content_Type="image/png").status_code == 200
+def test_counts_survive_workers_and_files_do_not_grow(observed_stack: Stack) -> None:
+    assert observed_stack.invoke(IMAGE, Content_Type="image/png").status_code == 200
     for _ in range(3):
-        before, files = value(stack, "lightbox_requests_total"), metric_files(stack)
-        starts, there = value(stack, "lightbox_worker_starts_total"), workers(stack)
+        before, files = value(observed_stack, "lightbox_requests_total"), metric_files(observed_stack)
+        starts, there = value(observed_stack, "lightbox_worker_starts_total"), workers(observed_stack)
         there[0].send_signal(signal.SIGKILL)
-        assert any(value(stack, "lightbox_worker_starts_total") == starts + 1 for _ in poll(20))
-        assert value(stack, "lightbox_requests_total") == before
-        assert stack.invoke(IMAGE, Content_Type="image/png").status_code == 200
-        assert value(stack, "lightbox_requests_total") == before + 1
-        assert len(metric_files(stack)) <= max(len(files), 4 * len(there))
+        assert any(value(observed_stack, "lightbox_worker_starts_total") == starts + 1 for _ in poll(20))
+        assert value(observed_stack, "lightbox_requests_total") == before
+        assert observed_stack.invoke(IMAGE, Content_Type="image/png").status_code == 200
+        assert value(observed_stack, "lightbox_requests_total") == before + 1
+        assert len(metric_files(observed_stack)) <= max(len(files), 4 * len(there))
 
 
-def test_restarted_processes_are_counted(stack: Stack) -> None:
-    before = value(stack, "lightbox_child_restarts_total", process="nginx")
-    master = stack.processes("nginx: master")[0].pid
+def test_restarted_processes_are_counted(observed_stack: Stack) -> None:
+    before = value(observed_stack, "lightbox_child_restarts_total", process="nginx")
+    master = observed_stack.processes("nginx: master")[0].pid
     os.kill(master, signal.SIGKILL)
-    assert any(master not in [p.pid for p in stack.processes("nginx: master")] for _ in poll(20))
-    assert any(stack.processes("nginx: master") and stack.ping() == 200 for _ in poll(20))
-    assert any(value(stack, "lightbox_child_restarts_total", process="nginx") == before + 1 for _ in poll(20))
+    assert any(master not in [p.pid for p in observed_stack.processes("nginx: master")] for _ in poll(20))
+    assert any(observed_stack.processes("nginx: master") and observed_stack.ping() == 200 for _ in poll(20))
+    assert any(value(observed_stack, "lightbox_child_restarts_total", process="nginx") == before + 1 for _ in poll(20))
 
 
-def test_processes_stay_small(stack: Stack) -> None:
+def test_processes_stay_small(observed_stack: Stack) -> None:
     for _ in range(20):
-        stack.invoke(IMAGE, Content_Type="image/png")
-    value(stack, "lightbox_ready")
-    assert max(map(rss_mb, workers(stack))) < MOST_MB
-    assert rss_mb(psutil.Process(stack.process.pid)) < MOST_MB
+        observed_stack.invoke(IMAGE, Content_Type="image/png")
+    value(observed_stack, "lightbox_ready")
+    assert max(map(rss_mb, workers(observed_stack))) < MOST_MB
+    assert rss_mb(psutil.Process(observed_stack.process.pid)) < MOST_MB
 
 
-def test_every_json_line_is_an_object_and_each_request_has_one(stack: Stack) -> None:
-    stack.invoke(IMAGE, Content_Type="image/png", X_Amzn_RequestId="seen-1")
-    found = [line for line in request_lines(stack) if line["request_id"] == "seen-1"]
+def test_every_json_line_is_an_object_and_each_request_has_one(observed_stack: Stack) -> None:
+    observed_stack.invoke(IMAGE, Content_Type="image/png", X_Amzn_RequestId="seen-1")
+    found = [line for line in request_lines(observed_stack) if line["request_id"] == "seen-1"]
     assert len(found) == 1
     line = found[0]
     assert (line["route"], line["model"], line["transport"]) == ("/invocations", "constant", "grpc")
     assert (line["status"], line["bytes_in"]) == (200, len(IMAGE))
     times = [line[f"{stage}_ms"] for stage in ("decode", "preprocess", "predict", "total")]
     assert all(isinstance(time, float) and time > 0 for time in times)
-    assert {json.loads(other)["process"] for other in stack.log.splitlines()} >= {"lightbox", "gunicorn", "worker"}
+    assert {json.loads(other)["process"] for other in observed_stack.log.splitlines()} >= {
+        "lightbox",
+        "gunicorn",
+        "worker",
+    }
 
 
-def test_ping_and_metrics_are_silent(stack: Stack) -> None:
-    stack.ping()
-    stack.invoke(IMAGE, Content_Type="image/png")
-    assert not {line["route"] for line in request_lines(stack)} & {"/ping", "/metrics"}
+def test_ping_and_metrics_are_silent(observed_stack: Stack) -> None:
+    observed_stack.ping()
+    observed_stack.invoke(IMAGE, Content_Type="image/png")
+    assert not {line["route"] for line in request_lines(observed_stack)} & {"/ping", "/metrics"}
 
 
 def test_text_lines_cannot_be_forged(models: Path, tmp_path: Path) -> None:
@@ -200,17 +206,17 @@ def test_text_lines_cannot_be_forged(models: Path, tmp_path: Path) -> None:
     handler += "    logging.getLogger('mine').warning(text)\n    print(text)\n    raise ValueError(text)\n"
     (code / "inference.py").write_text(handler + "def output_handler(data, context):\n    return b'', 'text/plain'\n")
     try:
-        with running(models, tmp_path, LIGHTBOX_METRICS="off") as stack:
+        with running(models, tmp_path, LIGHTBOX_METRICS="off") as observed_stack:
             forged = "a\n[request] request_id=forged\r[request] x\x1b[2K\u2028[request] y"
-            assert stack.invoke(forged.encode(), Content_Type="text/plain").status_code == 500
-            assert stack.invoke(b"", path="/%0a[request]%20forged").status_code == 404
-            assert requests.get(f"{stack.url}/metrics", timeout=10).status_code == 404
-            stack.stop()
-        ours = [line for line in stack.log.splitlines() if line.startswith("[request]")]
+            assert observed_stack.invoke(forged.encode(), Content_Type="text/plain").status_code == 500
+            assert observed_stack.invoke(b"", path="/%0a[request]%20forged").status_code == 404
+            assert requests.get(f"{observed_stack.url}/metrics", timeout=10).status_code == 404
+            observed_stack.stop()
+        ours = [line for line in observed_stack.log.splitlines() if line.startswith("[request]")]
         assert len(ours) == 3, ours
         assert "path=/\\x0a[request]%20forged" in ours[1]
-        assert all(line.isprintable() for line in stack.log.splitlines())
-        assert metric_files(stack) == set()
+        assert all(line.isprintable() for line in observed_stack.log.splitlines())
+        assert metric_files(observed_stack) == set()
     finally:
         (code / "inference.py").unlink()
         code.rmdir()
@@ -220,13 +226,18 @@ def test_a_callers_trace_goes_through_to_the_model_call(models: Path, tmp_path: 
     trace, parent = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
     with (
         receiving() as receiver,
-        running(models, tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url, OTEL_BSP_SCHEDULE_DELAY="100") as stack,
+        running(
+            models, tmp_path, OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url, OTEL_BSP_SCHEDULE_DELAY="100"
+        ) as observed_stack,
     ):
-        assert stack.invoke(IMAGE, Content_Type="image/png", traceparent=f"00-{trace}-{parent}-01").status_code == 200
+        assert (
+            observed_stack.invoke(IMAGE, Content_Type="image/png", traceparent=f"00-{trace}-{parent}-01").status_code
+            == 200
+        )
         assert any("POST /invocations" in receiver.of_trace(trace) for _ in poll(20))
         spans = receiver.of_trace(trace)
         assert spans["POST /invocations"].parent_span_id.hex() == parent
         assert {"decode", "preprocess", "predict", "postprocess"} <= spans.keys()
         assert spans["predict"].parent_span_id == spans["POST /invocations"].span_id
         assert receiver.services == {"lightbox"}
-        assert max(map(rss_mb, workers(stack))) < MOST_MB
+        assert max(map(rss_mb, workers(observed_stack))) < MOST_MB

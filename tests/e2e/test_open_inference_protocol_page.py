@@ -43,7 +43,7 @@ def paths() -> Iterator[tuple[str, str]]:
 
 
 @pytest.fixture(scope="module")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def protocol_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("page")
     for name in ("half_plus_two", "image_mean"):
         copy_golden(name, folder / "models" / name)
@@ -67,8 +67,8 @@ def run(command: list[str], folder: Path) -> str:
 
 
 @pytest.mark.parametrize(("line", "comment"), EXAMPLES)
-def test_a_line_answers_what_its_comment_says(stack: Stack, files: Path, line: str, comment: str) -> None:
-    script = SETUP.replace("http://localhost:8080", stack.url) + FUNCTIONS + line
+def test_a_line_answers_what_its_comment_says(protocol_stack: Stack, files: Path, line: str, comment: str) -> None:
+    script = SETUP.replace("http://localhost:8080", protocol_stack.url) + FUNCTIONS + line
     assert run(["bash", "-c", script], files).startswith(comment.strip())
 
 
@@ -76,19 +76,21 @@ def test_every_line_says_what_comes_back() -> None:
     assert len(EXAMPLES) == sum(block.count("curl ") for block in BLOCKS) > 0
 
 
-def test_the_lines_for_tritonclient_print_what_they_say(stack: Stack, files: Path) -> None:
-    script = PYTHON.replace("localhost:8080", f"127.0.0.1:{stack.port}")
+def test_the_lines_for_tritonclient_print_what_they_say(protocol_stack: Stack, files: Path) -> None:
+    script = PYTHON.replace("localhost:8080", f"127.0.0.1:{protocol_stack.port}")
     assert run([sys.executable, "-c", script], files) == PRINTED
 
 
 @pytest.mark.parametrize("protocol", ["rest", "grpc"])
-def test_kserves_clients(stack: Stack, files: Path, protocol: str) -> None:
+def test_kserves_clients(protocol_stack: Stack, files: Path, protocol: str) -> None:
     # In a process of its own: its messages and tritonclient's have the same names.
-    address = stack.url if protocol == "rest" else f"127.0.0.1:{stack.environ['LIGHTBOX_KSERVE_GRPC_PORT']}"
+    address = (
+        protocol_stack.url if protocol == "rest" else f"127.0.0.1:{protocol_stack.environ['LIGHTBOX_KSERVE_GRPC_PORT']}"
+    )
     assert run([sys.executable, str(CLIENT), protocol, address, "red.png"], files).splitlines()[-1] == PRINTED
 
 
-def test_plain_curl_of_three_jpegs_behind_the_json(stack: Stack, files: Path) -> None:
+def test_plain_curl_of_three_jpegs_behind_the_json(protocol_stack: Stack, files: Path) -> None:
     names = ["zebra.jpeg", "bee.jpeg", "gold.jpeg"]
     for name, size in zip(names, [(30, 40), (9, 5), (64, 64)], strict=True):
         image = Image.effect_noise(size, 90).convert("RGB")
@@ -97,25 +99,27 @@ def test_plain_curl_of_three_jpegs_behind_the_json(stack: Stack, files: Path) ->
         sizes=$(stat -c %s {" ".join(names)} | paste -sd,)
         json='{{"inputs":[{{"name":"image","shape":[3],"datatype":"BYTES","parameters":{{"binary_data_size":"'$sizes'"}}}}]}}'
         (printf '%s' "$json"; cat {" ".join(names)}) > body
-        curl -s -X POST {stack.url}/v2/models/my_model/infer --data-binary @body \\
+        curl -s -X POST {protocol_stack.url}/v2/models/my_model/infer --data-binary @body \\
           -H "Inference-Header-Content-Length: ${{#json}}" -H 'Content-Type: application/octet-stream'
     """
     found = json.loads(run(["bash", "-c", script], files))["outputs"][0]
     assert found["shape"] == [3, 3]
     bodies = [(files / name).read_bytes() for name in names]
     header = {"X_Amzn_SageMaker_Custom_Attributes": "tfs-model-name=my_model"}
-    each = [stack.invoke(body, Content_Type="image/jpeg", **header).json()["predictions"][0] for body in bodies]
+    each = [
+        protocol_stack.invoke(body, Content_Type="image/jpeg", **header).json()["predictions"][0] for body in bodies
+    ]
     np.testing.assert_allclose(np.reshape(found["data"], (3, 3)), each, rtol=1e-5)
 
 
 @pytest.mark.parametrize(("method", "path"), list(paths()))
-def test_every_endpoint_of_the_table_is_there(stack: Stack, method: str, path: str) -> None:
+def test_every_endpoint_of_the_table_is_there(protocol_stack: Stack, method: str, path: str) -> None:
     body = b'{"inputs":[{"name":"image","shape":[0,8,8,3],"datatype":"UINT8","data":[]}]}' if "infer" in path else b""
-    answer = requests.request(method, stack.url + path, data=body, timeout=60)
+    answer = requests.request(method, protocol_stack.url + path, data=body, timeout=60)
     loads = path.endswith("load")
     assert answer.status_code == (405 if loads else 200), answer.text
     assert not loads or "multi-model mode only" in answer.json()["error"]
-    other = requests.request("POST" if method == "GET" else "PUT", stack.url + path, timeout=60)
+    other = requests.request("POST" if method == "GET" else "PUT", protocol_stack.url + path, timeout=60)
     assert (other.status_code, other.json()["code"]) == (405, "method_not_allowed")
 
 

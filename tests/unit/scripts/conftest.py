@@ -13,11 +13,13 @@ from numpy.typing import NDArray
 
 import sample_models
 from model_zoo import digits, mobilenet_v2
-from model_zoo.image_model import ImageModel
+from model_zoo.image_model import ImageModel, InputForm
 from model_zoo.saved_model import export, quiet_tensorflow
+from support.made_models import made
 
 quiet_tensorflow()
 
+FORMS: tuple[InputForm, ...] = ("uint8", "bytes")
 Predict = Callable[[Path, Any], dict[str, NDArray[np.float32]]]
 
 
@@ -57,12 +59,14 @@ def closed_port() -> Iterator[int]:
 @pytest.fixture(scope="session")
 def samples(tmp_path_factory: pytest.TempPathFactory, closed_port: int) -> Path:
     """What sample_models.py makes where ImageNet's weights cannot be downloaded."""
-    directory = tmp_path_factory.mktemp("samples") / "models"
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("KERAS_HOME", str(tmp_path_factory.mktemp("keras")))
-        patch.setattr(mobilenet_v2, "WEIGHTS_URL", f"http://127.0.0.1:{closed_port}/weights.h5")
-        assert sample_models.main([str(directory)]) == 0
-    return directory
+
+    def make(folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("KERAS_HOME", str(tmp_path_factory.mktemp("keras")))
+            patch.setattr(mobilenet_v2, "WEIGHTS_URL", f"http://127.0.0.1:{closed_port}/weights.h5")
+            assert sample_models.main([str(folder)]) == 0
+
+    return made("offline_samples", make)
 
 
 @pytest.fixture(scope="session")
@@ -72,25 +76,24 @@ def seeded_mobilenet_v2() -> Any:
 
 
 @pytest.fixture(scope="session")
-def mobilenet_v2_forms(samples: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def mobilenet_v2_forms(samples: Path) -> dict[str, Path]:
     """MobileNetV2's folder by form of input."""
-    return {"float32": samples / "mobilenet_v2"} | other_forms(
-        mobilenet_v2.image_model("none"), tmp_path_factory.mktemp("mobilenet_v2")
-    )
+    return {"float32": samples / "mobilenet_v2"} | other_forms("mobilenet_v2", lambda: mobilenet_v2.image_model("none"))
 
 
 @pytest.fixture(scope="session")
-def digits_forms(samples: Path, trained_digits: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+def digits_forms(samples: Path, trained_digits: Any) -> dict[str, Path]:
     """The digits net's folder by form of input."""
-    return {"float32": samples / "digits"} | other_forms(
-        digits.image_model(trained_digits), tmp_path_factory.mktemp("digits")
-    )
+    return {"float32": samples / "digits"} | other_forms("digits", lambda: digits.image_model(trained_digits))
 
 
-def other_forms(model: ImageModel, directory: Path) -> dict[str, Path]:
-    for form in ("uint8", "bytes"):
-        export(model, form, directory / form)
-    return {form: directory / form for form in ("uint8", "bytes")}
+def other_forms(name: str, model: Callable[[], ImageModel]) -> dict[str, Path]:
+    def make(folder: Path) -> None:
+        built = model()
+        for form in FORMS:
+            export(built, form, folder / form)
+
+    return {form: made(f"forms_of_{name}", make) / form for form in FORMS}
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,44 @@
+"""Models that many tests need, made once: kept in build/ under a key of the code that makes them."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import shutil
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+from support.stack import REPOSITORY
+
+CACHE = REPOSITORY / "build" / "test_models"
+_MAKERS = ("scripts/model_zoo", "scripts/sample_models.py", "tests/support/made_models.py", "requirements/serve.lock")
+
+
+@cache
+def key() -> str:
+    """Return what a model is known by: the code that makes it, and what that code stands on."""
+    found = hashlib.sha256()
+    for maker in _MAKERS:
+        path = REPOSITORY / maker
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            found.update(file.name.encode() + b"\0" + file.read_bytes())
+    return found.hexdigest()[:16]
+
+
+def made(name: str, make: Callable[[Path], object]) -> Path:
+    """Return a folder that ``make`` has filled: now, or in an earlier run. Of several processes one makes it.
+
+    Tests read it and write nothing there.
+    """
+    folder = CACHE / key()
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / f"{name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / name).exists():
+            partial = folder / f"{name}.partial"
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            make(partial)
+            partial.rename(folder / name)
+    return folder / name
