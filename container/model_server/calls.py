@@ -80,10 +80,11 @@ class Calls:
         """Answer a PredictRequest."""
         with self.core.acquire(request.model_spec) as (servable, session):
             name = request.model_spec.signature_name or DEFAULT_SIGNATURE
-            self._check(predict.find_signature(session, name), *_RUNNABLE)
+            signature = predict.find_signature(session, name)
+            self._check(signature, *_RUNNABLE)
             with self.metrics.running(servable.name, "Predict"):
-                found = predict.predict(session, request, options)
-        return Answered(found.outputs, model_spec(servable, found.signature_name))
+                outputs = predict.predict(session, signature, request, options)
+        return Answered(outputs, model_spec(servable, name))
 
     def predict_arrays(
         self,
@@ -115,7 +116,7 @@ class Calls:
             signature = classify.find_signature(session, spec.signature_name)
             self._check(signature, classify.CLASSIFY_METHOD)
             with self.metrics.running(servable.name, "Classify"):
-                result = classify.classify(session, spec.signature_name, given, options)
+                result = classify.classify(session, signature, given, options)
         self.metrics.examples(servable.name, len(result.classifications))
         return result, model_spec(servable, spec.signature_name or DEFAULT_SIGNATURE)
 
@@ -127,7 +128,7 @@ class Calls:
             signature = classify.find_signature(session, spec.signature_name)
             self._check(signature, classify.REGRESS_METHOD)
             with self.metrics.running(servable.name, "Regress"):
-                result = classify.regress(session, spec.signature_name, given, options)
+                result = classify.regress(session, signature, given, options)
         self.metrics.examples(servable.name, len(result.regressions))
         return result, model_spec(servable, spec.signature_name or DEFAULT_SIGNATURE)
 

@@ -83,18 +83,20 @@ def serialized_examples(given: input_pb2.Input) -> Array:
 
 
 def classify(
-    session: Runner, name: str, given: input_pb2.Input, options: bytes
+    session: Runner, signature: SignatureDef, given: input_pb2.Input, options: bytes
 ) -> classification_pb2.ClassificationResult:
     """Answer a Classify call."""
-    plan = plan_classification(find_signature(session, name))
+    plan = plan_classification(signature)
     examples = serialized_examples(given)
     outputs = session.run({plan.feed: examples}, list(plan.fetches.values()), options)
     return to_classifications(dict(zip(plan.fetches, outputs, strict=True)), len(examples))
 
 
-def regress(session: Runner, name: str, given: input_pb2.Input, options: bytes) -> regression_pb2.RegressionResult:
+def regress(
+    session: Runner, signature: SignatureDef, given: input_pb2.Input, options: bytes
+) -> regression_pb2.RegressionResult:
     """Answer a Regress call."""
-    plan = plan_regression(find_signature(session, name))
+    plan = plan_regression(signature)
     examples = serialized_examples(given)
     outputs = session.run({plan.feed: examples}, list(plan.fetches.values()), options)
     return to_regressions(outputs[0], len(examples))

@@ -3,23 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple, TypeAlias
+from typing import TypeAlias
 
+from model_server import tensor_proto
 from model_server.session import Runner
 from model_server.tensors import Array
-from tfs_wire import tensor_proto
 from tfs_wire.messages import config_pb2, meta_graph_pb2, predict_pb2
 from tfs_wire.status import Code, StatusError, invalid
 
 DEFAULT_SIGNATURE = "serving_default"
 SignatureDef: TypeAlias = meta_graph_pb2.SignatureDef
-
-
-class Prediction(NamedTuple):
-    """Named results, and the signature that they came from."""
-
-    outputs: dict[str, Array]
-    signature_name: str
 
 
 def run_options(seconds: float | None) -> bytes:
@@ -99,10 +92,9 @@ def run(session: Runner, feeds: Mapping[str, Array], fetches: Mapping[str, str],
     return dict(zip(fetches, session.run(feeds, list(fetches.values()), options), strict=True))
 
 
-def predict(session: Runner, request: predict_pb2.PredictRequest, options: bytes) -> Prediction:
-    """Answer a gRPC request."""
-    name = request.model_spec.signature_name or DEFAULT_SIGNATURE
-    signature = find_signature(session, name)
+def predict(
+    session: Runner, signature: SignatureDef, request: predict_pb2.PredictRequest, options: bytes
+) -> dict[str, Array]:
+    """Answer a gRPC request with a signature of the model's; return the outputs by alias."""
     feeds = decode_inputs(signature, request)
-    fetches = choose_outputs(signature, request.output_filter)
-    return Prediction(run(session, feeds, fetches, options), name)
+    return run(session, feeds, choose_outputs(signature, request.output_filter), options)

@@ -89,13 +89,17 @@ def _parse(record: bytes, path: Path) -> prediction_log_pb2.PredictionLog:
 def _answer(session: Runner, entry: prediction_log_pb2.PredictionLog) -> None:
     kind = entry.WhichOneof("log_type")
     if kind == "predict_log":
-        predict.predict(session, entry.predict_log.request, b"")
+        asked = entry.predict_log.request
+        name = asked.model_spec.signature_name or predict.DEFAULT_SIGNATURE
+        predict.predict(session, predict.find_signature(session, name), asked, b"")
     elif kind == "classify_log":
         request = entry.classify_log.request
-        classify.classify(session, request.model_spec.signature_name, request.input, b"")
+        signature = classify.find_signature(session, request.model_spec.signature_name)
+        classify.classify(session, signature, request.input, b"")
     elif kind == "regress_log":
         request = entry.regress_log.request
-        classify.regress(session, request.model_spec.signature_name, request.input, b"")
+        signature = classify.find_signature(session, request.model_spec.signature_name)
+        classify.regress(session, signature, request.input, b"")
     elif kind == "multi_inference_log":
         multi_inference(session, entry.multi_inference_log.request, b"", lambda _: model_pb2.ModelSpec())
     else:

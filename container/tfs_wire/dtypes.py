@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 if TYPE_CHECKING:
     import numpy as np
 
+MAX_DIMENSIONS = 64
+"""Of a tensor that a server takes."""
+
 
 class DTypeInfo(NamedTuple):
     """One row of the table: enum number, name in error texts, TensorProto field number, numpy type."""

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
-from tfs_wire.messages import classification_pb2, example_pb2, input_pb2, regression_pb2
+from tfs_wire.messages import example_pb2, input_pb2
 from tfs_wire.rest.base64_value import decode_base64, is_base64
 from tfs_wire.rest.load import load
 from tfs_wire.rest.rapidjson import pairs, type_name
 from tfs_wire.rest.request import Step, format_error, signature_name
-from tfs_wire.rest.writer import INDENT, decimals, string, to_bytes
 from tfs_wire.status import StatusError, invalid
 
 Feature = Any
@@ -100,29 +97,3 @@ def _converted(value: Any, name: str) -> Any:
     if isinstance(value, int) and value >= _INT64:
         raise invalid(f"Feature: {name} has uint64 element. Only int64 is supported.")
     return int(value) if isinstance(value, bool) else value
-
-
-# -------------------------------------------------------------------- answers
-
-
-def _decimal(value: float) -> str:
-    return decimals(np.array([value], np.float32))[0]
-
-
-def write_classifications(result: classification_pb2.ClassificationResult) -> bytes:
-    """Return ``{"results": [[["label", score], ...], ...]}``."""
-    if not result.classifications:
-        raise invalid("Cannot convert empty ClassificationResults to JSON")
-    rows = (
-        "[" + ", ".join(f"[{string(item.label)}, {_decimal(item.score)}]" for item in row.classes) + "]"
-        for row in result.classifications
-    )
-    return to_bytes(f'{{\n{INDENT}"results": [{", ".join(rows)}\n{INDENT}]\n}}')
-
-
-def write_regressions(result: regression_pb2.RegressionResult) -> bytes:
-    """Return ``{"results": [value, ...]}``."""
-    if not result.regressions:
-        raise invalid("Cannot convert empty RegressionResults to JSON")
-    values = ", ".join(decimals(np.array([item.value for item in result.regressions], np.float32)))
-    return to_bytes(f'{{\n{INDENT}"results": [{values}]\n}}')

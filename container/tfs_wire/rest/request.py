@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tfs_wire import dtypes
+from tfs_wire.dtypes import MAX_DIMENSIONS
 from tfs_wire.rest import flat, quick
 from tfs_wire.rest.base64_value import decode_base64, is_base64
 from tfs_wire.rest.load import load
 from tfs_wire.rest.rapidjson import pairs, type_name
 from tfs_wire.rest.writer import describe
 from tfs_wire.status import Code, StatusError, invalid
-from tfs_wire.tensor_proto import MAX_DIMENSIONS
 
 Array = np.ndarray[Any, np.dtype[Any]]
 InputTypes = Mapping[str, int]

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
+from model_server.rest_json.response import write_predict
 from tfs_wire import dtypes
 from tfs_wire.rest import quick, rapidjson
 from tfs_wire.rest.load import load
 from tfs_wire.rest.request import read_predict, read_predict_document
-from tfs_wire.rest.response import write_predict
 from tfs_wire.rest.writer import decimals, describe, double
 from tfs_wire.status import Code, StatusError
 

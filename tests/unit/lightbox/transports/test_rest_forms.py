@@ -15,10 +15,10 @@ from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from lightbox.request_context import RequestContext
 from lightbox.transports.base import PredictCall
 from lightbox.transports.rest import RestTransport
+from model_server.rest_json.response import write_predict
 from support.http_server import answering_posts
 from tfs_wire import dtypes
 from tfs_wire.rest.request import read_predict
-from tfs_wire.rest.response import write_predict
 from tfs_wire.status import StatusError, invalid
 
 Run = Callable[[Mapping[str, Array]], dict[str, Array]]

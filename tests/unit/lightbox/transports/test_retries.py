@@ -19,9 +19,9 @@ from lightbox.request_context import RequestContext
 from lightbox.transports.base import PredictCall, Transport
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.rest import RestTransport
+from model_server import tensor_proto as predict_response
 from support.http_server import answering_posts
 from support.stack import free_port
-from tfs_wire import predict_response
 
 SIGNATURE = SignatureSpec(
     "net", 1, "serving_default", {"x": TensorSpec("x", "float32", (1,))}, {"y": TensorSpec("y", "float32", (1,))}

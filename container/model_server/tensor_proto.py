@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
 
 from tfs_wire import dtypes
+from tfs_wire.dtypes import MAX_DIMENSIONS
 from tfs_wire.messages import tensor_pb2
 from tfs_wire.protobuf import Fragments, delimited, read_varint, varint, varints, wrapped
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
-MAX_DIMENSIONS = 64
 MAX_BROADCAST_BYTES = 1 << 28
 """A proto may declare a large shape and give one value to fill it with; more than this is refused."""
 
@@ -197,3 +197,20 @@ _RAW_FIELDS = {
     *(dtypes.FLOAT_VAL, dtypes.DOUBLE_VAL, dtypes.BOOL_VAL),
     *(dtypes.SCOMPLEX_VAL, dtypes.DCOMPLEX_VAL, dtypes.FLOAT8_VAL),
 }
+
+
+_OUTPUTS, _MODEL_SPEC = 1, 2
+_KEY, _VALUE = 1, 2
+
+
+def serialize(outputs: Mapping[str, np.ndarray[Any, Any]], model_spec: bytes, as_content: bool = False) -> bytes:
+    """Return the serialized response; ``model_spec`` is a serialized ModelSpec.
+
+    Values are in the typed fields of each TensorProto, or in ``tensor_content`` with ``as_content``.
+    """
+    parts: Fragments = []
+    for name, array in outputs.items():
+        tensor = wrapped(_VALUE, encode(array, as_content))
+        parts += wrapped(_OUTPUTS, [delimited(_KEY, name.encode()), *tensor])
+    parts.append(delimited(_MODEL_SPEC, model_spec))
+    return b"".join(parts)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from tfs_wire.rest import floats
-from tfs_wire.rest.response import predict_pieces, write_predict
+from model_server.rest_json import floats
+from model_server.rest_json.response import predict_pieces, write_predict
 from tfs_wire.rest.writer import INDENT, decimals
 
 Array = np.ndarray[Any, np.dtype[Any]]
