@@ -78,7 +78,7 @@ class Content(Protocol[R_co]):
         """Return the bodies that a handler of AWS's API is asked about, one by one; None where it is not asked."""
         ...
 
-    def joined(self, answers: Sequence[Response], find: FindSignature) -> R_co:
+    def joined(self, responses: Sequence[Response], find: FindSignature) -> R_co:
         """Return the response that holds a handler's answers to these bodies."""
         ...
 

@@ -80,9 +80,9 @@ class Invocation:
         """See Content.for_handler."""
         return [self]
 
-    def joined(self, answers: Sequence[Response], find: FindSignature) -> Response:
+    def joined(self, responses: Sequence[Response], find: FindSignature) -> Response:
         """See Content.joined."""
-        return answers[0]
+        return responses[0]
 
 
 @dataclass(frozen=True)
@@ -182,9 +182,9 @@ class TensorRequest:
         self.codecs.images.check(images, context)  # all of them: the handler is asked for one at a time
         return [Invocation(self.codecs, image, IMAGE) for image in images]
 
-    def joined(self, answers: Sequence[Response], find: FindSignature) -> TensorResponse:
+    def joined(self, responses: Sequence[Response], find: FindSignature) -> TensorResponse:
         """See Content.joined: one tensor of byte strings."""
-        return _selected(find(), {ANSWER: string_tensor([answer.body for answer in answers])}, self.outputs)
+        return _selected(find(), {ANSWER: string_tensor([response.body for response in responses])}, self.outputs)
 
 
 @dataclass(frozen=True)

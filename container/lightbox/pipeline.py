@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from lightbox.call import Call
 from lightbox.codecs import Codecs
 from lightbox.codecs.base import DecodedRequest, Response
+from lightbox.concurrency import InProgress
 from lightbox.contents import AwsRequests, Invocation, Predict
 from lightbox.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.memory_budget import MemoryBudget
@@ -56,11 +57,11 @@ class Pipeline:
             name="", base_path=settings.model_dir, options=ModelOptions(), code_dirs=plan.shared_code_dirs
         )
         self._signatures = Signatures()
-        self.codecs = Codecs(settings)
+        self._in_progress = InProgress()
+        self.codecs = Codecs(settings, self._in_progress)
         """With them protocols make the content of calls."""
         self.max_text_mb = settings.max_text_mb
         self.memory = MemoryBudget(settings.worker_memory)
-        self._in_progress = self.codecs.images.in_progress
         self._aws = AwsRequests(
             plan.model_servers, channels or [None for _ in plan.model_servers], settings.call_seconds
         )
@@ -77,7 +78,7 @@ class Pipeline:
             try:
                 use = self._catalogue.using(call.model)
             except ModelNotFound as error:
-                return self._answer_for_unknown(error, call, context)
+                return self._respond_for_unknown(error, call, context)
             with use as model:
                 handlers = self._begin(model, context)
                 transport = self._transport(call.transport, context)
@@ -99,9 +100,9 @@ class Pipeline:
         bodies = call.content.for_handler(find, context)
         if bodies is None:
             return self._predict(NONE, call, model, transport, context)
-        return call.content.joined(self._answers(handlers, call, bodies, model, predict, context), find)
+        return call.content.joined(self._responses(handlers, call, bodies, model, predict, context), find)
 
-    def _answers(
+    def _responses(
         self,
         handlers: AwsHandlers,
         call: Call[Any],
@@ -111,13 +112,13 @@ class Pipeline:
         context: RequestContext,
     ) -> list[Response]:
         """Return the handler's answer to each body; raise DeadlineExceeded when time is up between two of them."""
-        answers = []
+        responses = []
         for body in bodies:
             _check_time(context)
-            answers.append(self._aws.answer(handlers, call, body, model, predict, context))
-        return answers
+            responses.append(self._aws.answer(handlers, call, body, model, predict, context))
+        return responses
 
-    def _answer_for_unknown(self, error: ModelNotFound, call: Call[R], context: RequestContext) -> R:
+    def _respond_for_unknown(self, error: ModelNotFound, call: Call[R], context: RequestContext) -> R:
         """Let a handler for all models answer, which AWS's container asks for models that do not exist, too.
 
         Raises ``error`` where there is none; it is also what a pair is told of the model.
@@ -136,7 +137,7 @@ class Pipeline:
 
         model = self._any_model.model_copy(update={"name": call.model})
         bodies = call.content.for_handler(find, context) or ()
-        return call.content.joined(self._answers(handlers, call, bodies, model, predict, context), find)
+        return call.content.joined(self._responses(handlers, call, bodies, model, predict, context), find)
 
     def _begin(self, model: PlannedModel, context: RequestContext) -> Handlers:
         """Return the model's handlers, with the context set for them; raise DeadlineExceeded when time is up."""

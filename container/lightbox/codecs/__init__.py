@@ -12,6 +12,7 @@ from lightbox.codecs.json_body import JsonCodec, JsonLinesCodec
 from lightbox.codecs.media_type import best_match, parse_content_type
 from lightbox.codecs.multipart import MultipartCodec, read_parts
 from lightbox.codecs.npy import NpyCodec, NpzCodec, OctetStreamWriter
+from lightbox.concurrency import InProgress
 from lightbox.errors import BadRequest, MalformedBody, NotAcceptable, UnsupportedMediaType
 from lightbox.images.decode import OriginalImages, is_image
 from lightbox.request_context import RequestContext
@@ -36,8 +37,9 @@ MAYBE_IMAGE_TYPES = ("application/octet-stream", "application/x-www-form-urlenco
 class Codecs:
     """The codecs by media type, both ways; one for each worker process, safe to use from several threads."""
 
-    def __init__(self, settings: Settings) -> None:
-        self.images = images = ImageCodec(settings)
+    def __init__(self, settings: Settings, in_progress: InProgress | None = None) -> None:
+        """``in_progress`` are the calls that this process works on."""
+        self.images = images = ImageCodec(settings, in_progress)
         self._image = ImageBodyCodec(images)
         self._json = JsonCodec(images, settings.max_text_mb)
         as_document = settings.jsonlines == "document"

@@ -34,11 +34,11 @@ from lightbox.settings import Settings
 class ImageCodec:
     """Turns one or more encoded images into a batch, as signature and options want them.
 
-    Who answers a request enters ``in_progress`` for as long: while one is alone there, all cores resize its images.
+    ``in_progress`` are the calls that this process works on: while one is alone, all cores resize its images.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self.in_progress = InProgress()
+    def __init__(self, settings: Settings, in_progress: InProgress | None = None) -> None:
+        self._in_progress = in_progress or InProgress()
         self._limits = ImageLimits(
             max_pixels=settings.max_image_pixels,
             max_request_pixels=settings.max_request_pixels,
@@ -154,7 +154,7 @@ class ImageCodec:
                             f"image {index + 1} is {size[0]}x{size[1]} and the first {first}: "
                             "images of different sizes make a batch only for a fixed size; set LIGHTBOX_IMAGE_SIZE"
                         )
-                    alone = self.in_progress.at_most_one
+                    alone = self._in_progress.at_most_one
                     self._resizer.fill(image, scaling, batch[index], by_all_cores=alone)
                 del image  # its memory is what the slots bound
         assert batch is not None, "a request holds at least one image"

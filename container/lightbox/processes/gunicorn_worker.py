@@ -38,9 +38,11 @@ class JsonWorker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
             error = LightboxError(f"internal error: {type(exc).__name__}")
             self.log.exception("a request failed outside of the app")
         sent = {} if req is None else {name.title(): value for name, value in req.headers}
-        answer = error_response(error, choose_request_id(lambda name: sent.get(name.title())), getattr(req, "path", ""))
+        response = error_response(
+            error, choose_request_id(lambda name: sent.get(name.title())), getattr(req, "path", "")
+        )
         try:
-            write_nonblock(client, http_bytes(*answer))
+            write_nonblock(client, http_bytes(*response))
         except OSError:
             self.log.debug("the caller has hung up")
 

@@ -101,11 +101,11 @@ class SidecarWatch:
     When a model server is back, an answer that a caller got proves as much, and does not wait behind other callers'.
     """
 
-    def __init__(self, model: str | None, address: str, servers: Sequence[ServerWatch], answer: LastResponse) -> None:
+    def __init__(self, model: str | None, address: str, servers: Sequence[ServerWatch], response: LastResponse) -> None:
         self._model = model
         self._address = address
         self._servers = servers
-        self._answer = answer
+        self._answer = response
         self._trial: asyncio.Task[str | None] | None = None
         self._server_is_back_since: float | None = None
         self._is_known = True
@@ -164,11 +164,13 @@ class SidecarWatch:
 class Health:
     """Knows whether requests can be served; answers /ping with 200 or 503, and /metrics if there is such a page."""
 
-    def __init__(self, model: str | None, statuses: Sequence[ModelStatus], sidecar: str, answer: LastResponse) -> None:
+    def __init__(
+        self, model: str | None, statuses: Sequence[ModelStatus], sidecar: str, response: LastResponse
+    ) -> None:
         self.metrics: MetricsPage | None = None
         self.bodies: body_account.BodyAccount | None = None
         self.servers = [ServerWatch(model, status) for status in statuses]
-        self.sidecar = SidecarWatch(model, sidecar, self.servers, answer)
+        self.sidecar = SidecarWatch(model, sidecar, self.servers, response)
         self._front_port: int | None = None
         self._front_problem: str | None = None
         self.draining = False

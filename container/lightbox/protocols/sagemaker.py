@@ -146,8 +146,8 @@ def _answer(
     return pipeline.run(call, context)
 
 
-def _response(answer: Response) -> HttpResponse:
-    return HttpResponse(answer.body, content_type=answer.content_type, headers=dict(answer.headers))
+def _response(response: Response) -> HttpResponse:
+    return HttpResponse(response.body, content_type=response.content_type, headers=dict(response.headers))
 
 
 MEDIA_TYPE = "application/vnd.amazon.eventstream"

@@ -64,14 +64,14 @@ class ModelManagement:
         """
         request = model_management_pb2.ReloadConfigRequest()
         text_format.Parse(config, request.config)
-        answers = _all(self._reloads, request, context, wait_for_server)
-        return [_complaint(answer) for answer in answers]
+        responses = _all(self._reloads, request, context, wait_for_server)
+        return [_complaint(response) for response in responses]
 
     def states(self, model: str, context: RequestContext) -> list[ServerState]:
         """Return each server's versions of a model. Raises DeadlineExceeded and ModelFailed."""
         request = get_model_status_pb2.GetModelStatusRequest()
         request.model_spec.name = model
-        return [_versions(answer) for answer in _all(self._statuses, request, context)]
+        return [_versions(response) for response in _all(self._statuses, request, context)]
 
 
 def _all(calls: Iterable[Any], request: Any, context: RequestContext, wait_for_server: bool = False) -> list[Any]:
@@ -81,25 +81,25 @@ def _all(calls: Iterable[Any], request: Any, context: RequestContext, wait_for_s
     return [future.exception() or future.result() for future in pending]
 
 
-def _complaint(answer: Any) -> str:
-    if not isinstance(answer, grpc.RpcError):
-        return str(answer.status.error_message) if answer.status.error_code else ""
-    if answer.code() is grpc.StatusCode.UNKNOWN:
-        return answer.details() or "the model server does not say why"
-    raise _translate(answer.code().name, answer.details() or "") from answer
+def _complaint(response: Any) -> str:
+    if not isinstance(response, grpc.RpcError):
+        return str(response.status.error_message) if response.status.error_code else ""
+    if response.code() is grpc.StatusCode.UNKNOWN:
+        return response.details() or "the model server does not say why"
+    raise _translate(response.code().name, response.details() or "") from response
 
 
-def _versions(answer: Any) -> ServerState:
-    if not isinstance(answer, grpc.RpcError):
+def _versions(response: Any) -> ServerState:
+    if not isinstance(response, grpc.RpcError):
         return {
             item.version: VersionState(_STATES.Name(item.state), _error(item.status))
-            for item in answer.model_version_status
+            for item in response.model_version_status
         }
-    if answer.code() is grpc.StatusCode.NOT_FOUND:
+    if response.code() is grpc.StatusCode.NOT_FOUND:
         return {}
-    if answer.code() is grpc.StatusCode.UNAVAILABLE:
+    if response.code() is grpc.StatusCode.UNAVAILABLE:
         return None
-    raise _translate(answer.code().name, answer.details() or "") from answer
+    raise _translate(response.code().name, response.details() or "") from response
 
 
 def _error(status: Any) -> str:

@@ -51,13 +51,13 @@ class ModelStatus:
             request = status.GetModelStatusRequest()
             request.model_spec.name = model
             try:
-                answer = await call(request)
+                response = await call(request)
             except grpc.aio.AioRpcError as error:
                 code = error.code().name
                 if code == "NOT_FOUND":
                     return []
                 raise (TimeoutError if code in _BUSY else OSError)(error.details()) from error
-            return [status.ModelVersionStatus.State.Name(item.state) for item in answer.model_version_status]
+            return [status.ModelVersionStatus.State.Name(item.state) for item in response.model_version_status]
 
         return ask
 

@@ -78,16 +78,16 @@ def write_request(call: PredictCall, by_row: bool) -> bytes:
     return b"".join(pieces)  # once: images are megabytes of text
 
 
-def read_answer(body: bytes, call: PredictCall, by_row: bool) -> dict[str, Array]:
+def read_response(body: bytes, call: PredictCall, by_row: bool) -> dict[str, Array]:
     """Return the wanted outputs of an answer. Raises ValueError, KeyError or TypeError for what is none."""
-    spec, answer = call.signature, json_arrays.loads(body)
+    spec, response = call.signature, json_arrays.loads(body)
     wanted = call.outputs or tuple(spec.outputs)
     if len(spec.outputs) == 1:
-        named = {next(iter(spec.outputs)): answer["predictions" if by_row else "outputs"]}
+        named = {next(iter(spec.outputs)): response["predictions" if by_row else "outputs"]}
     elif by_row:
-        named = {name: [row[name] for row in answer["predictions"]] for name in wanted}
+        named = {name: [row[name] for row in response["predictions"]] for name in wanted}
     else:
-        named = answer["outputs"]
+        named = response["outputs"]
     return {name: _read_tensor(named[name], spec.outputs[name]) for name in wanted}
 
 
@@ -128,9 +128,9 @@ class RestTransport:
     def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
         """See Transport.signature."""
         reply = self._call("GET", _path(model, version) + "/metadata", None, model, version, context)
-        answer = json_arrays.loads(reply)
-        signatures = answer["metadata"]["signature_def"]["signature_def"]
-        version = int(answer["model_spec"]["version"])
+        response = json_arrays.loads(reply)
+        signatures = response["metadata"]["signature_def"]["signature_def"]
+        version = int(response["model_spec"]["version"])
         if name not in signatures:
             raise UnknownSignature.of(model, version, name, signatures)
         return _signature_spec(model, version, name, signatures[name])
@@ -156,7 +156,7 @@ class RestTransport:
             return self.predict(call, context)
         with context.stage("decode_response"):
             try:
-                return read_answer(reply, call, by_row)
+                return read_response(reply, call, by_row)
             except (ValueError, KeyError, TypeError) as error:
                 raise ModelFailed(f"the answer of the model {spec.model!r} cannot be read: {error}") from error
 

@@ -109,13 +109,13 @@ class AwsHandlers:
         """
         data = BytesIO(body)
         if self.handler is not None:
-            return _read_answer("handler", call(self.handler, data, context))
+            return _read_response("handler", call(self.handler, data, context))
         assert self.input_handler is not None and self.output_handler is not None
         with request_context.stage("preprocess"):
             prepared = _read_body(call(self.input_handler, data, context))
         response = predict_json(prepared, context)
         with request_context.stage("postprocess"):
-            return _read_answer("output_handler", call(self.output_handler, response, context))
+            return _read_response("output_handler", call(self.output_handler, response, context))
 
 
 def rest_response(body: bytes, url: str) -> requests.Response:
@@ -142,7 +142,7 @@ def _read_body(result: Any) -> bytes:
     return body
 
 
-def _read_answer(name: str, result: Any) -> HandlerResponse:
+def _read_response(name: str, result: Any) -> HandlerResponse:
     if not isinstance(result, tuple | list) or len(result) != 2:
         came = f"{len(result)} values" if isinstance(result, tuple | list) else type(result).__name__
         raise HandlerFailed(f"{name} returned {came}: expected two values, the body and its content type")

@@ -97,24 +97,24 @@ def answer(data: bytes) -> bytes:
 
 
 def _answer(request: Any) -> Any:
-    answer = _Response(valid_host=request.host, original_request=request)
+    response = _Response(valid_host=request.host, original_request=request)
     kind = request.WhichOneof("message_request")
     if kind == "list_services":
         for name in _OFFERED:
-            answer.list_services_response.service.add(name=name)
+            response.list_services_response.service.add(name=name)
     elif kind in ("file_by_filename", "file_containing_symbol"):
         find = grpc_messages.file_named if kind == "file_by_filename" else grpc_messages.file_with
         try:
             file = find(getattr(request, kind))
         except KeyError:
-            return _error(answer, NOT_FOUND, f"there is no {getattr(request, kind)[:100]!r}")
-        answer.file_descriptor_response.file_descriptor_proto.append(file.serialized_pb)
+            return _error(response, NOT_FOUND, f"there is no {getattr(request, kind)[:100]!r}")
+        response.file_descriptor_response.file_descriptor_proto.append(file.serialized_pb)
     else:
-        return _error(answer, UNIMPLEMENTED, "the messages have no extensions")
-    return answer
+        return _error(response, UNIMPLEMENTED, "the messages have no extensions")
+    return response
 
 
-def _error(answer: Any, code: int, text: str) -> Any:
-    answer.error_response.error_code = code
-    answer.error_response.error_message = text
-    return answer
+def _error(response: Any, code: int, text: str) -> Any:
+    response.error_response.error_code = code
+    response.error_response.error_message = text
+    return response

@@ -158,12 +158,12 @@ def read_request(message: Any) -> InferRequest:
     )
 
 
-def write_response(answer: TensorResponse, request: InferRequest) -> Any:
+def write_response(response: TensorResponse, request: InferRequest) -> Any:
     """Return a ModelInferResponse; tensors are raw, the one form that every client reads."""
     message = ModelInferResponse(
-        model_name=answer.signature.model, model_version=str(answer.signature.version), id=request.id
+        model_name=response.signature.model, model_version=str(response.signature.version), id=request.id
     )
-    for name, array in answer.outputs.items():
+    for name, array in response.outputs.items():
         message.outputs.add(name=name, datatype=datatype_of(array), shape=array.shape)
         message.raw_output_contents.append(blob(array))
     return message

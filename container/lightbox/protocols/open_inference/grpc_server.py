@@ -92,8 +92,8 @@ class InferenceServer:
         handlers: dict[str, Any] = {"ModelStreamInfer": grpc.stream_stream_rpc_method_handler(self._stream)}
         for method in grpc_messages.methods_of(grpc_messages.INFERENCE_SERVICE):
             if method.name in at_once:
-                answer = grpc_messages.message_class(method.output_type.full_name).SerializeToString
-                handlers[method.name] = grpc.unary_unary_rpc_method_handler(at_once[method.name], None, answer)
+                response = grpc_messages.message_class(method.output_type.full_name).SerializeToString
+                handlers[method.name] = grpc.unary_unary_rpc_method_handler(at_once[method.name], None, response)
             elif method.name not in handlers:
                 handlers[method.name] = grpc.unary_unary_rpc_method_handler(self._unary(method))
         return grpc.method_handlers_generic_handler(grpc_messages.INFERENCE_SERVICE, handlers)
@@ -161,7 +161,7 @@ class InferenceServer:
 
     def _health(self) -> Any:
         request = grpc_messages.message_class("grpc.health.v1.HealthCheckRequest").FromString
-        answer = grpc_messages.message_class("grpc.health.v1.HealthCheckResponse").SerializeToString
+        response = grpc_messages.message_class("grpc.health.v1.HealthCheckResponse").SerializeToString
 
         async def check(asked: Any, rpc: Any) -> Any:
             status = await self._readiness.status(asked.service)
@@ -175,8 +175,8 @@ class InferenceServer:
             await rpc.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
 
         handlers = {
-            "Check": grpc.unary_unary_rpc_method_handler(check, request, answer),
-            "Watch": grpc.unary_stream_rpc_method_handler(watch, request, answer),
+            "Check": grpc.unary_unary_rpc_method_handler(check, request, response),
+            "Watch": grpc.unary_stream_rpc_method_handler(watch, request, response),
         }
         return grpc.method_handlers_generic_handler(grpc_messages.HEALTH_SERVICE, handlers)
 
@@ -199,7 +199,7 @@ class InferenceService:
     def work(self, method: MethodDescriptor) -> Work:
         """Return what answers a method's serialized message with a serialized answer."""
         request = grpc_messages.message_class(method.input_type.full_name)
-        answer = grpc_messages.message_class(method.output_type.full_name)
+        response = grpc_messages.message_class(method.output_type.full_name)
         function = getattr(self, _snake(method.name))
 
         def work(data: bytes, header: Callable[[str], str | None], context: RequestContext) -> bytes:
@@ -207,7 +207,7 @@ class InferenceService:
                 with context.stage("decode"):
                     message = _parsed(request, data, context)
                 found = function(message, read_headers(header), context)
-                return bytes((answer(**found) if isinstance(found, dict) else found).SerializeToString())
+                return bytes((response(**found) if isinstance(found, dict) else found).SerializeToString())
 
         return work
 
@@ -251,13 +251,13 @@ class InferenceService:
 
 def stream_response(data: bytes, outcome: Outcome) -> bytes:
     """Return what a stream answers to a request: its answer, or its error beside its id."""
-    answer = grpc_messages.ModelStreamInferResponse()
+    response = grpc_messages.ModelStreamInferResponse()
     if outcome.error is None:
-        answer.infer_response.MergeFromString(outcome.data)
+        response.infer_response.MergeFromString(outcome.data)
     else:
-        answer.error_message = outcome.error.message
-        answer.infer_response.id = _id_of(data)
-    return bytes(answer.SerializeToString())
+        response.error_message = outcome.error.message
+        response.infer_response.id = _id_of(data)
+    return bytes(response.SerializeToString())
 
 
 def _id_of(data: bytes) -> str:

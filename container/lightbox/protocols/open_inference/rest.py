@@ -32,10 +32,10 @@ JSON_LENGTH = "Inference-Header-Content-Length"
 SIZE = "json-header-size"
 
 
-def encode_response(answer: TensorResponse, request: InferRequest) -> Response:
+def encode_response(response: TensorResponse, request: InferRequest) -> Response:
     """Return the body with each output in the form that the request wants it in."""
     outputs, blobs = [], []
-    for name, array in answer.outputs.items():
+    for name, array in response.outputs.items():
         entry: dict[str, Any] = {"name": name, "datatype": datatype_of(array), "shape": list(array.shape)}
         if request.binary.get(name, request.binary_default):
             blobs.append(blob(array))
@@ -44,8 +44,8 @@ def encode_response(answer: TensorResponse, request: InferRequest) -> Response:
             entry["data"] = _data(name, array)
         outputs.append(entry)
     document: dict[str, Any] = {
-        "model_name": answer.signature.model,
-        "model_version": str(answer.signature.version),
+        "model_name": response.signature.model,
+        "model_version": str(response.signature.version),
         "outputs": outputs,
     }
     if request.id:
@@ -123,8 +123,8 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
             asked = read_body(pipeline, body, length, model, number, headers, g.context)
             found = pipeline.run(asked.call(pipeline.codecs, model, version, headers), g.context)
             with g.context.stage("postprocess"):
-                answer = encode_response(found, asked)
-        return HttpResponse(answer.body, content_type=answer.content_type, headers=dict(answer.headers))
+                response = encode_response(found, asked)
+        return HttpResponse(response.body, content_type=response.content_type, headers=dict(response.headers))
 
     @blueprint.post("/repository/index")
     def index() -> HttpResponse:
