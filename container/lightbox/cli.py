@@ -118,6 +118,9 @@ def main(arguments: list[str]) -> int:
     """Run a command and return its exit code."""
     commands: dict[str, Callable[[], int]] = {"serve": serve, "check": check}
     command, *options = arguments or [""]
+    if command in ("help", "--help", "-h"):
+        print(USAGE)
+        return 0
     if command != "tune" and (options or command not in commands):
         print(USAGE, file=sys.stderr)
         return 2

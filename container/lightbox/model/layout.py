@@ -12,13 +12,24 @@ model only where at least one of them holds a SavedModel: ``data/2024/`` and ``c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from lightbox.errors import StartError
 
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+_KERAS = "keras.models.load_model(FILE).export('MODEL_DIR/NAME/1') makes one"
+EXPORTS = {
+    ".keras": _KERAS,
+    ".h5": _KERAS,
+    ".hdf5": _KERAS,
+    ".pt": "convert it to ONNX or Keras first, then to a SavedModel",
+    ".pth": "convert it to ONNX or Keras first, then to a SavedModel",
+    ".onnx": "onnx2tf -i FILE -o MODEL_DIR/NAME/1 makes one",
+    ".tflite": "export the model that it was made of; a .tflite file cannot be turned back",
+}
+"""What to do with files of other formats where a SavedModel is expected, by their suffix."""
 LONGEST_NAME = 255
 """Characters of a model's name, as in AWS's container."""
 MAX_DEPTH = 4
@@ -47,6 +58,10 @@ def is_model_name(name: str) -> bool:
 
 def find_models(root: Path) -> list[ModelOnDisk]:
     """Return the models below ``root`` by name; raise ModelLayoutError when there is none to serve."""
+    if root.is_file():
+        raise ModelLayoutError(
+            f"LIGHTBOX_MODEL_DIR: the model directory {root} is a file, not a directory{_how_to_export([root])}"
+        )
     if not root.is_dir():
         raise ModelLayoutError(f"LIGHTBOX_MODEL_DIR: the model directory {root} does not exist")
     models: dict[str, ModelOnDisk] = {}
@@ -68,8 +83,15 @@ def find_models(root: Path) -> list[ModelOnDisk]:
         raise ModelLayoutError(
             f"LIGHTBOX_MODEL_DIR: no SavedModel was found in {root}: expected {root}/<N>/saved_model.pb, "
             f"{root}/<name>/<N>/saved_model.pb or {root}/export/Servo/<N>/saved_model.pb, N a whole number"
+            f"{_how_to_export(path for pattern in ('*', '*/*') for path in sorted(root.glob(pattern)))}"
         )
     return [models[name] for name in sorted(models)]
+
+
+def _how_to_export(files: Iterable[Path]) -> str:
+    """Return how the first file that holds a model of another format becomes a SavedModel; "" where there is none."""
+    found = next((file for file in files if file.suffix in EXPORTS and file.is_file()), None)
+    return f"; {found} is no SavedModel: {EXPORTS[found.suffix]}" if found else ""
 
 
 def folders_without_model(root: Path) -> list[Path]:

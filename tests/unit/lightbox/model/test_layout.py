@@ -103,3 +103,29 @@ def test_good_names(name: str) -> None:
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a b", "x" * 256, "ä", "a\n"])
 def test_bad_names(name: str) -> None:
     assert not is_model_name(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"),
+    [
+        ("pets.keras", "keras.models.load_model(FILE).export('MODEL_DIR/NAME/1') makes one"),
+        ("pets.h5", "keras.models.load_model(FILE).export('MODEL_DIR/NAME/1') makes one"),
+        ("pets.onnx", "onnx2tf -i FILE -o MODEL_DIR/NAME/1 makes one"),
+        ("pets.pt", "convert it to ONNX or Keras first, then to a SavedModel"),
+        ("pets.tflite", "export the model that it was made of"),
+    ],
+)
+def test_a_model_of_another_format_is_told_how_to_become_one(tmp_path: Path, name: str, told: str) -> None:
+    for file in (tmp_path / "a" / name, tmp_path / "b" / "pets" / name):
+        file.parent.mkdir(parents=True)
+        file.touch()
+        for root in (tmp_path / file.relative_to(tmp_path).parts[0], file):
+            with pytest.raises(ModelLayoutError) as raised:
+                find_models(root)
+            assert f"; {file} is no SavedModel: {told}" in str(raised.value)
+
+
+def test_a_file_is_no_model_directory(tmp_path: Path) -> None:
+    (tmp_path / "saved_model.pb").touch()
+    with pytest.raises(ModelLayoutError, match=r"is a file, not a directory$"):
+        find_models(tmp_path / "saved_model.pb")
