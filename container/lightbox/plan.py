@@ -77,8 +77,8 @@ class ServingPlan(BaseModel):
     @property
     def all_code_dirs(self) -> list[tuple[Path, ...]]:
         """Where the code of each model is looked for, and that of models which are still to come, or not there."""
-        places = [model.code_dirs for model in self.models.values()]
-        return places + ([self.shared_code_dirs] if self.shared_code_dirs else [])
+        folders = [model.code_dirs for model in self.models.values()]
+        return folders + ([self.shared_code_dirs] if self.shared_code_dirs else [])
 
     def write(self, path: Path) -> None:
         """Write the plan as JSON."""

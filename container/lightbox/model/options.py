@@ -89,10 +89,10 @@ def _read(path: Path) -> ModelOptions:
 
 def _read_labels(setting: str, name: str, code_dirs: Sequence[Path]) -> tuple[str, ...]:
     """Read one label a line; an empty line is a class without a name."""
-    places = list(dict.fromkeys(folder / name for folder in code_dirs))
-    path = next((place for place in places if place.is_file()), None)
+    candidates = list(dict.fromkeys(folder / name for folder in code_dirs))
+    path = next((candidate for candidate in candidates if candidate.is_file()), None)
     if path is None:
-        raise ModelOptionsError(f"{setting}: there is no file {' or '.join(map(str, places)) or name}")
+        raise ModelOptionsError(f"{setting}: there is no file {' or '.join(map(str, candidates)) or name}")
     try:
         return tuple(line.strip() for line in path.read_text("utf-8-sig").splitlines())
     except (OSError, UnicodeDecodeError) as error:

@@ -27,7 +27,7 @@ class CodeSetup:
     """Prepares the code of one plan; its children are stopped with the others."""
 
     def __init__(self, plan: ServingPlan, plan_file: Path, run_dir: RunDir, environ: Mapping[str, str]) -> None:
-        folders = list(dict.fromkeys(folder for places in plan.all_code_dirs for folder in places))
+        folders = list(dict.fromkeys(folder for dirs in plan.all_code_dirs for folder in dirs))
         self._plan = plan
         self._searched = folders
         self._requirements = find_requirements(folders)
@@ -49,7 +49,7 @@ class CodeSetup:
         """Install and check; raise UserCodeError with one sentence when the code cannot be used."""
         if self._requirements:
             await self._install()
-        if any(find_inference(places) for places in self._plan.all_code_dirs):
+        if any(find_inference(dirs) for dirs in self._plan.all_code_dirs):
             await self._try_import(import_seconds)
         else:
             log(f"no {FILE_NAME} in {' or '.join(map(str, self._searched))}: the built-in handling answers")

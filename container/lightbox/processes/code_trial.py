@@ -79,11 +79,11 @@ def check(plan: ServingPlan, result: Path) -> int:
     from lightbox.user_code.registry import UserCode
 
     user_code = UserCode()
-    for places in plan.all_code_dirs:
-        file = str(find_inference(places))
+    for folders in plan.all_code_dirs:
+        file = str(find_inference(folders))
         _write(result, {"file": file})
         try:
-            user_code.load_from(places)
+            user_code.load_from(folders)
         except UserCodeError as error:
             if error.__cause__ is not None:
                 traceback.print_exception(error.__cause__)

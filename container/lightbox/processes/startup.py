@@ -244,7 +244,7 @@ def download_universal_code(settings: Settings, folder: Path, shared: Iterable[P
     Raises UserCodeError when it cannot be had.
     """
     bucket, prefix = settings.universal_bucket, settings.universal_prefix
-    if not (bucket and prefix) or any(place.exists() for place in shared):
+    if not (bucket and prefix) or any(source.exists() for source in shared):
         return None
     try:
         import boto3
@@ -252,14 +252,14 @@ def download_universal_code(settings: Settings, folder: Path, shared: Iterable[P
         from botocore.exceptions import BotoCoreError, ClientError
     except ImportError:
         raise UserCodeError(f"{NAMES}: boto3 is needed to download from S3, and is not installed") from None
-    place = f"s3://{bucket}/{prefix}"
+    source = f"s3://{bucket}/{prefix}"
     try:
         found = _download(boto3.client("s3"), bucket, prefix, folder)
     # The last two: names that are no file's, a name that is a folder's as well, a disk that is full.
     except (BotoCoreError, Boto3Error, ClientError, OSError, ValueError) as error:
-        raise UserCodeError(f"{NAMES}: {place} cannot be downloaded: {error}") from error
+        raise UserCodeError(f"{NAMES}: {source} cannot be downloaded: {error}") from error
     if not found:
-        raise UserCodeError(f"{NAMES}: there is nothing at {place}")
+        raise UserCodeError(f"{NAMES}: there is nothing at {source}")
     return folder
 
 

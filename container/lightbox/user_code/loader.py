@@ -212,18 +212,18 @@ def _new_module(file: Path) -> ModuleType:
 
 def _put_on_path(folder: Path) -> None:
     """Let imports find this folder's modules first, also where another model has helpers of the same name."""
-    places = (folder, folder / LIB)
-    _forget_namesakes(places)
-    _folders.update(places)
-    _take_off_path(places)
+    paths = (folder, folder / LIB)
+    _forget_namesakes(paths)
+    _folders.update(paths)
+    _take_off_path(paths)
     ours = [str(folder / LIB), str(folder)]
     sys.path[:0] = ours
     # As in AWS's container: what a handler starts finds its modules, too.
     os.environ[PYTHONPATH] = os.pathsep.join([*ours, *_inherited()])
 
 
-def _take_off_path(places: Sequence[Path]) -> None:
-    entries = {str(place) for place in places}
+def _take_off_path(paths: Sequence[Path]) -> None:
+    entries = {str(path) for path in paths}
     sys.path[:] = [entry for entry in sys.path if entry not in entries]
     os.environ[PYTHONPATH] = os.pathsep.join(entry for entry in _inherited() if entry not in entries)
 
@@ -250,10 +250,10 @@ def forget_folder(folder: Path) -> None:
         for name in found:
             if name.partition(".")[0] not in compiled:
                 sys.modules.pop(name, None)
-        places = (folder, folder / LIB)
-        _take_off_path(places)
+        paths = (folder, folder / LIB)
+        _take_off_path(paths)
         if not compiled:
-            _folders.difference_update(places)
+            _folders.difference_update(paths)
         for entry in [entry for entry in list(sys.path_importer_cache) if _is_below(entry, folder)]:
             sys.path_importer_cache.pop(entry, None)
 
@@ -262,10 +262,10 @@ def _lies_in(module: ModuleType, folders: Collection[Path]) -> bool:
     file = getattr(module, "__file__", None)
     try:
         # A package without an __init__.py has no file, and places that may be more than one.
-        places = [file] if file else list(getattr(module, "__path__", ()))
+        paths = [file] if file else list(getattr(module, "__path__", ()))
     except KeyError:  # of such a package whose parent is gone
         return False
-    return bool(places) and all(any(_is_below(str(place), folder) for folder in folders) for place in places)
+    return bool(paths) and all(any(_is_below(str(path), folder) for folder in folders) for path in paths)
 
 
 def _is_below(path: str, folder: Path) -> bool:
@@ -276,13 +276,13 @@ def _is_compiled(module: ModuleType) -> bool:
     return str(getattr(module, "__file__", "")).endswith(tuple(EXTENSION_SUFFIXES))
 
 
-def _forget_namesakes(places: Sequence[Path]) -> None:
+def _forget_namesakes(paths: Sequence[Path]) -> None:
     """Drop what was imported from another model's folder under a name that these places have too."""
-    names = {entry.name.partition(".")[0] for place in places if place.is_dir() for entry in place.iterdir()}
+    names = {entry.name.partition(".")[0] for path in paths if path.is_dir() for entry in path.iterdir()}
     namesakes = {name: module for name, module in list(sys.modules.items()) if name.partition(".")[0] in names}
-    others = _folders.difference(places)
+    others = _folders.difference(paths)
     for name in [name for name, module in namesakes.items() if _lies_in(module, others)]:
-        if not _lies_in(namesakes[name], places[:1]):
+        if not _lies_in(namesakes[name], paths[:1]):
             del sys.modules[name]
 
 
