@@ -132,6 +132,7 @@ class Gate:
         self.connections: set[_Connection] = set()
         self.calls: set[OpenCall] = set()
         self.held = 0
+        self.closed = False
         self._most_held = 0
         self._trim = find_trim()
         self._listener: asyncio.Server | None = None
@@ -147,7 +148,8 @@ class Gate:
         self._looking = asyncio.create_task(self._look())
 
     def close(self) -> None:
-        """Take no more connections; those that are there go on."""
+        """Take no more connections and no more calls; those that are there go on."""
+        self.closed = True
         if self._listener is not None:
             self._listener.close()
 
@@ -268,7 +270,9 @@ class _Connection:
     def _open(self, number: int) -> None:
         call = self._streams[number] = OpenCall(number, self._end_call)
         self._gate.calls.add(call)
-        if len(self._gate.calls) > self._gate.bounds.calls:
+        if self._gate.closed:  # what the server gets now it would answer with CANCELLED, which nobody sends again
+            call.end(Unavailable("try again: the server is stopping"))
+        elif len(self._gate.calls) > self._gate.bounds.calls:
             call.end(Unavailable(f"try again: {self._gate.bounds.calls} gRPC calls are open already"))
 
     def _count(self, call: OpenCall, frame: http2.Frame) -> None:

@@ -187,6 +187,23 @@ def test_a_stop_waits_for_calls_in_progress(pipeline: Pipeline, transport: FakeT
         assert [floats(answer.result()) for answer in asked] == [[200, 0, 0]] * 3
 
 
+def test_a_call_that_comes_during_a_stop_is_to_be_sent_again(
+    pipeline: Pipeline, transport: FakeTransport, tmp_path: Path
+) -> None:
+    gate = Gate(transport)
+    with serving(pipeline, f"unix:{tmp_path}/s") as call:
+        busy = call.future("ModelInfer", images(RED))
+        gate.wait_inside(1)
+        stopping = threading.Thread(target=call.stop)
+        stopping.start()
+        assert any(call.gate.closed for _ in poll(20))
+        late = [call.future("ModelInfer", images(RED)) for _ in range(3)]
+        assert [one.code().name for one in late] == ["UNAVAILABLE"] * 3
+        gate.opened.set()
+        stopping.join(20)
+        assert floats(busy.result()) == [200, 0, 0]
+
+
 def health(call: Caller, method: str) -> Any:
     make = call.channel.unary_unary if method == "Check" else call.channel.unary_stream
     ask = make(
