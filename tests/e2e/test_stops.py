@@ -67,8 +67,11 @@ MOMENTS: dict[str, Callable[[Stack], bool]] = {
 }
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-@pytest.mark.parametrize("moment", MOMENTS)
+# One handler minds both signals (processes/supervisor.py); before the supervisor runs, one in __main__.py does.
+@pytest.mark.parametrize(
+    ("moment", "number"),
+    [*((moment, signal.SIGTERM) for moment in MOMENTS), ("at once", signal.SIGINT), ("ready", signal.SIGINT)],
+)
 def test_a_stop_at_any_moment_of_the_start(models: Path, tmp_path: Path, moment: str, number: signal.Signals) -> None:
     with Stack(models, tmp_path, {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "constant"}) as stack:
         assert any(MOMENTS[moment](stack) for _ in poll(60, pause=0.001))
