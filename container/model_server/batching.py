@@ -12,7 +12,7 @@ import numpy as np
 
 from model_server.batch_scheduler import BatchQueue, BatchScheduler, Task
 from model_server.batching_options import BatchingOptions
-from model_server.session import Session
+from model_server.engines.base import Runner
 from model_server.tensors import Array
 from tfs_wire.messages import config_pb2
 from tfs_wire.status import Code, StatusError, invalid
@@ -36,7 +36,7 @@ class BatchingSession:
 
     def __init__(
         self,
-        session: Session,
+        session: Runner,
         options: BatchingOptions,
         scheduler: BatchScheduler,
         queued: Callable[[float], None] = lambda seconds: None,
@@ -57,7 +57,7 @@ class BatchingSession:
         }
 
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
-        """Run the graph, joined with other calls; see ``Session.run``."""
+        """Run the graph, joined with other calls; see ``Runner.run``."""
         if (frozenset(feeds), frozenset(fetches)) not in self._batchable:
             return self._session.run(feeds, fetches, options)
         rows = _rows(feeds)

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from model_server import classify, metadata, predict
 from model_server.core import ServerCore
+from model_server.engines.base import Runner
 from model_server.metrics import Metrics
 from model_server.multi_inference import multi_inference
 from model_server.predict import DEFAULT_SIGNATURE, SignatureDef
 from model_server.servable import Servable
-from model_server.session import Runner
 from model_server.tensors import Array
 from tfs_wire.messages import (
     classification_pb2,

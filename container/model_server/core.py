@@ -8,10 +8,10 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from model_server.engines.base import Runner
 from model_server.manager import Manager
 from model_server.model_config import ModelConfig, ModelServerConfig, check_names_and_paths, check_platforms
 from model_server.servable import Servable, State, moment
-from model_server.session import Runner
 from model_server.storage import choose, versions_on_disk
 from tfs_wire.messages import model_pb2
 from tfs_wire.status import Code, StatusError, invalid

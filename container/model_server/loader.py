@@ -11,9 +11,10 @@ from pathlib import Path
 from model_server.batch_scheduler import BatchScheduler
 from model_server.batching import BatchingSession
 from model_server.batching_options import BatchingOptions
+from model_server.engines.base import Runner
+from model_server.engines.tensorflow import TensorFlowSession
 from model_server.metrics import Metrics
 from model_server.servable import Servable
-from model_server.session import Runner, Session
 from tfs_wire.status import Code, StatusError
 
 log = logging.getLogger(__name__)
@@ -50,10 +51,10 @@ class Loader:
             raise
         return session
 
-    def _open(self, path: str) -> Session:
+    def _open(self, path: str) -> Runner:
         start = time.perf_counter()
         try:
-            session = Session(path, self.tags, self.session_config)
+            session = TensorFlowSession(path, self.tags, self.session_config)
         except StatusError:
             self.metrics.load_attempt_count.add(1, path, "fail")
             raise
@@ -74,7 +75,7 @@ class Loader:
             spent = (time.perf_counter() - start) * 1e6
             self.metrics.warmup_latency.observe(spent, servable.path, status)
 
-    def _batched(self, servable: Servable, session: Session) -> Runner:
+    def _batched(self, servable: Servable, session: Runner) -> Runner:
         """Put a batcher in front of the session if there are parameters for this model."""
         options = self.batching(servable.path) if self.batching is not None else None
         if options is None or self.scheduler is None:

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from model_server.engines.base import Runner
 from model_server.loader import Loader
 from model_server.servable import Servable, State
-from model_server.session import Runner
 from tfs_wire.status import Code, StatusError
 
 log = logging.getLogger(__name__)

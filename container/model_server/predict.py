@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from model_server import tensor_proto
-from model_server.session import Runner
+from model_server.engines.base import Runner
 from model_server.tensors import Array
 from tfs_wire.messages import config_pb2, meta_graph_pb2, predict_pb2
 from tfs_wire.status import Code, StatusError, invalid

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from model_server import classify, predict
+from model_server.engines.base import Runner
 from model_server.multi_inference import multi_inference
 from model_server.servable import Servable
-from model_server.session import Runner
 from tfs_wire.messages import model_pb2, prediction_log_pb2
 from tfs_wire.status import Code, StatusError, invalid
 

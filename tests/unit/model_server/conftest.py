@@ -6,19 +6,19 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from model_server.session import Session
+from model_server.engines.tensorflow import TensorFlowSession
 from support.model_server import MODELS
 
-Open = Callable[[str], Session]
+Open = Callable[[str], TensorFlowSession]
 
 
 @pytest.fixture
 def open_model() -> Iterator[Open]:
     """Return what opens "name/version" of the recorded models; all are closed in the end."""
-    opened: list[Session] = []
+    opened: list[TensorFlowSession] = []
 
-    def open_one(name: str) -> Session:
-        opened.append(Session(str(MODELS / name), ["serve"]))
+    def open_one(name: str) -> TensorFlowSession:
+        opened.append(TensorFlowSession(str(MODELS / name), ["serve"]))
         return opened[-1]
 
     yield open_one

@@ -13,18 +13,18 @@ import pytest
 from model_server.batch_scheduler import BatchScheduler
 from model_server.batching import BatchingSession
 from model_server.batching_options import BatchingOptions, model_options, read_options
-from model_server.session import Session
+from model_server.engines.tensorflow import TensorFlowSession
 from model_server.tensors import Array
 from tfs_wire.messages import config_pb2
 from tfs_wire.status import Code, StatusError
 
-Open = Callable[[str], Session]
+Open = Callable[[str], TensorFlowSession]
 
 
 class Recorder:
     """A session that remembers the batches it ran and can be held up."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: TensorFlowSession) -> None:
         self.signatures = session.signatures
         self.batches: list[dict[str, Array]] = []
         self.free = threading.Event()
@@ -43,13 +43,13 @@ class Recorder:
 class Batched:
     """A batched signature with one input and one output."""
 
-    def __init__(self, session: Session, signature: str = "serving_default", **options: Any) -> None:
+    def __init__(self, session: TensorFlowSession, signature: str = "serving_default", **options: Any) -> None:
         self.recorder = Recorder(session)
         found = session.signatures[signature]
         self.feeds = [info.name for info in found.inputs.values()]
         self.fetches = [info.name for info in found.outputs.values()]
         settings = BatchingOptions(**{"num_batch_threads": 1, **options})
-        self.session = BatchingSession(self.recorder, settings, BatchScheduler(settings.num_batch_threads))  # type: ignore[arg-type]
+        self.session = BatchingSession(self.recorder, settings, BatchScheduler(settings.num_batch_threads))
 
     def call(self, *arrays: Array, options: bytes = b"") -> list[Array]:
         return self.session.run(dict(zip(self.feeds, arrays, strict=True)), self.fetches, options)

@@ -1,4 +1,4 @@
-"""One loaded SavedModel: the session that runs it and what its signatures say."""
+"""A SavedModel in TensorFlow's runtime: the session that runs it and what its signatures say."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import ctypes
 import threading
 from collections.abc import Mapping, Sequence
 from ctypes import c_char_p, c_void_p
-from typing import Protocol
 
 from model_server.rank_guard import RankGuard
 from model_server.tensorflow_c import Buffer, Output, Status, tf
@@ -15,19 +14,7 @@ from tfs_wire.messages import meta_graph_pb2
 from tfs_wire.status import StatusError, invalid
 
 
-class Runner(Protocol):
-    """What answers calls: a session, or a batcher in front of one."""
-
-    signatures: dict[str, meta_graph_pb2.SignatureDef]
-
-    def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
-        """Run the graph as far as ``fetches`` need it and return their values in order."""
-
-    def close(self) -> None:
-        """Free what was loaded."""
-
-
-class Session:
+class TensorFlowSession:
     """Runs tensors by name; any number of threads may call ``run`` at the same time."""
 
     def __init__(self, path: str, tags: Sequence[str], config: bytes = b"") -> None:

@@ -1,0 +1,28 @@
+"""What every engine is to the rest of the server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from model_server.tensors import Array
+from tfs_wire.messages import meta_graph_pb2
+
+
+class Runner(Protocol):
+    """What answers calls: a loaded SavedModel, or a batcher in front of one.
+
+    Tensors are named as the signatures name them, such as "serving_default_x:0". Any number of threads may
+    call ``run`` at the same time.
+    """
+
+    signatures: dict[str, meta_graph_pb2.SignatureDef]
+
+    def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
+        """Return the values of ``fetches`` in order; ``options`` is a serialized ``RunOptions``.
+
+        Raises StatusError with the runtime's code and text.
+        """
+
+    def close(self) -> None:
+        """Free what was loaded; no call may be under way."""
