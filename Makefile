@@ -22,7 +22,7 @@ $(READY): requirements/serve.lock pyproject.toml
 	scripts/make_venv.sh $(PYTHON) $(VENV)
 	$(PIP_INSTALL) --require-hashes -r requirements/serve.lock
 	$(PIP_INSTALL) --no-build-isolation --editable .
-	@echo "== compiling what serving needs: TensorFlow is not to be compiled anew at each start"
+	@echo "== compiling what serving needs: so that no start has to compile TensorFlow"
 	$(PY) -m compileall -q -j 0 -x '/tests?/' $(VENV)/lib container
 	@touch $@
 
@@ -99,15 +99,15 @@ image: $(READY_DEV)  ## Build the image, check it, print its sizes, list what is
 pin-images: $(READY_DEV)  ## Write the base images' digests beside their tags; REGISTRY names the host that has them
 	$(PY) scripts/pin_base_images.py
 
-settings-page: $(READY_DEV)  ## Write docs/settings.md anew
+settings-page: $(READY_DEV)  ## Write docs/settings.md
 	$(PY) scripts/write_settings_page.py
 
-protos:  ## Write the descriptors of protos/*.proto anew
+protos:  ## Write the descriptors of protos/*.proto
 	scripts/make_venv.sh $(PYTHON) $(VENV)-protos && $(VENV)-protos/bin/pip install --quiet grpcio-tools==1.81.1
 	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos \
 	  --descriptor_set_out=container/lightbox/protocols/open_inference/descriptors.binpb protos/*.proto
 
-lock:  ## Write requirements/*.lock anew from requirements/*.in
+lock:  ## Write requirements/*.lock from requirements/*.in
 	scripts/make_venv.sh $(PYTHON) $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv
 	scripts/lock.sh $(VENV)-lock/bin/uv
 

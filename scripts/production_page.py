@@ -99,7 +99,7 @@ def choose(document: Document) -> str:
     lines = [
         *table(header, rows, "lr"),
         "",
-        "What was reached is the figure before it, less what the clients took of the same cores. Also ‡:",
+        "The figure before it is what was measured: less, because the clients ran on the same cores. Also ‡:",
         "",
         *map(_wrapped, _consequences(document, default, one)),
     ]

@@ -15,7 +15,7 @@ def keep_freed_memory() -> bool:
     """Tune glibc's malloc; return whether there was one to tune.
 
     By default every block of more than 128 KB is mapped and unmapped for each request, and its pages
-    are zeroed and faulted in anew: 0.5 ms of a Predict of 0.6 MB. Few arenas keep what is held bounded.
+    are zeroed and faulted in again: 0.5 ms of a Predict of 0.6 MB. Few arenas keep what is held bounded.
     """
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is None:

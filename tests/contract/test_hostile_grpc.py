@@ -1,4 +1,4 @@
-"""gRPC clients of the model server that mean no good: pings, metadata, streams and connections without end."""
+"""Hostile gRPC clients of the model server: pings, metadata, streams and connections without end."""
 
 from __future__ import annotations
 

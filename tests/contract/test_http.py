@@ -1,4 +1,4 @@
-"""HTTP as libevent speaks it in the real server, and clients that mean no good."""
+"""HTTP as libevent speaks it in the real server, and hostile clients."""
 
 from __future__ import annotations
 

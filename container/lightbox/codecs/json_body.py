@@ -233,7 +233,7 @@ def _images(body: _Body, payload: Any, signature: SignatureSpec) -> list[bytes] 
     """Return the images that are to be decoded here, or None.
 
     A model of pixels can do nothing else with text. To a model of strings text is text, but for bare values
-    that are images all.
+    that are all images.
     """
     wanted = image_input(signature)
     if wanted is None or (wanted.encoded and (body.plain is None or not all_images(payload))):

@@ -79,7 +79,7 @@ class Signatures:
             return attempt()
 
     def forget(self, model: str) -> None:
-        """Look up the next request's signatures of a model anew."""
+        """Forget a model's signatures: the next request looks them up."""
         with self._lock:
             for key in [key for key in self._known if key[0] == model]:
                 del self._known[key]

@@ -88,7 +88,7 @@ class _Facts:
 
 
 class MetricsPage:
-    """Makes the page anew for each caller."""
+    """Makes the page for each caller."""
 
     def __init__(
         self,

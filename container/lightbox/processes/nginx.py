@@ -73,7 +73,7 @@ def render(settings: Settings, run_dir: Path, addresses: Mapping[str, str], room
     """Return nginx.conf with every placeholder filled in; an unknown one raises KeyError.
 
     ``addresses`` are those of SIDECAR and HEALTH, ``room`` is how many bytes large bodies may hold together; another
-    ``generation`` makes nginx count anew.
+    ``generation`` makes nginx begin to count from nothing.
     """
     values = {
         "USER": _user_directive(),

@@ -35,7 +35,7 @@ FIRST_BACKOFF, LONGEST_BACKOFF = 0.1, 5.0
 STEADY_SECONDS = 30.0
 """A child that has lived so long is taken to be well: its earlier ends no longer count."""
 MOST_ENDS = 8
-"""After so many ends in a row without a steady life between them, all stops, and the platform starts anew."""
+"""After so many ends in a row without a steady life between them, all stops, and the platform starts it again."""
 
 LET_IN = ("nginx", "grpc_front")
 """The children that let requests in: they are stopped first, together."""
@@ -109,7 +109,7 @@ class Supervisor:
         )
 
     def _renew_nginx(self, lost_worker: str) -> None:
-        """Have nginx start counting anew: what a dead worker had in progress stays in the counts that all share.
+        """Have nginx start new counts: what a dead worker had in progress stays in the counts that all share.
 
         A zone of another name is a new one; the old workers finish what they have with theirs.
         """

@@ -1,4 +1,4 @@
-"""The user's code of every model in this process, imported once, and anew when a model was loaded anew."""
+"""The user's code of every model in this process, imported once, and again when a model was loaded again."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class UserCode:
         return any(loaded.file == file for loaded in list(self._of_model.values()))
 
     def forget(self, model: str) -> None:
-        """Import a model's code anew when it is asked for again. Does not wait for an import in progress."""
+        """Import a model's code again when it is asked for. Does not wait for an import in progress."""
         gone = self._of_model.pop(model, None)
         self._forgotten.append((model, gone.file if gone else None))
         self._tidy()

@@ -116,7 +116,7 @@ def test_sizes_without_decoding(with_code: WithCode, body: bytes) -> None:
 )
 def test_what_postprocess_may_return(with_code: WithCode, result: str, body: bytes, content_type: str) -> None:
     client = with_code(f"import numpy as np\ndef postprocess(outputs, request): return {result}")
-    # The user's code is asked before any 406.
+    # The user's code runs before Accept is checked.
     answer = client.post("/invocations", data=IMAGE, headers={"Accept": "text/html"})
     assert (answer.data, answer.headers["Content-Type"], answer.status_code) == (body, content_type, 200)
 
