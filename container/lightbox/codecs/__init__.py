@@ -13,7 +13,7 @@ from lightbox.codecs.media_type import best_match, parse_content_type
 from lightbox.codecs.multipart import MultipartCodec, read_parts
 from lightbox.codecs.npy import NpyCodec, NpzCodec, OctetStreamWriter
 from lightbox.concurrency import InProgress
-from lightbox.errors import BadRequest, MalformedBody, NotAcceptable, UnsupportedMediaType
+from lightbox.errors import BadRequest, ImageUndecodable, MalformedBody, NotAcceptable, UnsupportedMediaType
 from lightbox.images.decode import OriginalImages, is_image
 from lightbox.request_context import RequestContext
 from lightbox.settings import Settings
@@ -30,8 +30,12 @@ SHOWN_TYPES = (
     "multipart/form-data",
 )
 """What a 415 names; other names of the same are read too."""
-MAYBE_IMAGE_TYPES = ("application/octet-stream", "application/x-www-form-urlencoded")
+CURL_TYPE = "application/x-www-form-urlencoded"
+MAYBE_IMAGE_TYPES = ("application/octet-stream", CURL_TYPE)
 """Taken for an image when the body begins like one. The second is what curl says when it is told nothing."""
+
+
+_CURL_HINT = "; curl -d takes the line breaks out of a file: use --data-binary @FILE"
 
 
 class Codecs:
@@ -76,6 +80,8 @@ class Codecs:
         if method is not Method.PREDICT and not isinstance(codec, JsonCodec):
             came = parsed.name[:100] or "an image"
             raise BadRequest(f"tfs-method={method.value}: expected examples as application/json, got {came}")
+        if parsed.name == CURL_TYPE:
+            return Parsed(_sent_by_curl()(codec.parse(body, parsed, method, context).decode))
         if parsed.name:
             return codec.parse(body, parsed, method, context)
         with _taken_for_json():
@@ -100,6 +106,7 @@ class Codecs:
             accepted = ", ".join(SHOWN_TYPES)
             raise UnsupportedMediaType(
                 f"Content-Type: expected {accepted}, or an image as application/octet-stream; got {name[:100]!r}"
+                f"{_CURL_HINT if name == CURL_TYPE else ''}"
             )
         return self._readers[name]
 
@@ -111,6 +118,15 @@ def _taken_for_json() -> Iterator[None]:
         yield
     except MalformedBody as error:
         raise MalformedBody(f"without a Content-Type a body that is no image is JSON: {error.message}") from error
+
+
+@contextmanager
+def _sent_by_curl() -> Iterator[None]:
+    """Say in an error what ``curl -d`` does to an image."""
+    try:
+        yield
+    except ImageUndecodable as error:
+        raise ImageUndecodable(f"{error.message}{_CURL_HINT}") from error
 
 
 def _image_bodies(body: bytes, content_type: str) -> Sequence[bytes]:

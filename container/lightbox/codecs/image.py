@@ -26,9 +26,11 @@ from lightbox.images.limits import MAX_PIXELS_SETTING
 from lightbox.images.transform import Resizer, Scaling
 from lightbox.model.arrays import string_tensor
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array, ImageInput, SignatureSpec, image_input, scaling_problem
+from lightbox.model.spec import Array, ImageInput, SignatureSpec, image_input, is_channels_first, scaling_problem
 from lightbox.request_context import RequestContext
 from lightbox.settings import Settings
+
+_CHANNELS_FIRST = "; the input has its channels first: an image fits channels last, [batch, height, width, 3]"
 
 
 class ImageCodec:
@@ -78,7 +80,7 @@ class ImageCodec:
             raise UnsupportedMediaType(
                 f"the signature {signature.name!r} of the model {signature.model!r} takes "
                 f"{', '.join(map(str, signature.inputs.values()))}: an image fits none of that; "
-                "send application/json"
+                f"send application/json{_CHANNELS_FIRST if is_channels_first(signature) else ''}"
             )
         if wanted.encoded:
             return {wanted.name: self._encoded(bodies, wanted, context)}

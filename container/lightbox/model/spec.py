@@ -146,6 +146,15 @@ def image_input(signature: SignatureSpec) -> ImageInput | None:
     return ImageInput(spec.name, False, rank == 4, spec.dtype, height, width, channels)
 
 
+def is_channels_first(signature: SignatureSpec) -> bool:
+    """Tell whether the signature's only input looks like pixels with their channels before height and width."""
+    shapes = [spec.shape for spec in signature.inputs.values() if spec.dtype in PIXEL_DTYPES]
+    if len(signature.inputs) != 1 or not shapes or shapes[0] is None or len(shapes[0]) not in (3, 4):
+        return False
+    channels, *_, last = shapes[0][-3:]
+    return channels in (1, 3) and last not in (1, 3)
+
+
 def scaling_problem(scaling: str, wanted: ImageInput) -> str | None:
     """Return why pixels scaled like this cannot reach a model, or None when they can. ``scaling`` as in the options."""
     if wanted.encoded or scaling == "none":

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
+import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -55,6 +57,8 @@ def received_body(memory: MemoryBudget, max_mb: int, context: RequestContext) ->
         yield decoded_body(request.get_data(cache=False), request.headers.get("Content-Encoding", ""), max_mb, context)
 
 
+log = logging.getLogger("lightbox")
+
 TRITON_TYPE = "application/vnd.sagemaker-triton.binary+json"
 """A body of the Open Inference Protocol on SageMaker's own route: JSON, and tensors behind it."""
 CUSTOM_ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
@@ -87,6 +91,20 @@ def _tfs_pair(part: str) -> dict[str, str]:
         if prefix and rest and (value := part[found.end() :].strip()):
             return {prefix + rest: value}
     return {}
+
+
+KNOWN_PAIRS = ("tfs-model-name", "tfs-model-version", "tfs-method", "tfs-signature-name", "tfs-transport")
+_hinted: set[str] = set()
+_MOST_HINTS = 100
+
+
+def hint_at_misspelled(attributes: Mapping[str, str]) -> None:
+    """Log, once for each name, which pair may have been meant by one that nobody reads: a handler may read it."""
+    for name in attributes:
+        if name.startswith("tfs-") and name not in KNOWN_PAIRS and name not in _hinted and len(_hinted) < _MOST_HINTS:
+            _hinted.add(name)
+            if close := difflib.get_close_matches(name, KNOWN_PAIRS, n=1, cutoff=0.8):
+                log.warning("custom attribute %s: Lightbox does not read it; did you mean %s?", name[:100], close[0])
 
 
 def parse_version(text: str | None) -> int | None:

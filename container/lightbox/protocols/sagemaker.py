@@ -28,6 +28,7 @@ from lightbox.pipeline import Pipeline
 from lightbox.protocols.http import (
     CUSTOM_ATTRIBUTES,
     TARGET_MODEL,
+    hint_at_misspelled,
     is_triton_type,
     json_body,
     parse_custom_attributes,
@@ -125,6 +126,8 @@ def _answer(
     content_type = headers.get("Content-Type", "")
     custom_attributes = headers.get(CUSTOM_ATTRIBUTES)
     attributes = parse_custom_attributes(custom_attributes or "")
+    if attributes:
+        hint_at_misspelled(attributes)
     if is_triton_type(content_type):
         model = model or attributes.get("tfs-model-name")
         return rest.answer(pipeline, body, content_type, model, headers.get, context)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 import pkgutil
 import re
 import time
@@ -10,6 +11,7 @@ import time
 import numpy as np
 import pytest
 from flask.testing import FlaskClient
+from PIL import Image
 
 import lightbox
 from lightbox import errors
@@ -261,3 +263,27 @@ def test_the_tree_of_errors_is_drawn_whole() -> None:
         return {cls.__name__}.union(*(below(sub) for sub in cls.__subclasses__()))
 
     assert below(LightboxError) <= set(re.findall(r"\w+", errors.__doc__ or ""))
+
+
+@pytest.mark.parametrize("kind", ["jpeg", "png"])
+def test_what_curl_makes_of_a_file_with_d_is_told(client: FlaskClient, kind: str) -> None:
+    buffer = io.BytesIO()
+    Image.fromarray(np.random.default_rng(3).integers(0, 255, (40, 40, 3), np.uint8)).save(buffer, kind)
+    mangled = buffer.getvalue().replace(b"\r", b"").replace(b"\n", b"")
+    answer = client.post("/invocations", data=mangled, content_type="application/x-www-form-urlencoded")
+    assert answer.status_code in (400, 415)
+    assert answer.get_json()["error"].endswith("curl -d takes the line breaks out of a file: use --data-binary @FILE")
+
+
+def test_a_model_with_channels_first_is_called_so() -> None:
+    fake = FakeTransport()
+    fake.serve(signature("first", {"x": ("float32", (None, 3, 8, 8))}, {"y": ("float32", (None,))}), dict)
+    answer = fake_app(fake, {"first": ModelOptions()}).test_client().post("/invocations", data=IMAGE)
+    assert (answer.status_code, "the input has its channels first" in answer.get_json()["error"]) == (415, True)
+
+
+def test_a_misspelled_pair_is_named_once_in_the_log(client: FlaskClient, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        client.post("/invocations", data=IMAGE, headers=attributes("tfs-modelname=mean, tfs-mine=1"))
+    told = [record.getMessage() for record in caplog.records if "custom attribute" in record.getMessage()]
+    assert told == ["custom attribute tfs-modelname: Lightbox does not read it; did you mean tfs-model-name?"]
