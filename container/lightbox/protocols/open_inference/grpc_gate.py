@@ -12,7 +12,6 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 from urllib.parse import quote
 
 from lightbox.errors import DeadlineExceeded, LightboxError, TooLarge, Unavailable
@@ -22,22 +21,10 @@ from lightbox.protocols.open_inference import http2
 from lightbox.protocols.open_inference.http2 import OpenCall
 
 
-class Relay(Protocol):
-    """Who has the two sides."""
-
-    def opened(self, side: Side) -> None:
-        """Hear that a side is connected."""
-        ...
-
-    def close(self) -> None:
-        """Close both sides."""
-        ...
-
-
 class Side(asyncio.Protocol):
     """The caller's or the server's side: frames that come are told, frames to be sent are gathered."""
 
-    def __init__(self, frames: http2.Frames, on_frame: Callable[[http2.Frame], None], relay: Relay) -> None:
+    def __init__(self, frames: http2.Frames, on_frame: Callable[[http2.Frame], None], relay: _Connection) -> None:
         self.frames = frames
         self.other: Side
         self._on_frame = on_frame
@@ -85,6 +72,11 @@ class Side(asyncio.Protocol):
             self._transport.write(b"".join(self._parts))
             self._parts.clear()
 
+    @property
+    def unsent(self) -> bool:
+        """Whether bytes still have to go out."""
+        return bool(self._transport and self._transport.get_write_buffer_size())
+
     def close(self) -> None:
         """Close, after what was gathered has gone out."""
         self.flush()
@@ -99,7 +91,7 @@ RECEIVE_SECONDS = 60.0
 """A message must be there as a whole in that time, and a connection must have said something by then."""
 _QUEUE = 4096
 _SETTING = "LIGHTBOX_MAX_BODY_MB"
-_LOOK_SECONDS = 1.0
+_LOOK_SECONDS, _LAST_SECONDS, _PAUSE_SECONDS = 1.0, 2.0, 0.005
 _SERVERS_FRAME = (1 << 24) - 1
 """What a caller lets the server send in one frame is its own affair; this is all that HTTP/2 has room for."""
 _MUCH = 32 << 20
@@ -155,11 +147,13 @@ class Gate:
 
     async def end(self) -> None:
         """Close what is left, after the server has ended its side and what it sent has gone out."""
+        there, until = list(self.connections), time.monotonic() + _LAST_SECONDS
+        while (self.connections or any(one.caller.unsent for one in there)) and time.monotonic() < until:
+            await asyncio.sleep(_PAUSE_SECONDS)  # what the server sent last, and its end, are still to be read
         for connection in list(self.connections):
             connection.close()
         if self._looking is not None:
             self._looking.cancel()
-        await asyncio.sleep(0)
 
     def hold(self, call: OpenCall, size: int) -> None:
         """Count ``size`` as what a call holds now; while all hold too much, end the largest message in its coming."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import math
 import random
+import socket
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -19,6 +21,7 @@ from hypothesis import strategies as st
 
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.open_inference import http2
+from lightbox.protocols.open_inference.grpc_gate import Gate
 from lightbox.protocols.open_inference.http2 import MOST_UNFOLDED, OpenCall
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
@@ -253,3 +256,35 @@ def test_headers_and_their_continuations_are_one(tmp_path: Path) -> None:
         list(endless.feed(parts[0] + http2.frame(http2.CONTINUATION, 0, 1, b"x") * http2.MAX_HEADERS))
     with pytest.raises(http2.BadFrames):
         list(http2.Frames(http2.MAX_FRAME).feed(parts[0] + http2.frame(http2.CONTINUATION, 0, 1, bytes(16_000)) * 3))
+
+
+def test_what_the_server_sent_last_arrives_at_a_stop(tmp_path: Path) -> None:
+    ping, count = http2.frame(6, 0, 0, bytes(8)), 50_000
+
+    async def stop_at_once() -> int:
+        connected = asyncio.Event()
+
+        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readexactly(len(http2.PREFACE))
+            connected.set()
+            await ended.wait()
+            writer.write(ping * count)
+            writer.close()
+
+        ended = asyncio.Event()
+        server = await asyncio.start_unix_server(answer, tmp_path / "server")
+        gate = Gate(str(tmp_path / "server"), BOUNDS, lambda *_: None)
+        listener = socket.socket(socket.AF_UNIX)
+        listener.bind(str(tmp_path / "gate"))
+        await gate.listen(listener)
+        reader, writer = await asyncio.open_unix_connection(tmp_path / "gate")
+        writer.write(http2.PREFACE)
+        await connected.wait()
+        gate.close()
+        ended.set()
+        received, _ = await asyncio.gather(reader.read(-1), gate.end())
+        writer.close()
+        server.close()
+        return len(received)
+
+    assert asyncio.run(stop_at_once()) == len(ping) * count
