@@ -8,9 +8,11 @@ the server hears that its caller has cancelled it, the caller gets a status.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import quote
 
@@ -49,7 +51,11 @@ class Side(asyncio.Protocol):
         self.other.flush()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """See asyncio.Protocol."""
+        """See asyncio.Protocol. Who closes after its last word makes our next write fail, before that word is read."""
+        if error is not None and self._transport is not None:
+            with suppress(OSError):
+                while data := os.read(self._transport.get_extra_info("socket").fileno(), _PIECE):
+                    self.data_received(data)
         self._relay.close()
 
     def pause_writing(self) -> None:
@@ -89,7 +95,7 @@ MAX_CALLS = 1024
 """Of all connections together; what one connection may have is told to it by the server."""
 RECEIVE_SECONDS = 60.0
 """A message must be there as a whole in that time, and a connection must have said something by then."""
-_QUEUE = 4096
+_QUEUE, _PIECE = 4096, 1 << 16
 _SETTING = "LIGHTBOX_MAX_BODY_MB"
 _LOOK_SECONDS, _LAST_SECONDS, _PAUSE_SECONDS = 1.0, 2.0, 0.005
 _SERVERS_FRAME = (1 << 24) - 1

@@ -258,11 +258,13 @@ def test_headers_and_their_continuations_are_one(tmp_path: Path) -> None:
         list(http2.Frames(http2.MAX_FRAME).feed(parts[0] + http2.frame(http2.CONTINUATION, 0, 1, bytes(16_000)) * 3))
 
 
-def test_what_the_server_sent_last_arrives_at_a_stop(tmp_path: Path) -> None:
-    ping, count = http2.frame(6, 0, 0, bytes(8)), 50_000
+@pytest.mark.parametrize("caller_writes", [False, True])
+def test_what_the_server_sent_last_arrives_at_a_stop(tmp_path: Path, caller_writes: bool) -> None:
+    ping = http2.frame(6, 0, 0, bytes(8))
+    count = 2_000 if caller_writes else 50_000
 
     async def stop_at_once() -> int:
-        connected = asyncio.Event()
+        connected, ended = asyncio.Event(), asyncio.Event()
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readexactly(len(http2.PREFACE))
@@ -271,7 +273,6 @@ def test_what_the_server_sent_last_arrives_at_a_stop(tmp_path: Path) -> None:
             writer.write(ping * count)
             writer.close()
 
-        ended = asyncio.Event()
         server = await asyncio.start_unix_server(answer, tmp_path / "server")
         gate = Gate(str(tmp_path / "server"), BOUNDS, lambda *_: None)
         listener = socket.socket(socket.AF_UNIX)
@@ -281,7 +282,13 @@ def test_what_the_server_sent_last_arrives_at_a_stop(tmp_path: Path) -> None:
         writer.write(http2.PREFACE)
         await connected.wait()
         gate.close()
+        (connection,) = gate.connections
+        if caller_writes:  # to a server that has closed, while what it sent is still to be read
+            connection.server.other.pause_writing()
         ended.set()
+        if caller_writes:
+            await asyncio.sleep(0.1)
+            writer.write(ping)
         received, _ = await asyncio.gather(reader.read(-1), gate.end())
         writer.close()
         server.close()
