@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import math
 import signal
 import sys
 import tempfile
@@ -91,14 +92,20 @@ def _run(options: argparse.Namespace, began: float) -> int:
     def announce(step: Step, trial: Trial) -> None:
         _progress(report.progress(step, trial, time.monotonic() - began))
 
-    findings = _measure(model, settings, Request(body, clients), options.seconds - (time.monotonic() - began), announce)
+    try:
+        findings = _measure(
+            model, settings, Request(body, clients), options.seconds - (time.monotonic() - began), announce
+        )
+    except TooLittleTime as error:
+        needed = f"at least {math.ceil(options.seconds + error.seconds)} for this model"
+        raise TuneRefused(f"--seconds: expected {needed}, got {options.seconds:g}") from None
     seconds = time.monotonic() - began
     print(report.as_json(findings, about, seconds) if options.json else report.text(findings, about, seconds))
     return 0
 
 
 def _measure(model: ModelOnDisk, settings: Settings, request: Request, seconds: float, announce: Announce) -> Findings:
-    """Search with stacks that serve the one model; raise TuneRefused."""
+    """Search with stacks that serve the one model; raise TuneRefused and TooLittleTime."""
     with tempfile.TemporaryDirectory(prefix="lightbox-tune-") as folder:
         environ = _only(model, settings, Path(folder))
         try:
@@ -107,9 +114,6 @@ def _measure(model: ModelOnDisk, settings: Settings, request: Request, seconds: 
         except CannotServe as error:
             reason = str(error).replace(str(Path(folder, model.name)), str(model.base_path))
             raise TuneRefused(f"{model.name} cannot be served: {reason}") from None
-        except TooLittleTime as error:
-            needed = f"at least {seconds + error.seconds:.0f} for this model"
-            raise TuneRefused(f"--seconds: expected {needed}, got {seconds:g}") from None
 
 
 def _progress(line: str) -> None:

@@ -84,7 +84,9 @@ class _Search:
         missing = self._reserve + self._measurer.cost(BOTH, 1) - self._measurer.left()
         if missing > 0:
             raise TooLittleTime(missing)
-        rounds = self._fitting(SCREENING_SHARE * self._measurer.left() / len(singles), BOTH, 1, MOST_SCREEN_ROUNDS)
+        left = self._measurer.left()
+        share = min(SCREENING_SHARE * left / len(singles), left - self._reserve)
+        rounds = self._fitting(share, BOTH, 1, MOST_SCREEN_ROUNDS)
         for candidate in singles:
             # The best of them together promise more than the last of them alone.
             kept = self._measurer.cost(BOTH, rounds) if self._findings.screens else 0.0

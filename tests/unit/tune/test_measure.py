@@ -1,0 +1,73 @@
+"""What measuring is expected to take: rounds have a least length, however quick the machine."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import cast
+
+import pytest
+
+from harness.stack import Stack
+from tune.candidates import Candidate, Change
+from tune.command import LEAST_SECONDS
+from tune.load import Load
+from tune.measure import Request, StackMeasurer
+from tune.search import TooLittleTime, search
+from tune.trials import Goal, Trial
+
+SINGLES = [Candidate((Change("workers", (("SAGEMAKER_GUNICORN_WORKERS", "1"),)),))]
+
+
+class LoadOf:
+    """A stack whose requests take ``call`` seconds, as many at once as there are clients."""
+
+    def __init__(self, call: float, clients: int) -> None:
+        self._call = call
+        self._clients = clients
+
+    def latency(self, seconds: float) -> float:
+        return self._call
+
+    def throughput(self, seconds: float) -> float:
+        return self._clients / self._call
+
+
+class Unstarted(StackMeasurer):
+    """Starts no candidate: each trial has no rounds."""
+
+    def measure(self, candidate: Candidate, goals: Sequence[Goal], rounds: int) -> Trial:
+        return Trial(candidate, {goal: [] for goal in goals})
+
+
+def measurer(call: float, seconds: float, start_seconds: float = 0.0, clients: int = 8) -> StackMeasurer:
+    """Return one with ``seconds`` left, whose baseline has started in ``start_seconds``."""
+    load = cast(Load, LoadOf(call, clients))
+    return Unstarted({}, Request(b"", clients), time.monotonic() + seconds, cast(Stack, None), load, start_seconds)
+
+
+@pytest.mark.parametrize("call", [1e-9, 0.001, 0.1, 1.0])
+def test_the_least_time_that_may_be_given_never_suffices(call: float) -> None:
+    with pytest.raises(TooLittleTime):
+        search(measurer(call, LEAST_SECONDS), SINGLES, lambda step, trial: None)
+
+
+@pytest.mark.parametrize("call", [1e-9, 0.001, 0.1, 1.0, 10.0])
+def test_what_is_said_to_be_needed_suffices(call: float) -> None:
+    with pytest.raises(TooLittleTime) as caught:
+        search(measurer(call, LEAST_SECONDS), SINGLES, lambda step, trial: None)
+    # A minute more: the clock goes on between the two.
+    found = search(measurer(call, LEAST_SECONDS + caught.value.seconds + 60), SINGLES, lambda step, trial: None)
+    assert [trial.candidate for trial in found.screens] == SINGLES
+
+
+def test_slow_requests_and_slow_starts_need_more_time() -> None:
+    def missing(call: float, start_seconds: float) -> float:
+        with pytest.raises(TooLittleTime) as caught:
+            search(measurer(call, LEAST_SECONDS, start_seconds), SINGLES, lambda step, trial: None)
+        return caught.value.seconds
+
+    quick = missing(1e-9, 0.0)
+    # A trial for each goal and one for both, with 6, 6 and 1 rounds: 15 calls and more for each round of both.
+    assert missing(1.0, 0.0) > quick + 50
+    assert missing(1e-9, 30.0) == pytest.approx(quick + 90, abs=10)
