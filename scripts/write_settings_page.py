@@ -4,44 +4,152 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, Literal, get_args, get_origin
 
+import annotated_types
 from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
 
 from lightbox.settings import Settings
 from lightbox.settings_loading import variable_names
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
+
+THEMES = {
+    "Models": "model_dir default_model scaling image_size outputs labels top_k jsonlines exif_orientation fast_decode",
+    "Model servers and wires": "model_server transports instance_count safe_port_range inter_op_parallelism "
+    "intra_op_parallelism gpu_memory_margin",
+    "Ports": "port kserve_grpc_port kserve_reflection",
+    "Workers and queue": "workers threads max_waiting worker_class",
+    "Time": "request_timeout proxy_read_timeout wait_seconds drain_seconds batch",
+    "Limits": "max_body_mb max_text_mb max_bodies_mb max_grpc_mb request_memory_mb max_image_pixels max_image_side "
+    "max_image_memory_mb max_request_pixels max_connections_per_address max_rate_per_address",
+    "Batching in the model server": "enable_batching max_batch_size batch_timeout_micros num_batch_threads "
+    "max_enqueued_batches",
+    "Multi-model mode": "multi_model code_dir max_models max_archive_mb universal_bucket universal_prefix",
+    "Logs, metrics, traces": "log_format gunicorn_loglevel nginx_loglevel metrics otlp_endpoint",
+}
+"""Headings of the page, and the settings below each."""
+
+DERIVED = {
+    "request_timeout": "30; 60 where an `inference.py` answers; 600 in batch transform",
+    "proxy_read_timeout": "10 more than the request timeout",
+    "max_text_mb": "`LIGHTBOX_MAX_BODY_MB`",
+    "max_bodies_mb": "from free memory and disk",
+    "max_grpc_mb": "twice `LIGHTBOX_MAX_BODY_MB`",
+    "request_memory_mb": "a quarter of the container's memory",
+    "max_request_pixels": "10 times `LIGHTBOX_MAX_IMAGE_PIXELS`",
+    "workers": "the number of cores",
+    "threads": "8; 1 with `sync` and `tornado`",
+    "num_batch_threads": "the number of cores",
+    "max_enqueued_batches": "the number of cores; 100000000 in batch transform",
+    "transports": "`grpc,rest` with the embedded model server, else `grpc`",
+    "default_model": "the first by name",
+    "outputs": "all",
+}
+"""Defaults that no single value says."""
+
+ACCEPTED = {
+    "transports": "`grpc`, `rest`, `grpc,rest`, `rest,grpc`",
+    "image_size": "1 to 99999 each",
+    "safe_port_range": "1 to 65535, two ports per model server",
+}
+"""Values that are allowed, where the field's type does not say it."""
+
+TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", Path: "path"}
+
 HEAD = """# Settings
 
-Every setting is an environment variable, read once at start. A wrong value stops the start with a sentence that
-names the variable; a misspelled `LIGHTBOX_` name is an error that suggests the right one. `./serve.sh check`
-prints the effective values.
+Every setting is an environment variable that Lightbox reads once, at start. A wrong value stops the start with a
+sentence that names the variable. So does a misspelled `LIGHTBOX_` name, with a suggestion. `./serve.sh check` prints
+the effective values.
+
+Booleans are `true` or `false`; `on` and `off`, `yes` and `no`, `1` and `0` work too. "Unset" means that the variable is
+not set or is empty.
 
 This page is generated: `make settings-page`.
 """
 
 
 def page() -> str:
-    """Return the page: one section for each setting, in the order of their declaration."""
-    return HEAD + "".join(_section(name, field) for name, field in Settings.model_fields.items())
+    """Return the page: a section for each theme, with a table of its settings and what the table has no room for.
+
+    Raises ValueError for a setting without a theme.
+    """
+    themes = {theme: names.split() for theme, names in THEMES.items()}
+    listed = [name for names in themes.values() for name in names]
+    if sorted(listed) != sorted(Settings.model_fields):
+        raise ValueError(f"THEMES: expected each setting once; differing: {set(listed) ^ set(Settings.model_fields)}")
+    return HEAD + "".join(_section(theme, names) for theme, names in themes.items())
 
 
-def _section(name: str, field: FieldInfo) -> str:
-    first, *others = variable_names(name)
-    also = f" Also read from `{'`, `'.join(others)}`." if others else ""
-    description = " ".join((field.description or "").split())
-    return f"\n## `{first}`\n\n{description}{also}\n\nDefault: {_default(field)}\n"
+def _section(theme: str, names: list[str]) -> str:
+    fields = {name: Settings.model_fields[name] for name in names}
+    rows = "".join(_row(name, field) for name, field in fields.items())
+    details = "".join(_details(name, field) for name, field in fields.items())
+    return f"\n## {theme}\n\n| setting | type | default | values | meaning |\n|---|---|---|---|---|\n{rows}{details}"
 
 
-def _default(field: FieldInfo) -> str:
+def _row(name: str, field: FieldInfo) -> str:
+    cells = (f"`{variable_names(name)[0]}`", _type(name, field), _default(name, field), _values(name, field))
+    return f"| {' | '.join(cells)} | {_description(field)[0]} |\n"
+
+
+def _details(name: str, field: FieldInfo) -> str:
+    variable, *others = variable_names(name)
+    also = f"Also read from `{'`, `'.join(others)}`." if others else ""
+    text = " ".join(part for part in (_description(field)[1], also) if part)
+    return f"\n**`{variable}`**: {text}\n" if text else ""
+
+
+def _description(field: FieldInfo) -> tuple[str, str]:
+    """Return the first sentence, and the others."""
+    first, dot, others = " ".join((field.description or "").split()).partition(". ")
+    return first + dot.rstrip(), others
+
+
+def _kind(field: FieldInfo) -> Any:
+    """Return the type without the None that stands for "unset"."""
+    kinds = [kind for kind in get_args(field.annotation) if kind is not NoneType]
+    return kinds[0] if get_origin(field.annotation) is not Literal and kinds else field.annotation
+
+
+def _type(name: str, field: FieldInfo) -> str:
+    kind = _kind(field)
+    if get_origin(kind) is Literal:
+        return "choice"
+    if get_origin(kind) is tuple:
+        return {"image_size": "size", "safe_port_range": "range"}.get(name, "list")
+    return TYPES[kind]
+
+
+def _values(name: str, field: FieldInfo) -> str:
+    if name in ACCEPTED:
+        return ACCEPTED[name]
+    kind = _kind(field)
+    if get_origin(kind) is Literal:
+        return ", ".join(f"`{value}`" for value in get_args(kind))
+    if kind is bool:
+        return "`true`, `false`"
+    bounds = {type(bound): bound for bound in field.metadata}
+    low, above = bounds.get(annotated_types.Ge), bounds.get(annotated_types.Gt)
+    high, below = bounds.get(annotated_types.Le), bounds.get(annotated_types.Lt)
+    lower = f"from {low.ge:g}" if low else f"above {above.gt:g}" if above else ""
+    upper = f"to {high.le}" if high else f"below {below.lt}" if below else ""
+    return f"{lower} {upper}".strip() or "any"
+
+
+def _default(name: str, field: FieldInfo) -> str:
+    if name in DERIVED:
+        return DERIVED[name]
     if field.default_factory is not None:
-        return "see above" if field.default_factory_takes_validated_data else "from the machine"
+        raise ValueError(f"DERIVED: expected a text for the default of {name}")
     value: Any = field.default
-    if value is None or value is PydanticUndefined:
-        return "none"
-    return f"`{value.value if isinstance(value, Enum) else value}`"
+    if value is None:
+        return "unset"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value.value if isinstance(value, Enum) else f'{value:g}' if isinstance(value, float) else value}`"
 
 
 if __name__ == "__main__":

@@ -88,39 +88,41 @@ class FrontSettings(BaseModel):
     """Port on which nginx listens."""
 
     kserve_grpc_port: int | None = Field(None, ge=1, le=65535, validation_alias="LIGHTBOX_KSERVE_GRPC_PORT")
-    """Port of the Open Inference Protocol's gRPC service; without it that is off. Its REST form is always there, on the
-    port of nginx."""
+    """Port of the Open Inference Protocol's gRPC service. Unset, that service is off. Its REST form is always on, at
+    nginx's port."""
 
     kserve_reflection: bool = Field(False, validation_alias="LIGHTBOX_KSERVE_REFLECTION")
-    """Answer gRPC's server reflection too, so that tools such as grpcurl find the services and their messages."""
+    """Enable gRPC server reflection, so that tools such as grpcurl can list the services and their messages."""
 
     max_grpc_mb: int | None = Field(None, ge=1, le=1 << 20, validation_alias="LIGHTBOX_MAX_GRPC_MB")
-    """MiB that all gRPC messages may have together, from their first byte until they are answered; beyond it the
-    largest that is still coming is ended with UNAVAILABLE. A compressed one counts as what it unfolds to. Without
-    it, and at least, twice `LIGHTBOX_MAX_BODY_MB`."""
+    """Limit in MiB for all gRPC messages together. A message counts from its first byte until it is answered, a
+    compressed one with its decompressed size. Over the limit the largest message that is still arriving ends with
+    UNAVAILABLE. The minimum, which is also the default, is twice `LIGHTBOX_MAX_BODY_MB`."""
 
     safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = Field(
         None, validation_alias="SAGEMAKER_SAFE_PORT_RANGE"
     )
-    """Ports for the model servers, as `low-high`: server i takes gRPC at low+2i and REST at low+2i+1.
-    Without it gRPC is 9000 and REST 8501. `LIGHTBOX_TRANSPORT` says when they are open."""
+    """Ports for the model servers, as `low-high`. Server i uses low+2i for gRPC and low+2i+1 for REST. Unset, gRPC uses
+    9000 and REST 8501. `LIGHTBOX_TRANSPORT` decides which of them are open."""
 
     max_bodies_mb: int | None = Field(None, ge=1, le=1 << 20, validation_alias="LIGHTBOX_MAX_BODIES_MB")
-    """MiB that all request bodies which nginx holds may have together; beyond it 503, before the body is read. Bodies
-    of 1 MB and more count with their declared length, a chunked one, which declares none, as `LIGHTBOX_MAX_BODY_MB`,
-    or, where there is no room for that, as 2 MiB, which it may then have; those larger than 10 MB have half of it.
-    Smaller ones are bounded by number. At least `LIGHTBOX_MAX_BODY_MB` counts. Without it a quarter of the memory that
-    is free at start, at most half of what `TMPDIR` has free, at least twice `LIGHTBOX_MAX_BODY_MB`."""
+    """Limit in MiB for all request bodies that nginx holds together. Over it a request gets 503 before its body is
+    read. Bodies of 1 MB and more count with their declared length. A chunked body declares none: it counts as
+    `LIGHTBOX_MAX_BODY_MB`, or as 2 MiB where there is no room for that, and may then have no more. Bodies larger than
+    10 MB share half of the limit. The number of requests bounds bodies under 1 MB. A value below `LIGHTBOX_MAX_BODY_MB`
+    counts as that. The default is a quarter of the memory that is free at start, at most half of the free space of
+    `TMPDIR`, and at least twice `LIGHTBOX_MAX_BODY_MB`."""
 
     max_connections_per_address: int | None = Field(
         None, ge=1, le=65535, validation_alias="LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS"
     )
-    """Connections of one address with a request in progress, its body's arrival included; beyond it 429. Without it no
-    limit. Not behind a proxy or load balancer: all callers have its address. gRPC callers are not counted."""
+    """Limit for connections of one client address that have a request in progress. Over it a request gets 429. The
+    arrival of its body counts. Leave it unset behind a proxy or load balancer: all callers share its address there.
+    gRPC callers are not counted."""
 
     max_rate_per_address: int | None = Field(None, ge=1, le=100_000, validation_alias="LIGHTBOX_MAX_RATE_PER_ADDRESS")
-    """Requests a second of one address, as many at once as are allowed in a second; beyond it 429. Without it no limit.
-    Not behind a proxy or load balancer. gRPC callers are not counted."""
+    """Limit for the requests per second of one client address. Over it a request gets 429. A burst may be as large as
+    the requests of one second. Leave it unset behind a proxy or load balancer. gRPC callers are not counted."""
 
     @field_validator("kserve_grpc_port")
     @classmethod
@@ -147,8 +149,8 @@ class TimeSettings(FrontSettings):
     """The second part of ``settings.Settings``."""
 
     batch: bool = Field(False, validation_alias="SAGEMAKER_BATCH")
-    """Set by SageMaker for batch transform: nobody waits at the other end, so requests get more time and the model
-    server's queue has no limit, unless the settings for these say otherwise."""
+    """Batch transform mode; SageMaker sets it. Requests get more time and the model server's queue has no limit, unless
+    the settings for these say otherwise."""
 
     request_timeout: float = Field(
         default_factory=lambda given: BATCH_TIMEOUT if given.get("batch") else 30.0,
@@ -156,21 +158,21 @@ class TimeSettings(FrontSettings):
         le=3600,
         validation_alias=AliasChoices("LIGHTBOX_REQUEST_TIMEOUT_SECONDS", "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS"),
     )
-    """Seconds a request may take before it is answered with 504: 30, 60 where an `inference.py` answers, and 600 in
-    batch transform, unless set. The timeouts of gunicorn and nginx are derived from it, each longer than the one inside
-    it. In multi-model mode loading and unloading a model may take 60 s, if that is more."""
+    """Seconds until a request that is not answered gets 504. The timeouts of gunicorn and nginx are derived from it,
+    each longer than the one inside it. In multi-model mode loading or unloading a model may take 60 s, if that is
+    more."""
 
     proxy_read_timeout: float | None = Field(
         None, gt=0, le=7200, validation_alias="SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS"
     )
-    """Seconds nginx waits for an answer: 10 more than a request may take, unless set. Where a request timeout is set
-    and as long or longer, this one does not count. Set alone, it bounds requests too: an `inference.py` may take a
-    second less, other requests as much, but no more than without it."""
+    """Seconds that nginx waits for a response. Set alone, it bounds requests too: an `inference.py` may take a second
+    less than this, the built-in handling this long, but no longer than its default. A request timeout that is set and
+    at least as long overrides it."""
 
     wait_seconds: float | None = Field(None, gt=0, le=86400, validation_alias="SAGEMAKER_TFS_WAIT_TIME_SECONDS")
-    """Seconds that the models may take to become ready at start before the start is given up; without it, no limit.
-    Handlers of AWS's API get it as `context.timeout`, 60 without it. Where it is set, loading a model in multi-model
-    mode and what a pair of handlers asks the model may take as long."""
+    """Seconds that the models may take to become ready at start. After them the start fails. Handlers of AWS's API get
+    the value as `context.timeout` (60 if unset). If it is set, it also bounds the load of a model in multi-model mode
+    and the request that Lightbox sends to the model between `input_handler` and `output_handler`."""
 
     drain_seconds: float = Field(30.0, ge=0, le=3600, validation_alias="LIGHTBOX_DRAIN_SECONDS")
     """Seconds that accepted requests have to finish after SIGTERM."""

@@ -5,7 +5,7 @@ import pytest
 from lightbox.settings import Settings
 from lightbox.settings_base import TransportName, parse_image_size
 from lightbox.settings_loading import SettingsError, load_settings, variable_names
-from write_settings_page import PAGE, page
+from write_settings_page import PAGE, THEMES, page
 
 
 def problems(**environ: str) -> list[str]:
@@ -128,6 +128,36 @@ def test_a_default_model_called_none_is_an_unset_one() -> None:
 
 def test_the_settings_page_is_the_one_in_docs() -> None:
     assert PAGE.read_text() == page(), "run: make settings-page"
+
+
+def test_the_settings_page_has_a_row_for_each_setting() -> None:
+    rows = [line.strip("|").split(" | ") for line in page().splitlines() if line.startswith("| `")]
+    assert all(len(row) == 5 and all(cell.strip() for cell in row) for row in rows)
+    assert sorted(row[0].strip(" `") for row in rows) == sorted(
+        variable_names(name)[0] for name in Settings.model_fields
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("SAGEMAKER_BIND_TO_PORT", "integer | `8080` | from 1 to 65535"),
+        ("LIGHTBOX_DRAIN_SECONDS", "number | `30` | from 0 to 3600"),
+        ("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", "number | `0.2` | from 0 below 1"),
+        ("LIGHTBOX_METRICS", "boolean | `true` | `true`, `false`"),
+        ("LIGHTBOX_LOG_FORMAT", "choice | `text` | `text`, `json`"),
+        ("LIGHTBOX_SCALING", "choice | unset | `none`, `unit`, `tf`, `torch`, `caffe`"),
+        ("SAGEMAKER_GUNICORN_WORKERS", "integer | the number of cores | from 1 to 64"),
+    ],
+)
+def test_the_settings_page_shows_type_default_and_values(name: str, shown: str) -> None:
+    assert f"| `{name}` | {shown} |" in page()
+
+
+def test_the_settings_page_wants_a_theme_for_each_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(THEMES, "Ports", "port kserve_grpc_port")
+    with pytest.raises(ValueError, match=r"expected each setting once; differing: \{'kserve_reflection'\}"):
+        page()
 
 
 def test_every_setting_is_described() -> None:
