@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from lightbox.model.options import ModelOptions
-from lightbox.plan import PlannedModel
-from lightbox.processes.code_trial import try_code
+from lightbox.plan import PlannedModel, ServingPlan
+from lightbox.processes.code_trial import check, judge, try_code
 from lightbox.processes.commands import CONTAINER_DIR
 from lightbox.user_code.loader import forget_folder, load_functions
 from lightbox.user_code.paths import UserCodeError
@@ -42,6 +42,25 @@ def test_code_that_cannot_be_used(tmp_path: Path, run_dir: Path, source: str, sa
         try_code(model(tmp_path / "code", source), run_dir)
     assert str(caught.value).startswith(f"{tmp_path / 'code' / 'inference.py'}{said}")
     assert list(run_dir.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("def imput_handler(d, c): ...", ": it defines imput_handler, which nothing calls"),
+        ("import sys; sys.exit(0)", " cannot be imported: it calls sys.exit(0)"),
+        ("import no_such_package", " cannot be imported: ModuleNotFoundError"),
+    ],
+)
+def test_code_that_is_refused_by_its_import(tmp_path: Path, source: str, said: str) -> None:
+    """In this process: what is written down and the exit code give the sentence of a start, and of a load."""
+    planned = model(tmp_path / "code", source)
+    result = tmp_path / "result.json"
+    code = check(ServingPlan(models={"a": planned}, default_model="a", model_servers=()), result)
+    assert code == 1
+    with pytest.raises(UserCodeError) as caught:
+        judge(result, code, None)
+    assert str(caught.value).startswith(f"{tmp_path / 'code' / 'inference.py'}{said}")
 
 
 def test_what_is_imported_here_is_not_in_the_way(tmp_path: Path, run_dir: Path) -> None:

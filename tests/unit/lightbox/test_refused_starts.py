@@ -1,0 +1,254 @@
+"""Starts that cannot work end at once, with sentences that name the setting or the path, and leave nothing behind.
+
+``serve`` and ``check`` decide this before they start any process, so they run in the test's own. Some are refused end
+to end as well, in tests/e2e/test_refused_starts.py.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.ports import free_ports
+from harness.stack import clean_environ
+from lightbox import cli
+from lightbox.processes.supervisor import STOP_SIGNALS
+from support.models import copy_golden
+from support.stack import free_port
+
+Refuse = Callable[..., str]
+
+
+@pytest.fixture
+def signals_as_they_were() -> Iterator[None]:
+    """``serve`` blocks the signals that stop it; here the tests go on after it."""
+    handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    yield
+    signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def be(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> None:
+    """Give this process variables, and no other setting of Lightbox."""
+    for name in set(os.environ) - set(clean_environ()):
+        monkeypatch.delenv(name)
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def refuse(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    signals_as_they_were: None,
+) -> Refuse:
+    """Start with an environment, expect a refusal, and return what was said."""
+
+    def started(*_: object) -> None:
+        raise AssertionError("it was not refused")
+
+    monkeypatch.setattr(cli, "Supervisor", started)
+
+    def refuse(**environ: str) -> str:
+        tmp = tmp_path / "tmp"
+        tmp.mkdir(exist_ok=True)
+        own = {
+            "TMPDIR": str(tmp),
+            "SAGEMAKER_BIND_TO_PORT": str(free_port()),
+            "LIGHTBOX_MODEL_SERVER": "embedded",
+        }
+        be(monkeypatch, own | environ)
+        assert cli.main(["serve"]) == 1
+        said = capsys.readouterr().err
+        assert said.startswith("[lightbox] cannot start:\n")
+        assert "Traceback" not in said
+        assert not list(tmp.iterdir()), "the run directory was left behind"
+        return said
+
+    return refuse
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    copy_golden("image_mean", tmp_path / "models" / "image_mean")
+    return tmp_path / "models"
+
+
+def test_wrong_settings_do_not_hide_wrong_models(refuse: Refuse, models: Path) -> None:
+    said = refuse(
+        LIGHTBOX_MODEL_DIR=str(models),
+        LIGHTBOX_SCALING="loud",
+        SAGEMAKER_TFS_DEFAULT_MODEL_NAME="nobody",
+        SAGEMAKER_TFS_INSTANCE_COUNT="3",
+        SAGEMAKER_SAFE_PORT_RANGE="9000-9001",
+    )
+    lines = [line.split(":")[0] for line in said.splitlines() if line.startswith(("LIGHTBOX_", "SAGEMAKER_"))]
+    assert lines == ["SAGEMAKER_TFS_INSTANCE_COUNT", "LIGHTBOX_SCALING", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"]
+
+
+def test_every_wrong_model_is_named(refuse: Refuse, models: Path) -> None:
+    said = refuse(LIGHTBOX_MODEL_DIR=str(bad_options(corrupt(models))))
+    assert str(models / "broken/1") in said
+    assert str(models / "image_mean/code/lightbox.json") in said
+
+
+def missing(models: Path) -> Path:
+    return models / "nowhere"
+
+
+def empty(models: Path) -> Path:
+    (models / "empty").mkdir()
+    return models / "empty"
+
+
+def corrupt(models: Path) -> Path:
+    (models / "broken" / "1").mkdir(parents=True)
+    (models / "broken" / "1" / "saved_model.pb").write_bytes(b"garbage" * 10)
+    return models
+
+
+def hollow(models: Path) -> Path:
+    """Versions and no SavedModel in any, with no model beside them."""
+    (models / "alone" / "broken" / "1").mkdir(parents=True)
+    return models / "alone"
+
+
+def silent(models: Path) -> Path:
+    """A SavedModel that has a graph and no signature."""
+    (models / "silent" / "1").mkdir(parents=True)
+    (models / "silent" / "1" / "saved_model.pb").write_bytes(b"\x12\x09\x0a\x07\x22\x05serve")
+    return models
+
+
+def truncated(models: Path) -> Path:
+    copy_golden("half_plus_two", models / "broken")
+    for data in (models / "broken").glob("*/variables/variables.data*"):
+        data.write_bytes(b"")
+    return models
+
+
+def bad_options(models: Path) -> Path:
+    (models / "image_mean" / "code").mkdir()
+    (models / "image_mean" / "code" / "lightbox.json").write_text('{"scaling": "loud"}')
+    return models
+
+
+def bad_labels(models: Path) -> Path:
+    (models / "image_mean" / "code").mkdir()
+    (models / "image_mean" / "code" / "lightbox.json").write_text('{"labels": "gone.txt"}')
+    return models
+
+
+def code_beside_the_models(models: Path) -> Path:
+    (models / "inference.py").write_text("def handler(data, context): ...")
+    return models
+
+
+def code_in_a_version(models: Path) -> Path:
+    (models / "image_mean" / "1" / "inference.py").write_text("def handler(data, context): ...")
+    return models
+
+
+@pytest.mark.parametrize(
+    ("spoil", "named"),
+    [
+        (missing, "nowhere"),
+        (empty, "empty"),
+        (hollow, "alone/broken/1"),
+        (silent, "silent/1/saved_model.pb has no usable signature"),
+        (truncated, "broken/"),
+        (bad_options, "image_mean/code/lightbox.json"),
+    ],
+)
+def test_models_that_cannot_be_served(refuse: Refuse, models: Path, spoil: Callable[[Path], Path], named: str) -> None:
+    said = refuse(LIGHTBOX_MODEL_DIR=str(spoil(models)))
+    assert str(models / named) in said
+
+
+@pytest.mark.parametrize(
+    ("spoil", "sentence"),
+    [
+        (code_beside_the_models, "move it to {models}/code/inference.py"),
+        (code_in_a_version, "move it to {models}/image_mean/code/inference.py"),
+        (bad_labels, "labels: there is no file"),
+    ],
+)
+def test_code_that_cannot_be_served(refuse: Refuse, models: Path, spoil: Callable[[Path], Path], sentence: str) -> None:
+    said = refuse(LIGHTBOX_MODEL_DIR=str(spoil(models)))
+    assert sentence.format(models=models) in said.splitlines()[-1], "the sentence comes last"
+
+
+def test_an_unknown_default_model(refuse: Refuse, models: Path) -> None:
+    said = refuse(LIGHTBOX_MODEL_DIR=str(models), SAGEMAKER_TFS_DEFAULT_MODEL_NAME="nobody")
+    assert "SAGEMAKER_TFS_DEFAULT_MODEL_NAME" in said
+    assert "image_mean" in said
+
+
+def test_an_output_that_the_default_model_does_not_give(refuse: Refuse, models: Path) -> None:
+    said = refuse(LIGHTBOX_MODEL_DIR=str(models), LIGHTBOX_OUTPUTS="median")
+    assert "LIGHTBOX_OUTPUTS: the model 'image_mean' gives mean; got median" in said
+
+
+@pytest.mark.parametrize("variable", ["SAGEMAKER_BIND_TO_PORT", "SAGEMAKER_SAFE_PORT_RANGE"])
+def test_a_taken_port(refuse: Refuse, models: Path, variable: str) -> None:
+    port = free_ports(10)
+    with socket.socket() as other:
+        other.bind(("0.0.0.0", port))
+        other.listen()
+        value = str(port) if variable.endswith("PORT") else f"{port}-{port + 5}"
+        said = refuse(**{"LIGHTBOX_MODEL_DIR": str(models), variable: value})
+    assert f"{variable}: port {port} is taken" in said
+
+
+def test_a_model_server_that_is_not_there(refuse: Refuse, models: Path) -> None:
+    said = refuse(
+        LIGHTBOX_MODEL_DIR=str(models),
+        LIGHTBOX_MODEL_SERVER="tensorflow_model_server",
+        PATH="/usr/bin:/bin:/usr/sbin",
+    )
+    assert "LIGHTBOX_MODEL_SERVER" in said
+
+
+@pytest.mark.parametrize("folder", ["/proc", "/etc/hostname"])
+def test_no_folder_to_write_to(refuse: Refuse, models: Path, folder: str) -> None:
+    said = refuse(LIGHTBOX_MODEL_DIR=str(models), TMPDIR=folder)
+    assert f"TMPDIR: Lightbox needs a folder that it can write to, and {folder} is none" in said
+
+
+def test_check_says_what_a_start_would_stumble_over(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], models: Path
+) -> None:
+    with socket.socket() as other:  # a Lightbox that runs, say
+        other.bind(("0.0.0.0", 0))
+        other.listen()
+        own = {"SAGEMAKER_BIND_TO_PORT": str(other.getsockname()[1]), "LIGHTBOX_MODEL_DIR": str(models)}
+        be(monkeypatch, own)
+        assert cli.main(["check"]) == 0
+        assert f"LIGHTBOX_MODEL_DIR={models}" in capsys.readouterr().out
+        be(monkeypatch, own | {"LIGHTBOX_OUTPUTS": "median", "LIGHTBOX_SCALING": "tf"})
+        assert cli.main(["check"]) == 1
+        said = capsys.readouterr()
+    assert f"LIGHTBOX_MODEL_DIR={models}" in said.out
+    assert [line.split(":")[0] for line in said.err.splitlines()[1:]] == ["LIGHTBOX_OUTPUTS", "LIGHTBOX_SCALING"]
+
+
+def test_check_prints_settings_and_models(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], models: Path
+) -> None:
+    (models / "code").mkdir()
+    (models / "code" / "inference.py").write_text("def handler(data, context): ...")
+    be(monkeypatch, {"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_TRANSPORT": "rest"})
+    assert cli.main(["check"]) == 0
+    said = capsys.readouterr().out
+    assert "LIGHTBOX_TRANSPORT=rest" in said
+    assert f"model: image_mean in {models}/image_mean (default)" in said
+    assert f"its code: {models}/code/inference.py" in said
+    assert "its signature serving_default: image (uint8 [-1,8,8,3]) -> mean (float32 [-1,3])" in said
