@@ -61,8 +61,9 @@ TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", Path: 
 HEAD = """# Settings
 
 Every setting is an environment variable that Lightbox reads once, at start. A wrong value stops the start with a
-sentence that names the variable. So does a misspelled `LIGHTBOX_` name, with a suggestion. `./serve.sh check` prints
-the effective values.
+sentence that names the variable. So does a misspelled `LIGHTBOX_` name, with a suggestion. A misspelled `SAGEMAKER_`
+name gets a warning in the log that suggests the right one, unless it is a variable of SageMaker's own. `./serve.sh
+check` prints the effective values.
 
 Booleans are `true` or `false`; `on` and `off`, `yes` and `no`, `1` and `0` work too. "Unset" means that the variable is
 not set or is empty.

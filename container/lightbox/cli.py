@@ -29,7 +29,7 @@ from lightbox.processes.startup import (
 )
 from lightbox.processes.supervisor import STOP_SIGNALS, Supervisor
 from lightbox.settings import Settings
-from lightbox.settings_loading import SettingsError, load_settings, variable_names
+from lightbox.settings_loading import SettingsError, load_settings, spelling_hints, variable_names
 from lightbox.telemetry.logs import log, use_json
 from lightbox.telemetry.tracing import check_tracing
 from lightbox.user_code.paths import find_code
@@ -139,7 +139,7 @@ def serve() -> int:
         raise StartRefused("\n".join(problems))
     use_json(settings.log_format == "json")
     check_tracing(settings)
-    for warning in find_warnings(settings):
+    for warning in spelling_hints() + find_warnings(settings):
         log(f"warning: {warning}")
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until the supervisor minds them
     with RunDir() as run_dir:
@@ -177,11 +177,11 @@ def check() -> int:
         print(f"listening: {line}")
     if settings.multi_model:
         print(f"models: loaded by POST /models from {settings.model_dir}")
-        return 0
-    models, default = plan_models(settings)
-    for model in models.values():
-        _print_model(model, model.name == default, settings)
-    for warning in find_warnings(settings):
+    else:
+        models, default = plan_models(settings)
+        for model in models.values():
+            _print_model(model, model.name == default, settings)
+    for warning in spelling_hints() + find_warnings(settings):
         print(f"warning: {warning}")
     return 0
 

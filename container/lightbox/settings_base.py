@@ -128,7 +128,7 @@ class FrontSettings(BaseModel):
     @classmethod
     def _not_nginx_port(cls, value: int | None, info: ValidationInfo) -> int | None:
         if value is not None and value == info.data.get("port"):
-            raise ValueError("expected another port than nginx's, SAGEMAKER_BIND_TO_PORT")
+            raise ValueError(f"expected another port than nginx's, SAGEMAKER_BIND_TO_PORT={value}")
         return value
 
 

@@ -80,6 +80,50 @@ def _misspelled(environ: Mapping[str, str], known: set[str]) -> list[str]:
     return problems
 
 
+def spelling_hints(environ: Mapping[str, str] | None = None) -> list[str]:
+    """Return a sentence for each ``SAGEMAKER_*`` variable that no setting has and that resembles a setting's name.
+
+    It stops no start: SageMaker sets variables of its own, and users set some for other containers.
+    """
+    environ = os.environ if environ is None else environ
+    known = {name for field in Settings.model_fields for name in variable_names(field)}
+    ours = sorted(name.removeprefix(_AWS) for name in known if name.startswith(_AWS))
+    hints = []
+    for name in sorted(environ.keys() - known - _OF_THE_PLATFORM):
+        if name.startswith(_AWS):
+            close = difflib.get_close_matches(name.removeprefix(_AWS), ours, n=1, cutoff=_LIKENESS)
+            hints += [f"{name}: there is no such setting; did you mean {_AWS}{close[0]}?"] if close else []
+    return hints
+
+
+_AWS = "SAGEMAKER_"
+_LIKENESS = 0.75
+"""Of 1; the prefix, which all names share, does not count."""
+
+_OF_THE_PLATFORM = frozenset(
+    {
+        "SAGEMAKER_BATCH_STRATEGY",
+        "SAGEMAKER_CONTAINER_LOG_LEVEL",
+        "SAGEMAKER_DEFAULT_INVOCATIONS_ACCEPT",
+        "SAGEMAKER_ENABLE_CLOUDWATCH_METRICS",
+        "SAGEMAKER_ENV",
+        "SAGEMAKER_JOB_NAME",
+        "SAGEMAKER_MAX_CONCURRENT_TRANSFORMS",
+        "SAGEMAKER_MAX_PAYLOAD_IN_MB",
+        "SAGEMAKER_MODEL_SERVER_TIMEOUT",
+        "SAGEMAKER_MODEL_SERVER_WORKERS",
+        "SAGEMAKER_NUM_MODEL_WORKERS",
+        "SAGEMAKER_PROGRAM",
+        "SAGEMAKER_REGION",
+        "SAGEMAKER_REQUIREMENTS",
+        "SAGEMAKER_SERVING_MODULE",
+        "SAGEMAKER_SUBMIT_DIRECTORY",
+        "SAGEMAKER_TFS_VERSION",
+        "SAGEMAKER_USE_NGINX",
+    }
+)
+"""Variables of SageMaker, its SDK and its other containers: no hint for these, however much one resembles a setting."""
+
 MULTI_MODEL_DIR = "/opt/ml/models"
 """Where SageMaker puts the models of a multi-model endpoint."""
 

@@ -193,21 +193,23 @@ def usual_ports(settings: Settings) -> list[tuple[int, int]]:
 
 
 def check_port_range(settings: Settings) -> None:
-    """Raise PortTaken when a model server could not listen where it is told to."""
-    if settings.safe_port_range is not None:
-        wires = wires_to_come(settings)
-        ports = [
-            port
-            for pair in usual_ports(settings)
-            for port, why in zip(pair, (wires.why_grpc_port, wires.why_rest_port), strict=True)
-            if why
-        ]
-        twice = [f"{port}, which {name} takes" for port, name in _for_callers(settings).items() if port in ports]
-        if twice:
-            raise PortTaken(f"SAGEMAKER_SAFE_PORT_RANGE: the model servers are to have port {' and '.join(twice)}")
-        taken = [str(port) for port in ports if not port_is_free(port)]
-        if taken:
-            raise PortTaken(f"SAGEMAKER_SAFE_PORT_RANGE: port {' and '.join(taken)} is taken by another process")
+    """Raise PortTaken, with a sentence for each port, when a model server could not listen where it is told to."""
+    if settings.safe_port_range is None:
+        return
+    wires, callers = wires_to_come(settings), _for_callers(settings)
+    whys = (("gRPC", wires.why_grpc_port), ("REST", wires.why_rest_port))
+    problems = []
+    for index, pair in enumerate(usual_ports(settings)):
+        for port, (wire, why) in zip(pair, whys, strict=True):
+            if why is None:
+                continue
+            what = f"SAGEMAKER_SAFE_PORT_RANGE: port {port}, for {wire} of model server {index}, is"
+            if port in callers:
+                problems.append(f"{what} also the value of {callers[port]}; choose another range or another port")
+            elif not port_is_free(port):
+                problems.append(f"{what} taken by another process")
+    if problems:
+        raise PortTaken("\n".join(problems))
 
 
 def _for_callers(settings: Settings) -> dict[int | None, str]:

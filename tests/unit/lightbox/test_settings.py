@@ -4,7 +4,7 @@ import pytest
 
 from lightbox.settings import Settings
 from lightbox.settings_base import TransportName, parse_image_size
-from lightbox.settings_loading import SettingsError, load_settings, variable_names
+from lightbox.settings_loading import SettingsError, load_settings, spelling_hints, variable_names
 from write_settings_page import PAGE, THEMES, page
 
 
@@ -30,6 +30,36 @@ def test_every_problem_is_named_at_once() -> None:
     assert any(line.startswith("LIGHTBOX_IMAGE_SIZE: ") and "640x480" in line for line in found)
     assert any("did you mean LIGHTBOX_TRANSPORT?" in line for line in found)
     assert all("\n" not in line for line in found)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("SAGEMAKER_GUNICORN_WORKER", "SAGEMAKER_GUNICORN_WORKERS"),
+        ("SAGEMAKER_GUNICORN_LOG_LEVEL", "SAGEMAKER_GUNICORN_LOGLEVEL"),
+        ("SAGEMAKER_TFS_MODEL_NAME", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"),
+        ("SAGEMAKER_BIND_PORT", "SAGEMAKER_BIND_TO_PORT"),
+        ("SAGEMAKER_TFS_BATCH_SIZE", "SAGEMAKER_TFS_MAX_BATCH_SIZE"),
+    ],
+)
+def test_a_misspelled_name_of_aws_stops_nothing_and_gets_a_hint(given: str, meant: str) -> None:
+    load_settings({given: "x"})
+    assert spelling_hints({given: "x"}) == [f"{given}: there is no such setting; did you mean {meant}?"]
+
+
+def test_variables_of_the_platform_get_no_hint() -> None:
+    names = "SAGEMAKER_PROGRAM SAGEMAKER_SUBMIT_DIRECTORY SAGEMAKER_BATCH_STRATEGY SAGEMAKER_MODEL_SERVER_WORKERS"
+    known = (
+        "SAGEMAKER_GUNICORN_WORKERS SAGEMAKER_TFS_VERSION SAGEMAKER_REGION SAGEMAKER_MAX_PAYLOAD_IN_MB GUNICORN_WORKER"
+    )
+    assert spelling_hints(dict.fromkeys(f"{names} {known}".split(), "1")) == []
+
+
+def test_a_port_that_two_settings_have() -> None:
+    (line,) = problems(LIGHTBOX_KSERVE_GRPC_PORT="8080")
+    assert line == (
+        "LIGHTBOX_KSERVE_GRPC_PORT: expected another port than nginx's, SAGEMAKER_BIND_TO_PORT=8080, got '8080'"
+    )
 
 
 @pytest.mark.parametrize("value", ["", "  "])

@@ -41,8 +41,8 @@ def test_a_port_for_callers_that_a_model_server_is_to_have(root: Path, variable:
     port = low + 2
     chosen = {"SAGEMAKER_SAFE_PORT_RANGE": f"{port - 1}-{port + 2}", variable: str(port)}
     (problem,) = find_problems(settings(root, **chosen))
-    expected = f"SAGEMAKER_SAFE_PORT_RANGE: the model servers are to have port {port}, which {variable} takes"
-    assert problem == expected
+    expected = f"SAGEMAKER_SAFE_PORT_RANGE: port {port}, for REST of model server 0, is also the value of {variable}"
+    assert problem == f"{expected}; choose another range or another port"
     beyond = {"SAGEMAKER_SAFE_PORT_RANGE": f"{port - 2}-{port + 2}", variable: str(port)}
     assert find_problems(settings(root, **beyond)) == []
 
@@ -52,6 +52,25 @@ def test_every_taken_port_is_named(root: Path) -> None:
         ports = [str(taken.getsockname()[1]) for taken in (one, other)]
         chosen = dict(zip(("SAGEMAKER_BIND_TO_PORT", "LIGHTBOX_KSERVE_GRPC_PORT"), ports, strict=True))
         assert [problem.partition(":")[0] for problem in find_problems(settings(root, **chosen))] == [*chosen]
+
+
+def test_every_taken_port_of_a_range_is_a_sentence_of_its_own(root: Path) -> None:
+    low = free_ports(4)
+    with socket.create_server(("", low)), socket.create_server(("", low + 3)):
+        chosen = settings(root, SAGEMAKER_SAFE_PORT_RANGE=f"{low}-{low + 3}", SAGEMAKER_TFS_INSTANCE_COUNT="2")
+        assert find_problems(chosen) == [
+            f"SAGEMAKER_SAFE_PORT_RANGE: port {low}, for gRPC of model server 0, is taken by another process",
+            f"SAGEMAKER_SAFE_PORT_RANGE: port {low + 3}, for REST of model server 1, is taken by another process",
+        ]
+
+
+def test_a_port_that_two_settings_have_and_one_that_is_taken_are_both_told(root: Path) -> None:
+    low = free_ports(3)
+    with socket.create_server(("", low + 1)):
+        chosen = {"SAGEMAKER_SAFE_PORT_RANGE": f"{low}-{low + 1}", "SAGEMAKER_BIND_TO_PORT": str(low)}
+        both, taken = find_problems(settings(root, **chosen))
+    assert "is also the value of SAGEMAKER_BIND_TO_PORT" in both
+    assert f"port {low + 1}, for REST of model server 0, is taken" in taken
 
 
 @pytest.mark.parametrize("port", [9000, 8501])
