@@ -11,7 +11,6 @@ from cyclonedx.model.component import Component, ComponentType
 from cyclonedx.model.license import DisjunctiveLicense
 from cyclonedx.output.json import JsonV1Dot6
 from cyclonedx.schema import SchemaVersion
-from cyclonedx.validation.json import JsonStrictValidator
 from packageurl import PackageURL
 
 from docker_image.inventory import MESSAGES, MODEL_SERVER, Part
@@ -35,6 +34,8 @@ def bill_of_materials(image: str, version: str, parts: Iterable[Part]) -> str:
     bom.metadata.component = root
     bom.register_dependency(root, bom.components)
     text = JsonV1Dot6(bom).output_as_string(indent=2)
+    from cyclonedx.validation.json import JsonStrictValidator  # a second of grammars, which only this needs
+
     problem = JsonStrictValidator(SchemaVersion.V1_6).validate_str(text)
     if problem is not None:
         raise InvalidBill(str(problem))

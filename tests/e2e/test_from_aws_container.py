@@ -10,12 +10,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from lightbox.settings import Settings
 from lightbox.settings_loading import variable_names
 from support.fakes import png
-from support.models import copy_golden, save
+from support.models import copy_golden, export
 from support.stack import REPOSITORY, Stack, running
 
 PAGE = (REPOSITORY / "docs" / "from-aws-container.md").read_text()
@@ -55,45 +54,58 @@ def fenced(language: str, text: str) -> str | None:
 def export_photo(folder: Path) -> None:
     """Float32 [N, 224, 224, 3] to the mean of each colour."""
 
-    @tf.function(input_signature=[tf.TensorSpec([None, 224, 224, 3], tf.float32, name="image")])  # type: ignore[untyped-decorator]
-    def serve(image: Any) -> dict[str, Any]:
-        return {"scores": tf.reduce_mean(image, axis=[1, 2])}
+    def make() -> Any:
+        import tensorflow as tf
 
-    folder.mkdir(parents=True)
-    save(serve, folder / "1")
+        @tf.function(input_signature=[tf.TensorSpec([None, 224, 224, 3], tf.float32, name="image")])  # type: ignore[untyped-decorator]
+        def serve(image: Any) -> dict[str, Any]:
+            return {"scores": tf.reduce_mean(image, axis=[1, 2])}
+
+        return serve
+
+    export("photo", make, folder / "1")
 
 
 def export_rows(folder: Path) -> None:
     """Float32 [N, 3] to a weighted sum."""
 
-    @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32, name="row")])  # type: ignore[untyped-decorator]
-    def serve(row: Any) -> dict[str, Any]:
-        return {"score": tf.reduce_sum(row * [1.0, 10.0, 100.0], axis=1)}
+    def make() -> Any:
+        import tensorflow as tf
 
-    folder.mkdir(parents=True)
-    save(serve, folder / "1")
+        @tf.function(input_signature=[tf.TensorSpec([None, 3], tf.float32, name="row")])  # type: ignore[untyped-decorator]
+        def serve(row: Any) -> dict[str, Any]:
+            return {"score": tf.reduce_sum(row * [1.0, 10.0, 100.0], axis=1)}
+
+        return serve
+
+    export("rows", make, folder / "1")
 
 
 def export_detector(folder: Path) -> None:
     """Uint8 [N, H, W, 3] to six boxes; one score follows from the image."""
-    boxes = tf.constant([[[index / 10, 0.1, 0.9, 1 - index / 10] for index in range(6)]], tf.float32)
 
-    @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.uint8, name="image")])  # type: ignore[untyped-decorator]
-    def serve(image: Any) -> dict[str, Any]:
-        count = tf.shape(image)[0]
-        brightness = tf.reduce_mean(tf.cast(image, tf.float32), axis=[1, 2, 3]) / 255
-        known = tf.constant([[0.3, 0.9, 0.6, 0.75, 0.1]], tf.float32)
-        scores = tf.concat([tf.tile(known, [count, 1]), 0.3 + brightness[:, tf.newaxis]], axis=1)
-        return {
-            "detection_boxes": tf.tile(boxes, [count, 1, 1]),
-            "detection_scores": scores,
-            "detection_classes": tf.tile(tf.constant([[1.0, 18.0, 3.0, 44.0, 5.0, 90.0]]), [count, 1]),
-            "raw_detection_boxes": tf.zeros([count, 1000, 4]),
-            "num_detections": tf.fill([count], 6.0),
-        }
+    def make() -> Any:
+        import tensorflow as tf
 
-    folder.mkdir(parents=True)
-    save(serve, folder / "1")
+        boxes = tf.constant([[[index / 10, 0.1, 0.9, 1 - index / 10] for index in range(6)]], tf.float32)
+
+        @tf.function(input_signature=[tf.TensorSpec([None, None, None, 3], tf.uint8, name="image")])  # type: ignore[untyped-decorator]
+        def serve(image: Any) -> dict[str, Any]:
+            count = tf.shape(image)[0]
+            brightness = tf.reduce_mean(tf.cast(image, tf.float32), axis=[1, 2, 3]) / 255
+            known = tf.constant([[0.3, 0.9, 0.6, 0.75, 0.1]], tf.float32)
+            scores = tf.concat([tf.tile(known, [count, 1]), 0.3 + brightness[:, tf.newaxis]], axis=1)
+            return {
+                "detection_boxes": tf.tile(boxes, [count, 1, 1]),
+                "detection_scores": scores,
+                "detection_classes": tf.tile(tf.constant([[1.0, 18.0, 3.0, 44.0, 5.0, 90.0]]), [count, 1]),
+                "raw_detection_boxes": tf.zeros([count, 1000, 4]),
+                "num_detections": tf.fill([count], 6.0),
+            }
+
+        return serve
+
+    export("six_boxes", make, folder / "1")
 
 
 def copy_two_inputs(folder: Path) -> None:

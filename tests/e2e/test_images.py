@@ -6,7 +6,6 @@ import io
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import keras
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -45,6 +44,8 @@ def in_process() -> object:
 
 def keras_answer(network: object, body: bytes) -> npt.NDArray[np.float32]:
     """The AWS sample's preprocessing and Keras's own prediction, in this process."""
+    import keras
+
     resized = Image.open(io.BytesIO(body)).convert("RGB").resize((224, 224))
     pixels = keras.applications.mobilenet_v2.preprocess_input(np.asarray(resized, "f4")[None])
     return np.asarray(network(pixels, training=False))  # type: ignore[operator]

@@ -12,7 +12,14 @@ from pathlib import Path
 from support.stack import REPOSITORY
 
 CACHE = REPOSITORY / "build" / "test_models"
-_MAKERS = ("scripts/model_zoo", "scripts/sample_models.py", "tests/support/made_models.py", "requirements/serve.lock")
+_MAKERS = (
+    "scripts/model_zoo",
+    "scripts/sample_models.py",
+    "tests/support/made_models.py",
+    "tests/support/models.py",
+    "tests/e2e/test_from_aws_container.py",
+    "requirements/serve.lock",
+)
 
 
 @cache

@@ -1,12 +1,16 @@
-"""Small SavedModels that behave as a test needs them: slow, failing, or changed between versions."""
+"""Small SavedModels that behave as a test needs them: slow, failing, or changed between versions.
+
+Each is made once, and copied from build/test_models then: only who makes one has to import TensorFlow.
+"""
 
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import tensorflow as tf
+from support.made_models import made
 
 STEPS_PER_UNIT = 20_000
 """Loop steps for each unit of the first pixel's red: a few microseconds each."""
@@ -20,70 +24,103 @@ def export_slow_image(folder: Path, version: int = 1) -> None:
     It answers the number of steps it made; red 255 takes several seconds.
     """
 
-    @tf.function(input_signature=[tf.TensorSpec([None, 8, 8, 3], tf.uint8, name="image")])  # type: ignore[untyped-decorator]
-    def serve(image: Any) -> dict[str, Any]:
-        limit = tf.cast(image[0, 0, 0, 0], tf.int64) * STEPS_PER_UNIT
-        steps, _ = tf.while_loop(
-            lambda i, _: i < limit,
-            lambda i, s: (i + 1, tf.math.floormod(s * 31 + i, 1_000_003)),
-            [tf.constant(0, tf.int64), tf.constant(1, tf.int64)],
-            parallel_iterations=1,
-        )
-        return {"steps": tf.fill([tf.shape(image)[0]], steps)}
+    def make() -> Any:
+        import tensorflow as tf
 
-    save(serve, folder / str(version))
+        @tf.function(input_signature=[tf.TensorSpec([None, 8, 8, 3], tf.uint8, name="image")])  # type: ignore[untyped-decorator]
+        def serve(image: Any) -> dict[str, Any]:
+            limit = tf.cast(image[0, 0, 0, 0], tf.int64) * STEPS_PER_UNIT
+            steps, _ = tf.while_loop(
+                lambda i, _: i < limit,
+                lambda i, s: (i + 1, tf.math.floormod(s * 31 + i, 1_000_003)),
+                [tf.constant(0, tf.int64), tf.constant(1, tf.int64)],
+                parallel_iterations=1,
+            )
+            return {"steps": tf.fill([tf.shape(image)[0]], steps)}
+
+        return serve
+
+    export("slow_image", make, folder / str(version))
 
 
 def export_failing_image(folder: Path, version: int = 1) -> None:
     """Export a model of uint8 [N, 8, 8, 3] that fails when its first pixel's red is above 0."""
 
-    @tf.function(input_signature=[tf.TensorSpec([None, 8, 8, 3], tf.uint8, name="image")])  # type: ignore[untyped-decorator]
-    def serve(image: Any) -> dict[str, Any]:
-        with tf.control_dependencies([tf.debugging.assert_equal(image[0, 0, 0, 0], tf.constant(0, tf.uint8))]):
-            return {"mean": tf.reduce_mean(tf.cast(image, tf.float32), axis=[1, 2])}
+    def make() -> Any:
+        import tensorflow as tf
 
-    save(serve, folder / str(version))
+        @tf.function(input_signature=[tf.TensorSpec([None, 8, 8, 3], tf.uint8, name="image")])  # type: ignore[untyped-decorator]
+        def serve(image: Any) -> dict[str, Any]:
+            with tf.control_dependencies([tf.debugging.assert_equal(image[0, 0, 0, 0], tf.constant(0, tf.uint8))]):
+                return {"mean": tf.reduce_mean(tf.cast(image, tf.float32), axis=[1, 2])}
+
+        return serve
+
+    export("failing_image", make, folder / str(version))
 
 
 def export_constant(folder: Path, version: int, value: float, side: int = 8) -> None:
     """Export a model of uint8 [N, side, side, 3] that answers a constant for each image."""
 
-    @tf.function(input_signature=[tf.TensorSpec([None, side, side, 3], tf.uint8, name="image")])  # type: ignore[untyped-decorator]
-    def serve(image: Any) -> dict[str, Any]:
-        return {"value": tf.fill([tf.shape(image)[0]], value)}
+    def make() -> Any:
+        import tensorflow as tf
 
-    save(serve, folder / str(version))
+        @tf.function(input_signature=[tf.TensorSpec([None, side, side, 3], tf.uint8, name="image")])  # type: ignore[untyped-decorator]
+        def serve(image: Any) -> dict[str, Any]:
+            return {"value": tf.fill([tf.shape(image)[0]], value)}
+
+        return serve
+
+    export(f"constant_{value}_of_{side}", make, folder / str(version))
 
 
 def export_times(folder: Path, version: int, factor: float) -> None:
     """Export AWS's model of tests: float32 [N, M] times a factor."""
 
-    @tf.function(input_signature=[tf.TensorSpec([None, None], tf.float32, name="x")])  # type: ignore[untyped-decorator]
-    def serve(x: Any) -> dict[str, Any]:
-        return {"y": x * factor}
+    def make() -> Any:
+        import tensorflow as tf
 
-    folder.mkdir(parents=True, exist_ok=True)
-    save(serve, folder / str(version))
+        @tf.function(input_signature=[tf.TensorSpec([None, None], tf.float32, name="x")])  # type: ignore[untyped-decorator]
+        def serve(x: Any) -> dict[str, Any]:
+            return {"y": x * factor}
+
+        return serve
+
+    export(f"times_{factor}", make, folder / str(version))
 
 
 def export_convolution(folder: Path) -> None:
     """Export AWS's model for GPUs: float32 [N, 6, 6, 3], convolved with ones of that size."""
 
-    @tf.function(input_signature=[tf.TensorSpec([None, 6, 6, 3], tf.float32, name="x")])  # type: ignore[untyped-decorator]
-    def serve(x: Any) -> dict[str, Any]:
-        return {"y": tf.nn.conv2d(x, tf.ones([6, 6, 3, 1]), 1, "VALID")}
+    def make() -> Any:
+        import tensorflow as tf
 
-    folder.mkdir(parents=True)
-    save(serve, folder / "1")
+        @tf.function(input_signature=[tf.TensorSpec([None, 6, 6, 3], tf.float32, name="x")])  # type: ignore[untyped-decorator]
+        def serve(x: Any) -> dict[str, Any]:
+            return {"y": tf.nn.conv2d(x, tf.ones([6, 6, 3, 1]), 1, "VALID")}
+
+        return serve
+
+    export("convolution", make, folder / "1")
 
 
-def save(serve: Any, folder: Path) -> None:
-    """Save a function as a SavedModel; it appears under its name only when it is complete."""
+def export(name: str, make: Callable[[], Any], folder: Path) -> None:
+    """Copy the SavedModel of the function that ``make`` returns; it appears under its name only when it is complete.
+
+    ``name`` is its own among all: it is made in the first run that needs it.
+    """
+    model = made(name, lambda made_folder: _save(make(), made_folder / "model")) / "model"
+    staging = folder.with_name(f"{folder.name}.partial")
+    shutil.copytree(model, staging)
+    staging.rename(folder)
+
+
+def _save(serve: Any, folder: Path) -> None:
+    import tensorflow as tf
+
     module = tf.Module()
     module.serve = serve
-    staging = folder.with_name(f"{folder.name}.partial")
-    tf.saved_model.save(module, str(staging), signatures={"serving_default": serve.get_concrete_function()})
-    staging.rename(folder)
+    tf.saved_model.save(module, str(folder), signatures={"serving_default": serve.get_concrete_function()})
 
 
 def copy_golden(name: str, folder: Path) -> None:

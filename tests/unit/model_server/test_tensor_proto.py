@@ -17,7 +17,6 @@ from tfs_wire import dtypes
 from tfs_wire.messages import tensor_pb2
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-import tensorflow as tf
 
 NUMBERS = [row for row in range(1, 31) if dtypes.info(row) is not None]
 # make_tensor_proto and make_ndarray do not know these, or only one way.
@@ -77,6 +76,8 @@ def test_what_is_written_is_read_again(number: int, as_content: bool) -> None:
 
 @pytest.mark.parametrize("number", [number for number in NUMBERS if number not in ONLY_OURS])
 def test_tensorflow_reads_what_we_write(number: int) -> None:
+    import tensorflow as tf
+
     @LIMIT
     @given(arrays(number))
     def check(array: np.ndarray[Any, Any]) -> None:
@@ -90,6 +91,8 @@ def test_tensorflow_reads_what_we_write(number: int) -> None:
 
 @pytest.mark.parametrize("number", NUMBERS)
 def test_we_read_what_tensorflow_writes(number: int) -> None:
+    import tensorflow as tf
+
     @LIMIT
     @given(arrays(number))
     def check(array: np.ndarray[Any, Any]) -> None:
@@ -125,6 +128,8 @@ def test_any_bytes_are_a_tensor_or_malformed(data: bytes) -> None:
 
 
 def test_every_dtype_has_a_number_and_back() -> None:
+    import tensorflow as tf
+
     for number in NUMBERS:
         assert dtypes.number_of(dtypes.numpy_dtype(number)) == number
         assert tf.dtypes.as_dtype(number).name in (

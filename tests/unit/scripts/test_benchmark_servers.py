@@ -6,7 +6,6 @@ import asyncio
 import os
 from pathlib import Path
 
-import keras
 import pytest
 
 from benchmark.network_dump import steps_of
@@ -62,6 +61,8 @@ def test_what_processes_use_is_read() -> None:
 
 
 def test_a_network_is_written_as_steps() -> None:
+    import keras
+
     inputs = keras.Input((8, 8, 3))
     hidden = keras.layers.Conv2D(4, 3, strides=2, padding="same", use_bias=False)(inputs)
     outputs = keras.layers.ReLU(6.0)(keras.layers.BatchNormalization()(hidden)) * 0.5

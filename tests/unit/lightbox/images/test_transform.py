@@ -5,18 +5,9 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pytest
-from keras.applications import densenet, mobilenet_v2, resnet50
 from PIL import Image
 
 from lightbox.images.transform import Scaling, resize, to_tensor
-
-KERAS = {
-    Scaling.NONE: lambda x: x,
-    Scaling.UNIT: lambda x: x / np.float32(255),
-    Scaling.TF: mobilenet_v2.preprocess_input,
-    Scaling.TORCH: densenet.preprocess_input,
-    Scaling.CAFFE: resnet50.preprocess_input,
-}
 
 
 def every_value() -> Image.Image:
@@ -26,7 +17,16 @@ def every_value() -> Image.Image:
 
 
 def keras_on(image: Image.Image, scaling: Scaling) -> npt.NDArray[np.float32]:
-    result: npt.NDArray[np.float32] = KERAS[scaling](np.array(image, dtype=np.float32))
+    from keras.applications import densenet, mobilenet_v2, resnet50
+
+    scale = {
+        Scaling.NONE: lambda x: x,
+        Scaling.UNIT: lambda x: x / np.float32(255),
+        Scaling.TF: mobilenet_v2.preprocess_input,
+        Scaling.TORCH: densenet.preprocess_input,
+        Scaling.CAFFE: resnet50.preprocess_input,
+    }
+    result: npt.NDArray[np.float32] = scale[scaling](np.array(image, dtype=np.float32))
     return result
 
 

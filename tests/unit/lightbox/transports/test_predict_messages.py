@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
@@ -36,6 +35,8 @@ def same(a: Array, b: Array) -> bool:
 
 @given(arrays)
 def test_numbers_reach_tensorflow_unchanged(array: Array) -> None:
+    import tensorflow as tf
+
     data = write_predict_request("m", "s", {"x": array}, 7, ["a", "b"])
     request = predict_pb2.PredictRequest.FromString(data)
     assert same(tf.make_ndarray(request.inputs["x"]), array)
@@ -47,6 +48,8 @@ def test_numbers_reach_tensorflow_unchanged(array: Array) -> None:
 @pytest.mark.parametrize("typed", [False, True], ids=["tensor_content", "typed field"])
 @given(array=arrays)
 def test_numbers_from_tensorflow_are_read_unchanged(array: Array, typed: bool) -> None:
+    import tensorflow as tf
+
     proto = tf.make_tensor_proto(array)
     if typed:
         proto = as_typed_field(array, proto)
@@ -82,6 +85,8 @@ def as_typed_field(array: Array, proto: Any) -> Any:
 
 @given(st.lists(st.binary(max_size=300), max_size=5))
 def test_strings_both_ways(values: list[bytes]) -> None:
+    import tensorflow as tf
+
     array = np.empty(len(values), object)
     array[:] = values
     request = predict_pb2.PredictRequest.FromString(write_predict_request("m", "", {"x": array}))
@@ -91,6 +96,8 @@ def test_strings_both_ways(values: list[bytes]) -> None:
 
 
 def test_response_gives_every_output() -> None:
+    import tensorflow as tf
+
     response = predict_pb2.PredictResponse()
     response.model_spec.version.value = 12
     response.outputs["scores"].CopyFrom(tf.make_tensor_proto(np.array([[1, 2], [3, 4]], "f4")))
@@ -101,6 +108,8 @@ def test_response_gives_every_output() -> None:
 
 
 def test_bfloat16_is_widened() -> None:
+    import tensorflow as tf
+
     proto = tf.make_tensor_proto(tf.constant([1.5, -2.0, 1e30], tf.bfloat16))
     read = read_tensor(memoryview(proto.SerializeToString()))
     assert read.dtype == np.float32
@@ -108,6 +117,8 @@ def test_bfloat16_is_widened() -> None:
 
 
 def test_the_last_value_fills_the_shape() -> None:
+    import tensorflow as tf
+
     proto = tf.make_tensor_proto(np.array([5], "f4"))
     proto.ClearField("tensor_content")
     proto.ClearField("float_val")
@@ -132,6 +143,8 @@ def test_a_cut_answer_is_refused() -> None:
 
 
 def test_other_layouts_and_byte_orders_arrive_row_major() -> None:
+    import tensorflow as tf
+
     array = np.arange(12, dtype=">f4").reshape(3, 4).T
     request = predict_pb2.PredictRequest.FromString(write_predict_request("m", "", {"x": array}))
     assert tf.make_ndarray(request.inputs["x"]).tolist() == array.tolist()
