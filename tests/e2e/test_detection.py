@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from sklearn.datasets import load_sample_image
 
+from support import photos
 from support.stack import Stack, running
 
 ALL = {
@@ -35,7 +35,7 @@ def models(detector: Path) -> Path:
 @pytest.fixture(scope="module")
 def photo() -> bytes:
     buffer = io.BytesIO()
-    Image.fromarray(load_sample_image("china.jpg")).save(buffer, "jpeg")
+    Image.fromarray(photos.photo("china.jpg")).save(buffer, "jpeg")
     return buffer.getvalue()
 
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
-from sklearn.datasets import load_digits, load_sample_images
 
+from support import photos
 from support.stack import Stack, running
 
 DIGITS = 60
@@ -39,18 +39,18 @@ def _probabilities(stack: Stack, body: bytes, model: str) -> np.ndarray:
 
 
 def test_digits_keep_their_labels(stack: Stack, fast: Stack) -> None:
-    digits = load_digits()
-    bodies = [_jpeg((image * 255 / 16).astype(np.uint8), SIDE) for image in digits.images[:DIGITS]]
+    images, labels = photos.digits()
+    bodies = [_jpeg((image * 255 / 16).astype(np.uint8), SIDE) for image in images[:DIGITS]]
     whole = np.array([_probabilities(stack, body, "digits") for body in bodies])
     reduced = np.array([_probabilities(fast, body, "digits") for body in bodies])
     assert (whole.argmax(1) == reduced.argmax(1)).all()
-    assert (whole.argmax(1) == digits.target[:DIGITS]).mean() > 0.9
+    assert (whole.argmax(1) == labels[:DIGITS]).mean() > 0.9
     assert (whole != reduced).any(), "the images were decoded in the same way"
 
 
 def test_photographs_keep_their_labels(stack: Stack, fast: Stack) -> None:
-    for photo in load_sample_images().images:
-        body = _jpeg(photo.repeat(3, axis=0).repeat(3, axis=1))
+    for name in photos.NAMES:
+        body = _jpeg(photos.photo(name).repeat(3, axis=0).repeat(3, axis=1))
         whole, reduced = (_probabilities(server, body, "mobilenet_v2") for server in (stack, fast))
         assert whole.argmax() == reduced.argmax()
         assert (whole != reduced).any()

@@ -10,10 +10,10 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from PIL import Image
-from sklearn.datasets import load_sample_image
 
 from lightbox.model.spec import Array
 from model_zoo import digits, mobilenet_v2
+from support import photos
 from support.fakes import png
 from support.stack import Stack
 
@@ -34,7 +34,7 @@ def jpeg(pixels: Array) -> bytes:
 
 @pytest.fixture(scope="module", params=["china.jpg", "flower.jpg"])
 def photo(request: pytest.FixtureRequest) -> bytes:
-    return jpeg(load_sample_image(request.param))
+    return jpeg(photos.photo(request.param))
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,9 @@ import pytest
 import requests
 import tritonclient.http as triton
 from PIL import Image
-from sklearn.datasets import load_sample_image
 from tritonclient.utils import InferenceServerException
 
+from support import photos
 from support.fakes import png
 from support.models import copy_golden
 from support.stack import Stack, running
@@ -30,7 +30,7 @@ def client(stack: Stack) -> Iterator[Any]:
 
 
 def photo(name: str = "china.jpg", mode: str = "RGB", size: tuple[int, int] | None = None) -> bytes:
-    image = Image.fromarray(load_sample_image(name))
+    image = Image.fromarray(photos.photo(name))
     buffer = io.BytesIO()
     (image.resize(size) if size else image).convert(mode).save(buffer, "png" if mode in ("P", "RGBA") else "jpeg")
     return buffer.getvalue()

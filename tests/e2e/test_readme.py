@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
-from sklearn.datasets import load_sample_image
 
+from support import photos
 from support.stack import REPOSITORY, Stack
 
 README = (REPOSITORY / "README.md").read_text()
@@ -23,7 +23,7 @@ BLOCKS = re.findall(r"```(bash|python|json)\n(.*?)```", README, re.DOTALL)
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A folder with what the README's commands name."""
-    Image.fromarray(load_sample_image("flower.jpg")).save(tmp_path / "photo.jpg")
+    Image.fromarray(photos.photo("flower.jpg")).save(tmp_path / "photo.jpg")
     shutil.copytree(REPOSITORY / "docs" / "samples", tmp_path / "docs" / "samples")
     return tmp_path
 

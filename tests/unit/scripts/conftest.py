@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sklearn.datasets
 from numpy.typing import NDArray
 
 import sample_models
 from model_zoo import digits, mobilenet_v2
 from model_zoo.image_model import ImageModel, InputForm
 from model_zoo.saved_model import export, quiet_tensorflow
+from support import photos
 from support.made_models import made
 
 quiet_tensorflow()
@@ -99,4 +99,4 @@ def other_forms(name: str, model: Callable[[], ImageModel]) -> dict[str, Path]:
 @pytest.fixture(scope="session")
 def photo() -> bytes:
     """A real JPEG, 640x427."""
-    return Path(sklearn.datasets.__file__).parent.joinpath("images", "china.jpg").read_bytes()
+    return photos.path_of("images", "china.jpg").read_bytes()
