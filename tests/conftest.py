@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,8 @@ from model_zoo.image_model import ImageModel
 from model_zoo.saved_model import export, quiet_tensorflow
 from sample_models import main as make_sample_models
 from support.made_models import made
-from support.stack import Stack, running
+from support.models import GOLDEN, copy_golden
+from support.stack import Stack, free_port, running
 
 # How long an example takes says how busy the machine is; what must be quick is measured in turns.
 hypothesis.settings.register_profile("patient", deadline=None)
@@ -41,6 +43,47 @@ def pytest_configure(config: pytest.Config) -> None:
     if worker is None and config.option.basetemp is None:
         config.stash[_BASETEMP] = folder = Path(tempfile.mkdtemp(prefix="t-"))
         config.option.basetemp = str(folder / "t")
+
+
+SHARING = {
+    "stack": (
+        "clients_page",
+        "errors",
+        "fast_decode",
+        "images",
+        "kserve_grpc",
+        "kserve_rest",
+        "predict_folder",
+        "readme",
+        "smuggling",
+    ),
+    "golden_stack": ("content_types", "content_types_page"),
+}
+"""Modules of tests/e2e that share a fixture of the session; they run in one process, so that it is made once."""
+_SHARED_IN = {f"tests/e2e/test_{module}.py": fixture for fixture, modules in SHARING.items() for module in modules}
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Let ``--dist loadscope`` give the modules that share a stack to one process, and else each module to one."""
+    if config.getvalue("dist") != "loadscope":
+        return None
+
+    def scope_of(nodeid: str) -> str:
+        module = nodeid.split("::", 1)[0]
+        return _SHARED_IN.get(module, module)
+
+    scheduler = import_module("xdist.scheduler").LoadScopeScheduling(config, log)
+    scheduler._split_scope = scope_of
+    return scheduler
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        module, names = item.nodeid.split("::", 1)[0], getattr(item, "fixturenames", ())
+        for fixture in SHARING:
+            if fixture in names and _SHARED_IN.get(module) != fixture and not module.startswith("tests/slow/"):
+                raise pytest.UsageError(f"{module} takes {fixture}: name it in SHARING in tests/conftest.py")
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -84,7 +127,17 @@ def detector() -> Path:
 
 @pytest.fixture(scope="session")
 def stack(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """The sample models, served as ``make serve`` does. Tests that harm it start their own."""
-    tmp = tmp_path_factory.mktemp("stack")
-    with running(sample_models, tmp, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="mobilenet_v2") as running_stack:
+    """The sample models, served as ``make serve`` does, and over gRPC as well. Tests that harm it start their own."""
+    environ = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "mobilenet_v2", "LIGHTBOX_KSERVE_GRPC_PORT": str(free_port())}
+    with running(sample_models, tmp_path_factory.mktemp("stack"), **environ) as running_stack:
+        yield running_stack
+
+
+@pytest.fixture(scope="session")
+def golden_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """All recorded models. Tests that harm it start their own."""
+    folder = tmp_path_factory.mktemp("golden")
+    for path in GOLDEN.iterdir():
+        copy_golden(path.name, folder / "models" / path.name)
+    with running(folder / "models", folder / "run", SAGEMAKER_TFS_DEFAULT_MODEL_NAME="half_plus_two") as running_stack:
         yield running_stack

@@ -27,7 +27,7 @@ def handler(data, context):
 
 
 @pytest.fixture(scope="module")
-def golden_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def batch_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("boto3")
     for name in ("half_plus_two", "image_mean", "two_in_two_out", "scalar_out"):
         copy_golden(name, folder / "models" / name)
@@ -40,8 +40,8 @@ def golden_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 
 @pytest.fixture(scope="module")
-def client(golden_stack: Stack) -> Iterator[Any]:
-    with closing(golden_stack.boto3()) as runtime:
+def client(batch_stack: Stack) -> Iterator[Any]:
+    with closing(batch_stack.boto3()) as runtime:
         yield runtime
 
 
@@ -123,8 +123,8 @@ def test_an_answer_has_no_custom_attributes(client: Any) -> None:
     assert "CustomAttributes" not in answer
 
 
-def test_a_job_may_ask_how_much_to_send(golden_stack: Stack) -> None:
-    answer = requests.get(f"{golden_stack.url}/execution-parameters", timeout=10)
+def test_a_job_may_ask_how_much_to_send(batch_stack: Stack) -> None:
+    answer = requests.get(f"{batch_stack.url}/execution-parameters", timeout=10)
     assert answer.headers["Content-Type"] == "application/json"
     wanted = answer.json()
     assert set(wanted) == {"MaxConcurrentTransforms", "BatchStrategy", "MaxPayloadInMB"}
@@ -143,7 +143,7 @@ def test_a_job_may_ask_how_much_to_send(golden_stack: Stack) -> None:
     ],
 )
 def test_many_records_and_single_ones_answer_the_same(
-    golden_stack: Stack, wire: str, content_type: str, records: bytes
+    batch_stack: Stack, wire: str, content_type: str, records: bytes
 ) -> None:
     """As a job with SplitType and AssembleWith of Line sends them: the parts are the whole, whatever the strategy."""
     headers = {
@@ -151,16 +151,16 @@ def test_many_records_and_single_ones_answer_the_same(
         "Accept": LINES,
         "X_Amzn_SageMaker_Custom_Attributes": f"tfs-transport={wire}",
     }
-    many = golden_stack.invoke(records, **headers)
-    single = [golden_stack.invoke(record, **headers) for record in records.splitlines()]
+    many = batch_stack.invoke(records, **headers)
+    single = [batch_stack.invoke(record, **headers) for record in records.splitlines()]
     assert many.content == b"3.5\n4.25\n5.0\n", many.text
     assert b"".join(answer.content for answer in single) == many.content
 
 
-def test_an_image_a_record(golden_stack: Stack) -> None:
+def test_an_image_a_record(batch_stack: Stack) -> None:
     image = png(np.full((30, 20, 3), (200, 0, 100)))
     attributes = "tfs-model-name=image_mean"
-    answer = golden_stack.invoke(
+    answer = batch_stack.invoke(
         image, Content_Type="application/x-image", Accept=LINES, X_Amzn_SageMaker_Custom_Attributes=attributes
     )
     assert answer.text == "[200.0,0.0,100.0]\n"

@@ -6,7 +6,6 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,20 +15,11 @@ import requests
 from contract.golden import replay
 from support.decoding import b64
 from support.fakes import png
-from support.models import GOLDEN, copy_golden
-from support.stack import Stack, running
+from support.models import GOLDEN
+from support.stack import Stack
 
 WIRES = ["grpc", "rest"]
 FLOATS_RTOL = 1e-5
-
-
-@pytest.fixture(scope="module")
-def golden_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    folder = tmp_path_factory.mktemp("golden")
-    for name in [path.name for path in GOLDEN.iterdir()]:
-        copy_golden(name, folder / "models" / name)
-    with running(folder / "models", folder / "run", SAGEMAKER_TFS_DEFAULT_MODEL_NAME="half_plus_two") as stack:
-        yield stack
 
 
 def invoke(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,22 +12,12 @@ import pytest
 from lightbox import codecs
 from lightbox.settings_loading import load_settings
 from support.fakes import png
-from support.models import copy_golden
-from support.stack import REPOSITORY, Stack, running
+from support.stack import REPOSITORY, Stack
 
 PAGE = (REPOSITORY / "docs" / "content-types.md").read_text()
 BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 SETUP, *EXAMPLE_BLOCKS = BLOCKS
 EXAMPLES = [pair for block in EXAMPLE_BLOCKS for pair in re.findall(r"^([^#\n].*)\n# (.*)$", block, re.MULTILINE)]
-
-
-@pytest.fixture(scope="module")
-def content_types_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    folder = tmp_path_factory.mktemp("page")
-    for name in ("half_plus_two", "image_mean", "classify_regress"):
-        copy_golden(name, folder / "models" / name)
-    with running(folder / "models", folder / "run") as running_stack:
-        yield running_stack
 
 
 @pytest.fixture(scope="module")
@@ -41,8 +30,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.parametrize(("line", "comment"), EXAMPLES)
-def test_a_line_answers_what_its_comment_says(content_types_stack: Stack, files: Path, line: str, comment: str) -> None:
-    script = SETUP.replace("http://localhost:8080", content_types_stack.url) + line
+def test_a_line_answers_what_its_comment_says(golden_stack: Stack, files: Path, line: str, comment: str) -> None:
+    script = SETUP.replace("http://localhost:8080", golden_stack.url) + line
     done = subprocess.run(["bash", "-c", script], cwd=files, capture_output=True, text=True, timeout=60, check=True)
     assert done.stdout.strip().startswith(comment.strip())
 

@@ -52,21 +52,27 @@ def detect(stack: Stack, photo: bytes, wire: str) -> dict[str, Any]:
     return dict(row)
 
 
-def test_a_chosen_few_agree_between_the_wires(chosen: Stack, photo: bytes) -> None:
-    grpc, rest = detect(chosen, photo, "grpc"), detect(chosen, photo, "rest")
+@pytest.fixture(scope="module")
+def few_over_grpc(chosen: Stack, photo: bytes) -> dict[str, Any]:
+    return detect(chosen, photo, "grpc")
+
+
+def test_a_chosen_few_agree_between_the_wires(chosen: Stack, photo: bytes, few_over_grpc: dict[str, Any]) -> None:
+    grpc, rest = few_over_grpc, detect(chosen, photo, "rest")
     assert grpc.keys() == rest.keys() == FEW
     assert np.shape(grpc["detection_boxes"]) == (100, 4)
     for name in FEW:
         np.testing.assert_allclose(grpc[name], rest[name], rtol=2e-5, atol=1e-6)
 
 
-def test_all_eight_come_over_both_wires(models: Path, chosen: Stack, photo: bytes, tmp_path: Path) -> None:
+def test_all_eight_come_over_both_wires(
+    models: Path, photo: bytes, few_over_grpc: dict[str, Any], tmp_path: Path
+) -> None:
     with running(models, tmp_path, LIGHTBOX_REQUEST_TIMEOUT_SECONDS="60") as stack:
         grpc, rest = detect(stack, photo, "grpc"), detect(stack, photo, "rest")
     assert grpc.keys() == rest.keys() == ALL
     assert np.shape(grpc["raw_detection_scores"])[0] == 76725
     for name in ALL:
         np.testing.assert_allclose(grpc[name], rest[name], rtol=2e-5, atol=1e-6)
-    few = detect(chosen, photo, "grpc")
     for name in FEW:
-        np.testing.assert_allclose(grpc[name], few[name], rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(grpc[name], few_over_grpc[name], rtol=1e-5, atol=1e-6)

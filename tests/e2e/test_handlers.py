@@ -11,6 +11,7 @@ from textwrap import dedent
 
 import numpy as np
 import pytest
+import requests
 
 from model_zoo import digits
 from support.fakes import png
@@ -167,8 +168,9 @@ def test_what_a_handler_logs_and_prints_is_in_the_log(handled: Stack) -> None:
         assert any(said in handled.log for _ in poll(20)), handled.log
 
 
-@pytest.mark.parametrize("wire", ["grpc", "rest"])
-def test_models_with_pairs_of_their_own_and_one_without(tmp_path: Path, wire: str) -> None:
+@pytest.fixture(scope="module")
+def pairs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Two models with input_handler and output_handler of their own, and one without."""
     source = """
     import json
     import numpy as np
@@ -182,7 +184,8 @@ def test_models_with_pairs_of_their_own_and_one_without(tmp_path: Path, wire: st
             raise ValueError(response.json()["error"])
         return response.content, context.accept_header
     """
-    root = model_dir(tmp_path / "models", source, "half_plus_two/code/inference.py")
+    tmp = tmp_path_factory.mktemp("pairs")
+    root = model_dir(tmp / "models", source, "half_plus_two/code/inference.py")
     shutil.copytree(MODELS / "image_mean", root / "image_mean")
     shutil.copytree(MODELS / "classify_regress", root / "classify_regress")
     (root / "classify_regress" / "code").mkdir()
@@ -190,17 +193,25 @@ def test_models_with_pairs_of_their_own_and_one_without(tmp_path: Path, wire: st
         "def input_handler(data, context): return data\ndef output_handler(response, context):\n"
         "    return response.content, context.method + '/' + str(response.status_code)"
     )
-    environ = {"LIGHTBOX_TRANSPORT": wire, "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "half_plus_two"}
-    with running(root, tmp_path, **environ) as stack:
-        assert stack.invoke(b"[2.0]", Accept="application/json").json() == {"predictions": [4.0]}
-        failed = stack.invoke(b'["x"]', Accept="application/json")
-        assert failed.status_code == 400
-        attributes = "tfs-model-name=classify_regress,tfs-method=classify"
-        classes = stack.invoke(b'{"examples": [{"x": 0.25}]}', X_Amzn_SageMaker_Custom_Attributes=attributes)
-        assert classes.headers["Content-Type"] == "classify/200"
-        assert classes.json() == {"results": [[["small", 0.75], ["medium", 0.125], ["large", 0.25]]]}
-        picture = stack.invoke(png(np.ones((2, 2, 3))), X_Amzn_SageMaker_Custom_Attributes="tfs-model-name=image_mean")
-        assert picture.status_code == 200, picture.text
+    environ = {"LIGHTBOX_TRANSPORT": "grpc,rest", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "half_plus_two"}
+    with running(root, tmp, **environ) as stack:
+        yield stack
+
+
+@pytest.mark.parametrize("wire", ["grpc", "rest"])
+def test_models_with_pairs_of_their_own_and_one_without(pairs: Stack, wire: str) -> None:
+    def invoke(body: bytes, *attributes: str, **headers: str) -> requests.Response:
+        named = ",".join([f"tfs-transport={wire}", *attributes])
+        return pairs.invoke(body, X_Amzn_SageMaker_Custom_Attributes=named, **headers)
+
+    assert invoke(b"[2.0]", Accept="application/json").json() == {"predictions": [4.0]}
+    failed = invoke(b'["x"]', Accept="application/json")
+    assert failed.status_code == 400
+    classes = invoke(b'{"examples": [{"x": 0.25}]}', "tfs-model-name=classify_regress", "tfs-method=classify")
+    assert classes.headers["Content-Type"] == "classify/200"
+    assert classes.json() == {"results": [[["small", 0.75], ["medium", 0.125], ["large", 0.25]]]}
+    picture = invoke(png(np.ones((2, 2, 3))), "tfs-model-name=image_mean")
+    assert picture.status_code == 200, picture.text
 
 
 def test_the_example_names_the_digits(sample_models: Path, tmp_path: Path) -> None:

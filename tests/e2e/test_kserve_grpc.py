@@ -26,23 +26,16 @@ PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
 START_SECONDS = 60
 
 
-@pytest.fixture(scope="module")
-def grpc_stack(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    settings = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "mobilenet_v2", PORT: str(free_port())}
-    with running(sample_models, tmp_path_factory.mktemp("grpc_stack"), **settings) as found:
-        yield found
-
-
-def connect(grpc_stack: Stack) -> Any:
-    address = f"127.0.0.1:{grpc_stack.environ[PORT]}"
+def connect(stack: Stack) -> Any:
+    address = f"127.0.0.1:{stack.environ[PORT]}"
     with grpc.insecure_channel(address) as channel:
         grpc.channel_ready_future(channel).result(START_SECONDS)
     return triton.InferenceServerClient(address)
 
 
 @pytest.fixture
-def client(grpc_stack: Stack) -> Iterator[Any]:
-    with connect(grpc_stack) as found:
+def client(stack: Stack) -> Iterator[Any]:
+    with connect(stack) as found:
         yield found
 
 
@@ -73,20 +66,20 @@ def test_health_and_metadata(client: Any) -> None:
 
 @pytest.mark.parametrize("compression", [None, "gzip", "deflate"])
 def test_a_jpeg_gives_what_invocations_gives(
-    grpc_stack: Stack, client: Any, input_name: str, compression: str | None
+    stack: Stack, client: Any, input_name: str, compression: str | None
 ) -> None:
     tensor = images(input_name, photo())
     answer = client.infer("mobilenet_v2", [tensor], request_id="17", priority=3, compression_algorithm=compression)
-    np.testing.assert_allclose(only_output(answer), predictions(grpc_stack, photo()), rtol=1e-5)
+    np.testing.assert_allclose(only_output(answer), predictions(stack, photo()), rtol=1e-5)
     assert answer.get_response().id == "17"
 
 
-def test_five_images_of_different_sizes_and_modes(grpc_stack: Stack, client: Any, input_name: str) -> None:
+def test_five_images_of_different_sizes_and_modes(stack: Stack, client: Any, input_name: str) -> None:
     kinds = [("RGB", None), ("L", (640, 300)), ("P", (300, 200)), ("RGBA", (31, 77)), ("CMYK", (500, 100))]
     bodies = [photo("flower.jpg", mode, size) for mode, size in kinds]
     found = only_output(client.infer("mobilenet_v2", [images(input_name, *bodies)]))
     np.testing.assert_allclose(
-        found, np.concatenate([predictions(grpc_stack, body) for body in bodies]), rtol=1e-4, atol=1e-7
+        found, np.concatenate([predictions(stack, body) for body in bodies]), rtol=1e-4, atol=1e-7
     )
 
 
@@ -126,28 +119,28 @@ def test_a_stream(client: Any, input_name: str) -> None:
     client.stop_stream()
 
 
-def test_calls_are_counted_and_logged_as_requests_are(grpc_stack: Stack, client: Any, input_name: str) -> None:
+def test_calls_are_counted_and_logged_as_requests_are(stack: Stack, client: Any, input_name: str) -> None:
     client.infer("mobilenet_v2", [images(input_name, photo())], headers={"x-amzn-requestid": "counted"})
     route = "/inference.GRPCInferenceService/ModelInfer"
     labels = f'{{model="mobilenet_v2",route="{route}",status="200",transport="grpc"}}'
-    assert f"lightbox_requests_total{labels}" in requests.get(f"{grpc_stack.url}/metrics", timeout=10).text
-    (line,) = [line for line in grpc_stack.log.splitlines() if "request_id=counted" in line]
+    assert f"lightbox_requests_total{labels}" in requests.get(f"{stack.url}/metrics", timeout=10).text
+    (line,) = [line for line in stack.log.splitlines() if "request_id=counted" in line]
     assert line.startswith(f"[request] request_id=counted method=POST route={route} model=mobilenet_v2 transport=grpc")
     assert "predict_ms=" in line
 
 
-def test_the_front_is_as_light_as_a_worker(grpc_stack: Stack, client: Any, input_name: str) -> None:
+def test_the_front_is_as_light_as_a_worker(stack: Stack, client: Any, input_name: str) -> None:
     client.infer("mobilenet_v2", [images(input_name, photo())])
-    (front,) = grpc_stack.processes("lightbox.grpc_worker")
+    (front,) = stack.processes("lightbox.grpc_worker")
     assert front.memory_info().rss < 120 * 1e6
 
 
-def test_a_killed_front_comes_back_and_ping_tells(client: Any, grpc_stack: Stack) -> None:
-    (front,) = grpc_stack.processes("lightbox.grpc_worker")
+def test_a_killed_front_comes_back_and_ping_tells(client: Any, stack: Stack) -> None:
+    (front,) = stack.processes("lightbox.grpc_worker")
     front.send_signal(signal.SIGKILL)
-    grpc_stack.wait_for_ping(503)
-    grpc_stack.wait_for_ping(200)
-    with connect(grpc_stack) as again:
+    stack.wait_for_ping(503)
+    stack.wait_for_ping(200)
+    with connect(stack) as again:
         assert again.is_model_ready("digits")
 
 
@@ -159,7 +152,7 @@ def test_a_request_before_sigterm_gets_its_full_answer(tmp_path: Path) -> None:
     ):
         children = psutil.Process(grpc_stack.process.pid).children(recursive=True)
         with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(client.infer, "slow", [images("image", png(np.full((8, 8, 3), 120)))])
+            asked = pool.submit(client.infer, "slow", [images("image", png(np.full((8, 8, 3), 60)))])
             client.start_stream(lambda result, error: None)  # an idle one holds up nothing
             assert any(_in_progress(grpc_stack) for _ in poll(20))
             assert grpc_stack.stop() == 0
