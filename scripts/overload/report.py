@@ -65,8 +65,8 @@ def _client(found: Overload) -> str:
     )
     share = found.goodput / (1 - loaded) / (found.peak / (1 - peak))
     return (
-        f"The client took {peak:.1%} of the {cores} cores at the peak and {loaded:.1%} under overload: "
-        f"of the time that it left to the server, goodput / peak is {share:.3f}."
+        f"The client took {peak:.1%} of the {cores} cores at the peak and {loaded:.1%} under overload. "
+        f"Relative to the time that it left to the server, goodput / peak is {share:.3f}."
     )
 
 
