@@ -23,22 +23,22 @@ _MAKERS = (
 
 
 @cache
-def key() -> str:
+def key(makers: tuple[str, ...] = _MAKERS) -> str:
     """Return what a model is known by: the code that makes it, and what that code stands on."""
     found = hashlib.sha256()
-    for maker in _MAKERS:
+    for maker in makers:
         path = REPOSITORY / maker
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
             found.update(file.name.encode() + b"\0" + file.read_bytes())
     return found.hexdigest()[:16]
 
 
-def made(name: str, make: Callable[[Path], object]) -> Path:
+def made(name: str, make: Callable[[Path], object], makers: tuple[str, ...] = _MAKERS) -> Path:
     """Return a folder that ``make`` has filled: now, or in an earlier run. Of several processes one makes it.
 
-    Tests read it and write nothing there.
+    Tests read it and write nothing there. ``makers`` are the files and folders of the code that makes it.
     """
-    folder = CACHE / key()
+    folder = CACHE / key(makers)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f"{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
