@@ -17,8 +17,8 @@ from typing import Any
 from harness.tables import table
 
 HEADER = (
-    "images a minute",
-    "a second",
+    "images per minute",
+    "per second",
     "cores",
     "instances",
     "with a zone to spare",
@@ -89,8 +89,8 @@ def sheet(unit: Unit) -> str:
     u, c, k = f"{unit.utilisation:g}", f"{unit.cpu_ms / 1000:.4f} s", unit.cores
     a_second = unit.images_a_second
     lines = [
-        f"An instance of {k} cores takes {k} * {u} / {c} = {a_second:.0f} images a second, "
-        f"{60 * a_second:,.0f} a minute.",
+        f"An instance of {k} cores takes {k} * {u} / {c} = {a_second:.0f} images/s, "
+        f"{60 * a_second:,.0f} per minute.",
         "",
         *table(HEADER, (_row(fleet(unit, rate)) for rate in RATES), "r"),
     ]
@@ -139,11 +139,11 @@ def page(document: Mapping[str, Any]) -> str:
         [
             "# Capacity",
             "",
-            "How many machines would it take, were each like the one of this run? "
-            "[Into production](../production.md#how-many-machines) has the formulas, `scripts/capacity.py` works them "
-            "out for figures of your own.",
+            "How many machines are needed if each is like the one of this run. "
+            "[Production](../production.md#how-many-machines) has the formulas, and `scripts/capacity.py` calculates "
+            "them for your own figures.",
             "",
-            f"`{name}` of [load](load.md), mobilenet_v2: {unit.cpu_ms:.1f} ms of CPU for an image, sidecar and model "
+            f"`{name}` of [load](load.md), mobilenet_v2: {unit.cpu_ms:.1f} ms of CPU per image, sidecar and model "
             f"together; {unit.image_kb:.0f} kB; p50 {unit.latency_ms:.1f} ms with one client.",
             "",
             sheet(unit),

@@ -35,7 +35,7 @@ Document = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Row:
-    """An image: CPU ms in the sidecar and in the model server, images a second, p50 in ms, its size in kB."""
+    """An image: CPU ms in the sidecar and in the model server, images per second, p50 in ms, its size in kB."""
 
     sidecar: float
     model: float
@@ -70,10 +70,10 @@ def measured(document: Document) -> str:
     server = document["versions"]["model server"]
     kind = "the embedded model server" if server == "stand-in" else f"tensorflow_model_server {server}"
     return _wrapped(
-        f"Figures marked ‡ are of the benchmark's run of {day.day} {day:%B %Y}, with {kind}, on "
-        f"{machine['cores']} cores ({machine['processor']}) that the clients shared: [load](benchmarks/load.md) and "
-        "[scale](benchmarks/scale.md) have them with their rounds, machine and versions; `make bench` measures them "
-        "anew and writes them here."
+        f"Figures marked ‡ are from the benchmark's run of {day.day} {day:%B %Y}, with {kind}, on "
+        f"{machine['cores']} cores ({machine['processor']}) that the clients shared. [load](benchmarks/load.md) and "
+        "[scale](benchmarks/scale.md) have the rounds, machine and versions. `make bench` repeats the measurements "
+        "and updates this page."
     )
 
 
@@ -86,10 +86,10 @@ def choose(document: Document) -> str:
     pixels = row(document, "load", "same_network_8", PIXELS)
     rest = row(document, "scale", "concurrency", "REST inside", EIGHT)
     small, large = (_side(document, side) for side in (SMALL, LARGE))
-    header = ("‡", "c_sidecar", "c_model", "c", f"images a second, {cores} cores ÷ c", "reached")
+    header = ("‡", "c_sidecar", "c_model", "c", f"images/s, calculated: {cores} cores ÷ c", "images/s, measured")
     rows = [
         _cells("default settings, 8 clients", default, cores),
-        _cells("one thread for an operation, 8 clients", one, cores),
+        _cells("one thread per operation, 8 clients", one, cores),
         _cells("the same, the model exported as mobilenet_v2_folded", folded, cores),
         _cells("the same, exported with `--input uint8`", pixels, cores),
         _cells("REST inside, 8 clients", rest, cores),
@@ -99,7 +99,7 @@ def choose(document: Document) -> str:
     lines = [
         *table(header, rows, "lr"),
         "",
-        "The figure before it is what was measured: less, because the clients ran on the same cores. Also ‡:",
+        "The measured rate is lower than the calculated one, because the clients ran on the same cores. Also ‡:",
         "",
         *map(_wrapped, _consequences(document, default, one)),
     ]
@@ -111,12 +111,12 @@ def _consequences(document: Document, default: Row, one: Row) -> list[str]:
     alone = [row(document, "load", "same_network_1", name).p50 for name in (capacity.DEFAULT, capacity.ONE_THREAD)]
     single, batch = (row(document, "scale", "batch", "gRPC inside", f"batch of {n}").model for n in (1, BATCH))
     return [
-        f"- one thread for an operation: {default.reached:.0f} → {one.reached:.0f} images a second at 8 clients, and "
-        f"p50 of a single one {alone[0]:.1f} → {alone[1]:.1f} ms;",
+        f"- one thread per operation: {default.reached:.0f} → {one.reached:.0f} images/s with 8 clients, and "
+        f"p50 with one client {alone[0]:.1f} → {alone[1]:.1f} ms;",
         f"- REST inside instead of gRPC: {grpc.cpu_ms:.1f} → {rest.cpu_ms:.1f} ms of CPU, {grpc.reached:.0f} → "
-        f"{rest.reached:.0f} images a second (one sweep, 8 clients);",
-        f"- a batch of {BATCH} in one request: {single:.1f} → {batch / BATCH:.1f} ms of c_model for an image, where "
-        f"one thread for an operation takes {one.model:.1f} ms without any batch;",
+        f"{rest.reached:.0f} images/s (one sweep, 8 clients);",
+        f"- a batch of {BATCH} in one request: {single:.1f} → {batch / BATCH:.1f} ms of c_model per image; "
+        f"one thread per operation takes {one.model:.1f} ms without a batch;",
         f"- memory: {_memory(document)}.",
     ]
 
@@ -152,26 +152,26 @@ def _memory(document: Document) -> str:
             held = {name: size / 1e6 for name, size in server["pss"].items()}
             rest = sum(held.values()) - held["model server"] - held["gunicorn"]
             return (
-                f"after {server['answers']:,} requests the embedded model server held {held['model server']:.0f} MB, "
-                f"the workers {held['gunicorn']:.0f} MB together, all else {rest:.0f} MB"
+                f"after {server['answers']:,} requests the embedded model server used {held['model server']:.0f} MB, "
+                f"the workers {held['gunicorn']:.0f} MB together, the other processes {rest:.0f} MB"
             )
     raise NoFigures(f"the results hold no memory of {capacity.ONE_THREAD!r}: run the scenario load")
 
 
 def sheet(document: Document) -> str:
-    """Return the capacity sheet with its command and one of its rows worked out by hand."""
+    """Return the capacity sheet with its command and the calculation of one of its rows."""
     name, unit = capacity.measured(document)
     most = 2 * 1000 / unit.cpu_ms
     needed = capacity.fleet(unit, 1_000_000)
     c, latency = f"{unit.cpu_ms / 1000:.4f}", f"{unit.latency_ms / 1000:.4f}"
     ways = [
-        f"`{name}` ‡: c = {unit.cpu_ms:.1f} ms, {unit.image_kb:.0f} kB, a latency of {unit.latency_ms:.1f} ms alone.",
-        f"From one instance, u = 1 and k = 2, the most is 2 ÷ {c} = {most:.0f} images a second,",
-        f"{60 * most:,.0f} a minute. With u = {unit.utilisation:g} and instances of {unit.cores} cores:",
+        f"`{name}` ‡: c = {unit.cpu_ms:.1f} ms, {unit.image_kb:.0f} kB, a latency of {unit.latency_ms:.1f} ms with one",
+        f"client. The maximum of one instance with u = 1 and k = 2 is 2 ÷ {c} = {most:.0f} images/s,",
+        f"{60 * most:,.0f} per minute. With u = {unit.utilisation:g} and instances of {unit.cores} cores:",
     ]
     given = f"--cpu-ms {unit.cpu_ms:.1f} --image-kb {unit.image_kb:.0f} --latency-ms {unit.latency_ms:.1f}"
     by_hand = [
-        "For a million a minute, line by line: r = 1,000,000 ÷ 60 = 16,667 a second;",
+        "The calculation for a million per minute: r = 1,000,000 ÷ 60 = 16,667 per second;",
         f"cores = 16,667 × {c} ÷ {unit.utilisation:g} = {needed.cores:.1f};",
         f"instances = ⌈{needed.cores:.1f} ÷ {unit.cores}⌉ = {needed.instances},",
         f"and {needed.instances} × 1.5 = {needed.with_a_zone_to_spare} with a zone to spare;",
@@ -193,16 +193,16 @@ def million(document: Document) -> str:
     fewer = capacity.fleet(less, 1_000_000)
     gigabits = needed.megabytes_a_second * 8 / 1000
     bandwidth = [
-        f"- **bandwidth**: {needed.megabytes_a_second / 1000:.1f} GB/s is {gigabits:.0f} Gbit/s in all and",
-        f"{gigabits / needed.instances:.2f} Gbit/s for each of {needed.instances} instances; the load balancer in",
-        f"front is what to look at. Images that the caller resizes to {SMALL}x{SMALL} are {small.image_kb:.0f} kB",
-        f"instead of {unit.image_kb:.0f} kB, and c is {small.sidecar:.1f} + {model:.1f} = {less.cpu_ms:.1f} ms ‡:",
+        f"- **bandwidth**: {needed.megabytes_a_second / 1000:.1f} GB/s is {gigabits:.0f} Gbit/s in total and",
+        f"{gigabits / needed.instances:.2f} Gbit/s for each of {needed.instances} instances. Check the load balancer's",
+        f"limit. If clients resize images to {SMALL}x{SMALL}, an image has {small.image_kb:.0f} kB instead of",
+        f"{unit.image_kb:.0f} kB, and c is {small.sidecar:.1f} + {model:.1f} = {less.cpu_ms:.1f} ms ‡:",
         f"{fewer.cores:.0f} cores instead of {needed.cores:.0f}, {fewer.instances} instances.",
     ]
     start = [
-        f"- **start**: scaling from half to full takes {math.ceil(needed.instances / 2)} new instances; until they",
-        "answer, the rest carries 1.2 times what they can (2 × 0.6) and answers 503 beyond. Scale on a schedule before",
-        "a known rise.",
+        f"- **start**: scaling from half to full needs {math.ceil(needed.instances / 2)} new instances. Until they",
+        "answer, the others get 1.2 times the load that they can serve (2 × 0.6), and answer the excess with 503. Scale",
+        "on a schedule before an expected rise.",
     ]
     return "\n".join(_wrapped(" ".join(words)) for words in (bandwidth, start))
 
@@ -223,7 +223,7 @@ def rewritten(page: str, document: Document) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Write the page anew and return the exit code."""
+    """Update the page and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--results", type=Path, default=REPOSITORY / "docs" / "benchmarks" / "results.json")
     parser.add_argument("--page", type=Path, default=REPOSITORY / "docs" / "production.md")
