@@ -201,8 +201,8 @@ def million(document: Document) -> str:
     ]
     start = [
         f"- **start**: scaling from half to full needs {math.ceil(needed.instances / 2)} new instances. Until they",
-        "answer, the others get 1.2 times the load that they can serve (2 × 0.6), and answer the excess with 503. Scale",
-        "on a schedule before an expected rise.",
+        "answer, the others get 1.2 times the load that they can serve (2 × 0.6), and answer the excess with 503.",
+        "Scale on a schedule before an expected rise.",
     ]
     return "\n".join(_wrapped(" ".join(words)) for words in (bandwidth, start))
 
