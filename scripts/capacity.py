@@ -89,8 +89,7 @@ def sheet(unit: Unit) -> str:
     u, c, k = f"{unit.utilisation:g}", f"{unit.cpu_ms / 1000:.4f} s", unit.cores
     a_second = unit.images_a_second
     lines = [
-        f"An instance of {k} cores takes {k} * {u} / {c} = {a_second:.0f} images/s, "
-        f"{60 * a_second:,.0f} per minute.",
+        f"An instance of {k} cores takes {k} * {u} / {c} = {a_second:.0f} images/s, {60 * a_second:,.0f} per minute.",
         "",
         *table(HEADER, (_row(fleet(unit, rate)) for rate in RATES), "r"),
     ]
