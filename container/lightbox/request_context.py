@@ -12,8 +12,26 @@ from copy import copy
 from lightbox.errors import DeadlineExceeded
 from lightbox.memory_budget import Share
 
-STAGES = ("wait", "decode", "preprocess", "encode", "predict", "decode_response", "postprocess")
-"""The stages of a request in their order, "wait" for a turn to decode; ``total`` covers them and all between."""
+QUEUE, OTHER, TOTAL = "queue", "other", "total"
+STAGES = (
+    QUEUE,
+    "receive",
+    "load",
+    "signature",
+    "wait",
+    "decode",
+    "preprocess",
+    "encode",
+    "predict",
+    "decode_response",
+    "postprocess",
+    "handler",
+    OTHER,
+)
+"""The stages of a request, in the order in which they are told; docs/observability.md defines each."""
+
+LEAST_QUEUE_SECONDS = 0.002
+"""nginx tells when it had a request in whole milliseconds, and reads the clock now and then: less says nothing."""
 
 
 class RequestContext:
@@ -22,7 +40,7 @@ class RequestContext:
     ``model`` and ``transport`` are noted as soon as they are known to exist, ``images`` as (format, pixels) of each.
     ``outgoing`` are headers for the call of the model server, ``memory`` is what the request may hold.
 
-    ``waited`` is how long the request had waited before, for a thread to begin it.
+    ``waited`` is how long the request had waited before, for a thread to begin it: the stage "queue".
     """
 
     def __init__(self, allowed_seconds: float, waited: float = 0.0) -> None:
@@ -35,15 +53,42 @@ class RequestContext:
         self.images: list[tuple[str, int]] = []
         self.outgoing: dict[str, str] = {}
         self.memory = Share()
+        # Both are shared with copies: of each stage that is open its thread, and the seconds of stages inside it.
+        self._open: list[tuple[int, list[float]]] = []
+        self._elapsed: list[float] = []
 
     @contextmanager
     def stage(self, name: str) -> Iterator[None]:
-        """Add the time spent inside to a stage."""
-        entered = time.perf_counter()
+        """Add the time spent inside to a stage, without that of stages inside it, so that no moment counts twice.
+
+        What another thread does while a stage is open is a part of that stage.
+        """
+        thread = threading.get_ident()
+        if any(owner != thread for owner, _ in self._open[-1:]):
+            yield
+            return
+        entered, inside = time.perf_counter(), [0.0]
+        self._open.append((thread, inside))
         try:
             yield
         finally:
-            self.stages[name] = self.stages.get(name, 0.0) + time.perf_counter() - entered
+            self._open.pop()
+            spent = time.perf_counter() - entered
+            self.stages[name] = self.stages.get(name, 0.0) + spent - inside[0]
+            if self._open:
+                self._open[-1][1][0] += spent
+
+    def finish(self) -> None:
+        """Note that the response is there: ``durations`` tells the same to all from now on."""
+        self._elapsed[:] = [self.elapsed()]
+
+    def durations(self) -> dict[str, float]:
+        """Return the seconds of each stage in order, and their sum as "total": until ``finish``, else until now."""
+        queue = self.waited if self.waited >= LEAST_QUEUE_SECONDS else 0.0
+        total = queue + (self._elapsed[0] if self._elapsed else self.elapsed())
+        stages = {QUEUE: queue, **self.stages} if queue else self.stages
+        other = max(0.0, total - sum(stages.values()))
+        return {name: stages[name] for name in STAGES if name in stages} | {OTHER: other, TOTAL: total}
 
     def elapsed(self) -> float:
         """Seconds since it was begun."""
@@ -76,9 +121,7 @@ class RequestContext:
 
     def server_timing(self) -> str:
         """Return the value of a ``Server-Timing`` header (https://www.w3.org/TR/server-timing/), milliseconds."""
-        durations = {name: self.stages[name] for name in STAGES if name in self.stages}
-        durations["total"] = self.elapsed()
-        return ", ".join(f"{name};dur={seconds * 1000:.3f}" for name, seconds in durations.items())
+        return ", ".join(f"{name};dur={seconds * 1000:.3f}" for name, seconds in self.durations().items())
 
 
 MakeContext = Callable[[float, Callable[[str], str | None], float], RequestContext]

@@ -101,13 +101,16 @@ def test_both_wires_agree(stack: Stack, photo: bytes) -> None:
 @pytest.mark.parametrize(
     ("wire", "stages"),
     [
-        ("grpc", ["decode", "preprocess", "encode", "predict", "decode_response", "postprocess", "total"]),
-        ("rest", ["decode", "preprocess", "encode", "predict", "decode_response", "postprocess", "total"]),
+        ("grpc", ["receive", "decode", "preprocess", "encode", "predict", "decode_response", "postprocess", "other"]),
+        ("rest", ["receive", "decode", "preprocess", "encode", "predict", "decode_response", "postprocess", "other"]),
     ],
 )
 def test_every_stage_has_a_time(stack: Stack, photo: bytes, wire: str, stages: list[str]) -> None:
     answer = stack.invoke(photo, X_Amzn_SageMaker_Custom_Attributes=attributes(wire))
     entries = [entry.split(";dur=") for entry in answer.headers["Server-Timing"].split(", ")]
-    assert [name for name, _ in entries] == stages
+    # A busy machine may let the request wait, and signatures are looked up now and then.
+    seen = [name for name, _ in entries if name not in ("queue", "wait", "signature")]
+    assert seen == [*stages, "total"]
     times = {name: float(duration) for name, duration in entries}
-    assert 0 < sum(duration for name, duration in times.items() if name != "total") <= times["total"]
+    total = times.pop("total")
+    assert sum(times.values()) == pytest.approx(total, abs=0.0005 * (len(times) + 1))

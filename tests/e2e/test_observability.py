@@ -87,6 +87,22 @@ def test_requests_are_counted_by_route_model_wire_and_status(observed_stack: Sta
     assert value(observed_stack, "lightbox_requests_in_progress") == 0
 
 
+def test_stages_add_up_to_the_total_in_the_header_the_log_and_the_metrics(observed_stack: Stack) -> None:
+    for number, wire in enumerate(("grpc", "rest")):
+        headers = {"X_Amzn_SageMaker_Custom_Attributes": f"tfs-transport={wire}", "X_Request_Id": f"adds-up-{number}"}
+        answer = observed_stack.invoke(IMAGE, Content_Type="image/png", **headers)
+        told = (part.split(";dur=") for part in answer.headers["Server-Timing"].split(", "))
+        shown = {name: float(milliseconds) for name, milliseconds in told}
+        (line,) = [line for line in request_lines(observed_stack) if line["request_id"] == f"adds-up-{number}"]
+        logged = {name.removesuffix("_ms"): time for name, time in line.items() if name.endswith("_ms")}
+        assert logged == shown
+        assert sum(shown.values()) == pytest.approx(2 * shown["total"], abs=0.0005 * (len(shown) + 1))
+    stages, whole = (
+        value(observed_stack, f"lightbox_{name}_seconds_sum", transport="grpc") for name in ("stage", "request")
+    )
+    assert stages == pytest.approx(whole)
+
+
 def test_refusals_are_counted_by_reason(observed_stack: Stack) -> None:
     before = value(observed_stack, "lightbox_rejected_total", reason="image_undecodable")
     assert observed_stack.invoke(b"no image", Content_Type="image/png").status_code == 400

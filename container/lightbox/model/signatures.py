@@ -52,12 +52,13 @@ class Signatures:
             known = self._known.get(key)
         if known and time.monotonic() - known[0] < FRESH_SECONDS:
             return known[1]
-        try:
-            spec = transport.signature(model, version, name or DEFAULT_SIGNATURE, context)
-        except UnknownSignature as error:
-            if name or len(error.known) != 1:
-                raise
-            spec = transport.signature(model, error.version, error.known[0], context)
+        with context.stage("signature"):
+            try:
+                spec = transport.signature(model, version, name or DEFAULT_SIGNATURE, context)
+            except UnknownSignature as error:
+                if name or len(error.known) != 1:
+                    raise
+                spec = transport.signature(model, error.version, error.known[0], context)
         with self._lock:
             if len(self._known) >= MAX_REMEMBERED:
                 self._known.clear()

@@ -69,7 +69,7 @@ class ModelLoader:
         each of them the list has not changed, and what a server has of the model nevertheless goes with the next call.
         """
         checked, context = check_name(name), context.longer(self._settings.load_seconds)
-        with self._state.loading(checked, context):
+        with context.stage("load"), self._state.loading(checked, context):
             self._loaded_before(checked)
             self._clear_leftovers(checked)
             generation = uuid.uuid4().hex
@@ -96,7 +96,7 @@ class ModelLoader:
         served any more, and can be unloaded again or loaded.
         """
         context = context.longer(self._settings.load_seconds)
-        with self._state.changing(context):
+        with context.stage("load"), self._state.changing(context):
             leaving = dict(self._state.leaving())
             gone = leaving.pop(name, None) or self._state.get(name)
             rest = {key: value for key, value in self._state.all().items() if key != name}

@@ -214,6 +214,7 @@ class Exchange:
     def _start(self, status: str, headers: Headers, exc_info: Any = None) -> Any:
         """WSGI's start_response, for the app: add what every response carries, and report the request."""
         self._started = True
+        self.context.finish()
         headers = [item for item in headers if item[0] != REQUEST_ID_HEADER]
         headers += [("Server-Timing", self.context.server_timing()), (REQUEST_ID_HEADER, self.request_id)]
         write = self._start_response(status, headers, *([exc_info] if exc_info else []))

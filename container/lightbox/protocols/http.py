@@ -54,7 +54,10 @@ def received_body(memory: MemoryBudget, max_mb: int, context: RequestContext) ->
         except LightboxError:
             pass_over_body(request.environ)
             raise
-        yield decoded_body(request.get_data(cache=False), request.headers.get("Content-Encoding", ""), max_mb, context)
+        with context.stage("receive"):
+            encoding = request.headers.get("Content-Encoding", "")
+            body = decoded_body(request.get_data(cache=False), encoding, max_mb, context)
+        yield body
 
 
 log = logging.getLogger("lightbox")

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from lightbox.request_context import STAGES, RequestContext
+from lightbox.request_context import RequestContext
 from lightbox.settings_loading import variable
 
 DESCRIPTOR_VARIABLE = "LIGHTBOX_LOG_DESCRIPTOR"
@@ -203,10 +203,7 @@ def _fields(request: FinishedRequest) -> dict[str, Any]:
 
 def _times(context: RequestContext) -> dict[str, float]:
     """Return the milliseconds of each stage and of the whole."""
-    stages = context.stages
-    times = {f"{name}_ms": round(stages[name] * 1000, 3) for name in STAGES if name in stages}
-    times["total_ms"] = round(context.elapsed() * 1000, 3)
-    return times
+    return {f"{name}_ms": round(seconds * 1000, 3) for name, seconds in context.durations().items()}
 
 
 def _plain(value: Any) -> str:

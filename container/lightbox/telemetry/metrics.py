@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from lightbox.request_context import TOTAL
 from lightbox.telemetry.logs import FinishedRequest
 
 METRICS_FOLDER = "metrics"
@@ -38,7 +39,9 @@ class Metric(NamedTuple):
 REQUESTS = Metric("lightbox_requests", "Requests answered by the sidecar.", ("route", "model", "transport", "status"))
 REJECTED = Metric("lightbox_rejected", "Requests answered with an error, by its code.", ("reason",))
 SECONDS = Metric(
-    "lightbox_request_seconds", "Time from a request's arrival at a worker to its answer.", ("model", "transport")
+    "lightbox_request_seconds",
+    "Time from a request's arrival, its wait for a thread included, to its answer.",
+    ("model", "transport"),
 )
 STAGES = Metric("lightbox_stage_seconds", "Time in one stage of a request.", ("stage", "transport"))
 BYTES_IN = Metric("lightbox_request_bytes", "Bytes of request bodies.", ("route",))
@@ -109,8 +112,9 @@ class WorkerMetrics:
         self._bytes_out(request.route).inc(request.bytes_out)
         if context.model is None:
             return
-        self._seconds(model, transport).observe(context.elapsed())
-        for stage, seconds in context.stages.items():
+        durations = context.durations()
+        self._seconds(model, transport).observe(durations.pop(TOTAL))
+        for stage, seconds in durations.items():
             self._stages(stage, transport).observe(seconds)
         for image_format, pixels in context.images:
             self._images(image_format).observe(pixels)

@@ -109,7 +109,8 @@ class AwsHandlers:
         """
         data = BytesIO(body)
         if self.handler is not None:
-            return _read_response("handler", call(self.handler, data, context))
+            with request_context.stage("handler"):
+                return _read_response("handler", call(self.handler, data, context))
         assert self.input_handler is not None and self.output_handler is not None
         with request_context.stage("preprocess"):
             prepared = _read_body(call(self.input_handler, data, context))

@@ -18,6 +18,10 @@ from benchmark.results import Document
 
 PARTS = [stage for stage in STAGES if stage != "total"]
 COLOURS = {
+    "queue": "#79706e",
+    "receive": "#9ecae9",
+    "load": "#d8b5a5",
+    "signature": "#d4a6c8",
     "wait": "#bab0ac",
     "decode": "#4c78a8",
     "preprocess": "#72b7b2",
@@ -26,6 +30,7 @@ COLOURS = {
     "decode_response": "#f58518",
     "postprocess": "#b279a2",
     "handler": "#9d755d",
+    "other": "#86bcb6",
     "between": "#d3d3d3",
 }
 Variants = Sequence[Mapping[str, Any]]

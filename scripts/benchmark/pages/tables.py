@@ -117,7 +117,22 @@ def stages(variants: Sequence[Mapping[str, Any]]) -> list[str]:
     return ["Where the time goes, median ms of each stage:", "", *table(["", *names], rows)]
 
 
-STAGES = ("wait", "decode", "preprocess", "encode", "predict", "decode_response", "postprocess", "handler", "total")
+STAGES = (
+    "queue",
+    "receive",
+    "load",
+    "signature",
+    "wait",
+    "decode",
+    "preprocess",
+    "encode",
+    "predict",
+    "decode_response",
+    "postprocess",
+    "handler",
+    "other",
+    "total",
+)
 
 
 def servers(described: Sequence[Mapping[str, Any]]) -> list[str]:

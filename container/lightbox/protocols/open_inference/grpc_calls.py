@@ -141,6 +141,7 @@ class WorkerPool:
             observer.started()
         try:
             outcome = _done(work, data, caller, context)
+            context.finish()
             code = outcome.error.code if outcome.error else None
             self._tell(_finished(route, data, caller, outcome, code))
         finally:
@@ -153,7 +154,8 @@ class WorkerPool:
         return self._refused(route, data, caller, "waited_too_long", late)
 
     def _refused(self, route: str, data: bytes, caller: Caller, why: str, error: LightboxError) -> Outcome:
-        outcome = Outcome(RequestContext(0), error=error)
+        outcome = Outcome(RequestContext(0, caller.waited), error=error)
+        outcome.context.finish()
         self._tell(_finished(route, data, caller, outcome, why))
         return outcome
 

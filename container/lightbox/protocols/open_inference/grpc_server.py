@@ -207,7 +207,8 @@ class InferenceService:
                 with context.stage("decode"):
                     message = _parsed(request, data, context)
                 found = function(message, read_headers(header), context)
-                return bytes((response(**found) if isinstance(found, dict) else found).SerializeToString())
+                with context.stage("postprocess"):
+                    return bytes((response(**found) if isinstance(found, dict) else found).SerializeToString())
 
         return work
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import queue
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -125,7 +126,11 @@ def test_observers_hear_of_every_call(pipeline: Pipeline, tmp_path: Path, watche
     assert (bad.status, bad.error_code) == (400, "image_undecodable")
     trailing = dict(rpc.trailing_metadata())
     assert trailing["x-amzn-requestid"] == "mine"
-    assert "predict;dur=" in trailing["server-timing"]
+    times = {name: float(value) for name, value in re.findall(r"(\w+);dur=([\d.]+)", trailing["server-timing"])}
+    assert {"decode", "predict", "postprocess", "other"} <= times.keys()
+    total = times.pop("total")
+    assert sum(times.values()) == pytest.approx(total, abs=0.0005 * (len(times) + 1))
+    assert total == pytest.approx(good.context.durations()["total"] * 1000, abs=0.001)
 
 
 def test_more_calls_than_may_wait_are_turned_away(
