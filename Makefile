@@ -40,7 +40,7 @@ models: $(READY)  ## Export the sample models into $(MODELS)/ if they are not th
 	@$(PY) scripts/sample_models.py $(MODELS)
 
 serve: $(READY) nginx models  ## Serve the sample models on port 8080
-	@LIGHTBOX_MODEL_DIR="$(abspath $(MODELS))" \
+	@LIGHTBOX_MODEL_DIR="$(abspath $(MODELS))" LIGHTBOX_ENGINE="$${LIGHTBOX_ENGINE-$(if $(filter tensorflow_model_server,$(LIGHTBOX_MODEL_SERVER)),,auto)}" \
 	 SAGEMAKER_TFS_DEFAULT_MODEL_NAME="$${SAGEMAKER_TFS_DEFAULT_MODEL_NAME-mobilenet_v2}" ./serve.sh serve
 
 # Most tests wait, for servers: more of them at once than there are cores. Those of one module stay together.

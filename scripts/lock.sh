@@ -14,6 +14,7 @@ compile() {
 compile dev dev.overrides --upgrade
 compile serve model_server.overrides --constraints dev.lock
 compile model_server model_server.overrides --constraints dev.lock
+compile openvino openvino.overrides --constraints dev.lock
 compile sidecar sidecar.overrides --constraints dev.lock
 compile handlers sidecar.overrides --constraints dev.lock
 compile handlers_aws sidecar.overrides --constraints dev.lock

@@ -5,6 +5,8 @@ importing TensorFlow.
 """
 
 import argparse
+import os
+import subprocess
 import sys
 from pathlib import Path
 
@@ -59,10 +61,23 @@ def make(name: str, root: Path, partial: Path) -> None:
     say.progress(f"{name}: building the sample model; TensorFlow takes some seconds to start")
     quiet_tensorflow()
     model = entry.build(entry.weights[0], None)
-    export(model, entry.form, root if root.exists() else partial / name)
+    exported = export(model, entry.form, root if root.exists() else partial / name)
+    compare_engines(exported)
     if not root.exists():
         (partial / name).rename(root)
     say.progress(f"{name}: {root} is ready, {model.weights}")
+
+
+def compare_engines(version: Path) -> None:
+    """Let the model bring along which engine answers it best, so that no start has to find out."""
+    say.progress(f"{version}: comparing OpenVINO with TensorFlow")
+    command = [sys.executable, "-P", "-m", "model_server.engines", "--write", str(version)]
+    source = Path(__file__).resolve().parents[1] / "container"
+    told = subprocess.run(  # noqa: S603 - our own program
+        command, env=os.environ | {"PYTHONPATH": str(source)}, capture_output=True, text=True, check=False
+    )
+    for line in (told.stdout + told.stderr).splitlines():
+        say.progress(f"{version}: {line}")
 
 
 def remind_of_random_weights(directory: Path) -> None:

@@ -19,6 +19,7 @@ THEMES = {
     "Models": "model_dir default_model scaling image_size outputs labels top_k jsonlines exif_orientation fast_decode",
     "Model servers and wires": "model_server transports instance_count safe_port_range inter_op_parallelism "
     "intra_op_parallelism gpu_memory_margin",
+    "Engines of the embedded model server": "engine precision engine_cache_dir",
     "Ports": "port kserve_grpc_port kserve_reflection",
     "Workers and queue": "workers threads max_waiting worker_class",
     "Time": "request_timeout proxy_read_timeout wait_seconds drain_seconds batch",

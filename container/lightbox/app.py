@@ -49,7 +49,7 @@ from lightbox.user_code.registry import UserCode
 
 @dataclass(frozen=True)
 class Services:
-    """What serves requests in one process, whatever its protocol; the last three in multi-model mode only."""
+    """What serves requests in one process, whatever its protocol; some are there in multi-model mode only."""
 
     settings: Settings
     observers: Sequence[Observer]
@@ -57,11 +57,12 @@ class Services:
     targets: TargetModels | None = None
     loader: ModelLoader | None = None
     state: LoadedModels | None = None
+    run_dir: Path | None = None
 
     @property
     def repository(self) -> Repository:
         """The models as the Open Inference Protocol tells of them."""
-        return Repository(self.pipeline, self.targets, self.loader)
+        return Repository(self.pipeline, self.targets, self.loader, self.run_dir)
 
 
 def wsgi_app(plan_path: str) -> Flask:
@@ -113,11 +114,12 @@ def assemble(plan_path: Path) -> Services:
     channels = [open_channel(server.grpc_target) for server in plan.model_servers]
     transports = connect(plan, settings)
     if not settings.multi_model:
-        return Services(settings, observers, Pipeline(settings, plan, transports, user_code, channels))
+        pipeline = Pipeline(settings, plan, transports, user_code, channels)
+        return Services(settings, observers, pipeline, run_dir=plan_path.parent)
     state = LoadedModels(plan_path.parent)
     pipeline = Pipeline(settings, plan, transports, user_code, channels, catalogue=state)
     loader = model_loader(settings, plan, plan_path.parent, state, user_code)
-    return Services(settings, observers, pipeline, TargetModels(loader, state), loader, state)
+    return Services(settings, observers, pipeline, TargetModels(loader, state), loader, state, plan_path.parent)
 
 
 def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:

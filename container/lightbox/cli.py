@@ -1,18 +1,19 @@
-"""The command line behind serve.sh: ``serve``, ``check`` and ``tune``; what stops a start is told all at once."""
+"""The command line behind serve.sh: serve, check, engines and tune; what stops a start is told all at once."""
 
 from __future__ import annotations
 
 import asyncio
 import signal
+import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from lightbox.errors import StartError
-from lightbox.model.checks import newest_signatures, option_problems, unusable_versions
+from lightbox.model.checks import newest_folder, newest_signatures, option_problems, unusable_versions
 from lightbox.model.layout import ModelOnDisk, folders_without_model
 from lightbox.model.options import load_options
-from lightbox.processes.commands import model_server_program
+from lightbox.processes.commands import PYTHON, child_environ, model_server_program
 from lightbox.processes.nginx import find_nginx
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.startup import (
@@ -108,9 +109,10 @@ def _noted_in(problems: list[str]) -> Iterator[None]:
         problems += str(error).splitlines()
 
 
-USAGE = """usage: serve.sh serve|check|tune
+USAGE = """usage: serve.sh serve|check|engines|tune
   serve   start the model server, gunicorn and nginx in the foreground
   check   print the effective settings and what would be served, and exit
+  engines compare OpenVINO with TensorFlow for each model; engines --write keeps the result in the model's folder
   tune    find the best settings for a model and this machine; tune --help tells more"""
 
 
@@ -121,11 +123,12 @@ def main(arguments: list[str]) -> int:
     if command in ("help", "--help", "-h"):
         print(USAGE)
         return 0
-    if command != "tune" and (options or command not in commands):
+    with_options = {"tune": tune, "engines": engines}
+    if command not in with_options and (options or command not in commands):
         print(USAGE, file=sys.stderr)
         return 2
     try:
-        return tune(options) if command == "tune" else commands[command]()
+        return with_options[command](options) if command in with_options else commands[command]()
     except StartError as error:
         log("cannot start:")
         print(error, file=sys.stderr)
@@ -202,7 +205,34 @@ def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> No
         print(f"  its signature {name}: {takes or 'nothing'} -> {gives}")
     folders = code_dirs(model, shared_code_dirs(settings))
     print(f"  its code: {find_code(folders) or 'built-in handling'}")
-    print(f"  its options: {load_options(folders, settings).model_dump_json(exclude_none=True)}")
+    options = load_options(folders, settings)
+    print(f"  its options: {options.model_dump_json(exclude_none=True)}")
+    if {options.engine, settings.engine} & {"auto", "openvino"}:
+        told = subprocess.run(  # noqa: S603 - our own program
+            _engines_command([model], settings), env=child_environ(), capture_output=True, text=True, check=False
+        )
+        for line in (told.stdout or told.stderr).splitlines():
+            print(f"  its engine for {line}" if told.stdout else f"  its engine: {line}")
+
+
+def _engines_command(models: Iterable[ModelOnDisk], settings: Settings, *options: str) -> list[str]:
+    folders = [str(newest_folder(model)) for model in models]
+    cache = [f"--cache={settings.engine_cache_dir}"] if settings.engine_cache_dir is not None else []
+    return [*PYTHON, "model_server.engines", f"--precision={settings.precision}", *cache, *options, *folders]
+
+
+def engines(options: list[str]) -> int:
+    """Compare OpenVINO with TensorFlow for the newest version of each model; ``--write`` keeps what is found."""
+    if options not in ([], ["--write"]):
+        print(f"{USAGE}\n\nengines takes the one option --write", file=sys.stderr)
+        return 2
+    settings = load_settings()
+    code = 0
+    for model in plan_models(settings)[0].values():
+        print(f"model: {model.name}", flush=True)
+        command = _engines_command([model], settings, "--compare", *options)
+        code = max(code, subprocess.run(command, env=child_environ(), check=False).returncode)  # noqa: S603
+    return code
 
 
 def tune(options: list[str]) -> int:

@@ -75,6 +75,23 @@ class Settings(TimeSettings):
     """Model server to start. `tensorflow_model_server` is TensorFlow Serving's binary, `embedded` the one in this
     repository. `auto` takes the binary if it is on PATH, else the embedded one."""
 
+    engine: Annotated[Literal["tensorflow", "openvino", "auto"] | None, BeforeValidator(in_lower_case)] = Field(
+        None, validation_alias="LIGHTBOX_ENGINE"
+    )
+    """What the embedded model server executes models with: `tensorflow`, `openvino`, or `auto` for OpenVINO where its
+    answers are TensorFlow's and come faster. Set, it asks for the embedded server; without it `tensorflow`. `engine` in
+    a model's `code/lightbox.json` is for that model alone."""
+
+    precision: Annotated[Literal["f32", "bf16"], BeforeValidator(in_lower_case)] = Field(
+        "f32", validation_alias="LIGHTBOX_PRECISION"
+    )
+    """How OpenVINO computes: `f32`, or `bf16`, which is faster on CPUs that have it and less exact: under `auto` such
+    answers seldom pass for TensorFlow's."""
+
+    engine_cache_dir: Path | None = Field(None, validation_alias="LIGHTBOX_ENGINE_CACHE_DIR")
+    """Folder in which OpenVINO's compiled models are kept, and what was found out about each model; without it they are
+    made again at each start."""
+
     instance_count: int = Field(1, ge=1, le=64, validation_alias="SAGEMAKER_TFS_INSTANCE_COUNT")
     """Number of model servers behind the sidecar. Requests avoid one that has ended until it is back."""
 
@@ -233,10 +250,17 @@ class Settings(TimeSettings):
             raise ValueError(f"model servers need two ports each, and SAGEMAKER_SAFE_PORT_RANGE={low}-{high} has fewer")
         return value
 
-    @field_validator("model_dir", "code_dir")
+    @field_validator("engine")
     @classmethod
-    def _absolute(cls, value: Path) -> Path:
-        return value.absolute()
+    def _has_its_server(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is not None and info.data.get("model_server") == "tensorflow_model_server":
+            raise ValueError("expected no engine with LIGHTBOX_MODEL_SERVER=tensorflow_model_server, which has its own")
+        return value
+
+    @field_validator("model_dir", "code_dir", "engine_cache_dir")
+    @classmethod
+    def _absolute(cls, value: Path | None) -> Path | None:
+        return None if value is None else value.absolute()
 
     @property
     def worker_memory(self) -> int:

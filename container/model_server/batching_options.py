@@ -13,6 +13,9 @@ from tfs_wire.status import invalid
 
 PER_MODEL_FILE = "batching_params.pbtxt"
 
+_LARGEST_MADE = 64
+"""Rows of a full batch that is made only to warm an engine up."""
+
 
 @dataclass(frozen=True)
 class BatchingOptions:
@@ -30,6 +33,12 @@ class BatchingOptions:
     def padded_size(self, rows: int) -> int:
         """Return the smallest allowed size that holds ``rows``."""
         return next((size for size in self.allowed_batch_sizes if size >= rows), rows)
+
+    def usual_sizes(self) -> tuple[int, ...]:
+        """Return the sizes that an engine should be ready for: those allowed, or one row and a full batch."""
+        if self.allowed_batch_sizes:
+            return self.allowed_batch_sizes
+        return (1, self.max_batch_size) if 1 < self.max_batch_size <= _LARGEST_MADE else (1,)
 
 
 def read_options(path: str) -> BatchingOptions:

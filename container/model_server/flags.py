@@ -121,7 +121,19 @@ FLAGS = [
         "Predict answers over gRPC use tensor_content.",
     ),
 ]
-_BY_NAME = {flag.name: flag for flag in FLAGS}
+"""The real server's."""
+
+OWN_FLAGS = [
+    Flag("engine", "string", "tensorflow", "tensorflow, openvino, or auto: OpenVINO where it is equal and faster."),
+    Flag("engine_precision", "string", "f32", "f32 or bf16: how OpenVINO computes."),
+    Flag("engine_cache_dir", "string", "", "Folder for compiled models and for what was found out about engines."),
+    Flag("engine_report_dir", "string", "", "Folder in which each loaded version's engines are told as JSON."),
+    Flag("host", "string", "127.0.0.1", "Address of the TCP ports; 0.0.0.0 for all interfaces."),
+]
+"""Those that the real server does not have."""
+
+_ALL = [*FLAGS, *OWN_FLAGS]
+_BY_NAME = {flag.name: flag for flag in _ALL}
 
 
 class FlagError(ValueError):
@@ -132,7 +144,7 @@ class FlagError(ValueError):
 class Options:
     """The command line: values by flag name, what was not understood, and what was given."""
 
-    values: dict[str, Any] = field(default_factory=lambda: {flag.name: flag.default for flag in FLAGS})
+    values: dict[str, Any] = field(default_factory=lambda: {flag.name: flag.default for flag in _ALL})
     unknown: list[str] = field(default_factory=list)
     given: set[str] = field(default_factory=set)
 
@@ -149,7 +161,7 @@ class Options:
 
 def usage(program: str) -> str:
     """Return the text of ``--help``."""
-    lines = [f"\t{flag.shown():<33}\t{flag.kind}\t{flag.text}\n" for flag in FLAGS]
+    lines = [f"\t{flag.shown():<33}\t{flag.kind}\t{flag.text}\n" for flag in _ALL]
     return f"usage: {program}\nFlags:\n" + "".join(lines)
 
 

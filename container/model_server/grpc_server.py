@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
+from model_server.rest_server import LOOPBACK
 from tfs_wire.status import StatusError, invalid
 
 log = logging.getLogger(__name__)
@@ -44,8 +45,10 @@ def create(handlers: list[grpc.GenericRpcHandler], threads: int, arguments: list
     )
 
 
-def bind(server: grpc.Server, port: int, socket_path: str, credentials: grpc.ServerCredentials | None) -> None:
-    """Listen on the loopback interface and the socket; raise StatusError if an address cannot be had."""
+def bind(
+    server: grpc.Server, host: str, port: int, socket_path: str, credentials: grpc.ServerCredentials | None
+) -> None:
+    """Listen on the port of ``host`` and the socket; raise StatusError if an address cannot be had."""
 
     def add(address: str) -> bool:
         try:
@@ -57,9 +60,9 @@ def bind(server: grpc.Server, port: int, socket_path: str, credentials: grpc.Ser
 
     if port > _LARGEST_PORT:
         log.warning("gRPC port %d does not exist; no gRPC over TCP", port)
-    elif port and not add(f"127.0.0.1:{port}"):
+    elif port and not add(f"[{host}]:{port}" if ":" in host else f"{host}:{port}"):
         raise start_error()
-    elif port and not add(f"[::1]:{port}"):
+    elif port and host == LOOPBACK and not add(f"[::1]:{port}"):
         log.debug("no IPv6 loopback")
     if socket_path and not add(f"unix:{socket_path}"):
         raise start_error()

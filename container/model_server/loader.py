@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from urllib.parse import quote
 
 from model_server.batch_scheduler import BatchScheduler
 from model_server.batching import BatchingSession
 from model_server.batching_options import BatchingOptions
 from model_server.engines.base import Runner
-from model_server.engines.tensorflow import TensorFlowSession
+from model_server.engines.verdicts import Verdict
 from model_server.metrics import Metrics
 from model_server.servable import Servable
 from tfs_wire.status import Code, StatusError
@@ -24,9 +26,11 @@ log = logging.getLogger(__name__)
 class Loader:
     """How every SavedModel of this server is loaded."""
 
-    tags: tuple[str, ...]
-    session_config: bytes
+    engine: Callable[[str, Sequence[int]], tuple[Runner, dict[str, Verdict]]]
+    """Opens the SavedModel in a folder, ready for calls of these numbers of rows, and tells why so."""
     metrics: Metrics
+    report_dir: str = ""
+    """Where each version's engines are told, as NAME/VERSION.json; empty for nowhere."""
     warm_up: Callable[[Servable, Runner], None] | None = None
     batching: Callable[[str], BatchingOptions | None] | None = None
     scheduler: BatchScheduler | None = None
@@ -43,7 +47,9 @@ class Loader:
         if not any((folder / name).exists() for name in ("saved_model.pb", "saved_model.pbtxt")):
             text = "Specified file path does not appear to contain a SavedModel bundle (should have a file"
             raise StatusError(Code.NOT_FOUND, f"{text} called `saved_model.pb`)\nSpecified file path: {servable.path}")
-        session = self._batched(servable, self._open(servable.path))
+        opened, verdicts = self._open(servable.path)
+        self._report(servable, verdicts)
+        session = self._batched(servable, opened)
         try:
             self._warm(servable, session)
         except StatusError:
@@ -51,16 +57,34 @@ class Loader:
             raise
         return session
 
-    def _open(self, path: str) -> Runner:
+    def _report(self, servable: Servable, verdicts: dict[str, Verdict]) -> None:
+        if not self.report_dir or not verdicts:
+            return
+        path = Path(self.report_dir, quote(servable.name, safe=""), f"{servable.version}.json")
+        content = {name: {"engine": verdict.engine, "reason": verdict.reason} for name, verdict in verdicts.items()}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            new = path.with_suffix(".new")
+            new.write_text(json.dumps(content))
+            new.replace(path)
+        except OSError as error:
+            log.warning("%s cannot be written: %s", path, error.strerror)
+
+    def _open(self, path: str) -> tuple[Runner, dict[str, Verdict]]:
         start = time.perf_counter()
         try:
-            session = TensorFlowSession(path, self.tags, self.session_config)
+            opened = self.engine(path, self._batch_sizes(path))
         except StatusError:
             self.metrics.load_attempt_count.add(1, path, "fail")
             raise
         self.metrics.load_attempt_count.add(1, path, "success")
         self.metrics.load_latency.add(int((time.perf_counter() - start) * 1e6), path)
-        return session
+        return opened
+
+    def _batch_sizes(self, path: str) -> Sequence[int]:
+        """Return the numbers of rows that calls of this model will have most often."""
+        options = self.batching(path) if self.batching is not None else None
+        return (1,) if options is None else options.usual_sizes()
 
     def _warm(self, servable: Servable, session: Runner) -> None:
         if self.warm_up is None:

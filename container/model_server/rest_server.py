@@ -20,6 +20,7 @@ from model_server.http_response import Outgoing, Response, html_error, serialize
 
 log = logging.getLogger(__name__)
 
+LOOPBACK = "127.0.0.1"
 MAX_CONNECTIONS = 1024
 MAX_UNSENT_BYTES = 1 << 29
 """Of all answers that wait for slow readers; beyond it those that began first are given up."""
@@ -47,10 +48,10 @@ class _Connection:
 class RestServer:
     """Serves ``handle`` on the loopback interface."""
 
-    def __init__(self, port: int, threads: int, handle: Callable[[Request], Response]) -> None:
-        """Bind the port (0 for any); raise OSError if it is taken."""
+    def __init__(self, port: int, threads: int, handle: Callable[[Request], Response], host: str = LOOPBACK) -> None:
+        """Bind the port (0 for any) of ``host``; raise OSError if it is taken."""
         self._handle = handle
-        self._listeners = _listen(port)
+        self._listeners = _listen(host, port)
         self.port = int(self._listeners[0].getsockname()[1])
         self._epoll = select.epoll()
         self._connections: dict[int, _Connection] = {}
@@ -240,9 +241,11 @@ class RestServer:
             self._arm(connection, select.EPOLLIN)
 
 
-def _listen(port: int) -> list[socket.socket]:
-    """Listen on 127.0.0.1, and on ::1 where there is IPv6."""
-    listeners = [_listener(socket.AF_INET, "127.0.0.1", port)]
+def _listen(host: str, port: int) -> list[socket.socket]:
+    """Listen on ``host``; with 127.0.0.1 on ::1 too, where there is IPv6."""
+    listeners = [_listener(socket.AF_INET6 if ":" in host else socket.AF_INET, host, port)]
+    if host != LOOPBACK:
+        return listeners
     try:
         listeners.append(_listener(socket.AF_INET6, "::1", listeners[0].getsockname()[1]))
     except OSError:

@@ -65,7 +65,7 @@ class Server:
         warm_up = None
         if options.enable_model_warmup:
             warm_up = partial(warmup.warm_up, iterations=options.num_request_iterations_for_warmup)
-        loader = Loader(tags, configuration.session_config(options), self._metrics, warm_up)
+        loader = Loader(configuration.engine(options, tags).open, self._metrics, options.engine_report_dir, warm_up)
         batching = configuration.batching(options)
         if batching is None:
             return loader
@@ -112,11 +112,11 @@ class Server:
             handlers.append(HealthService())
         arguments = grpc_server.channel_arguments(options.grpc_channel_arguments)
         server = grpc_server.create(handlers, options.grpc_max_threads, arguments)
-        grpc_server.bind(server, options.port, options.grpc_socket_path, self._credentials)
+        grpc_server.bind(server, options.host, options.port, options.grpc_socket_path, self._credentials)
         server.start()
         self._grpc = server
         if options.port:
-            log.info("Running gRPC ModelServer at 127.0.0.1:%d ...", options.port)
+            log.info("Running gRPC ModelServer at %s:%d ...", options.host, options.port)
         if options.grpc_socket_path:
             log.info("Running gRPC ModelServer at UNIX socket %s ...", options.grpc_socket_path)
 
@@ -134,7 +134,7 @@ class Server:
         timeout = options.rest_api_timeout_in_ms / 1000
         api = RestApi(self._calls, timeout, options.rest_api_enable_cors_support, pages)
         try:
-            self._rest = RestServer(port, options.rest_api_num_threads, api.handle)
+            self._rest = RestServer(port, options.rest_api_num_threads, api.handle, options.host)
         except OSError:
             log.error("Failed to start HTTP Server at localhost:%d", port)
             return

@@ -1,13 +1,15 @@
-"""Every transcript of the real server, replayed against a fresh stand-in."""
+"""Every transcript of the real server, replayed against a fresh stand-in, with each choice of engine."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from contract.golden import replay
-from support.model_server import GOLDEN, MODELS, ModelServer
+from support.model_server import GOLDEN, MODELS, ModelServer, golden_server
 
 REST = replay.load(str(GOLDEN / "rest.jsonl"))
 GRPC = replay.load(str(GOLDEN / "grpc.jsonl"))
@@ -28,16 +30,32 @@ def kept(kind: str, cases: list[dict[str, Any]]) -> list[Any]:
     return [pytest.param(case, id=case["id"]) for case in cases if (kind, case["id"]) not in EXCLUDED]
 
 
+@pytest.fixture(scope="module", params=["tensorflow", "auto"])
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def replayed_server(engine: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServer]:
+    yield from golden_server(tmp_path_factory.mktemp("replayed"), f"--engine={engine}")
+
+
+def test_the_engines_that_answer(replayed_server: ModelServer, engine: str) -> None:
+    """With ``auto`` OpenVINO answers some: else the transcripts would say nothing about it."""
+    chosen = re.findall(r"signature \w+: (\w+) \(", replayed_server.stderr)
+    assert set(chosen) == ({"openvino", "tensorflow"} if engine == "auto" else set())
+
+
 @pytest.mark.parametrize("case", kept("rest", REST))
-def test_rest(recorded_server: ModelServer, case: dict[str, Any]) -> None:
-    target = f"127.0.0.1:{recorded_server.rest_port}"
+def test_rest(replayed_server: ModelServer, case: dict[str, Any]) -> None:
+    target = f"127.0.0.1:{replayed_server.rest_port}"
     assert replay.check_rest(target, case, str(MODELS)) is None
 
 
 @pytest.mark.parametrize("case", kept("grpc", GRPC))
-def test_grpc(recorded_server: ModelServer, case: dict[str, Any]) -> None:
-    rest = f"127.0.0.1:{recorded_server.rest_port}"
-    assert replay.check_grpc(recorded_server.grpc_address, rest, case, str(MODELS)) is None
+def test_grpc(replayed_server: ModelServer, case: dict[str, Any]) -> None:
+    rest = f"127.0.0.1:{replayed_server.rest_port}"
+    assert replay.check_grpc(replayed_server.grpc_address, rest, case, str(MODELS)) is None
 
 
 def test_little_is_excluded() -> None:

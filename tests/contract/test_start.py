@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from model_server.flags import FLAGS, parse, usage
+from model_server.flags import FLAGS, OWN_FLAGS, parse, usage
 from support.model_server import COMMAND, GOLDEN, MODELS, ModelServer, config_text
 
 HALF = f"--model_base_path={MODELS}/half_plus_two"
@@ -142,7 +142,8 @@ def test_help_names_every_flag_with_its_default() -> None:
     by_cpus = {"rest_api_num_threads", "grpc_max_threads", "num_tflite_pools"}
     for flag, (name, _, default) in zip(FLAGS, recorded, strict=True):
         assert name in by_cpus or flag.shown() == f"--{name}={default}"
-    assert usage("x").count("\n\t--") == len(recorded)
+    assert usage("x").count("\n\t--") == len(recorded) + len(OWN_FLAGS)
+    assert not {flag.name for flag in OWN_FLAGS} & {name for name, _, _ in recorded}
 
 
 @pytest.mark.parametrize("flag", ["--version", "--version=true"])

@@ -12,30 +12,9 @@ PROGRAM = f"""#!{sys.executable}
 import sys
 
 sys.path.insert(0, {str(REPOSITORY / "container")!r})
-from model_server import grpc_server, main, rest_server
+from model_server import main
 
-bind, listener = grpc_server.bind, rest_server._listener
-
-
-class Everywhere:
-    def __init__(self, server):
-        self._server = server
-
-    def add_insecure_port(self, address):
-        if address.startswith("[::1]"):
-            return 0
-        return self._server.add_insecure_port(address.replace("127.0.0.1", "0.0.0.0"))
-
-
-def listen(family, address, port):
-    if address != "127.0.0.1":
-        raise OSError("bound by the first")
-    return listener(family, "0.0.0.0", port)
-
-
-grpc_server.bind = lambda server, *others: bind(Everywhere(server), *others)
-rest_server._listener = listen
-sys.exit(main.main())
+sys.exit(main.main(["--host=0.0.0.0", *sys.argv[1:]]))
 """
 
 

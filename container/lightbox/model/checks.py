@@ -46,6 +46,11 @@ def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Set
         yield own, f"{f'{file}: scaling' if own else 'LIGHTBOX_SCALING'}: {problem}"
 
 
+def newest_folder(model: ModelOnDisk) -> Path:
+    """Return the folder of a model's newest version."""
+    return max(_versions(model), default=(0, model.base_path))[1]
+
+
 def newest_signatures(model: ModelOnDisk) -> Mapping[str, SignatureSpec]:
     """Return the signatures of a model's newest version by name; none where they cannot be read."""
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
@@ -27,6 +27,9 @@ class ModelOptions(BaseModel):
 
     scaling: ScalingName = "none"
     """What happens to pixel values: none (0..255), unit (0..1), tf (-1..1), torch or caffe."""
+
+    engine: Literal["tensorflow", "openvino", "auto"] | None = None
+    """What the embedded model server executes this model with; `LIGHTBOX_ENGINE` where it is not given."""
 
     image_size: tuple[int, int] | None = None
     """Width and height for a model whose signature fixes none: `640` or `"640x480"`."""

@@ -11,13 +11,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from lightbox.errors import StartError
+from lightbox.model import engine_report
 from lightbox.plan import ModelServerAddress, PlannedModel
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings import Settings
 from lightbox.settings_loading import environment, variable
 
 BINARY = "tensorflow_model_server"
-MODEL_CONFIG, BATCHING_PARAMETERS = "models.config", "batching.config"
+MODEL_CONFIG, BATCHING_PARAMETERS, ENGINE_CACHE = "models.config", "batching.config", "engine"
 PYTHON = (sys.executable, "-P", "-m")
 """Runs a module; without -P, files in the folder that serve.sh was started from would shadow others."""
 WORKER_MEMORY = {
@@ -46,7 +47,7 @@ class ModelServerMissing(StartError):
 def model_server_program(settings: Settings) -> tuple[str, list[str]]:
     """Return which model server runs, ``tensorflow_model_server`` or ``embedded``, and how it is started."""
     binary = _real_binary()
-    if settings.model_server != "embedded" and binary:
+    if settings.model_server != "embedded" and settings.engine is None and binary:
         return BINARY, [binary]
     if settings.model_server == BINARY:
         raise ModelServerMissing(f"LIGHTBOX_MODEL_SERVER: {BINARY} is not on PATH; install it, or use auto or embedded")
@@ -93,6 +94,16 @@ def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir:
     if settings.intra_op_parallelism:
         flags.append(f"--tensorflow_intra_op_parallelism={settings.intra_op_parallelism}")
     return flags
+
+
+def engine_flags(settings: Settings, run_dir: Path) -> list[str]:
+    """Return the flags that only the embedded server has."""
+    return [
+        f"--engine={settings.engine or 'tensorflow'}",
+        f"--engine_precision={settings.precision}",
+        f"--engine_cache_dir={settings.engine_cache_dir or run_dir / ENGINE_CACHE}",
+        f"--engine_report_dir={run_dir / engine_report.FOLDER}",
+    ]
 
 
 def batching_parameters(settings: Settings) -> str:

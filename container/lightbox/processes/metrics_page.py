@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightbox.telemetry.metrics import METRICS_FOLDER, MODEL_VERSIONS, READY, REJECTED, RESTARTS
+from lightbox.model.engine_report import all_engines
+from lightbox.telemetry.metrics import METRICS_FOLDER, MODEL_ENGINE, MODEL_VERSIONS, READY, REJECTED, RESTARTS
 from lightbox.transports.model_status import ModelStatus
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ class ProcessFacts:
     restarts: Mapping[str, int]
     versions: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     refused: Mapping[str, int] = field(default_factory=dict)
+    engines: Sequence[tuple[str, ...]] = ()
+    """By the labels of the metric."""
 
 
 def exposition(folder: Path, facts: ProcessFacts) -> bytes:
@@ -85,6 +88,10 @@ class _Facts:
         for labels, count in self._facts.versions.items():
             versions.add_metric(labels, count)
         yield versions
+        engines: Any = GaugeMetricFamily(MODEL_ENGINE.name, MODEL_ENGINE.help, labels=MODEL_ENGINE.labels)
+        for labels in self._facts.engines:
+            engines.add_metric(labels, 1)
+        yield engines
 
 
 class MetricsPage:
@@ -97,6 +104,7 @@ class MetricsPage:
         models: Callable[[], Iterable[str]],
         refused: Mapping[str, int],
     ) -> None:
+        self._run_dir = run_dir
         self._folder = run_dir / METRICS_FOLDER
         self._statuses = statuses
         self._models = models
@@ -105,7 +113,8 @@ class MetricsPage:
 
     async def render(self, ready: bool) -> bytes:
         """Return the page in Prometheus's text format."""
-        facts = ProcessFacts(ready, dict(self.restarts), await self._versions(), dict(self._refused))
+        engines = [(item.model, str(item.version), item.signature, item.engine) for item in all_engines(self._run_dir)]
+        facts = ProcessFacts(ready, dict(self.restarts), await self._versions(), dict(self._refused), engines)
         return await asyncio.to_thread(exposition, self._folder, facts)
 
     async def _versions(self) -> dict[tuple[str, ...], int]:

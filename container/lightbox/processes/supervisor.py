@@ -88,6 +88,8 @@ class Supervisor:
         for address, watch in zip(plan.model_servers, self._health.servers, strict=True):
             name = "model_server" if settings.instance_count == 1 else f"model_server_{len(self._watches)}"
             flags = commands.model_server_flags(settings, address, run_dir.path)
+            if self._server_kind == "embedded":
+                flags += commands.engine_flags(settings, run_dir.path)
             own = environ | gpu_environ(len(self._watches), self._gpus)
             self._children.append(Child(name, program + flags, own))
             self._watches[name] = watch

@@ -56,10 +56,13 @@ RESTARTS = Metric("lightbox_child_restarts", "Times that a process of ours ended
 MODEL_VERSIONS = Metric(
     "lightbox_model_versions", "Versions of a model in each state of the model server.", ("model", "server", "state")
 )
+MODEL_ENGINE = Metric(
+    "lightbox_model_engine", "1 for the engine that answers a signature.", ("model", "version", "signature", "engine")
+)
 
 COUNTERS = (REQUESTS, REJECTED, BYTES_IN, BYTES_OUT, WORKER_STARTS, RESTARTS)
 HISTOGRAMS = (SECONDS, STAGES, IMAGES)
-GAUGES = (IN_PROGRESS, READY, MODEL_VERSIONS)
+GAUGES = (IN_PROGRESS, READY, MODEL_VERSIONS, MODEL_ENGINE)
 
 
 def series_names() -> set[str]:

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from lightbox import errors
@@ -14,6 +15,7 @@ from lightbox.codecs import Codecs
 from lightbox.codecs.base import Method
 from lightbox.contents import TensorRequest, TensorResponse
 from lightbox.errors import BadRequest, LightboxError, MalformedBody, ModelNotFound, TooLarge, UnknownSignature
+from lightbox.model.engine_report import engines_of
 from lightbox.model.spec import Array
 from lightbox.multi_model.loader import ModelLoader, TargetModels
 from lightbox.pipeline import Pipeline
@@ -128,11 +130,16 @@ class Repository:
     """The models behind a pipeline; in multi-model mode ``targets`` loads and ``loader`` unloads them."""
 
     def __init__(
-        self, pipeline: Pipeline, targets: TargetModels | None = None, loader: ModelLoader | None = None
+        self,
+        pipeline: Pipeline,
+        targets: TargetModels | None = None,
+        loader: ModelLoader | None = None,
+        run_dir: Path | None = None,
     ) -> None:
         self._pipeline = pipeline
         self._targets = targets
         self._loader = loader
+        self._run_dir = run_dir
 
     def model_metadata(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
         """Return a model's inputs and outputs, -1 for an open dimension.
@@ -148,6 +155,12 @@ class Repository:
             "inputs": [described(tensor) for tensor in spec.inputs.values()],
             "outputs": [described(tensor) for tensor in spec.outputs.values()],
         }
+
+    def engines(self, model: str, version: str) -> dict[str, Any]:
+        """Return which engine answers each signature of a version, and why; empty where nobody has chosen."""
+        found = engines_of(self._run_dir, model, int(version)) if self._run_dir is not None else []
+        named = {item.signature: {"engine": item.engine, "reason": item.reason} for item in found}
+        return {"parameters": {"engines": named}} if named else {}
 
     def check_ready(self, model: str, version: str, context: RequestContext) -> None:
         """Raise ModelNotFound or Unavailable unless the model can answer. One that wants its signature named can."""

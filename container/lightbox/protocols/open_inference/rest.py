@@ -104,7 +104,8 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
     @blueprint.get("/models/<model>")
     @blueprint.get("/models/<model>/versions/<version>")
     def metadata(model: str, version: str = "") -> HttpResponse:
-        return _json(repository.model_metadata(model, version, g.context))
+        found = repository.model_metadata(model, version, g.context)
+        return _json(found | repository.engines(found["name"], found["versions"][0]))
 
     @blueprint.get("/models/<model>/ready")
     @blueprint.get("/models/<model>/versions/<version>/ready")

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from lightbox.model.engine_report import FOLDER, all_engines, engines_of
 from lightbox.processes.metrics_page import ProcessFacts, exposition
 from lightbox.telemetry import metrics
 from lightbox.telemetry.metrics import COUNTERS, GAUGES, HISTOGRAMS, MOST_MODELS, claim_slot, series_names
@@ -100,6 +101,20 @@ def test_the_supervisor_adds_what_it_knows(tmp_path: Path) -> None:
     assert 'lightbox_model_versions{model="cats",server="0",state="AVAILABLE"} 1.0' in text
 
 
+def test_the_engines_that_the_model_server_told_of(tmp_path: Path) -> None:
+    told = tmp_path / FOLDER / "cats%2Fdogs"
+    told.mkdir(parents=True)
+    (told / "7.json").write_text('{"serving_default": {"engine": "openvino", "reason": "faster"}}')
+    (told / "8.new").write_text("{")
+    (told / "9.json").write_text("{")
+    found = list(all_engines(tmp_path))
+    assert found == engines_of(tmp_path, "cats/dogs", 7)
+    assert engines_of(tmp_path, "cats/dogs", 9) == engines_of(tmp_path, "birds", 1) == []
+    facts = ProcessFacts(True, {}, engines=[(item.model, str(item.version), *item[2:4]) for item in found])
+    line = 'lightbox_model_engine{engine="openvino",model="cats/dogs",signature="serving_default",version="7"} 1.0'
+    assert line in exposition(tmp_path / "metrics", facts).decode()
+
+
 @pytest.mark.parametrize("of_workers", [0, 2])
 def test_what_nginx_refused_is_among_the_rejected(tmp_path: Path, of_workers: int) -> None:
     for _ in range(of_workers):
@@ -113,7 +128,9 @@ def test_what_nginx_refused_is_among_the_rejected(tmp_path: Path, of_workers: in
 
 def test_every_name_is_shown_and_explained(tmp_path: Path) -> None:
     worker(tmp_path, "answer(code='too_large')")
-    facts = ProcessFacts(True, {"nginx": 1}, {("cats", "0", "AVAILABLE"): 1})
+    facts = ProcessFacts(
+        True, {"nginx": 1}, {("cats", "0", "AVAILABLE"): 1}, engines=[("cats", "1", "serving_default", "openvino")]
+    )
     text = exposition(tmp_path, facts).decode()
     assert set(samples(tmp_path, facts)) == series_names()
     for metric in (*COUNTERS, *HISTOGRAMS, *GAUGES):

@@ -1,0 +1,40 @@
+"""Which engine answers each signature, as the embedded model server writes it into the run directory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NamedTuple
+from urllib.parse import quote, unquote
+
+FOLDER = "engines"
+
+
+class EngineOfSignature(NamedTuple):
+    """The engine and, in a sentence, why it was chosen."""
+
+    model: str
+    version: int
+    signature: str
+    engine: str
+    reason: str
+
+
+def engines_of(run_dir: Path, model: str, version: int) -> list[EngineOfSignature]:
+    """Return the engine of each signature; empty where the model server does not tell."""
+    return list(_read(run_dir / FOLDER / quote(model, safe="") / f"{version}.json", model, version))
+
+
+def all_engines(run_dir: Path) -> Iterator[EngineOfSignature]:
+    """Yield the engines of all models that are, or were, loaded."""
+    for path in sorted((run_dir / FOLDER).glob("*/*.json")):
+        if path.stem.isdigit():
+            yield from _read(path, unquote(path.parent.name), int(path.stem))
+
+
+def _read(path: Path, model: str, version: int) -> Iterator[EngineOfSignature]:
+    with suppress(OSError, ValueError, KeyError, TypeError, AttributeError):
+        for name, item in sorted(json.loads(path.read_text()).items()):
+            yield EngineOfSignature(model, version, name, item["engine"], item["reason"])

@@ -1,0 +1,50 @@
+"""Tells which engine answers each signature of SavedModels; can find it out, and write it beside the model."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from model_server.engines.choice import Opener, is_installed
+from model_server.engines.graph import read_meta_graph
+from model_server.engines.openvino import PRECISIONS, Hardware, cores
+from model_server.engines.verdicts import IN_MODEL, OPENVINO, Key, remember
+from tfs_wire.status import StatusError
+
+
+def main(arguments: list[str]) -> int:
+    """Print a line for each signature; return 1 if a folder could not be read or written."""
+    parser = argparse.ArgumentParser(prog="model_server.engines", description=__doc__)
+    parser.add_argument("folders", metavar="FOLDER", nargs="+", help="a version's folder, with saved_model.pb")
+    parser.add_argument("--compare", action="store_true", help="compare the engines now where nothing is remembered")
+    parser.add_argument("--write", action="store_true", help=f"compare, and write FOLDER/{IN_MODEL}")
+    parser.add_argument("--precision", choices=PRECISIONS, default="f32", help="how OpenVINO computes (f32)")
+    parser.add_argument("--tags", default="serve", help="comma-separated tags of the graph (serve)")
+    parser.add_argument("--cache", default="", help="folder in which verdicts are remembered")
+    options = parser.parse_args(arguments)
+    if not is_installed(OPENVINO):
+        print("the package openvino is not installed: TensorFlow answers", file=sys.stderr)
+        return 1
+    count = cores()
+    hardware = Hardware(count, count, options.precision, options.cache)
+    opener = Opener("auto", tuple(options.tags.split(",")), b"", hardware)
+    return max(_tell(opener, folder, options.compare or options.write, options.write) for folder in options.folders)
+
+
+def _tell(opener: Opener, folder: str, compares: bool, writes: bool) -> int:
+    try:
+        verdicts = opener.verdicts(folder, read_meta_graph(folder, opener.tags), compares)
+        if writes:
+            lasting = {name: verdict for name, verdict in verdicts.items() if verdict.lasts}
+            remember(Path(folder) / IN_MODEL, Key.of(folder, opener.hardware.precision), lasting)
+    except (StatusError, OSError) as error:
+        print(f"{folder}: {error}", file=sys.stderr)
+        return 1
+    for name, verdict in sorted(verdicts.items()):
+        print(f"{name}: {verdict.engine or 'not compared yet'} ({verdict.reason})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,229 @@
+"""The canary: OpenVINO and TensorFlow answer the same inputs in a child process, which may die of it.
+
+The child's last word about a signature is one line of JSON; what it said before its end counts.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from model_server.engines import samples
+from model_server.engines.base import Runner
+from model_server.engines.graph import read_meta_graph
+from model_server.engines.openvino import Compiled, Hardware
+from model_server.engines.verdicts import OPENVINO, TENSORFLOW, Verdict
+from model_server.tensors import Array
+from tfs_wire.messages import meta_graph_pb2, prediction_log_pb2
+from tfs_wire.status import StatusError
+
+log = logging.getLogger("model_server")
+
+RELATIVE, ABSOLUTE = 1e-4, 1e-5
+"""How far floats may be apart: relative to each value, and to the largest of its output."""
+GAIN, GAIN_SECONDS = 0.1, 5e-5
+"""How much less processor time OpenVINO has to take: a share of TensorFlow's, and at least that much."""
+
+_FAULTS = {f"ended by signal {number:d}" for number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE)}
+_ROUNDS, _LONGEST_SECONDS = 7, 4.0
+_TIME_LIMIT_SECONDS = 600
+
+
+@dataclass(frozen=True)
+class Task:
+    """What the child is asked: signatures of one SavedModel."""
+
+    folder: str
+    tags: tuple[str, ...]
+    signatures: tuple[str, ...]
+    session_config: str
+    """The serialized ConfigProto of TensorFlow's session, in hexadecimal digits."""
+    hardware: Hardware
+
+
+def judge(task: Task) -> dict[str, Verdict]:
+    """Return a verdict for each signature of the task; a child that dies costs the signature that it was at."""
+    found: dict[str, Verdict] = {}
+    while left := tuple(name for name in task.signatures if name not in found):
+        log.info("comparing OpenVINO with TensorFlow: %s of %s", ", ".join(left), task.folder)
+        said, ended = _child(Task(task.folder, task.tags, left, task.session_config, task.hardware))
+        found |= said
+        missing = next((name for name in left if name not in found), None)
+        if missing is not None:
+            found[missing] = Verdict(TENSORFLOW, f"the comparison {ended}", lasts=ended in _FAULTS)
+    return found
+
+
+def _child(task: Task) -> tuple[dict[str, Verdict], str]:
+    command = [sys.executable, "-P", "-m", "model_server.engines.canary", json.dumps(asdict(task))]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_TIME_LIMIT_SECONDS, check=False)  # noqa: S603
+        output, ended = done.stdout, _ending(done.returncode, done.stderr)
+    except subprocess.TimeoutExpired as late:
+        output, ended = late.stdout or b"", f"took more than {_TIME_LIMIT_SECONDS} s"
+    except OSError as error:
+        return {}, f"could not be started: {error.strerror}"
+    found = {}
+    for line in output.splitlines():
+        if line.startswith(b'{"signature"'):
+            item = json.loads(line)
+            name = item.pop("signature")
+            found[name] = Verdict(**item)
+    return found, ended
+
+
+def _ending(code: int, errors: bytes) -> str:
+    if code < 0:
+        return f"ended by signal {-code}"
+    lines = errors.decode(errors="replace").strip().splitlines()
+    return f"failed: {lines[-1]}" if lines else f"failed with exit code {code}"
+
+
+# ------------------------------------------------------------------ in the child
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Judge the signatures of a task; print a line of JSON for each."""
+    given = json.loads(arguments[0])
+    task = Task(**given | {"hardware": Hardware(**given["hardware"])})
+    meta_graph = read_meta_graph(task.folder, task.tags)
+    reference = _tensorflow(task)
+    for name in task.signatures:
+        verdict = _judge(task, meta_graph, name, reference)
+        print(json.dumps({"signature": name} | asdict(verdict)), flush=True)
+
+
+def _tensorflow(task: Task) -> Runner | None:
+    """Return TensorFlow's session, None where it is not installed."""
+    try:
+        from model_server.engines.tensorflow import TensorFlowSession
+
+        return TensorFlowSession(task.folder, task.tags, bytes.fromhex(task.session_config))
+    except ImportError:
+        return None
+
+
+def _judge(task: Task, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, reference: Runner | None) -> Verdict:
+    try:
+        compiled = Compiled(task.folder, meta_graph, name, task.hardware)
+    except StatusError as error:
+        return Verdict(TENSORFLOW, error.message)
+    fetches = [info.name for info in compiled.signature.outputs.values()]
+    if reference is None:
+        for feeds in samples.batches(compiled.signature, 1):
+            compiled.run(feeds, fetches)
+        return Verdict(OPENVINO, "not compared: TensorFlow is not installed", lasts=False)
+    inputs = list(_inputs(compiled.signature, reference, fetches, name, task.folder))
+    if not inputs:
+        return Verdict(TENSORFLOW, "no input could be made that TensorFlow answers")
+    if why := next(filter(None, (_apart(compiled, reference, feeds, fetches) for feeds in inputs)), None):
+        return Verdict(TENSORFLOW, why)
+    ours, theirs = (partial(runner.run, inputs[0], fetches) for runner in (compiled, reference))
+    return _faster(ours, theirs, f"{len(inputs)} answers are equal")
+
+
+def _apart(compiled: Compiled, reference: Runner, feeds: Mapping[str, Array], fetches: Sequence[str]) -> str | None:
+    """Return how OpenVINO's answer to one input differs from TensorFlow's, None where it does not."""
+    try:
+        got = compiled.run(feeds, fetches)
+    except StatusError as error:
+        return error.message
+    try:
+        expected = reference.run(feeds, fetches)
+    except StatusError as error:
+        return f"it answers where TensorFlow does not: {error.message}"
+    return _difference(compiled.signature, dict(zip(fetches, zip(expected, got, strict=True), strict=True)))
+
+
+def _inputs(
+    signature: meta_graph_pb2.SignatureDef, reference: Runner, fetches: Sequence[str], name: str, folder: str
+) -> Iterator[dict[str, Array]]:
+    """Yield the inputs to compare: made ones that TensorFlow answers, and those of the warm-up records."""
+    for side in samples.sides(signature):
+        made = [feeds for count in samples.BATCHES for feeds in samples.batches(signature, count, side)]
+        if any(_answers(reference, feeds, fetches) for feeds in made):
+            yield from made
+            break
+    yield from (feeds for feeds in _recorded(signature, name, folder) if _answers(reference, feeds, fetches))
+
+
+def _answers(reference: Runner, feeds: Mapping[str, Array], fetches: Sequence[str]) -> bool:
+    try:
+        reference.run(feeds, fetches)
+    except StatusError:
+        return False
+    return True
+
+
+def _recorded(signature: meta_graph_pb2.SignatureDef, name: str, folder: str) -> Iterator[dict[str, Array]]:
+    """Yield the inputs of the model's warm-up records; damaged ones are the load's to refuse."""
+    from model_server import predict, warmup
+
+    path = Path(folder) / warmup.REQUESTS_FILE
+    if not path.is_file():
+        return
+    try:
+        for record in warmup.records(path):
+            entry = prediction_log_pb2.PredictionLog.FromString(record)
+            asked = entry.predict_log.request
+            is_predict = entry.WhichOneof("log_type") == "predict_log"
+            if is_predict and (asked.model_spec.signature_name or predict.DEFAULT_SIGNATURE) == name:
+                yield predict.decode_inputs(signature, asked)
+    except (StatusError, ValueError):
+        return
+
+
+def _difference(signature: meta_graph_pb2.SignatureDef, answers: Mapping[str, tuple[Array, Array]]) -> str | None:
+    """Return how the first output that is not the same differs, None if all are the same."""
+    for alias, info in sorted(signature.outputs.items()):
+        expected, got = answers[info.name]
+        if (got.dtype, got.shape) != (expected.dtype, expected.shape):
+            kinds = f"{got.dtype}{list(got.shape)} instead of {expected.dtype}{list(expected.shape)}"
+            return f"output {alias!r} is {kinds}"
+        if not _is_close(expected, got):
+            with np.errstate(all="ignore"):
+                apart = np.nanmax(np.abs(got.astype(np.float64) - expected.astype(np.float64)))
+            return f"output {alias!r} differs by up to {apart:.3g}"
+    return None
+
+
+def _is_close(expected: Array, got: Array) -> bool:
+    if expected.dtype.kind != "f":
+        return bool(np.array_equal(expected, got))
+    if not np.array_equal(np.isfinite(expected), np.isfinite(got)):
+        return False
+    finite = expected[np.isfinite(expected)]
+    largest = float(np.max(np.abs(finite))) if finite.size else 0.0
+    return bool(np.allclose(got, expected, rtol=RELATIVE, atol=ABSOLUTE * largest, equal_nan=True))
+
+
+def _faster(openvino: Callable[[], object], tensorflow: Callable[[], object], equal: str) -> Verdict:
+    """Compare processor times, in turn; they are steadier than times on the wall of a busy machine."""
+    times: dict[str, list[float]] = {OPENVINO: [], TENSORFLOW: []}
+    end = time.monotonic() + _LONGEST_SECONDS
+    for _ in range(_ROUNDS):
+        for engine, call in ((OPENVINO, openvino), (TENSORFLOW, tensorflow)):
+            start = time.process_time()
+            call()
+            times[engine].append(time.process_time() - start)
+        if time.monotonic() > end:
+            break
+    ours, theirs = statistics.median(times[OPENVINO]), statistics.median(times[TENSORFLOW])
+    figures = f"{equal}; {ours * 1e3:.3g} ms of CPU for an input, TensorFlow {theirs * 1e3:.3g}"
+    is_faster = theirs - ours >= max(GAIN_SECONDS, GAIN * theirs)
+    return Verdict(OPENVINO if is_faster else TENSORFLOW, figures, is_equal=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

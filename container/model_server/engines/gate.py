@@ -1,0 +1,177 @@
+"""The static gate: which signatures OpenVINO may answer, read from the graph alone.
+
+OpenVINO ends the process on some graphs and answers others wrongly without a word. Each signature is
+followed from its outputs back to its inputs, through the functions that it calls, and refused at the
+first operation that ``operations.RULES`` does not allow for the values that reach it.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+
+from model_server.engines.facts import BOOL, FLOAT, INT32, UINT8, Fact, Facts, Kind, Refused
+from model_server.engines.graph import Body, Graph, Node, public_signatures
+from model_server.engines.operations import RULES
+from tfs_wire.dtypes import name_of
+from tfs_wire.messages import meta_graph_pb2
+
+INPUT_TYPES = (FLOAT, UINT8, INT32, BOOL)
+
+_CALLS = ("PartitionedCall", "StatefulPartitionedCall")
+_ASSIGNMENTS = re.compile(
+    r"(Resource)?(Assign|Apply).*|Resource(Strided)?(Scatter|Slice).*|Scatter(Nd)?(Add|Sub|Mul|Div|Update|Min|Max)"
+)
+_DEEPEST = 64
+_FRAMES = 200_000
+
+
+def refusals(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, str | None]:
+    """Return for each public signature why OpenVINO may not answer it, None where it may."""
+    graph = Graph(meta_graph)
+    signatures = public_signatures(meta_graph)
+    limit = sys.getrecursionlimit()
+    sys.setrecursionlimit(max(limit, _FRAMES))
+    try:
+        found = {name: _refusal(graph, signature) for name, signature in signatures.items()}
+        if changed := next((name for name, item in signatures.items() if _assigns(graph, item)), None):
+            reason = f"signature {changed!r} changes variables, which this one may read"
+            found = {name: why or reason for name, why in found.items()}
+    finally:
+        sys.setrecursionlimit(limit)
+    return found
+
+
+def _refusal(graph: Graph, signature: meta_graph_pb2.SignatureDef) -> str | None:
+    try:
+        walk = _Walk(graph, graph.main, _feeds(signature), 0)
+        for name, info in signature.outputs.items():
+            if info.WhichOneof("encoding") != "name":
+                return f"output {name!r} is not a plain tensor"
+            if name in signature.inputs and signature.inputs[name].name != info.name:
+                return f"output {name!r} is named like an input"
+            fact = walk.fact(info.name)
+            if fact.dtype != info.dtype:
+                return f"output {name!r} is declared {_word(info.dtype)} but computed as {fact}"
+    except Refused as refused:
+        return str(refused)
+    except RecursionError:
+        return "its graph is too deep to be followed"
+    return None
+
+
+def _feeds(signature: meta_graph_pb2.SignatureDef) -> dict[str, Fact]:
+    """Return what is known of the inputs by tensor name; raise Refused for those that OpenVINO may not have."""
+    if not signature.inputs:
+        raise Refused("it has no inputs")
+    if signature.defaults:
+        raise Refused("it has default inputs")
+    for name, info in signature.inputs.items():
+        if info.WhichOneof("encoding") != "name":
+            raise Refused(f"input {name!r} is not a plain tensor")
+        if info.dtype not in INPUT_TYPES:
+            raise Refused(f"input {name!r} is {_word(info.dtype)}")
+        if info.tensor_shape.unknown_rank:
+            raise Refused(f"input {name!r} has no known rank")
+    return {info.name: Fact(info.dtype, Kind.FREE) for info in signature.inputs.values()}
+
+
+def _word(dtype: int) -> str:
+    return name_of(dtype).removeprefix("DT_").lower()
+
+
+class _Walk:
+    """Follows tensors back within one body."""
+
+    def __init__(self, graph: Graph, body: Body, known: Mapping[str, Fact], depth: int) -> None:
+        self._graph = graph
+        self._body = body
+        self._known = known
+        self._depth = depth
+        self._done: dict[str, Facts] = {}
+        self._begun: set[str] = set()
+
+    def fact(self, tensor: str) -> Fact:
+        """Return what is known of a tensor: "node", "node:1" or, in a function, "node:output:0"."""
+        plain = tensor.removesuffix(":0") if tensor.count(":") == 1 else tensor
+        for name in (tensor, plain, f"{plain}:0"):
+            if name in self._known:
+                return self._known[name]
+        node, _, place = plain.partition(":")
+        facts = self.node(node)
+        if isinstance(facts, Fact):
+            return facts
+        output, _, index = place.rpartition(":")
+        of_name = [fact for name, fact in facts if not output or name == output]
+        return of_name[int(index or 0)]
+
+    def node(self, name: str) -> Facts:
+        """Return what is known of a node's outputs; raise Refused where it, or what it needs, is not allowed."""
+        if name not in self._done:
+            node = self._body.nodes.get(name)
+            if node is None:
+                raise Refused(f"operation {name} is not in the graph")
+            if name in self._begun:
+                raise Refused(f"operation {node.op} ({name}) is part of a loop")
+            self._begun.add(name)
+            inputs = []
+            for source in node.input:
+                if source.startswith("^"):
+                    self._run(source[1:])
+                else:
+                    inputs.append(self.fact(source))
+            self._done[name] = self._outputs(node, inputs)
+        return self._done[name]
+
+    def _run(self, name: str) -> None:
+        """Follow a node that runs for its effect; an argument has none."""
+        if name not in self._known and f"{name}:0" not in self._known:
+            self.node(name)
+
+    def _outputs(self, node: Node, inputs: Sequence[Fact]) -> Facts:
+        if node.op in _CALLS:
+            return self._call(node, inputs)
+        rule = RULES.get(node.op)
+        if rule is None:
+            raise Refused(f"operation {node.op} ({node.name}) is not known to give equal answers")
+        try:
+            return rule(node, inputs)
+        except (ValueError, IndexError):
+            raise Refused(f"operation {node.op} ({node.name}) has {len(inputs)} inputs") from None
+
+    def _call(self, node: Node, inputs: Sequence[Fact]) -> Facts:
+        name = node.attr["f"].func.name if "f" in node.attr else ""
+        body = self._graph.function(name)
+        if body is None or self._depth >= _DEEPEST or len(inputs) != len(body.arguments):
+            raise Refused(f"operation {node.op} ({node.name}) calls {name!r}, which cannot be followed")
+        walk = _Walk(self._graph, body, dict(zip(body.arguments, inputs, strict=True)), self._depth + 1)
+        for always in body.always:
+            walk._run(always)
+        return [("output", walk.fact(result)) for result in body.returns]
+
+
+def _assigns(graph: Graph, signature: meta_graph_pb2.SignatureDef) -> bool:
+    """Whether a signature reaches an assignment to a variable, through any function."""
+    names = [(graph.main, info.name.partition(":")[0]) for info in signature.outputs.values()]
+    seen = set()
+    while names:
+        body, name = names.pop()
+        node = body.nodes.get(name)
+        if node is None or (id(body), name) in seen:
+            continue
+        seen.add((id(body), name))
+        if _ASSIGNMENTS.fullmatch(node.op):
+            return True
+        names += [(body, source.lstrip("^").partition(":")[0]) for source in node.input]
+        for function in _functions(node):
+            inner = graph.function(function)
+            if inner is not None:
+                names += [(inner, result.partition(":")[0]) for result in (*inner.returns, *inner.always)]
+    return False
+
+
+def _functions(node: Node) -> list[str]:
+    one = [value.func.name for value in node.attr.values() if value.WhichOneof("value") == "func"]
+    many = [item.name for value in node.attr.values() for item in value.list.func]
+    return one + many

@@ -1,0 +1,79 @@
+"""The graph of a SavedModel as its file has it: nothing is loaded, so nothing can go wrong but the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from google.protobuf.message import DecodeError
+
+from tfs_wire.messages import meta_graph_pb2
+from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
+from tfs_wire.status import invalid
+
+FILE = "saved_model.pb"
+
+_META_GRAPHS = 2
+
+Node: TypeAlias = Any
+"""A ``NodeDef``."""
+
+
+def read_meta_graph(folder: str, tags: Sequence[str]) -> meta_graph_pb2.MetaGraphDef:
+    """Return the graph of ``folder/saved_model.pb`` with exactly these tags.
+
+    Raises StatusError INVALID_ARGUMENT where there is none, or the file cannot be read.
+    """
+    path = Path(folder, FILE)
+    try:
+        for number, wire_type, value in read_fields(memoryview(path.read_bytes())):
+            if number == _META_GRAPHS and wire_type == LENGTH_DELIMITED:
+                graph = meta_graph_pb2.MetaGraphDef.FromString(bytes(value))
+                if set(graph.meta_info_def.tags) == set(tags):
+                    return graph
+    except (OSError, ValueError, DecodeError) as error:
+        raise invalid(f"{path} cannot be read: {error}") from None
+    raise invalid(f"{path} has no graph with the tags {{ {' '.join(tags)} }}")
+
+
+def public_signatures(graph: meta_graph_pb2.MetaGraphDef) -> dict[str, meta_graph_pb2.SignatureDef]:
+    """Return the signatures that callers may ask for; TensorFlow's own begin with two underscores."""
+    return {name: value for name, value in graph.signature_def.items() if not name.startswith("__")}
+
+
+@dataclass(frozen=True)
+class Body:
+    """The nodes of the graph, or of a function, by name."""
+
+    nodes: Mapping[str, Node]
+    arguments: tuple[str, ...] = ()
+    returns: tuple[str, ...] = ()
+    """Tensors, as a function's body names them: "node:output:0"."""
+    always: tuple[str, ...] = ()
+    """Nodes that run whether or not a result needs them."""
+
+
+class Graph:
+    """The bodies of a graph and the functions that it calls."""
+
+    def __init__(self, meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
+        definition = meta_graph.graph_def
+        self.main = Body({node.name: node for node in definition.node})
+        self._functions = {item.signature.name: item for item in definition.library.function}
+        self._bodies: dict[str, Body] = {}
+
+    def function(self, name: str) -> Body | None:
+        """Return the body of a function, None if the library has none of that name."""
+        if name not in self._bodies:
+            item = self._functions.get(name)
+            if item is None:
+                return None
+            self._bodies[name] = Body(
+                {node.name: node for node in item.node_def},
+                tuple(argument.name for argument in item.signature.input_arg),
+                tuple(item.ret[output.name] for output in item.signature.output_arg),
+                tuple(item.control_ret.values()),
+            )
+        return self._bodies[name]

@@ -1,0 +1,192 @@
+"""Signatures of a SavedModel in OpenVINO, which reads them without TensorFlow.
+
+``gate`` says which signatures may be read at all: others end the process or are answered wrongly.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from model_server.engines.graph import FILE
+from model_server.tensors import Array
+from tfs_wire.dtypes import numpy_dtype
+from tfs_wire.messages import config_pb2, meta_graph_pb2
+from tfs_wire.protobuf import varint
+from tfs_wire.status import Code, StatusError
+
+DEFAULT_SIGNATURE = "serving_default"
+PRECISIONS = ("f32", "bf16")
+
+_META_GRAPHS_TAG = 2 << 3 | 2
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """How much of the machine a model may use, and how exactly it computes."""
+
+    threads: int
+    streams: int
+    """Calls that run at the same time; the threads are shared among them."""
+    precision: str = "f32"
+    cache_folder: str = ""
+    """Where compiled models are kept, empty for nowhere."""
+
+    def properties(self) -> dict[str, object]:
+        """Return OpenVINO's properties.
+
+        The precision is said although it is f32: some CPUs have bf16 as their default. Threads are not pinned:
+        several processes would pin theirs to the same cores.
+        """
+        found: dict[str, object] = {
+            "INFERENCE_PRECISION_HINT": self.precision,
+            "INFERENCE_NUM_THREADS": self.threads,
+            "NUM_STREAMS": self.streams,
+            "ENABLE_CPU_PINNING": False,
+        }
+        return found | ({"CACHE_DIR": self.cache_folder} if self.cache_folder else {})
+
+
+def cores() -> int:
+    """Return how many cores this process may use: those of its affinity, or the cgroup's quota if that is less."""
+    count = len(os.sched_getaffinity(0))
+    try:
+        quota, period = _QUOTA.read_text().split()
+        return max(1, min(count, -(-int(quota) // int(period))))
+    except (OSError, ValueError):  # "max": no quota
+        return count
+
+
+class Compiled:
+    """One signature, compiled. Any number of threads may call ``run``: each takes a request of its own."""
+
+    def __init__(
+        self,
+        folder: str,
+        meta_graph: meta_graph_pb2.MetaGraphDef,
+        name: str,
+        hardware: Hardware,
+    ) -> None:
+        """Read and compile the signature ``name``; raise StatusError where OpenVINO does not take it."""
+        self.name = name
+        self.signature = meta_graph_pb2.SignatureDef()
+        self.signature.CopyFrom(meta_graph.signature_def[name])
+        import openvino
+
+        self._tensor = openvino.Tensor
+        try:
+            with tempfile.TemporaryDirectory(prefix="openvino-") as copy:
+                _write_single(Path(folder).resolve(), Path(copy), meta_graph, name)
+                core = openvino.Core()
+                self._model = core.compile_model(core.read_model(copy), "CPU", hardware.properties())
+        except RuntimeError as error:
+            raise StatusError(Code.INTERNAL, _first_line(error)) from None
+        inputs = {alias: port.index for port in _ports(self._model.inputs) for alias in port.names}
+        outputs = {alias: port.index for port in _ports(self._model.outputs) for alias in port.names}
+        try:
+            self._feeds = {info.name: inputs[alias] for alias, info in self.signature.inputs.items()}
+            self._fetches = {info.name: outputs[alias] for alias, info in self.signature.outputs.items()}
+        except KeyError as error:
+            raise StatusError(Code.INTERNAL, f"OpenVINO has no tensor for {error.args[0]!r}") from None
+        self._declared = {
+            info.name: (numpy_dtype(info.dtype), tuple(dim.size for dim in info.tensor_shape.dim))
+            for info in self.signature.inputs.values()
+        }
+        self._idle: queue.SimpleQueue[_Request] = queue.SimpleQueue()
+
+    def takes(self, feeds: Mapping[str, Array], fetches: Sequence[str]) -> bool:
+        """Whether the signature has exactly these inputs, and has these outputs."""
+        return feeds.keys() == self._feeds.keys() and all(name in self._fetches for name in fetches)
+
+    def misfit(self, feeds: Mapping[str, Array]) -> str | None:
+        """Return how the inputs differ from what the signature declares, None where they do not."""
+        for name, array in feeds.items():
+            dtype, sizes = self._declared[name]
+            if array.dtype != dtype:
+                return f"{name} is {array.dtype}, declared {dtype}"
+            shape = array.shape
+            if len(shape) != len(sizes) or any(want not in (-1, have) for have, want in zip(shape, sizes, strict=True)):
+                return f"{name} has the shape {list(shape)}, declared {list(sizes)}"
+            if array.size == 0:
+                return f"{name} is empty"
+        return None
+
+    def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
+        """Return the values of ``fetches``; see ``Runner.run``."""
+        try:
+            request = self._idle.get_nowait()
+        except queue.Empty:
+            request = _Request(self._model.create_infer_request(), self._tensor)
+        try:
+            request.run({self._feeds[name]: array for name, array in feeds.items()}, options)
+            return [request.output(self._fetches[name]) for name in fetches]
+        except RuntimeError as error:
+            raise StatusError(Code.INTERNAL, _first_line(error)) from None
+        finally:
+            self._idle.put(request)
+
+
+class _Request:
+    """OpenVINO's request and the memory of its inputs, which are copied: a caller's array may be read-only."""
+
+    def __init__(self, request: Any, tensor: Any) -> None:
+        self._request = request
+        self._tensor = tensor
+        self._inputs: dict[int, Array] = {}
+
+    def run(self, inputs: Mapping[int, Array], options: bytes) -> None:
+        for index, array in inputs.items():
+            held = self._inputs.get(index)
+            if held is None or held.shape != array.shape:
+                tensor = self._tensor(array.dtype, array.shape)
+                self._request.set_input_tensor(index, tensor)
+                held = self._inputs[index] = tensor.data
+            np.copyto(held, array)
+        limit = config_pb2.RunOptions.FromString(options).timeout_in_ms if options else 0
+        self._request.start_async()
+        if not limit:
+            self._request.wait()
+        elif not self._request.wait_for(limit):
+            self._request.cancel()
+            raise StatusError(Code.DEADLINE_EXCEEDED, "Timed out waiting for notification")
+
+    def output(self, index: int) -> Array:
+        return np.array(self._request.get_output_tensor(index).data)
+
+
+@dataclass(frozen=True)
+class _Port:
+    index: int
+    names: set[str]
+
+
+def _ports(nodes: Sequence[Any]) -> list[_Port]:
+    return [_Port(index, node.get_names()) for index, node in enumerate(nodes)]
+
+
+def _write_single(folder: Path, copy: Path, meta_graph: meta_graph_pb2.MetaGraphDef, name: str) -> None:
+    """Write a SavedModel whose only signature is ``name``, as ``serving_default``: OpenVINO sees no other."""
+    single = meta_graph_pb2.MetaGraphDef()
+    single.CopyFrom(meta_graph)
+    wanted = meta_graph.signature_def[name]
+    single.signature_def.clear()
+    single.signature_def[DEFAULT_SIGNATURE].CopyFrom(wanted)
+    content = single.SerializeToString(deterministic=True)
+    (copy / FILE).write_bytes(bytes([_META_GRAPHS_TAG]) + varint(len(content)) + content)
+    for part in ("variables", "assets"):
+        if (folder / part).exists():
+            (copy / part).symlink_to(folder / part)
+
+
+def _first_line(error: RuntimeError) -> str:
+    """OpenVINO's texts have the places in its sources before what is wrong."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return f"OpenVINO: {lines[-1] if lines else error!r}"

@@ -1,0 +1,64 @@
+"""Inputs for a signature, made from its declaration alone: to compare engines, to time them, to warm them up."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from model_server.tensors import Array
+from tfs_wire.dtypes import numpy_dtype
+from tfs_wire.messages import meta_graph_pb2
+
+BATCHES = (1, 3)
+SEED = 20180113
+
+_SIDES = (224, 32, 8)
+_LENGTH = 8
+_PIXEL = 255
+
+
+def batches(signature: meta_graph_pb2.SignatureDef, count: int, side: int = _SIDES[0]) -> list[dict[str, Array]]:
+    """Return inputs by tensor name: of ``count`` rows where the first dimension is open, ``side`` for open sides.
+
+    Floats are of three kinds: around 0, from 0 to 255 as pixels are, and all equal, where results are tied.
+    """
+    kinds = ("normal", "pixels", "equal")
+    return [_feeds(signature, count, side, kind) for kind in kinds]
+
+
+def sides(signature: meta_graph_pb2.SignatureDef) -> Iterator[int]:
+    """Yield sides to try for the open dimensions of images; one where there are none."""
+    is_open = any(_has_open_sides(info) for info in signature.inputs.values())
+    yield from _SIDES if is_open else _SIDES[:1]
+
+
+def _has_open_sides(info: meta_graph_pb2.TensorInfo) -> bool:
+    return len(info.tensor_shape.dim) == 4 and any(dim.size < 0 for dim in info.tensor_shape.dim[1:3])
+
+
+def _feeds(signature: meta_graph_pb2.SignatureDef, count: int, side: int, kind: str) -> dict[str, Array]:
+    random = np.random.default_rng(SEED)
+    return {
+        info.name: _array(numpy_dtype(info.dtype), _shape(info, count, side), kind, random)
+        for _, info in sorted(signature.inputs.items())
+    }
+
+
+def _shape(info: meta_graph_pb2.TensorInfo, count: int, side: int) -> tuple[int, ...]:
+    sizes = [dim.size for dim in info.tensor_shape.dim]
+    other = side if len(sizes) == 4 else _LENGTH
+    return tuple(size if size >= 0 else (count if at == 0 else other) for at, size in enumerate(sizes))
+
+
+def _array(dtype: np.dtype[np.generic], shape: tuple[int, ...], kind: str, random: np.random.Generator) -> Array:
+    if dtype.kind == "f":
+        if kind == "normal":
+            return random.standard_normal(shape).astype(dtype)
+        if kind == "pixels":
+            return random.uniform(0, _PIXEL, shape).astype(dtype)
+        return np.full(shape, 0.5, dtype)
+    if dtype.kind == "b":
+        return random.integers(0, 2, shape) > 0
+    most = {"normal": 16, "pixels": _PIXEL, "equal": 0}[kind]
+    return random.integers(0, most + 1, shape).astype(dtype)

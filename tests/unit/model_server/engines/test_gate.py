@@ -1,0 +1,296 @@
+"""The static gate: what it lets through and what it refuses, by the values that reach each operation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from model_server.engines.gate import refusals
+from tfs_wire.messages import meta_graph_pb2, types_pb2
+
+FLOAT, INT32, INT64, DOUBLE, STRING, BOOL = (
+    *(types_pb2.DT_FLOAT, types_pb2.DT_INT32, types_pb2.DT_INT64),
+    *(types_pb2.DT_DOUBLE, types_pb2.DT_STRING, types_pb2.DT_BOOL),
+)
+
+
+class Model:
+    """A graph with one signature, made node by node."""
+
+    def __init__(self, dtype: int = FLOAT, shape: tuple[int, ...] | None = (-1, 4)) -> None:
+        self.meta = meta_graph_pb2.MetaGraphDef()
+        self.node("x", "Placeholder", dtype=dtype)
+        info = self.meta.signature_def["serving_default"].inputs["x"]
+        info.name, info.dtype = "x:0", dtype
+        info.tensor_shape.unknown_rank = shape is None
+        for size in shape or ():
+            info.tensor_shape.dim.add(size=size)
+
+    def node(self, name: str, op: str, *inputs: str, **types: int) -> str:
+        fill(self.meta.graph_def.node.add(), name, op, inputs, types)
+        return name
+
+    def function(self, name: str, nodes: list[tuple[Any, ...]], argument: str, result: str, runs: str = "") -> None:
+        function = self.meta.graph_def.library.function.add()
+        function.signature.name = name
+        function.signature.input_arg.add(name=argument)
+        function.signature.output_arg.add(name="y")
+        function.ret["y"] = result
+        if runs:
+            function.control_ret["run"] = runs
+        for node_name, op, inputs, types in nodes:
+            fill(function.node_def.add(), node_name, op, inputs, types)
+
+    def call(self, function: str, *inputs: str) -> str:
+        self.node("call", "StatefulPartitionedCall", *inputs)
+        self.meta.graph_def.node[-1].attr["f"].func.name = function
+        return "call"
+
+    def refusal(self, output: str, dtype: int = FLOAT) -> str | None:
+        info = self.meta.signature_def["serving_default"].outputs["y"]
+        info.name, info.dtype = output, dtype
+        before = self.meta.SerializeToString(deterministic=True)
+        found = refusals(self.meta)
+        assert self.meta.SerializeToString(deterministic=True) == before, "reading must not change the graph"
+        assert set(found) == {"serving_default"}
+        return found["serving_default"]
+
+
+def fill(node: Any, name: str, op: str, inputs: Any, types: dict[str, int]) -> None:
+    node.name, node.op = name, op
+    node.input.extend(inputs)
+    for key, value in types.items():
+        node.attr[key].type = value
+
+
+def test_floats_pass() -> None:
+    model = Model()
+    model.node("w", "Const", dtype=FLOAT)
+    model.node("product", "MatMul", "x", "w")
+    model.node("probabilities", "Softmax", "product")
+    assert model.refusal("probabilities:0") is None
+
+
+def test_an_operation_that_is_not_known() -> None:
+    model = Model()
+    model.node("image", "DecodeJpeg", "x")
+    assert model.refusal("image:0") == "operation DecodeJpeg (image) is not known to give equal answers"
+
+
+@pytest.mark.parametrize(("dtype", "word"), [(INT64, "int64"), (DOUBLE, "double"), (STRING, "string")])
+def test_inputs_that_openvino_computes_otherwise(dtype: int, word: str) -> None:
+    assert Model(dtype).refusal("x:0", dtype) == f"input 'x' is {word}"
+
+
+def test_an_input_without_a_rank() -> None:
+    assert Model(shape=None).refusal("x:0") == "input 'x' has no known rank"
+
+
+def test_integers_of_the_caller() -> None:
+    model = Model(INT32)
+    model.node("one", "Const", dtype=INT32)
+    model.node("sum", "AddV2", "x", "one")
+    assert model.refusal("sum:0", INT32) == "operation AddV2 (sum) computes with int32 of the caller's values"
+
+
+def test_integers_of_shapes() -> None:
+    model = Model()
+    model.node("shape", "Shape", "x")
+    model.node("two", "Const", dtype=INT32)
+    model.node("sides", "Mul", "shape", "two")
+    model.node("reshaped", "Reshape", "x", "sides")
+    assert model.refusal("reshaped:0") is None
+
+
+def test_positions_of_the_caller() -> None:
+    model = Model(INT32)
+    model.node("table", "Const", dtype=FLOAT)
+    model.node("axis", "Const", dtype=INT32)
+    model.node("row", "GatherV2", "table", "x", "axis")
+    assert model.refusal("row:0") == "operation GatherV2 (row) takes positions from the caller's values"
+
+
+def test_positions_that_were_counted() -> None:
+    model = Model()
+    model.node("count", "Const", dtype=INT32)
+    model.node("top", "TopKV2", "x", "count")
+    model.node("axis", "Const", dtype=INT32)
+    model.node("rows", "GatherV2", "x", "top:1", "axis")
+    assert model.refusal("rows:0") is None
+    assert model.refusal("top:0") is None
+
+
+def test_counted_positions_that_were_computed_with() -> None:
+    model = Model()
+    model.node("one", "Const", dtype=INT32)
+    model.node("top", "TopKV2", "x", "one")
+    model.node("next", "AddV2", "top:1", "one")
+    model.node("rows", "GatherV2", "x", "next", "one")
+    assert model.refusal("rows:0") == "operation GatherV2 (rows) takes positions from the caller's values"
+
+
+def test_a_cast_of_floats_to_integers() -> None:
+    model = Model()
+    model.node("whole", "Cast", "x", SrcT=FLOAT, DstT=INT32)
+    assert model.refusal("whole:0", INT32) == "operation Cast (whole) turns float into int32"
+
+
+def test_a_constant_of_another_type() -> None:
+    model = Model()
+    model.node("pi", "Const", dtype=DOUBLE)
+    model.node("sum", "AddV2", "x", "pi")
+    assert model.refusal("sum:0") == "operation Const (pi) is a constant of double"
+
+
+def test_a_normalisation_that_learns() -> None:
+    """``is_training`` is true by default, and files leave defaults out."""
+    model = Model(shape=(-1, 4, 4, 3))
+    for name in ("scale", "offset", "mean", "variance"):
+        model.node(name, "Const", dtype=FLOAT)
+    model.node("normal", "FusedBatchNormV3", "x", "scale", "offset", "mean", "variance")
+    assert model.refusal("normal:0") == "operation FusedBatchNormV3 (normal) learns as it runs (is_training)"
+    model.meta.graph_def.node[-1].attr["is_training"].b = False
+    assert model.refusal("normal:0") is None
+
+
+def test_functions_are_followed() -> None:
+    model = Model()
+    model.function(
+        "inner", [("twice", "Square", ["a"], {}), ("out", "Relu", ["twice:y:0"], {})], "a", "out:activations:0"
+    )
+    assert model.refusal(model.call("inner", "x") + ":0") is None
+
+
+def test_what_a_function_runs_for_its_effect() -> None:
+    """An Assert has no output that anybody needs: OpenVINO drops it."""
+    model = Model()
+    nodes: list[tuple[Any, ...]] = [("out", "Relu", ["a"], {}), ("check", "Assert", ["a"], {})]
+    model.function("inner", nodes, "a", "out:activations:0", runs="check")
+    refusal = model.refusal(model.call("inner", "x") + ":0")
+    assert refusal == "operation Assert (check) is not known to give equal answers"
+
+
+def test_a_function_that_calls_itself() -> None:
+    model = Model()
+    model.function("inner", [("again", "PartitionedCall", ["a"], {})], "a", "again:output:0")
+    model.meta.graph_def.library.function[0].node_def[0].attr["f"].func.name = "inner"
+    refusal = model.refusal(model.call("inner", "x") + ":0")
+    assert refusal == "operation PartitionedCall (again) calls 'inner', which cannot be followed"
+
+
+def test_a_loop_of_tensorflow_1() -> None:
+    model = Model()
+    model.node("merge", "Identity", "next")
+    model.node("next", "Relu", "merge")
+    assert model.refusal("next:0") == "operation Relu (next) is part of a loop"
+
+
+def test_a_graph_of_great_depth() -> None:
+    model = Model()
+    last = "x"
+    for number in range(30_000):
+        last = model.node(f"relu{number}", "Relu", last)
+    assert model.refusal(f"{last}:0") is None
+
+
+def test_a_node_that_is_not_there_and_one_with_too_few_inputs() -> None:
+    model = Model()
+    model.node("sum", "Mean", "x")
+    assert model.refusal("nowhere:0") == "operation nowhere is not in the graph"
+    assert model.refusal("sum:0") == "operation Mean (sum) has 1 inputs"
+
+
+def test_another_signature_that_changes_variables() -> None:
+    model = Model()
+    model.node("variable", "VarHandleOp", dtype=FLOAT)
+    model.node("value", "ReadVariableOp", "variable", dtype=FLOAT)
+    model.node("sum", "AddV2", "x", "value")
+    assert model.refusal("sum:0") is None
+    model.node("assign", "AssignAddVariableOp", "variable", "x", dtype=FLOAT)
+    model.node("counted", "Identity", "value", "^assign")
+    learn = model.meta.signature_def["learn"]
+    learn.inputs["x"].CopyFrom(model.meta.signature_def["serving_default"].inputs["x"])
+    learn.outputs["n"].name, learn.outputs["n"].dtype = "counted:0", FLOAT
+    found = refusals(model.meta)
+    assert found["learn"] == "operation AssignAddVariableOp (assign) is not known to give equal answers"
+    assert found["serving_default"] == "signature 'learn' changes variables, which this one may read"
+
+
+def test_outputs_are_as_declared() -> None:
+    model = Model()
+    model.node("best", "ArgMax", "x", "x")
+    assert model.refusal("best:0", INT32) == "output 'y' is declared int32 but computed as int64"
+
+
+def test_signatures_of_tensorflows_own_are_passed_over() -> None:
+    model = Model()
+    model.meta.signature_def["__saved_model_init_op"].outputs["init"].name = "NoOp"
+    assert model.refusal("x:0") is None
+
+
+def test_an_input_that_is_not_fed() -> None:
+    model = Model()
+    model.node("other", "Placeholder", dtype=FLOAT)
+    model.node("sum", "AddV2", "x", "other")
+    assert model.refusal("sum:0") == "operation Placeholder (other) is not known to give equal answers"
+
+
+@pytest.mark.parametrize("op", ["Relu", "Relu6", "Exp", "Max", "ArgMax", "Greater", "Maximum"])
+def test_nan_that_openvino_would_lose(op: str) -> None:
+    """Its Relu makes NaN 0, its Greater makes it true: the answer is finite, and wrong."""
+    model = Model()
+    model.node("two", "Const", dtype=FLOAT)
+    model.node("axis", "Const", dtype=INT32)
+    model.node("log", "Log", "x")
+    others = {"Max": ["axis"], "ArgMax": ["axis"], "Greater": ["two"], "Maximum": ["two"]}.get(op, [])
+    model.node("lost", op, "log", *others)
+    dtype = {"ArgMax": INT64, "Greater": BOOL}.get(op, FLOAT)
+    assert model.refusal("lost:0", dtype) == f"operation {op} (lost) may be given NaN"
+    assert model.refusal("log:0") is None
+
+
+def test_what_is_divided_by_the_callers_values() -> None:
+    model = Model()
+    model.node("two", "Const", dtype=FLOAT)
+    model.node("half", "RealDiv", "x", "two")
+    model.node("inverse", "RealDiv", "two", "x")
+    model.node("a", "Relu", "half")
+    model.node("b", "Relu", "inverse")
+    assert model.refusal("a:0") is None
+    assert model.refusal("b:0") == "operation Relu (b) may be given NaN"
+
+
+@pytest.mark.parametrize("threshold", [0.5, 0.0])
+def test_boxes_that_only_touch(threshold: float) -> None:
+    model = Model(shape=(-1, 4))
+    model.node("axis", "Const", dtype=INT32)
+    model.node("scores", "Sum", "x", "axis")
+    model.node("threshold", "Const", dtype=FLOAT)
+    model.meta.graph_def.node[-1].attr["value"].tensor.float_val.append(threshold)
+    model.node("kept", "NonMaxSuppressionV3", "x", "scores", "axis", "threshold", "threshold")
+    refused = "operation NonMaxSuppressionV3 (kept) has no constant threshold above 0"
+    assert model.refusal("kept:0", INT32) == (None if threshold else refused)
+
+
+def test_an_output_that_is_named_like_an_input() -> None:
+    model = Model()
+    model.node("y", "Relu", "x")
+    model.meta.signature_def["serving_default"].outputs["x"].name = "y:0"
+    model.meta.signature_def["serving_default"].outputs["x"].dtype = FLOAT
+    assert model.refusal("x:0") == "output 'x' is named like an input"
+
+
+@pytest.mark.parametrize(
+    ("op", "is_pure"),
+    [("ScatterNd", True), ("ScatterNdAdd", False), ("ScatterUpdate", False), ("ResourceGather", True)],
+)
+def test_what_changes_variables(op: str, is_pure: bool) -> None:
+    model = Model()
+    model.node("other", op, "x")
+    other = model.meta.signature_def["other"]
+    other.inputs["x"].CopyFrom(model.meta.signature_def["serving_default"].inputs["x"])
+    other.outputs["y"].name, other.outputs["y"].dtype = "other:0", FLOAT
+    info = model.meta.signature_def["serving_default"].outputs["y"]
+    info.name, info.dtype = "x:0", FLOAT
+    assert (refusals(model.meta)["serving_default"] is None) == is_pure
