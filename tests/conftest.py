@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Iterator
 from importlib import import_module
@@ -37,6 +38,9 @@ def pytest_configure(config: pytest.Config) -> None:
 
     A unix socket's path may have 108 bytes.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        # So a shell starts what runs in the background, and all that is started from here would ignore it too.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     worker = os.environ.get("PYTEST_XDIST_WORKER")
     low = ports.PORTS.start + PORTS_EACH * (int(worker.removeprefix("gw")) if worker else 0)
     ports.PORTS = range(low, low + PORTS_EACH)

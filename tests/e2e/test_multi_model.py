@@ -50,11 +50,9 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-@pytest.fixture(scope="module", params=["grpc", "rest"])
-def multi_model_stack(
-    request: pytest.FixtureRequest, root: Path, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Stack]:
-    environ = {"SAGEMAKER_MULTI_MODEL": "true", "LIGHTBOX_MAX_MODELS": "4", "LIGHTBOX_TRANSPORT": request.param}
+@pytest.fixture(scope="module")
+def multi_model_stack(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    environ = {"SAGEMAKER_MULTI_MODEL": "true", "LIGHTBOX_MAX_MODELS": "4", "LIGHTBOX_TRANSPORT": "grpc,rest"}
     with running(root, tmp_path_factory.mktemp("run"), **environ) as multi_model_stack:
         yield multi_model_stack
 
@@ -66,36 +64,42 @@ def nothing_loaded(multi_model_stack: Stack) -> Iterator[None]:
         requests.delete(f"{multi_model_stack.url}/models/{entry['modelName']}", timeout=30)
 
 
-def test_a_model_comes_serves_and_goes(multi_model_stack: Stack, root: Path) -> None:
+@pytest.fixture(params=["grpc", "rest"])
+def wire(request: pytest.FixtureRequest) -> str:
+    """How predictions reach the model server, in the tests where that matters."""
+    return str(request.param)
+
+
+def test_a_model_comes_serves_and_goes(multi_model_stack: Stack, root: Path, wire: str) -> None:
     url = str(root / "one" / "model")
-    assert invoke(multi_model_stack, "one").status_code == 404
+    assert invoke(multi_model_stack, "one", wire=wire).status_code == 404
     loaded = load(multi_model_stack, "one", url)
     entry = {"modelName": "one", "modelUrl": url}
     assert (loaded.status_code, loaded.json()) == (200, entry | {"success": "the model 'one' is loaded"})
-    assert invoke(multi_model_stack, "one").json() == {"predictions": [1.0]}
+    assert invoke(multi_model_stack, "one", wire=wire).json() == {"predictions": [1.0]}
     assert requests.get(f"{multi_model_stack.url}/models", timeout=10).json() == {"models": [entry]}
     version = {"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
     told = requests.get(f"{multi_model_stack.url}/models/one", timeout=10).json()
     assert told == entry | {"model": {"model_version_status": [version]}}
     assert unload(multi_model_stack, "one").status_code == 200
-    assert invoke(multi_model_stack, "one").status_code == 404
+    assert invoke(multi_model_stack, "one", wire=wire).status_code == 404
     assert unload(multi_model_stack, "one").status_code == 404
     assert requests.get(f"{multi_model_stack.url}/models/one", timeout=10).status_code == 404
     assert requests.get(f"{multi_model_stack.url}/models", timeout=10).json() == {"models": []}
 
 
-def test_every_worker_knows_at_once(multi_model_stack: Stack, root: Path) -> None:
+def test_every_worker_knows_at_once(multi_model_stack: Stack, root: Path, wire: str) -> None:
     assert load(multi_model_stack, "two", root / "two").status_code == 200
     with ThreadPoolExecutor(8) as pool:
-        answers = list(pool.map(lambda _: invoke(multi_model_stack, "two"), range(40)))
+        answers = list(pool.map(lambda _: invoke(multi_model_stack, "two", wire=wire), range(40)))
     assert {answer.text for answer in answers} == {'{"predictions":[2.0]}'}
 
 
-def test_a_second_load_is_refused_and_harms_nothing(multi_model_stack: Stack, root: Path) -> None:
+def test_a_second_load_is_refused_and_harms_nothing(multi_model_stack: Stack, root: Path, wire: str) -> None:
     assert load(multi_model_stack, "one", root / "one").status_code == 200
     again = load(multi_model_stack, "one", root / "two")
     assert (again.status_code, again.json()["code"]) == (409, "already_loaded")
-    assert invoke(multi_model_stack, "one").json() == {"predictions": [1.0]}
+    assert invoke(multi_model_stack, "one", wire=wire).json() == {"predictions": [1.0]}
 
 
 def test_one_of_many_loads_at_once_wins(multi_model_stack: Stack, root: Path) -> None:
@@ -187,35 +191,36 @@ def test_no_room(multi_model_stack: Stack, root: Path) -> None:
     assert invoke(multi_model_stack, "copy3").status_code == 200
 
 
-def test_changed_files_are_used_after_unload_and_load(multi_model_stack: Stack, root: Path) -> None:
+def test_changed_files_are_used_after_unload_and_load(multi_model_stack: Stack, root: Path, wire: str) -> None:
     shutil.rmtree(root / "changing", ignore_errors=True)
     export_constant(root / "changing", 1, 5.0)
     assert load(multi_model_stack, "changing", root / "changing").status_code == 200
-    assert invoke(multi_model_stack, "changing").json() == {"predictions": [5.0]}
+    assert invoke(multi_model_stack, "changing", wire=wire).json() == {"predictions": [5.0]}
     assert unload(multi_model_stack, "changing").status_code == 200
     shutil.rmtree(root / "changing" / "1")
     export_constant(root / "changing", 1, 6.0, side=4)
     assert load(multi_model_stack, "changing", root / "changing").status_code == 200
     with ThreadPoolExecutor(8) as pool:
-        answers = set(pool.map(lambda _: invoke(multi_model_stack, "changing").text, range(16)))
+        answers = set(pool.map(lambda _: invoke(multi_model_stack, "changing", wire=wire).text, range(16)))
     assert answers == {'{"predictions":[6.0]}'}
 
 
-def test_an_unload_under_load_finishes_what_runs(multi_model_stack: Stack, root: Path) -> None:
+def test_an_unload_under_load_finishes_what_runs(multi_model_stack: Stack, root: Path, wire: str) -> None:
     assert load(multi_model_stack, "slow", root / "slow").status_code == 200
-    assert invoke(multi_model_stack, "slow").status_code == 200
+    assert invoke(multi_model_stack, "slow", wire=wire).status_code == 200
     with ThreadPoolExecutor(1) as pool:
-        running_one = pool.submit(invoke, multi_model_stack, "slow", png(np.full((8, 8, 3), (40, 0, 0))))
+        running_one = pool.submit(invoke, multi_model_stack, "slow", png(np.full((8, 8, 3), (40, 0, 0))), wire)
         multi_model_stack.wait_until_computing()
         assert unload(multi_model_stack, "slow").status_code == 200
         assert running_one.result().status_code == 200, running_one.result().text
-    assert invoke(multi_model_stack, "slow").status_code == 404
+    assert invoke(multi_model_stack, "slow", wire=wire).status_code == 404
 
 
-def test_plain_invocations_need_a_target(multi_model_stack: Stack, root: Path) -> None:
+def test_plain_invocations_need_a_target(multi_model_stack: Stack, root: Path, wire: str) -> None:
     assert load(multi_model_stack, "one", root / "one").status_code == 200
     assert multi_model_stack.invoke(IMAGE).status_code == 400
-    assert multi_model_stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="one").json() == {"predictions": [1.0]}
+    named = {"X_Amzn_SageMaker_Target_Model": "one", "X_Amzn_SageMaker_Custom_Attributes": f"tfs-transport={wire}"}
+    assert multi_model_stack.invoke(IMAGE, **named).json() == {"predictions": [1.0]}
     assert multi_model_stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="two").status_code == 404
 
 
@@ -240,18 +245,18 @@ def test_boto3_loads_its_target_on_first_use(multi_model_stack: Stack, root: Pat
             client.invoke_endpoint(EndpointName="any", TargetModel=target, Body=IMAGE)
 
 
-def test_a_restarted_model_server_serves_what_was_loaded(multi_model_stack: Stack, root: Path) -> None:
+def test_a_restarted_model_server_serves_what_was_loaded(multi_model_stack: Stack, root: Path, wire: str) -> None:
     assert load(multi_model_stack, "one", root / "one").status_code == 200
     (server,) = multi_model_stack.processes("-m model_server")
     server.kill()
     multi_model_stack.wait_for_ping(503, 5)
     multi_model_stack.wait_for_ping(200, 20)
-    assert invoke(multi_model_stack, "one").json() == {"predictions": [1.0]}
+    assert invoke(multi_model_stack, "one", wire=wire).json() == {"predictions": [1.0]}
 
 
-def test_bare_saved_models_and_other_layouts(multi_model_stack: Stack, root: Path) -> None:
+def test_bare_saved_models_and_other_layouts(multi_model_stack: Stack, root: Path, wire: str) -> None:
     assert load(multi_model_stack, "bare", root / "one" / "model" / "1").status_code == 200
-    assert invoke(multi_model_stack, "bare").json() == {"predictions": [1.0]}
+    assert invoke(multi_model_stack, "bare", wire=wire).json() == {"predictions": [1.0]}
 
 
 def test_each_model_has_its_own_code(multi_model_stack: Stack, root: Path) -> None:
@@ -273,15 +278,14 @@ def test_each_model_has_its_own_code(multi_model_stack: Stack, root: Path) -> No
     assert invoke(multi_model_stack, "world").status_code == 404
 
 
-def test_code_beside_the_models_serves_those_without_their_own(root: Path, tmp_path: Path) -> None:
+def test_code_beside_the_models_serves_those_without_their_own_over_rest_alone(tmp_path: Path) -> None:
     shared = tmp_path / "models"
     export_constant(shared / "plain", 1, 3.0)
     (shared / "code").mkdir()
     (shared / "code" / "inference.py").write_text("def postprocess(outputs, request):\n    return {'by': 'all'}\n")
-    with running(
-        shared, tmp_path / "run", SAGEMAKER_MULTI_MODEL="true", SAGEMAKER_TFS_INSTANCE_COUNT="2"
-    ) as multi_model_stack:
-        assert load(multi_model_stack, "plain", "plain").status_code == 200
-        assert [invoke(multi_model_stack, "plain").json() for _ in range(4)] == [{"by": "all"}] * 4
-        assert unload(multi_model_stack, "plain").status_code == 200
-        assert invoke(multi_model_stack, "plain").status_code == 404
+    environ = {"SAGEMAKER_MULTI_MODEL": "true", "SAGEMAKER_TFS_INSTANCE_COUNT": "2", "LIGHTBOX_TRANSPORT": "rest"}
+    with running(shared, tmp_path / "run", **environ) as rest_stack:
+        assert load(rest_stack, "plain", "plain").status_code == 200
+        assert [invoke(rest_stack, "plain", wire="rest").json() for _ in range(4)] == [{"by": "all"}] * 4
+        assert unload(rest_stack, "plain").status_code == 200
+        assert invoke(rest_stack, "plain", wire="rest").status_code == 404

@@ -15,8 +15,9 @@ def load(stack: Stack, name: object, url: object) -> requests.Response:
     return requests.post(f"{stack.url}/models", json={"model_name": name, "url": str(url)}, timeout=60)
 
 
-def invoke(stack: Stack, name: str, body: bytes = IMAGE) -> requests.Response:
-    return requests.post(f"{stack.url}/models/{name}/invoke", data=body, timeout=60)
+def invoke(stack: Stack, name: str, body: bytes = IMAGE, wire: str | None = None) -> requests.Response:
+    headers = {"X-Amzn-SageMaker-Custom-Attributes": f"tfs-transport={wire}"} if wire else {}
+    return requests.post(f"{stack.url}/models/{name}/invoke", data=body, headers=headers, timeout=60)
 
 
 def unload(stack: Stack, name: str) -> requests.Response:

@@ -151,36 +151,45 @@ def test_a_target_without_figures_is_not_judged() -> None:
     assert {target.measure(document() | {"scenarios": []}) for target in targets.TARGETS} == {None}
 
 
-def test_pages_say_what_was_measured(tmp_path: Path) -> None:
-    (tmp_path / "model_server.md").write_text("# Another page\n")
-    results.write(document(), tmp_path / "results.json")
-    pages.write(results.read(tmp_path / "results.json"), tmp_path)
-    index = (tmp_path / "README.md").read_text()
+def write_pages(folder: Path) -> Path:
+    folder.mkdir()
+    (folder / "model_server.md").write_text("# Another page\n")
+    results.write(document(), folder / "results.json")
+    pages.write(results.read(folder / "results.json"), folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with all pages and plots; they take seconds to draw."""
+    return write_pages(tmp_path_factory.mktemp("written") / "first")
+
+
+def test_pages_say_what_was_measured(written: Path) -> None:
+    index = (written / "README.md").read_text()
     assert "stand-in, not TensorFlow Serving" in index
     assert "[model server](model_server.md)" in index
     assert index.count("| met |") == len(targets.TARGETS)
-    assert "p50 of ModelInfer with one JPEG ÷ floor: 1.05." in (tmp_path / "client.md").read_text()
-    assert "A hypervisor gave 25% of the processor time" in (tmp_path / "client.md").read_text()
-    assert "| 20.5 | 100 B / 2.00 kB | 602 kB / 4.00 kB |" in (tmp_path / "load.md").read_text()
-    page = (tmp_path / "rest_or_grpc.md").read_text()
+    assert "p50 of ModelInfer with one JPEG ÷ floor: 1.05." in (written / "client.md").read_text()
+    assert "A hypervisor gave 25% of the processor time" in (written / "client.md").read_text()
+    assert "| 20.5 | 100 B / 2.00 kB | 602 kB / 4.00 kB |" in (written / "load.md").read_text()
+    page = (written / "rest_or_grpc.md").read_text()
     assert "classification: the floor alone takes 0.02 of the sample's REST handler" in page
     assert "hypervisor" not in page
     assert page.count("stand-in, not TensorFlow Serving") == 2
     assert "LIGHTBOX_TRANSPORT=grpc ./serve.sh serve" in page
     assert "BIND_TO_PORT" not in page
     for name in ("rest_or_grpc_detection_latency", "load_open"):
-        assert (tmp_path / "plots" / f"{name}.svg").is_file()
-        assert (tmp_path / "plots" / f"{name}.png").is_file()
+        assert (written / "plots" / f"{name}.svg").is_file()
+        assert (written / "plots" / f"{name}.png").is_file()
 
 
-def test_pages_written_again_are_the_same(tmp_path: Path) -> None:
-    written = []
-    for name in ("first", "second"):
-        folder = tmp_path / name
-        folder.mkdir()
-        pages.write(document(), folder)
-        written.append({path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()})
-    assert written[0] == written[1]
+def test_pages_written_again_are_the_same(written: Path, tmp_path: Path) -> None:
+    first, second = (
+        {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+        for folder in (written, write_pages(tmp_path / "second"))
+    )
+    assert first == second
 
 
 @pytest.fixture
