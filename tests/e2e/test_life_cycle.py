@@ -14,6 +14,7 @@ import psutil
 import pytest
 import requests
 
+from e2e.test_open_ports import listening, said
 from support.error_shape import assert_error
 from support.fakes import png
 from support.models import copy_golden, export_constant, export_failing_image, export_slow_image
@@ -89,7 +90,7 @@ def test_ping_answers_while_every_thread_is_busy(impatient: Stack) -> None:
 
 def answered(stack: Stack, image: bytes) -> None:
     """Ask until the answer is 200."""
-    assert any(stack.invoke(image).status_code == 200 for _ in poll(60)), stack.log
+    assert any(stack.invoke(image).status_code == 200 for _ in poll(60, pause=0.25)), stack.log
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -117,33 +118,38 @@ def test_the_model_server_dies_and_comes_back(tmp_path: Path, wire: str) -> None
         assert {answer.status_code for answer in answers} == {200}, answers[0].text
 
 
-@pytest.mark.parametrize("part", ["nginx: master", "-m gunicorn"])
-def test_nginx_or_gunicorn_killed_comes_back(odd_models: Path, tmp_path: Path, part: str) -> None:
-    with running(odd_models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="failing") as stack:
-        master = min(stack.processes(part), key=psutil.Process.create_time)
-        master.kill()
-        for _ in poll(20):
-            again = [process for process in stack.processes(part) if process.pid != master.pid]
-            if again and stack.ping() == 200 and requests.post(f"{stack.url}/invocations", red(0)).ok:
-                break
-        else:
-            pytest.fail(stack.log)
-        assert stack.stop() == 0
-        assert not [p for p in psutil.process_iter(["environ"]) if str(tmp_path) in str(p.info["environ"])]
-
-
-def test_while_nginx_is_started_again_connections_wait(odd_models: Path, tmp_path: Path) -> None:
-    with running(odd_models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="failing") as stack:
-        for _ in range(3):
-            (master,) = stack.processes("nginx: master")
-            master.kill()
-            assert [stack.invoke(red(0)).status_code for _ in range(5)] == [200] * 5
-            for _ in poll(20):
-                # A worker has the master's command line until it gives itself one.
-                if [process.pid == master.pid for process in stack.processes("nginx: master")] == [False]:
-                    break
+@pytest.fixture(scope="module")
+def often_killed(odd_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack whose processes tests kill, each fewer times than it takes to give up; it stops as any other does."""
+    tmp = tmp_path_factory.mktemp("often_killed")
+    with running(odd_models, tmp, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="failing") as stack:
+        yield stack
         assert stack.stop() == 0
         assert stack.ping() is None
+        assert not [p for p in psutil.process_iter(["environ"]) if str(tmp) in str(p.info["environ"])]
+
+
+@pytest.mark.parametrize("part", ["nginx: master", "-m gunicorn"])
+def test_nginx_or_gunicorn_killed_comes_back(often_killed: Stack, part: str) -> None:
+    master = min(often_killed.processes(part), key=psutil.Process.create_time)
+    master.kill()
+    for _ in poll(20):
+        again = [process for process in often_killed.processes(part) if process.pid != master.pid]
+        if again and often_killed.ping() == 200 and requests.post(f"{often_killed.url}/invocations", red(0)).ok:
+            break
+    else:
+        pytest.fail(often_killed.log)
+
+
+def test_while_nginx_is_started_again_connections_wait(often_killed: Stack) -> None:
+    for _ in range(3):
+        (master,) = often_killed.processes("nginx: master")
+        master.kill()
+        assert [often_killed.invoke(red(0)).status_code for _ in range(5)] == [200] * 5
+        for _ in poll(20):
+            # A worker has the master's command line until it gives itself one.
+            if [process.pid == master.pid for process in often_killed.processes("nginx: master")] == [False]:
+                break
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -182,10 +188,11 @@ def test_a_second_signal_does_not_wait(odd_models: Path, tmp_path: Path) -> None
             cut.result()
 
 
-def test_two_run_side_by_side(odd_models: Path, tmp_path: Path) -> None:
-    with running(odd_models, tmp_path / "a") as one, running(odd_models, tmp_path / "b") as other:
-        assert one.port != other.port
-        assert one.invoke(red(0)).status_code == other.invoke(red(0)).status_code == 200
+def test_two_run_side_by_side(impatient: Stack, odd_models: Path, tmp_path: Path) -> None:
+    with running(odd_models, tmp_path) as other:
+        assert impatient.port != other.port
+        assert impatient.invoke(red(0)).status_code == other.invoke(red(0)).status_code == 200
+    assert impatient.invoke(red(0)).status_code == 200
 
 
 def test_it_runs_from_any_folder(tmp_path: Path) -> None:
@@ -201,14 +208,13 @@ def test_it_runs_from_any_folder(tmp_path: Path) -> None:
 
 
 def test_only_loopback_and_the_one_port_listen(impatient: Stack) -> None:
-    listening = [
-        connection.laddr
-        for process in impatient.processes("")
-        for connection in process.net_connections("tcp")
-        if connection.status == psutil.CONN_LISTEN
+    grpc, rest = impatient.ports[1:]
+    assert listening(impatient) == {(False, impatient.port), (True, grpc), (True, rest)}
+    assert "on loopback: REST of the model server; LIGHTBOX_TRANSPORT is not set" in said(impatient)
+    answers = [
+        impatient.invoke(red(0), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "failing")) for wire in WIRES
     ]
-    outside = {address.port for address in listening if address.ip not in ("127.0.0.1", "::1", "::ffff:127.0.0.1")}
-    assert outside == {impatient.port}
+    assert [answer.json() for answer in answers] == [{"predictions": [[0.0, 0.0, 0.0]]}] * 2
 
 
 def test_a_new_version_is_served_without_a_restart(tmp_path: Path) -> None:

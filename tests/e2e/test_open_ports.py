@@ -1,8 +1,10 @@
-"""What listens inside: the sockets of all processes, behind the real binary's command line and the embedded server."""
+"""What listens inside: the sockets of all processes, behind the real binary's command line.
+
+Behind the embedded server: test_only_loopback_and_the_one_port_listen in test_life_cycle.py.
+"""
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import psutil
@@ -11,7 +13,7 @@ import requests
 
 from support.models import copy_golden
 from support.real_binary import real_binary
-from support.stack import SERVE, Stack, clean_environ, running
+from support.stack import Stack, running
 
 PAIR = """
 def input_handler(data, context): return data.read()
@@ -152,35 +154,3 @@ def test_grpc_has_a_port_where_a_socket_has_no_room(tmp_path: Path) -> None:
         assert everywhere == {stack.port, stack.ports[1]}
         assert "gRPC of the model server; the path of TMPDIR is too long for a unix socket" in said(stack)
         assert stack.invoke(BODY).json() == ANSWER
-
-
-def test_the_embedded_server_listens_on_loopback(tmp_path: Path, run: Path) -> None:
-    root = models(tmp_path / "models", half="")
-    with running(root, run) as stack:
-        assert listening(stack) == {(False, stack.port), (True, stack.ports[1]), (True, stack.ports[2])}
-        assert "on loopback: REST of the model server; LIGHTBOX_TRANSPORT is not set" in said(stack)
-        assert over(stack, "grpc").json() == over(stack, "rest").json() == ANSWER
-
-
-@pytest.mark.parametrize(
-    ("environ", "code", "expected"),
-    [
-        ({}, "", ["wires: grpc"]),
-        ({"LIGHTBOX_TRANSPORT": "rest"}, "", ["wires: rest", "port 8501 on all interfaces: REST"]),
-        ({}, PAIR, ["wires: grpc", "port 9000 on all interfaces: gRPC", "half/code/inference.py has AWS's handlers"]),
-        ({"LIGHTBOX_MODEL_SERVER": "embedded"}, "", ["wires: grpc, rest", "port 9000 on loopback: gRPC"]),
-    ],
-)
-def test_check_says_what_would_listen(tmp_path: Path, environ: dict[str, str], code: str, expected: list[str]) -> None:
-    named = {"LIGHTBOX_MODEL_DIR": str(models(tmp_path / "models", half=code))}
-    done = subprocess.run(
-        [SERVE, "check"],
-        env=clean_environ() | named | real_binary(tmp_path) | environ,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-    assert all(words in done.stdout for words in expected), done.stdout
-    assert "listening: port 8080 on all interfaces: HTTP for callers" in done.stdout
-    assert ("the model server; " in done.stdout) == (len(expected) > 1)

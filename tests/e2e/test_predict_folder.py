@@ -118,12 +118,20 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         yield running_stack
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_what_a_full_endpoint_refuses_is_answered_later(narrow: Stack, tmp_path: Path, protocol: str) -> None:
-    folder = tmp_path / "photos"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("photos")
     for index in range(12):
         Image.effect_noise((2400, 1800), 10 + index).convert("RGB").save(folder / f"{index:02}.jpg")
+    return folder
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_what_a_full_endpoint_refuses_is_answered_later(
+    narrow: Stack, photos: Path, tmp_path: Path, protocol: str
+) -> None:
+    folder = tmp_path / "photos"
+    folder.symlink_to(photos, target_is_directory=True)
     predict(folder, narrow, "--protocol", protocol, "--out", "out.jsonl", "--attempts", "100")
     records = results(tmp_path / "out.jsonl")
     assert [record["status"] for record in records] == [200] * 12

@@ -41,23 +41,6 @@ def test_models_that_are_loaded_later_use_it(tmp_path: Path, s3: dict[str, str])
         assert stack.invoke(b"1", "/models/a/invoke").text == "from S3"
 
 
-def test_code_in_the_model_directory_wins(tmp_path: Path, s3: dict[str, str]) -> None:
-    code = tmp_path / "models" / "code"
-    code.mkdir(parents=True)
-    (code / "inference.py").write_text("def handler(data, context): return 'from here', 'text/plain'\n")
-    with served(tmp_path, s3 | universal("models", "team/code/")) as stack:
-        assert stack.invoke(b"1").text == "from here"
-
-
-@pytest.mark.parametrize(("bucket", "prefix"), [("models", "nowhere/"), ("none", "team/code/")])
-def test_what_cannot_be_had_refuses_the_start(tmp_path: Path, s3: dict[str, str], bucket: str, prefix: str) -> None:
-    copy_golden("half_plus_two", tmp_path / "models" / "half_plus_two")
-    with Stack(tmp_path / "models", tmp_path / "run", s3 | universal(bucket, prefix)) as stack:
-        assert stack.wait() == 1
-        assert f"s3://{bucket}/{prefix}" in stack.log
-        assert "Traceback" not in stack.log
-
-
 @pytest.mark.parametrize(
     ("key", "prefix", "name"),
     [

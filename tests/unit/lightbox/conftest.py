@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import pytest
+
+from harness.stack import clean_environ
 
 
 @pytest.fixture(autouse=True)
@@ -20,3 +22,19 @@ def same_path() -> Iterator[None]:
         os.environ["PYTHONPATH"] = inherited
     for name in [name for name in sys.modules if name.startswith("inference_") and name not in modules]:
         del sys.modules[name]
+
+
+AsIfStarted = Callable[[Mapping[str, str]], None]
+
+
+@pytest.fixture
+def as_if_started(monkeypatch: pytest.MonkeyPatch) -> AsIfStarted:
+    """Give this process variables, and no other setting of Lightbox, as if it had been started with them."""
+
+    def be(environ: Mapping[str, str]) -> None:
+        for name in set(os.environ) - set(clean_environ()):
+            monkeypatch.delenv(name)
+        for name, value in environ.items():
+            monkeypatch.setenv(name, value)
+
+    return be

@@ -8,6 +8,14 @@ import pytest
 
 from lightbox.cli import main
 from support.models import copy_golden
+from support.real_binary import real_binary
+
+from .conftest import AsIfStarted
+
+PAIR = """
+def input_handler(data, context): return data.read()
+def output_handler(response, context): return response.content, "application/json"
+"""
 
 
 @pytest.mark.parametrize("word", ["help", "--help", "-h"])
@@ -32,3 +40,34 @@ def test_check_warns_of_a_misspelled_name_of_aws(
     assert main(["check"]) == 0
     hint = "SAGEMAKER_GUNICORN_WORKER: there is no such setting; did you mean SAGEMAKER_GUNICORN_WORKERS?"
     assert capsys.readouterr().out.splitlines()[-1] == f"warning: {hint}"
+
+
+@pytest.mark.parametrize(
+    ("environ", "code", "expected"),
+    [
+        ({}, "", ["wires: grpc"]),
+        ({"LIGHTBOX_TRANSPORT": "rest"}, "", ["wires: rest", "port 8501 on all interfaces: REST"]),
+        ({}, PAIR, ["wires: grpc", "port 9000 on all interfaces: gRPC", "half/code/inference.py has AWS's handlers"]),
+        ({"LIGHTBOX_MODEL_SERVER": "embedded"}, "", ["wires: grpc, rest", "port 9000 on loopback: gRPC"]),
+    ],
+)
+def test_check_says_what_would_listen(
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    as_if_started: AsIfStarted,
+    capsys: pytest.CaptureFixture[str],
+    environ: dict[str, str],
+    code: str,
+    expected: list[str],
+) -> None:
+    copy_golden("half_plus_two", tmp_path / "models" / "half")
+    if code:
+        (tmp_path / "models" / "half" / "code").mkdir()
+        (tmp_path / "models" / "half" / "code" / "inference.py").write_text(code)
+    short = {"TMPDIR": str(tmp_path_factory.mktemp("t"))}  # with room for sockets
+    as_if_started(short | {"LIGHTBOX_MODEL_DIR": str(tmp_path / "models")} | real_binary(tmp_path) | environ)
+    assert main(["check"]) == 0
+    said = capsys.readouterr().out
+    assert all(words in said for words in expected), said
+    assert "listening: port 8080 on all interfaces: HTTP for callers" in said
+    assert ("the model server; " in said) == (len(expected) > 1)

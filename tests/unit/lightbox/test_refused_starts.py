@@ -6,7 +6,6 @@ to end as well, in tests/e2e/test_refused_starts.py.
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -15,11 +14,13 @@ from pathlib import Path
 import pytest
 
 from harness.ports import free_ports
-from harness.stack import clean_environ
 from lightbox import cli
 from lightbox.processes.supervisor import STOP_SIGNALS
 from support.models import copy_golden
+from support.s3 import serving, universal
 from support.stack import free_port
+
+from .conftest import AsIfStarted
 
 Refuse = Callable[..., str]
 
@@ -35,19 +36,12 @@ def signals_as_they_were() -> Iterator[None]:
         signal.signal(number, handler)
 
 
-def be(monkeypatch: pytest.MonkeyPatch, environ: dict[str, str]) -> None:
-    """Give this process variables, and no other setting of Lightbox."""
-    for name in set(os.environ) - set(clean_environ()):
-        monkeypatch.delenv(name)
-    for name, value in environ.items():
-        monkeypatch.setenv(name, value)
-
-
 @pytest.fixture
 def refuse(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
+    as_if_started: AsIfStarted,
     signals_as_they_were: None,
 ) -> Refuse:
     """Start with an environment, expect a refusal, and return what was said."""
@@ -65,7 +59,7 @@ def refuse(
             "SAGEMAKER_BIND_TO_PORT": str(free_port()),
             "LIGHTBOX_MODEL_SERVER": "embedded",
         }
-        be(monkeypatch, own | environ)
+        as_if_started(own | environ)
         assert cli.main(["serve"]) == 1
         said = capsys.readouterr().err
         assert said.startswith("[lightbox] cannot start:\n")
@@ -197,15 +191,18 @@ def test_an_output_that_the_default_model_does_not_give(refuse: Refuse, models: 
     assert "LIGHTBOX_OUTPUTS: the model 'image_mean' gives mean; got median" in said
 
 
-@pytest.mark.parametrize("variable", ["SAGEMAKER_BIND_TO_PORT", "SAGEMAKER_SAFE_PORT_RANGE"])
-def test_a_taken_port(refuse: Refuse, models: Path, variable: str) -> None:
+@pytest.mark.parametrize(
+    ("variable", "whose"),
+    [("SAGEMAKER_BIND_TO_PORT", ""), ("SAGEMAKER_SAFE_PORT_RANGE", ", for gRPC of model server 0,")],
+)
+def test_a_taken_port(refuse: Refuse, models: Path, variable: str, whose: str) -> None:
     port = free_ports(10)
     with socket.socket() as other:
         other.bind(("0.0.0.0", port))
         other.listen()
         value = str(port) if variable.endswith("PORT") else f"{port}-{port + 5}"
         said = refuse(**{"LIGHTBOX_MODEL_DIR": str(models), variable: value})
-    assert f"{variable}: port {port} is taken" in said
+    assert f"{variable}: port {port}{whose} is taken by another process" in said
 
 
 def test_a_model_server_that_is_not_there(refuse: Refuse, models: Path) -> None:
@@ -224,16 +221,16 @@ def test_no_folder_to_write_to(refuse: Refuse, models: Path, folder: str) -> Non
 
 
 def test_check_says_what_a_start_would_stumble_over(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], models: Path
+    as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str], models: Path
 ) -> None:
     with socket.socket() as other:  # a Lightbox that runs, say
         other.bind(("0.0.0.0", 0))
         other.listen()
         own = {"SAGEMAKER_BIND_TO_PORT": str(other.getsockname()[1]), "LIGHTBOX_MODEL_DIR": str(models)}
-        be(monkeypatch, own)
+        as_if_started(own)
         assert cli.main(["check"]) == 0
         assert f"LIGHTBOX_MODEL_DIR={models}" in capsys.readouterr().out
-        be(monkeypatch, own | {"LIGHTBOX_OUTPUTS": "median", "LIGHTBOX_SCALING": "tf"})
+        as_if_started(own | {"LIGHTBOX_OUTPUTS": "median", "LIGHTBOX_SCALING": "tf"})
         assert cli.main(["check"]) == 1
         said = capsys.readouterr()
     assert f"LIGHTBOX_MODEL_DIR={models}" in said.out
@@ -241,14 +238,21 @@ def test_check_says_what_a_start_would_stumble_over(
 
 
 def test_check_prints_settings_and_models(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], models: Path
+    as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str], models: Path
 ) -> None:
     (models / "code").mkdir()
     (models / "code" / "inference.py").write_text("def handler(data, context): ...")
-    be(monkeypatch, {"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_TRANSPORT": "rest"})
+    as_if_started({"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_TRANSPORT": "rest"})
     assert cli.main(["check"]) == 0
     said = capsys.readouterr().out
     assert "LIGHTBOX_TRANSPORT=rest" in said
     assert f"model: image_mean in {models}/image_mean (default)" in said
     assert f"its code: {models}/code/inference.py" in said
     assert "its signature serving_default: image (uint8 [-1,8,8,3]) -> mean (float32 [-1,3])" in said
+
+
+@pytest.mark.parametrize(("bucket", "prefix"), [("models", "nowhere/"), ("none", "team/code/")])
+def test_code_from_s3_that_cannot_be_had(refuse: Refuse, models: Path, bucket: str, prefix: str) -> None:
+    with serving() as s3:
+        said = refuse(**s3 | universal(bucket, prefix) | {"LIGHTBOX_MODEL_DIR": str(models)})
+    assert f"s3://{bucket}/{prefix}" in said

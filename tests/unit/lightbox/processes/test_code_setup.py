@@ -169,6 +169,14 @@ def test_a_requirement_that_breaks_the_sidecar_is_blamed(tmp_path: Path, code: P
     assert f"{code}/requirements.txt may have replaced what Lightbox needs" in str(caught.value)
 
 
+def test_without_code_the_log_names_every_place_searched(
+    tmp_path: Path, code: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    own = tmp_path / "models" / "half_plus_two" / "code"
+    asyncio.run(setup_of(tmp_path, own, code).run())
+    assert f"no inference.py in {own} or {code}: the built-in handling answers" in capfd.readouterr().err
+
+
 def test_an_empty_requirements_file_is_fine(tmp_path: Path, code: Path) -> None:
     (code / "requirements.txt").write_text("# nothing yet\n")
     asyncio.run(setup_of(tmp_path, code).run())

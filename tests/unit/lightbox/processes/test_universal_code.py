@@ -8,10 +8,13 @@ from pathlib import Path
 import pytest
 
 from lightbox.processes import startup
-from lightbox.processes.startup import download_universal_code
+from lightbox.processes.run_dir import RunDir
+from lightbox.processes.startup import download_universal_code, make_plan
 from lightbox.settings_loading import load_settings
-from lightbox.user_code.paths import UserCodeError
+from lightbox.user_code.paths import UserCodeError, find_inference
 from support import s3
+from support.models import copy_golden
+from support.user_code import write
 
 
 @pytest.fixture
@@ -27,6 +30,25 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
 
 def download(folder: Path, prefix: str = "team/code/") -> Path | None:
     return download_universal_code(load_settings(s3.universal("models", prefix)), folder / "inside", [])
+
+
+def test_code_in_the_model_directory_wins(
+    bucket: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    copy_golden("half_plus_two", tmp_path / "models" / "half_plus_two")
+    file = write(tmp_path / "models" / "code" / "inference.py", "def handler(data, context): ...")
+    settings = load_settings(s3.universal("models", "team/code/") | {"LIGHTBOX_MODEL_DIR": str(tmp_path / "models")})
+    with RunDir() as run_dir:
+        plan = make_plan(settings, run_dir)
+        assert find_inference(plan.models["half_plus_two"].code_dirs) == file
+        assert not list(run_dir.path.rglob("*.py"))
+    file.unlink()
+    file.parent.rmdir()
+    with RunDir() as run_dir:
+        plan = make_plan(settings, run_dir)
+        (found,) = run_dir.path.rglob("*.py")
+        assert find_inference(plan.models["half_plus_two"].code_dirs) == found
 
 
 @pytest.mark.parametrize(
