@@ -51,6 +51,9 @@ def fenced(language: str, text: str) -> str | None:
     return blocks[0] if blocks else None
 
 
+MAKER = "tests/e2e/test_from_aws_container.py"
+
+
 def export_photo(folder: Path) -> None:
     """Float32 [N, 224, 224, 3] to the mean of each colour."""
 
@@ -63,7 +66,7 @@ def export_photo(folder: Path) -> None:
 
         return serve
 
-    export("photo", make, folder / "1")
+    export("photo", make, folder / "1", MAKER)
 
 
 def export_rows(folder: Path) -> None:
@@ -78,7 +81,7 @@ def export_rows(folder: Path) -> None:
 
         return serve
 
-    export("rows", make, folder / "1")
+    export("rows", make, folder / "1", MAKER)
 
 
 def export_detector(folder: Path) -> None:
@@ -105,7 +108,7 @@ def export_detector(folder: Path) -> None:
 
         return serve
 
-    export("six_boxes", make, folder / "1")
+    export("six_boxes", make, folder / "1", MAKER)
 
 
 def copy_two_inputs(folder: Path) -> None:

@@ -16,8 +16,6 @@ _MAKERS = (
     "scripts/model_zoo",
     "scripts/sample_models.py",
     "tests/support/made_models.py",
-    "tests/support/models.py",
-    "tests/e2e/test_from_aws_container.py",
     "requirements/serve.lock",
 )
 

@@ -15,6 +15,7 @@ from support.made_models import made
 STEPS_PER_UNIT = 20_000
 """Loop steps for each unit of the first pixel's red: a few microseconds each."""
 
+OWN = "tests/support/models.py"
 GOLDEN = Path(__file__).parents[1] / "contract" / "golden" / "models"
 
 
@@ -104,14 +105,20 @@ def export_convolution(folder: Path) -> None:
     export("convolution", make, folder / "1")
 
 
-def export(name: str, make: Callable[[], Any], folder: Path) -> None:
-    """Copy the SavedModel of the function that ``make`` returns; it appears under its name only when it is complete.
+def export(name: str, make: Callable[[], Any], folder: Path, maker: str = OWN) -> None:
+    """Export the function that ``make`` returns, as ``copy_made`` does."""
+    copy_made(name, lambda saved: _save(make(), saved), folder, maker)
 
-    ``name`` is its own among all: it is made in the first run that needs it.
+
+def copy_made(name: str, save: Callable[[Path], object], folder: Path, maker: str) -> None:
+    """Copy what ``save`` writes into a folder that is not there yet; it appears under its name when it is complete.
+
+    It is made in the first run that needs it, and again when ``maker`` changes, the file of the code that makes it.
+    ``name`` is its own among those of that file.
     """
-    model = made(name, lambda made_folder: _save(make(), made_folder / "model")) / "model"
+    makers = (maker, OWN, "tests/support/made_models.py", "requirements/serve.lock")
     staging = folder.with_name(f"{folder.name}.partial")
-    shutil.copytree(model, staging)
+    shutil.copytree(made(name, lambda parent: save(parent / "model"), makers) / "model", staging)
     staging.rename(folder)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -11,13 +12,22 @@ import pytest
 
 from lightbox.model.saved_model import SavedModelError, check_whole
 from model_zoo.saved_model import quiet_tensorflow
-from support.models import GOLDEN
+from support.models import GOLDEN, copy_made
 
 DATA = "variables/variables.data-00000-of-00001"
 
 
+MAKER = "tests/unit/lightbox/model/test_variables.py"
+
+
 def module_with_variables(folder: Path, *shapes: tuple[int, ...], dtype: str = "float32") -> Path:
     """Export a model with a variable for each shape, named v0 and on."""
+    named = hashlib.sha256(repr(shapes).encode()).hexdigest()[:16]
+    copy_made(f"variables_{dtype}_{named}", lambda made: save_variables(made, shapes, dtype), folder, MAKER)
+    return folder
+
+
+def save_variables(folder: Path, shapes: tuple[tuple[int, ...], ...], dtype: str) -> None:
     quiet_tensorflow()
     import tensorflow as tf
 
@@ -30,11 +40,15 @@ def module_with_variables(folder: Path, *shapes: tuple[int, ...], dtype: str = "
             return {"y": x + sum(tf.reduce_sum(variable) for variable in self.v)}
 
     tf.saved_model.save(Net(), str(folder))
-    return folder
 
 
 def graph_of_tf1(folder: Path) -> Path:
     """Export a graph of TensorFlow 1, with a partitioned variable and one of resources; its saver is no function."""
+    copy_made("graph_of_tf1", save_graph_of_tf1, folder, MAKER)
+    return folder
+
+
+def save_graph_of_tf1(folder: Path) -> None:
     quiet_tensorflow()
     import tensorflow as tf
 
@@ -46,11 +60,15 @@ def graph_of_tf1(folder: Path) -> Path:
         y = x + tf.reduce_sum(plain) + tf.reduce_sum(tf.convert_to_tensor(parts))
         session.run(v1.global_variables_initializer())
         v1.saved_model.simple_save(session, str(folder), {"x": x}, {"y": y})
-    return folder
 
 
 def with_vocabulary(folder: Path) -> Path:
     """Export a model that reads a file of its assets."""
+    copy_made("with_vocabulary", save_with_vocabulary, folder, MAKER)
+    return folder
+
+
+def save_with_vocabulary(folder: Path) -> None:
     quiet_tensorflow()
     import tensorflow as tf
 
@@ -70,7 +88,6 @@ def with_vocabulary(folder: Path) -> Path:
 
     tf.saved_model.save(Net(), str(folder))
     words.unlink()
-    return folder
 
 
 @pytest.fixture(scope="module")
