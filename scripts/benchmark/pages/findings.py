@@ -40,8 +40,8 @@ def _rest_or_grpc(document: Document) -> list[str]:
         )
         if floor and sample:
             lines.append(
-                f"{kind}: the floor alone takes {number(floor / sample)} of the sample's REST handler (p50); no "
-                "ratio to that handler can go far below it."
+                f"{kind}: the floor alone takes {number(floor / sample)} of the sample's REST handler's time (p50). "
+                "A ratio to that handler cannot be much lower."
             )
     return lines
 
@@ -55,7 +55,7 @@ def _wire(document: Document) -> list[str]:
         sent = [max((there for there, _ in v.get("hops", {}).values()), default=None) for v in (rest, grpc)]
         lines.append(
             f"{form}: REST takes {number(rest['p50'] / grpc['p50'])} times as long as gRPC "
-            f"({number(rest['p50'], 'ms')} and {number(grpc['p50'], 'ms')}); the most that a hop carries is "
+            f"({number(rest['p50'], 'ms')} and {number(grpc['p50'], 'ms')}); the largest transfer of a hop is "
             f"{size(sent[0])} and {size(sent[1])}."
         )
     return lines
@@ -76,7 +76,9 @@ def _client(document: Document) -> list[str]:
                 for variant in found[0]["variants"]
                 if "average" in variant
             ]
-            lines.append(f"{where}, {whose}, ms for twenty at once, published in brackets: {'; '.join(pairs)}.")
+            lines.append(
+                f"{where}, {whose}, ms for twenty simultaneous requests, published in brackets: {'; '.join(pairs)}."
+            )
     if lines:
         lines.append(f"Published: tables 1 to 6 of <{published.CLIENT_STUDY}>.")
     return lines + _protocol_forms(document)
@@ -111,8 +113,8 @@ def _load(document: Document) -> list[str]:
     ours = results.variant(document, "load", "same_network_8", load.LIGHTBOX)
     if bound and "throughput" in ours:
         lines.append(
-            f"mobilenet_v2: preparing the image and the model's own work allow {number(bound)} requests/s on these "
-            f"cores; at 8 clients Lightbox carries {number(ours['throughput'])}."
+            f"mobilenet_v2: image preparation and the model's work allow at most {number(bound)} requests/s on these "
+            f"cores; with 8 clients Lightbox reaches {number(ours['throughput'])}."
         )
     study = published.LOAD_STUDY_ONNX
     lines.append(
@@ -130,7 +132,7 @@ def _scale(document: Document) -> list[str]:
         figures = [point["variants"][0] for point in ends]
         if len(figures) == 2 and all("p50" in figure for figure in figures):
             lines.append(
-                f"{axis}: from {ends[0]['x']:,.0f} to {ends[1]['x']:,.0f} the p50 goes from "
+                f"{axis}: from {ends[0]['x']:,.0f} to {ends[1]['x']:,.0f} p50 changes from "
                 f"{number(figures[0]['p50'], 'ms')} to {number(figures[1]['p50'], 'ms')} ({figures[0]['name']})."
             )
     return lines

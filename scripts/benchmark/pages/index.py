@@ -1,4 +1,4 @@
-"""The first page: what must be reached, what each scenario says, how to repeat it."""
+"""The first page: targets, the findings of each scenario, how to repeat them."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from benchmark.targets import TARGETS
 
 HEAD = """# Benchmarks
 
-Which bytes should cross which wire, and how near the floor is Lightbox? `make bench` measures the scenarios below anew,
-in twenty minutes on 2 slow cores, and writes this page and theirs; `make bench BENCH=--quick` shows in two that all of
-it works, and writes into `build/benchmarks/`. `results.json` beside this page holds every figure. What stands under
-"Also here" was measured by commands of its own.
+Which bytes should cross which wire, and how close does Lightbox come to the theoretical minimum? `make bench` measures
+the scenarios below, in twenty minutes on 2 slow cores, and writes this page and theirs. `make bench BENCH=--quick`
+checks in two minutes that everything works, and writes to `build/benchmarks/`. `results.json` beside this page has all
+figures. The pages under "Other pages" were measured with commands of their own.
 
-**The floor** of a request is what one process needs to decode and resize the image with Pillow and make one direct
-gRPC Predict with the prepared tensor to the same model server. It is measured in the same rounds as the rest, and
-ratios are medians over the rounds of p50 ÷ the floor's p50. Latencies are the caller's, client and server on one
-machine. p50 and throughput are medians of the rounds, of which there is one where no number of them is given; the other
-percentiles are of all requests together.
+**The floor** is the minimum for a request: one process decodes and resizes the image with Pillow and makes one direct
+gRPC Predict with the prepared tensor to the same model server. It is measured in the same rounds as the variants, and
+ratios are medians over the rounds of p50 ÷ the floor's p50. Latencies are measured in the client, with client and
+server on one machine. p50 and throughput are medians of the rounds; a variant without a number of rounds has one. The
+other percentiles are over all requests.
 
-`scripts/latency_comparison.ipynb` compares both wires of one endpoint, here or on SageMaker, and draws what a detector
-saw.
+`scripts/latency_comparison.ipynb` compares both wires of one endpoint, local or on SageMaker, and draws the objects
+that a detector found.
 """
 
 
@@ -32,14 +32,14 @@ def page(document: Document, folder: Path) -> str:
     lines = [HEAD]
     if document["scale"] == "quick":
         lines += ["*These figures are of a quick run: too few requests to quote.*", ""]
-    lines += ["## What must be reached", "", model_server(document), "", *_targets(document), "## The scenarios", ""]
+    lines += ["## Targets", "", model_server(document), "", *_targets(document), "## The scenarios", ""]
     for result in document["scenarios"]:
         lines += [f"### [{result['title']}]({result['key']}.md)", "", result["question"], ""]
         lines += [*(f"- {sentence}" for sentence in findings.of(document, result["key"])), ""]
     others = sorted(path.name for path in folder.glob("*.md") if path.stem not in {"README", *_keys(document)})
     if others:
         lines += [
-            "## Also here",
+            "## Other pages",
             "",
             *(f"- [{name.removesuffix('.md').replace('_', ' ')}]({name})" for name in others),
             "",

@@ -174,7 +174,7 @@ def test_pages_say_what_was_measured(written: Path) -> None:
     assert "A hypervisor gave 25% of the processor time" in (written / "client.md").read_text()
     assert "| 20.5 | 100 B / 2.00 kB | 602 kB / 4.00 kB |" in (written / "load.md").read_text()
     page = (written / "rest_or_grpc.md").read_text()
-    assert "classification: the floor alone takes 0.02 of the sample's REST handler" in page
+    assert "classification: the floor alone takes 0.02 of the sample's REST handler's time (p50)." in page
     assert "hypervisor" not in page
     assert page.count("stand-in, not TensorFlow Serving") == 2
     assert "LIGHTBOX_TRANSPORT=grpc ./serve.sh serve" in page
