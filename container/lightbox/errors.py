@@ -200,7 +200,7 @@ class AlreadyLoaded(LightboxError):
 
 
 class NoRoom(LightboxError):
-    """There is no memory, or no place, for one more model."""
+    """There is no memory or no place for one more model, or no space in TMPDIR for what must be written there."""
 
     code = "no_room"
 

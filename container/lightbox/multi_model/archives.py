@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections.abc import Callable
 from pathlib import Path, PurePosixPath
@@ -11,6 +10,7 @@ from lightbox.errors import BadRequest, DeadlineExceeded, NoRoom, TooLarge
 from lightbox.memory_budget import available_bytes
 from lightbox.multi_model.tar_members import FILE, FOLDER, BadArchive, Inflated, Member, read_members
 from lightbox.request_context import RequestContext
+from lightbox.temporary_storage import is_full, storage_full
 
 MAX_ENTRIES = 20_000
 """Files and folders of one model."""
@@ -27,16 +27,16 @@ def unpack(archive: Path, folder: Path, field: str, max_mb: int, context: Reques
     ``field`` is what the caller calls the archive. Raises BadRequest, TooLarge, NoRoom and DeadlineExceeded; the
     folder may then hold a part.
     """
-    folder.mkdir(parents=True)
     count = _counter(archive.stat().st_size, field, max_mb, context)
     try:
+        folder.mkdir(parents=True)
         with archive.open("rb") as file:
             _Tree(folder).take(Inflated(file, count))
     except BadArchive as error:
         raise BadRequest(f"{field}: the archive {error}") from None
     except OSError as error:
-        if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise NoRoom(f"{field}: the disk is full: the archive cannot be unpacked") from None
+        if is_full(error):
+            raise storage_full(f"what the archive of {field} unpacks to") from None
         raise BadRequest(f"{field}: the archive cannot be unpacked: {error.strerror}") from None
 
 

@@ -7,9 +7,11 @@ once when the model server dies, and is never held up by requests in progress.
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from email.message import Message
 from email.parser import Parser
 from typing import Any
 
@@ -18,8 +20,9 @@ import orjson
 from lightbox.errors import LightboxError, MethodNotAllowed, Unavailable
 from lightbox.processes import nginx_log as body_account
 from lightbox.processes.metrics_page import CONTENT_TYPE, MetricsPage
-from lightbox.protocols.edge import choose_request_id, error_response, http_bytes
+from lightbox.protocols.edge import choose_request_id, error_body, error_response, http_bytes, model_error_body
 from lightbox.telemetry.logs import LastResponse
+from lightbox.temporary_storage import storage_full
 from lightbox.transports.model_status import ModelStatus
 
 
@@ -45,6 +48,8 @@ STALE_SECONDS = 10.0
 
 LIVE_PATH, READY_PATH = "/v2/health/live", "/v2/health/ready"
 _READY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
+REFUSAL_HEADER, MODEL_ERROR_HEADER = "X-Lightbox-Refusal", "X-Lightbox-Model-Error"
+"""Of an answer to nginx: the body that its client gets, in our form and as SageMaker's ModelError, ASCII both."""
 _ROOM = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
 _NO_ROOM = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _METRICS_REQUESTS = (b"GET /metrics ", b"GET /metrics?")
@@ -220,8 +225,8 @@ class Health:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             head = await reader.readuntil(b"\r\n\r\n")
-            if self.bodies and head.startswith(body_account.PATH):
-                writer.write(_ROOM if self.bodies.answers(head.split(b" ", 2)[1].decode()) else _NO_ROOM)
+            if self.bodies and head.startswith(body_account.PATHS):
+                writer.write(_room(self.bodies, head.decode("latin-1")))
             elif self.metrics and head.startswith(_METRICS_REQUESTS):
                 writer.write(_page(await self.metrics.render(self.problem() is None)))
             else:
@@ -243,6 +248,25 @@ class Health:
         return _failed(Unavailable(f"not ready: {problem}"), head, **states)
 
 
+def _room(bodies: body_account.BodyAccount, head: str) -> bytes:
+    """Answer nginx, who asks before it takes a large body, and when it could not keep one."""
+    target = head.split(" ", 2)[1]
+    sent = _headers(head)
+    if needed := body_account.missing_storage(sent.get(body_account.LENGTH_HEADER, ""), target):
+        error, request_id = storage_full(needed), choose_request_id(sent.get)
+        told = {
+            REFUSAL_HEADER: error_body(error, request_id),
+            MODEL_ERROR_HEADER: model_error_body(error, request_id),
+        }
+        headers = [(name, json.dumps(orjson.loads(body))) for name, body in told.items()]
+        return http_bytes(403, [*headers, ("Content-Length", "0")], b"")
+    return _ROOM if target.startswith("/room/") and bodies.answers(target) else _NO_ROOM
+
+
+def _headers(head: str) -> Message:
+    return Parser().parsestr(head.partition("\r\n")[2], headersonly=True)
+
+
 def _page(body: bytes) -> bytes:
     head = f"HTTP/1.1 200 OK\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {len(body)}\r\nConnection: close"
     return f"{head}\r\n\r\n".encode() + body
@@ -254,5 +278,4 @@ def _good(value: dict[str, Any]) -> bytes:
 
 
 def _failed(error: LightboxError, head: str, **more: Any) -> bytes:
-    sent = Parser().parsestr(head.partition("\r\n")[2], headersonly=True)
-    return http_bytes(*error_response(error, choose_request_id(sent.get), **more))
+    return http_bytes(*error_response(error, choose_request_id(_headers(head).get), **more))

@@ -7,7 +7,6 @@ done with the request. The supervisor counts for all of nginx's workers: nginx i
 from __future__ import annotations
 
 import re
-import shutil
 from collections import Counter
 from collections.abc import Callable
 from typing import Any
@@ -15,13 +14,18 @@ from typing import Any
 import orjson
 
 from lightbox.memory_budget import available_bytes
-from lightbox.processes.run_dir import temporary_folder
 from lightbox.request_context import RequestContext
 from lightbox.settings import Settings
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
+from lightbox.temporary_storage import free_bytes
 
-PATH = b"GET /room/"
-"""How nginx's question begins: the worker's process id, the request's id and the body's bytes follow."""
+FAILURE = "/failure"
+PATHS = (b"GET /room/", f"GET {FAILURE} ".encode())
+"""How nginx's questions begin. The worker's process id, the request's id and the body's bytes follow the first; the
+second one is asked when nginx itself has failed at a request."""
+
+LENGTH_HEADER = "X-Lightbox-Length"
+"""Where nginx's questions have the length of the caller's body, empty where it declared none."""
 
 COUNTED_BYTES = 1_000_000
 """Smaller bodies are not asked for: nginx bounds their number."""
@@ -38,9 +42,21 @@ def room_for_bodies(settings: Settings) -> int:
     largest = settings.max_body_mb << 20
     if settings.max_bodies_mb is not None:
         return max(settings.max_bodies_mb << 20, largest)
-    free = shutil.disk_usage(temporary_folder()).free // 2
+    free = free_bytes() // 2
     memory = available_bytes()
     return max(2 * largest, free if memory is None else min(free, memory // 4))
+
+
+def missing_storage(length: str, target: str) -> str | None:
+    """Return what does not fit into TMPDIR of a body of ``length`` bytes, None where all does, or nothing is known.
+
+    nginx keeps SMALL_BYTES in memory. A body that declares no length is let in, and told of when it did not fit.
+    """
+    if _DIGITS.fullmatch(length):
+        size = int(length)
+        return f"the request body of {size:,} bytes" if size > SMALL_BYTES and free_bytes() < size else None
+    failed = target == FAILURE and free_bytes() < SMALL_BYTES
+    return "a request body that declares no length" if failed else None
 
 
 class BodyAccount:

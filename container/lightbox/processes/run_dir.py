@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from lightbox.errors import StartError
-from lightbox.settings_loading import variable
+from lightbox.temporary_storage import temporary_folder
 
 SOCKET_PATH_LIMIT = 100
 """A unix socket's path has 108 bytes on Linux; some are left for what programs append."""
@@ -84,11 +84,6 @@ def sockets_would_fit() -> bool:
 
 def _has_room(folder: Path) -> bool:
     return len(os.fsencode(folder / LONGEST_SOCKET)) <= SOCKET_PATH_LIMIT
-
-
-def temporary_folder() -> str:
-    """Return the folder in which a run makes its own: TMPDIR, else the system's."""
-    return variable("TMPDIR") or tempfile.gettempdir()
 
 
 def _locked(folder: Path) -> int:

@@ -24,6 +24,7 @@ import orjson
 from lightbox.errors import HungUp, LightboxError, MethodNotAllowed, RouteNotFound, Unavailable, WaitedTooLong
 from lightbox.request_context import MakeContext, Overdue, RequestContext
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
+from lightbox.temporary_storage import is_full, storage_full
 
 log = logging.getLogger("lightbox")
 
@@ -57,7 +58,13 @@ def choose_request_id(header: Callable[[str], str | None]) -> str:
 
 def as_lightbox_error(error: Exception, request_id: str) -> LightboxError:
     """Return the error that the caller sees; log what is our fault with its traceback."""
-    ours = error if isinstance(error, LightboxError) else LightboxError(f"internal error: {type(error).__name__}")
+    ours: LightboxError
+    if isinstance(error, LightboxError):
+        ours = error
+    elif is_full(error):
+        ours = storage_full("what the request had to write")
+    else:
+        ours = LightboxError(f"internal error: {type(error).__name__}")
     if ours.status >= 500:
         log.error("request %s: %s", request_id, ours.message, exc_info=error)
     return ours

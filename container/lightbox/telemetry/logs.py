@@ -217,13 +217,14 @@ FILE = "last_response"
 class LastResponse:
     """Seconds of the monotonic clock, the same in all processes, in a file of the run directory mapped into memory.
 
+    Its bytes are there from the start: to write to a mapped file without a place on a full disk ends the process.
     An observer of the workers' requests.
     """
 
     def __init__(self, run_dir: Path) -> None:
         path = run_dir / FILE
         with path.open("ab+") as file:
-            file.truncate(struct.calcsize("d"))
+            os.posix_fallocate(file.fileno(), 0, struct.calcsize("d"))
             self._seconds = memoryview(mmap.mmap(file.fileno(), struct.calcsize("d"))).cast("d")
 
     @property

@@ -21,6 +21,10 @@ QUEUE_FULL = "queue_full"
 """Why a request was rejected that would have been one too many."""
 SECONDS_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 PIXELS_BUCKETS = (1e4, 5e4, 1e5, 2.5e5, 5e5, 1e6, 2e6, 4e6, 8e6, 16e6, 32e6)
+_KINDS = ("counter", "histogram", "gauge_livesum")
+"""What prometheus-client's files are called that hold these figures."""
+FILE_BYTES = 1 << 18
+"""Of each file at first: enough for a few models. It grows when it is full."""
 MOST_MODELS = 100
 """Models with figures of their own in multi-model mode, where they come and go; the others share one label."""
 OTHER = "other"
@@ -83,6 +87,8 @@ class WorkerMetrics:
 
         values.ValueClass = values.MultiProcessValue(lambda: slot)  # type: ignore[no-untyped-call]
         self._models = set(models) | _models_counted(folder, slot)
+        for kind in _KINDS:
+            _allocate(folder / f"{kind}_{slot}.db")
         self._most_models = max(len(self._models), MOST_MODELS)
         # Caches, because prometheus-client takes a lock to look up labels; they grow as the series do.
         self._requests = cache(Counter(*REQUESTS, registry=None).labels)
@@ -148,6 +154,15 @@ def claim_slot(folder: Path) -> tuple[int, int]:
         else:
             return slot, descriptor
     raise AssertionError("numbers do not end")
+
+
+def _allocate(path: Path) -> None:
+    """Take the space of a file of figures before it is mapped: where a disk is full, writing would end the process."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        os.posix_fallocate(descriptor, 0, FILE_BYTES)
+    finally:
+        os.close(descriptor)
 
 
 def _models_counted(folder: Path, slot: int) -> set[str]:

@@ -186,6 +186,17 @@ def test_unpacking_ends_with_its_time_and_with_the_memory(tmp_path: Path, monkey
         taken(archive, tmp_path / "full")
 
 
+def test_unpacking_onto_a_full_disk_names_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = packed(tmp_path / "a", (member("a"), b"x"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    full = os.open("/dev/full", os.O_WRONLY)
+    monkeypatch.setattr(os, "open", lambda *_: full)
+    with pytest.raises(
+        NoRoom, match=r"TMPDIR: .* has [\d,]+ bytes free, too few for what the archive of url unpacks to;"
+    ):
+        taken(archive, tmp_path / "out")
+
+
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 3071), st.integers(0, 255)), min_size=1, max_size=8))
 def test_any_archive_unpacks_or_is_refused(tmp_path: Path, changes: list[tuple[int, int]]) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from lightbox.processes import nginx_log as body_account
 from lightbox.processes.health import Health, get
-from lightbox.processes.nginx_log import BodyAccount, room_for_bodies
+from lightbox.processes.nginx_log import FAILURE, BodyAccount, missing_storage, room_for_bodies
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import LastResponse
 
@@ -69,3 +69,24 @@ def test_what_nginx_is_answered(tmp_path: Path) -> None:
             return [(await get(address, target))[0] for target in targets]
 
     assert asyncio.run(ask()) == [204, 403, 204]
+
+
+@pytest.mark.parametrize(
+    ("length", "target", "free", "missing"),
+    [
+        ("8000000", "/room/1/a/8000000", 7_999_999, "the request body of 8,000,000 bytes"),
+        ("8000000", "/room/1/a/8000000", 8_000_000, None),
+        ("1500000", "/room/1/a/1500000", 0, None),
+        ("", "/room/1/a/100000000", 0, None),
+        ("", FAILURE, 0, "a request body that declares no length"),
+        ("", FAILURE, 5_000_000, None),
+        ("8000000", FAILURE, 0, "the request body of 8,000,000 bytes"),
+        ("100", FAILURE, 0, None),
+        ("-8000000", FAILURE, 5_000_000, None),
+    ],
+)
+def test_what_does_not_fit_into_tmpdir(
+    monkeypatch: pytest.MonkeyPatch, length: str, target: str, free: int, missing: str | None
+) -> None:
+    monkeypatch.setattr(body_account, "free_bytes", lambda: free)
+    assert missing_storage(length, target) == missing

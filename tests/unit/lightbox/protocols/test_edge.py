@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import os
 import socket
 import threading
 import time
@@ -22,8 +24,9 @@ from lightbox.errors import (
     Unavailable,
 )
 from lightbox.model.options import ModelOptions
-from lightbox.protocols.edge import RECEIVED_HEADER, Edge, choose_request_id, http_bytes
+from lightbox.protocols.edge import RECEIVED_HEADER, Edge, as_lightbox_error, choose_request_id, http_bytes
 from lightbox.telemetry.logs import FinishedRequest
+from lightbox.temporary_storage import temporary_folder
 from lightbox.transports.fake import FakeTransport
 from support.error_shape import assert_error
 from support.fakes import channel_means, fake_app, mean_model
@@ -249,6 +252,14 @@ def test_every_route_gives_every_error_in_one_form(verb: str, path: str, caplog:
     late = app.test_client().open(path, method=verb, headers={"X-Request-Id": "late", "X-Lightbox-Received": "1"})
     assert_error(late.status_code, late.headers, late.data, path, "deadline_exceeded", "late")
     assert late.headers["Retry-After"] == "1"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_with_the_folder_and_its_free_bytes(number: int) -> None:
+    error = as_lightbox_error(OSError(number, os.strerror(number)), "mine")
+    assert (error.status, error.code) == (507, "no_room")
+    assert f"TMPDIR: {temporary_folder()} has " in error.message
+    assert as_lightbox_error(OSError(errno.EIO, "x"), "mine").status == 500
 
 
 def test_every_route_of_the_app_is_walked() -> None:

@@ -1,0 +1,149 @@
+"""A full TMPDIR: what needs space there is 507 with the folder and the bytes; all else is answered as ever."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import socket
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import requests
+
+import harness.stack
+from support.fakes import png
+from support.models import copy_golden
+from support.stack import SERVE, Stack
+
+IMAGE = png(np.zeros((8, 8, 3), np.uint8))
+SIZE_MB = 24
+BODY_BYTES = 20_000_000
+LEFT = 3_000_000
+PATHS = ["/invocations", "/endpoints/any/invocations"]
+WRAPPER = """#!/bin/sh
+exec unshare {user} --mount sh -ec 'mount -t tmpfs -o size={size}m none "$TMPDIR"; exec {serve} "$1"' sh "$1"
+"""
+
+
+class SmallStack(Stack):
+    """Its TMPDIR is a file system of SIZE_MB, mounted where this process and its children alone see it."""
+
+    @property
+    def folder(self) -> Path:
+        """TMPDIR as the tests see it."""
+        return Path(f"/proc/{self.process.pid}/root{self.tmp}")
+
+    def fill(self, leave: int) -> None:
+        """Write until only ``leave`` bytes are free."""
+        with (self.folder / "filler").open("wb") as file:
+            file.write(bytes(shutil.disk_usage(self.folder).free - leave))
+
+    def workers(self) -> set[int]:
+        """Return the processes of nginx and gunicorn."""
+        return {process.pid for part in ("nginx", "gunicorn") for process in self.processes(part)}
+
+
+@pytest.fixture(scope="module")
+def small_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallStack]:
+    folder = tmp_path_factory.mktemp("full")
+    copy_golden("image_mean", folder / "models" / "image_mean")
+    wrapper = folder / "serve-in-small-tmpdir"
+    user = "" if os.geteuid() == 0 else "--user --map-root-user"
+    wrapper.write_text(WRAPPER.format(user=user, size=SIZE_MB, serve=SERVE))
+    wrapper.chmod(0o755)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(harness.stack, "SERVE", wrapper)
+        stack = SmallStack(folder / "models", folder / "run", {"SAGEMAKER_GUNICORN_WORKERS": "1"})
+    with stack:
+        stack.wait_ready()
+        yield stack
+
+
+@pytest.fixture
+def full_stack(small_stack: SmallStack) -> Iterator[SmallStack]:
+    """Leaves only LEFT bytes."""
+    small_stack.fill(LEFT)
+    yield small_stack
+    (small_stack.folder / "filler").unlink()
+
+
+def post(stack: Stack, path: str, body: bytes | Iterable[bytes]) -> requests.Response:
+    return requests.post(stack.url + path, data=body, headers={"Content-Type": "image/png"}, timeout=60)
+
+
+def check_refusal(stack: SmallStack, path: str, answer: requests.Response, needed: str) -> int:
+    """Return the free bytes that a refusal names."""
+    told = answer.json()
+    if path == PATHS[1]:
+        assert (answer.status_code, told["OriginalStatusCode"]) == (424, 507)
+        assert answer.headers["x-amzn-ErrorType"] == "ModelError"
+        assert told["Message"].startswith("Received status 507 from the model container: TMPDIR: ")
+        told = json.loads(told["OriginalMessage"])
+    else:
+        assert answer.status_code == 507
+    assert (told["code"], told["request_id"]) == ("no_room", answer.headers["X-Amzn-RequestId"])
+    found = re.fullmatch(
+        rf"TMPDIR: (\S+( … \S+)?) has ([\d,]+) bytes free, too few for {needed}; "
+        "free some space there, or set TMPDIR to a folder with more",
+        told["error"],
+    )
+    assert found is not None, told
+    assert len(str(stack.tmp)) > 95 or found[1] == str(stack.tmp)
+    return int(found[3].replace(",", ""))
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_body_that_does_not_fit_is_refused_before_it_is_read(full_stack: SmallStack, path: str) -> None:
+    with socket.create_connection(("127.0.0.1", full_stack.port), timeout=30) as connection:
+        head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: image/png\r\nContent-Length: {BODY_BYTES}\r\n\r\nx"
+        connection.sendall(head.encode())
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 424" if path == PATHS[1] else b"HTTP/1.1 507")
+    free = check_refusal(
+        full_stack, path, post(full_stack, path, bytes(BODY_BYTES)), f"the request body of {BODY_BYTES:,} bytes"
+    )
+    assert LEFT // 2 < free <= LEFT
+
+
+@pytest.mark.parametrize("path", PATHS)
+def test_a_body_that_stops_fitting_while_it_arrives(full_stack: SmallStack, path: str) -> None:
+    """Of unknown length: nothing can be known before its bytes are written."""
+    before = full_stack.workers()
+    pieces = (bytes(1 << 20) for _ in range(BODY_BYTES >> 20))
+    free = check_refusal(full_stack, path, post(full_stack, path, pieces), "a request body that declares no length")
+    assert free < LEFT
+    assert re.search(r'client_body/\d+" (has written only|failed)', full_stack.log)
+    assert full_stack.workers() == before
+
+
+def test_what_fits_is_answered_meanwhile_and_all_afterwards(small_stack: SmallStack) -> None:
+    small_stack.fill(0)
+    try:
+        before = small_stack.workers()
+        assert post(small_stack, "/invocations", IMAGE).status_code == 200
+        assert post(small_stack, "/endpoints/any/invocations", IMAGE).status_code == 200
+        assert post(small_stack, "/invocations", IMAGE + bytes(1_500_000)).status_code == 200
+        assert post(small_stack, "/invocations", bytes(2_500_000)).status_code == 507
+        assert post(small_stack, "/invocations", b"no image").status_code == 400
+        assert requests.get(f"{small_stack.url}/v2/models/image_mean", timeout=30).status_code == 200
+        assert small_stack.ping() == 200
+    finally:
+        (small_stack.folder / "filler").unlink()
+    assert post(small_stack, "/invocations", IMAGE + bytes(2_500_000)).status_code == 200
+    assert small_stack.workers() == before
+    assert not list(small_stack.folder.glob("lightbox-*/client_body/*"))
+
+
+def test_the_refusal_is_logged_and_counted_as_what_it_is(full_stack: SmallStack) -> None:
+    headers = {"Content-Type": "image/png", "X-Request-Id": "does-not-fit"}
+    assert (
+        requests.post(f"{full_stack.url}/invocations", bytes(BODY_BYTES), headers=headers, timeout=60).status_code
+        == 507
+    )
+    full_stack.wait_until(lambda: "request_id=does-not-fit" in full_stack.log, 20)
+    (line,) = [line for line in full_stack.log.splitlines() if "request_id=does-not-fit" in line]
+    assert "status=507" in line and "error=no_room" in line
+    assert 'lightbox_rejected_total{reason="no_room"}' in requests.get(f"{full_stack.url}/metrics", timeout=30).text
