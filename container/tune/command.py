@@ -100,7 +100,8 @@ def _run(options: argparse.Namespace, began: float) -> int:
         needed = f"at least {math.ceil(options.seconds + error.seconds)} for this model"
         raise TuneRefused(f"--seconds: expected {needed}, got {options.seconds:g}") from None
     seconds = time.monotonic() - began
-    print(report.as_json(findings, about, seconds) if options.json else report.text(findings, about, seconds))
+    as_text = report.text(findings, about, seconds, options.seconds)
+    print(report.as_json(findings, about, seconds) if options.json else as_text)
     return 0
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from statistics import median
@@ -33,11 +34,11 @@ def progress(step: Step, trial: Trial, seconds: float) -> str:
     return f"[{seconds:5.1f} s] {verb} {trial.candidate}: {_outcome(trial)}"
 
 
-def text(findings: Findings, about: Circumstances, seconds: float) -> str:
-    """Return the report: comments, and lines that an environment file can hold."""
+def text(findings: Findings, about: Circumstances, seconds: float, allowed: float) -> str:
+    """Return the report: comments, and lines that an environment file can hold; ``allowed`` is ``--seconds``."""
     lines = [
         f"# {about.model}, {about.image}; {about.cores} cores; model server: {about.model_server}",
-        f"# {_counts(findings)} tried in {seconds:.0f} s, each in turn with {about.compared_with}",
+        f"# {_counts(findings, allowed)} tried in {seconds:.0f} s, each in turn with {about.compared_with}",
     ]
     for goal in BOTH:
         lines += ["", *_recommendation(findings, goal, about)]
@@ -51,6 +52,7 @@ def as_json(findings: Findings, about: Circumstances, seconds: float) -> str:
         **asdict(about),
         "seconds": round(seconds, 1),
         "possible": findings.possible,
+        "missing_seconds": math.ceil(max(0.0, findings.missing_seconds)),
         "tried": [_trial_json(trial) for trial in findings.screens],
         "confirmed": [_trial_json(trial) for trial in findings.confirmations],
         "best": {goal: trial and trial.candidate.environ for goal, trial in best.items()},
@@ -66,11 +68,12 @@ def _outcome(trial: Trial) -> str:
     return ", ".join(parts) or "no time was left"
 
 
-def _counts(findings: Findings) -> str:
+def _counts(findings: Findings, allowed: float) -> str:
     singles = sum(len(trial.candidate.changes) == 1 for trial in findings.screens)
     together = len(findings.screens) - singles
     left_out = findings.possible - singles
-    note = f" ({left_out} more left out for lack of time)" if left_out else ""
+    wanted = math.ceil(allowed + max(0.0, findings.missing_seconds))
+    note = f" ({left_out} more left out for lack of time; --seconds {wanted} is enough for all)" if left_out else ""
     return f"{_count(singles, 'candidate')}{note} and {_count(together, 'combination')}"
 
 

@@ -51,12 +51,16 @@ Announce = Callable[[Step, Trial], None]
 
 @dataclass
 class Findings:
-    """What a search gave; ``best`` holds the confirmation of the best candidate of each goal, if there is one."""
+    """What a search gave; ``best`` holds the confirmation of the best candidate of each goal, if there is one.
+
+    ``missing_seconds`` is how much more time would let all single changes be measured, 0 where all were.
+    """
 
     possible: int
     screens: list[Trial] = field(default_factory=list)
     confirmations: list[Trial] = field(default_factory=list)
     best: dict[Goal, Trial] = field(default_factory=dict)
+    missing_seconds: float = 0.0
 
     def screen_of(self, candidate: Candidate) -> Trial | None:
         """Return the screening of a candidate, None when there was none."""
@@ -91,12 +95,20 @@ class _Search:
             # The best of them together promise more than the last of them alone.
             kept = self._measurer.cost(BOTH, rounds) if self._findings.screens else 0.0
             self._screen(candidate, rounds, kept)
+        if len(self._findings.screens) < len(singles):
+            self._findings.missing_seconds = self._wanted(len(singles)) - left
         for candidate in [self._helpful_together(goal) for goal in BOTH]:
             if len(candidate.changes) > 1 and self._findings.screen_of(candidate) is None:
                 self._screen(candidate, rounds)
         self._confirm(self._finalists())
         self._choose()
         return self._findings
+
+    def _wanted(self, candidates: int) -> float:
+        """Return the seconds in which each of several candidates has a round, as far as is known by now."""
+        one, reserve = self._measurer.cost(BOTH, 1), self._reserve
+        shared = max(candidates * one, reserve * candidates / max(1, candidates - 1)) / SCREENING_SHARE
+        return max(shared, (candidates + 1) * one + reserve)
 
     def _screen(self, candidate: Candidate, rounds: int, kept: float = 0.0) -> None:
         """Measure a candidate for both goals, unless that takes the confirmation's time or what is ``kept``."""

@@ -34,14 +34,15 @@ def found() -> Findings:
         screens=[*screens, together],
         confirmations=[best_latency, best_throughput],
         best={Goal.LATENCY: best_latency, Goal.THROUGHPUT: best_throughput},
+        missing_seconds=80.4,
     )
 
 
 def test_the_report_is_comments_and_environment_lines() -> None:
-    assert text(found(), ABOUT, 118.2).splitlines() == [
+    assert text(found(), ABOUT, 118.2, 120).splitlines() == [
         "# mobilenet_v2, photo.jpg, 240 kB; 2 cores; model server: embedded",
-        "# 2 candidates (7 more left out for lack of time) and 1 combination tried in 118 s, each in turn with the "
-        "defaults",
+        "# 2 candidates (7 more left out for lack of time; --seconds 201 is enough for all) and 1 combination tried in "
+        "118 s, each in turn with the defaults",
         "",
         "# lowest latency: p50 12.0 ms, 1.25x faster than the defaults (p50 15.0 ms), better in 6 of 6 rounds",
         "# throughput with it, measured briefly: 130.0/s instead of 100.0/s",
@@ -59,7 +60,7 @@ def test_the_report_is_comments_and_environment_lines() -> None:
 
 def test_where_nothing_helped_the_report_says_so() -> None:
     nothing = Findings(possible=1, screens=[trial(INTRA, latency=1.0, throughput=1.0)])
-    lines = text(nothing, ABOUT, 60).splitlines()
+    lines = text(nothing, ABOUT, 60, 120).splitlines()
     assert lines[1] == "# 1 candidate and 0 combinations tried in 60 s, each in turn with the defaults"
     assert "# lowest latency: no better than the defaults (p50 15.0 ms)" in lines
     assert "# highest throughput at 8 clients: no better than the defaults (100.0/s)" in lines
@@ -69,7 +70,7 @@ def test_where_nothing_helped_the_report_says_so() -> None:
 def test_where_every_candidate_failed_nothing_is_claimed() -> None:
     failed = trial(INTRA)
     failed.problem = "it was not ready within 9 s"
-    report = text(Findings(possible=1, screens=[failed]), ABOUT, 60)
+    report = text(Findings(possible=1, screens=[failed]), ABOUT, 60, 120)
     assert "# lowest latency: not known, as no candidate could be measured" in report.splitlines()
 
 

@@ -136,6 +136,15 @@ def test_in_a_short_time_some_are_left_out_and_the_best_is_still_confirmed() -> 
     assert found.best[Goal.LATENCY].candidate == INTRA
 
 
+@pytest.mark.parametrize("seconds", range(30, 100, 5))
+def test_the_time_that_is_said_to_be_missing_is_enough_for_all(seconds: int) -> None:
+    found = run(FakeMeasurer(two_help_throughput, seconds))
+    assert (found.missing_seconds > 0) == (found.screen_of(SINGLES[-1]) is None)
+    again = run(FakeMeasurer(two_help_throughput, seconds + math.ceil(found.missing_seconds)))
+    assert all(again.screen_of(candidate) for candidate in SINGLES)
+    assert again.missing_seconds == 0
+
+
 def test_too_little_time_for_one_candidate_is_told() -> None:
     with pytest.raises(TooLittleTime) as caught:
         run(FakeMeasurer(two_help_throughput, 20))
