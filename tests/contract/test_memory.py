@@ -13,8 +13,9 @@ import psutil
 from support.model_server import ModelServer, golden_server
 from tfs_wire.messages import predict_pb2
 
-EARLY, LATE = 1_000, 10_000
-ALLOWED_GROWTH = 1.05
+EARLY, LATE = 1_000, 5_000
+ALLOWED_GROWTH = 1.02
+"""A leak of 2 kB a request would be more."""
 
 
 def requests(seed: int) -> Iterator[tuple[str, str, bytes]]:
@@ -53,7 +54,7 @@ def send(server: ModelServer, channel: grpc.Channel, transport: str, model: str,
         assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
 
 
-def test_ten_thousand_requests(tmp_path: Path) -> None:
+def test_thousands_of_requests(tmp_path: Path) -> None:
     for server in golden_server(tmp_path):
         process = psutil.Process(server.process.pid)
         early = 0
