@@ -51,25 +51,38 @@ def pytest_configure(config: pytest.Config) -> None:
 
 SHARING = {
     "stack": (
-        "clients_page",
-        "errors",
-        "fast_decode",
-        "images",
-        "kserve_grpc",
-        "kserve_rest",
-        "predict_folder",
-        "readme",
-        "smuggling",
+        "e2e/test_clients_page.py",
+        "e2e/test_errors.py",
+        "e2e/test_fast_decode.py",
+        "e2e/test_images.py",
+        "e2e/test_kserve_grpc.py",
+        "e2e/test_kserve_rest.py",
+        "e2e/test_predict_folder.py",
+        "e2e/test_readme.py",
+        "e2e/test_smuggling.py",
     ),
-    "golden_stack": ("content_types", "content_types_page"),
+    "golden_stack": ("e2e/test_content_types.py", "e2e/test_content_types_page.py"),
+    "tensorflow": (
+        "unit/lightbox/images/test_transform.py",
+        "unit/lightbox/model/test_saved_model.py",
+        "unit/lightbox/transports/test_predict_messages.py",
+        "unit/model_server/test_tensor_proto.py",
+        "unit/scripts/test_benchmark_servers.py",
+        "unit/scripts/test_efficientdet_d1.py",
+        "unit/scripts/test_export_model.py",
+        "unit/scripts/test_folding.py",
+        "unit/scripts/test_input_forms.py",
+        "unit/scripts/test_published.py",
+        "unit/scripts/test_weights.py",
+    ),
 }
-"""Modules of tests/e2e that share a fixture of the session; they run in one process, so that it is made once."""
-_SHARED_IN = {f"tests/e2e/test_{module}.py": fixture for fixture, modules in SHARING.items() for module in modules}
+"""Modules that run in one process, as they share what takes long: a fixture of the session, or an import."""
+_SHARED_IN = {f"tests/{module}": shared for shared, modules in SHARING.items() for module in modules}
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Let ``--dist loadscope`` give the modules that share a stack to one process, and else each module to one."""
+    """Let ``--dist loadscope`` give the modules of SHARING to one process, and of the others each module to one."""
     if config.getvalue("dist") != "loadscope":
         return None
 
@@ -82,7 +95,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     return scheduler
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for module in _SHARED_IN:
+        if not (config.rootpath / module).is_file():
+            raise pytest.UsageError(f"SHARING in tests/conftest.py: there is no {module}")
     for item in items:
         module, names = item.nodeid.split("::", 1)[0], getattr(item, "fixturenames", ())
         for fixture in SHARING:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from support.model_server import ModelServer, golden_server
+from support.models import export
 
 
 @pytest.fixture(scope="session")
@@ -20,16 +22,17 @@ def recorded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelS
 @pytest.fixture(scope="session")
 def convolution(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The base path of a model with one convolution, whose kernel aborts on a wrong rank."""
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    import tensorflow as tf
 
-    module = tf.Module()
+    def make() -> Any:
+        os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+        import tensorflow as tf
 
-    def serve(x: tf.Tensor) -> dict[str, tf.Tensor]:
-        return {"y": tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, tf.ones([2, 2, 1, 3]), 1, "SAME"), tf.ones([3])))}
+        @tf.function(input_signature=[tf.TensorSpec([None, 4, 4, 1], tf.float32, name="x")])  # type: ignore[untyped-decorator]
+        def serve(x: Any) -> dict[str, Any]:
+            return {"y": tf.nn.relu(tf.nn.bias_add(tf.nn.conv2d(x, tf.ones([2, 2, 1, 3]), 1, "SAME"), tf.ones([3])))}
 
-    spec = tf.TensorSpec([None, 4, 4, 1], tf.float32, name="x")
-    module.serve = tf.function(serve, input_signature=[spec])
+        return serve
+
     folder = tmp_path_factory.mktemp("convolution")
-    tf.saved_model.save(module, str(folder / "1"), signatures={"serving_default": module.serve})
+    export("convolution_2_by_2", make, folder / "1", "tests/contract/conftest.py")
     return folder
