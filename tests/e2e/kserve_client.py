@@ -1,4 +1,7 @@
-"""Asks with kserve's own client: ``python kserve_client.py rest|grpc ADDRESS IMAGE``; prints the means."""
+"""Asks with kserve's own clients: ``python kserve_client.py REST_ADDRESS GRPC_ADDRESS IMAGE``.
+
+Prints a line for each, its name and the means, or what went wrong.
+"""
 
 from __future__ import annotations
 
@@ -31,4 +34,10 @@ async def ask(protocol: str, address: str, image: bytes) -> Any:
 
 
 if __name__ == "__main__":
-    print(asyncio.run(ask(sys.argv[1], sys.argv[2], Path(sys.argv[3]).read_bytes())))
+    rest_address, grpc_address, picture = sys.argv[1:]
+    for name, where in (("rest", rest_address), ("grpc", grpc_address)):
+        try:
+            told = str(asyncio.run(ask(name, where, Path(picture).read_bytes())))
+        except Exception as error:
+            told = repr(error)
+        print(f"{name}: {told}")

@@ -81,13 +81,19 @@ def test_the_lines_for_tritonclient_print_what_they_say(protocol_stack: Stack, f
     assert run([sys.executable, "-c", script], files) == PRINTED
 
 
+@pytest.fixture(scope="module")
+def told_by_kserve(protocol_stack: Stack, files: Path) -> list[str]:
+    """What kserve's clients were answered, each on a line.
+
+    They run in a process of their own: their messages and tritonclient's have the same names.
+    """
+    grpc_address = f"127.0.0.1:{protocol_stack.environ['LIGHTBOX_KSERVE_GRPC_PORT']}"
+    return run([sys.executable, str(CLIENT), protocol_stack.url, grpc_address, "red.png"], files).splitlines()
+
+
 @pytest.mark.parametrize("protocol", ["rest", "grpc"])
-def test_kserves_clients(protocol_stack: Stack, files: Path, protocol: str) -> None:
-    # In a process of its own: its messages and tritonclient's have the same names.
-    address = (
-        protocol_stack.url if protocol == "rest" else f"127.0.0.1:{protocol_stack.environ['LIGHTBOX_KSERVE_GRPC_PORT']}"
-    )
-    assert run([sys.executable, str(CLIENT), protocol, address, "red.png"], files).splitlines()[-1] == PRINTED
+def test_kserves_clients(told_by_kserve: list[str], protocol: str) -> None:
+    assert f"{protocol}: {PRINTED}" in told_by_kserve
 
 
 def test_plain_curl_of_three_jpegs_behind_the_json(protocol_stack: Stack, files: Path) -> None:
