@@ -60,9 +60,9 @@ class ModelServer:
         """Where gRPC is."""
         return f"127.0.0.1:{self.grpc_port}"
 
-    def wait_ready(self) -> ModelServer:
+    def wait_ready(self, seconds: float = START_SECONDS) -> ModelServer:
         """Wait until the REST port answers."""
-        self.until(self._answers, START_SECONDS)
+        self.until(self._answers, seconds)
         return self
 
     def _answers(self) -> bool:

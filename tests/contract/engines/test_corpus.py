@@ -31,8 +31,8 @@ def served(models: Path, folder: Path, *flags: str) -> Iterator[grpc.Channel]:
 
 
 @pytest.fixture(scope="module")
-def tensorflow(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[grpc.Channel]:
-    yield from served(models, tmp_path_factory.mktemp("tensorflow"))
+def by_tensorflow(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[grpc.Channel]:
+    yield from served(models, tmp_path_factory.mktemp("tensorflow"), "--engine=tensorflow")
 
 
 def answers(channel: grpc.Channel, model: str) -> Answers:
@@ -52,5 +52,5 @@ def differences(model: str, wanted: Answers, got: Answers) -> list[str]:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_tensorflow_answers_as_eager_tensorflow_does(models: Path, tensorflow: grpc.Channel, model: str) -> None:
-    assert differences(model, dict(expected(models / model)), answers(tensorflow, model)) == []
+def test_tensorflow_answers_as_eager_tensorflow_does(models: Path, by_tensorflow: grpc.Channel, model: str) -> None:
+    assert differences(model, dict(expected(models / model)), answers(by_tensorflow, model)) == []

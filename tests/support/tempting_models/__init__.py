@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from support.made_models import made
-from support.tempting_models import arrays, effects, first, floats, images, integers, shapes
+from support.tempting_models import arrays, effects, first, floats, images, integers, rare, shapes
 from support.tempting_models.cases import EXPECTED, Answer, Case, Model
 from support.tempting_models.differences import difference
 
 __all__ = ["MODELS", "Answer", "Case", "Model", "config", "difference", "expected", "tempting_models"]
 
 MODELS: Mapping[str, Model] = {
-    model.name: model for part in (integers, floats, arrays, shapes, images, effects, first) for model in part.MODELS
+    model.name: model
+    for part in (integers, floats, arrays, shapes, images, effects, first, rare)
+    for model in part.MODELS
 }
 
 

@@ -163,6 +163,8 @@ def eager(tf: Any, function: Callable[..., Any], feeds: Mapping[str, Array]) -> 
         result = _named(function(*(tf.constant(array) for array in feeds.values())))
     except tf.errors.OpError as error:
         return Answer(grpc_name(tf, error.error_code))
+    except ValueError:  # Python's own look at the shapes
+        return Answer("INVALID_ARGUMENT")
     return Answer(outputs={name: np.asarray(value) for name, value in result.items()})
 
 

@@ -25,6 +25,8 @@ CASES = [
     Case("int_variable", {"x": f32(None)}, _plain(lambda x: x + np.float32(7)), [([1],)]),
     Case("wide_variable", {"x": f32(None)}, _plain(lambda x: {"y": x + 1, "count": np.int64(2**40)}), [([1],)]),
 ]  # fmt: skip
+INITIALISED = [Case("initialised", {"x": f32(None)}, _plain(lambda x: x + np.float32(5)), [([1],)])]
+FED_INSIDE = [Case("inside", {"x": f32(None)}, _plain(lambda x: x * np.float32(2)), [([1, -1],)])]
 
 
 def _export(tf: Any, folder: Path) -> Mapping[str, Callable[..., Any]]:
@@ -67,4 +69,35 @@ def _body(tf: Any, name: str, x: Any, *others: Any) -> Any:
     return bodies[name]()
 
 
-MODELS = (Model("tensorflow_1", CASES, _export),)
+def _export_initialised(tf: Any, folder: Path) -> Mapping[str, Callable[..., Any]]:
+    """Write a model whose variable is set when it is loaded, to another value than the file has."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder("float32", [None], "x")
+        variable = v1.get_variable("a", initializer=2.0, use_resource=True)
+        start = variable.assign(5.0).op
+        session.run(v1.global_variables_initializer())
+        signature = v1.saved_model.predict_signature_def({"x": x}, {"y": x + variable.read_value()})
+        builder = v1.saved_model.Builder(str(folder))
+        builder.add_meta_graph_and_variables(session, ["serve"], {"initialised": signature}, main_op=start)
+        builder.save()
+    return {case.name: case.make(tf) for case in INITIALISED}
+
+
+def _export_fed_inside(tf: Any, folder: Path) -> Mapping[str, Callable[..., Any]]:
+    """Write a model whose signature feeds the result of an operation, not a placeholder."""
+    v1 = tf.compat.v1
+    with tf.Graph().as_default(), v1.Session() as session:
+        inside = tf.nn.relu(v1.placeholder("float32", [None], "x"))
+        signature = v1.saved_model.predict_signature_def({"x": inside}, {"y": inside * 2})
+        builder = v1.saved_model.Builder(str(folder))
+        builder.add_meta_graph_and_variables(session, ["serve"], {"inside": signature})
+        builder.save()
+    return {case.name: case.make(tf) for case in FED_INSIDE}
+
+
+MODELS = (
+    Model("tensorflow_1", CASES, _export),
+    Model("initialised_at_load", INITIALISED, _export_initialised),
+    Model("fed_inside", FED_INSIDE, _export_fed_inside),
+)
