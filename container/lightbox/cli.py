@@ -79,7 +79,7 @@ def find_warnings(settings: Settings) -> list[str]:
         return []
     models, default = plan_models(settings)
     passed = [
-        f"LIGHTBOX_MODEL_DIR: {folder} is no model: none of its folders of digits holds saved_model.pb"
+        f"LIGHTBOX_MODEL_DIR: {folder} is not a model: none of its numbered folders contains saved_model.pb"
         for folder in folders_without_model(settings.model_dir)
     ]
     others = (model for model in models.values() if model.name != default)

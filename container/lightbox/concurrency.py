@@ -90,7 +90,7 @@ class DecodeSlots:
                     found = self._change.wait_for(self._is_free, timeout=max(0.0, context.remaining()))
                 if not found:
                     raise DeadlineExceeded(
-                        f"the request's {context.allowed_seconds:g} s had passed before its image could be decoded"
+                        f"the request's {context.allowed_seconds:g} s passed before its image could be decoded"
                     )
             self._taken += 1
         try:

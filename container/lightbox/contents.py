@@ -211,7 +211,7 @@ def _selected(signature: SignatureSpec, outputs: Mapping[str, Array], names: tup
     unknown = [name for name in names if name not in outputs]
     if unknown:
         raise BadRequest(
-            f"outputs: the user's code gives {', '.join(outputs)}, the model {', '.join(signature.outputs)}; "
+            f"outputs: the user's code returns {', '.join(outputs)}, the model {', '.join(signature.outputs)}; "
             f"got {', '.join(unknown)}"
         )
     return TensorResponse(signature, {name: outputs[name] for name in names or outputs})

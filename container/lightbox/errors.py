@@ -245,7 +245,7 @@ class HungUp(Unavailable):
 
 
 class TooManyRequests(LightboxError):
-    """One address has more requests in progress, or sends more a second, than the settings allow."""
+    """One address has more requests in progress, or sends more per second, than the settings allow."""
 
     code = "too_many_requests"
 

@@ -160,7 +160,7 @@ class Share:
         """
         if size > max(SMALL, MOST_PER_BYTE * self.weight):
             raise TooLarge(
-                f"{what}: reading {self.weight} bytes of so many small values would take {size >> 20} MiB of memory, "
+                f"{what}: reading {self.weight} bytes of many small values would take {size >> 20} MiB of memory, "
                 f"more than {MOST_PER_BYTE} bytes for each; send a list of numbers, application/x-npy, raw tensors, or "
                 "fewer at once"
             )

@@ -111,7 +111,7 @@ class RequestContext:
     def check(self) -> None:
         """Raise DeadlineExceeded when the request's time is over: whoever works in steps asks between two of them."""
         if self.remaining() <= 0:
-            raise DeadlineExceeded(f"the request's {self.allowed_seconds:g} s had passed before its body was read")
+            raise DeadlineExceeded(f"the request's {self.allowed_seconds:g} s passed before its body was read")
 
     def longer(self, seconds: float) -> RequestContext:
         """Return this context with ``seconds`` allowed, where that is more; it still began when this one did."""
@@ -157,7 +157,7 @@ class Overdue:
                 del self._in_progress[key]
                 if key in self._told:
                     self._told.discard(key)
-                    log.warning("request %s: it has ended, %.0f s after it came", request_id, _age(context))
+                    log.warning("request %s: ended %.0f s after its arrival", request_id, _age(context))
 
     def count(self) -> int:
         """Return how many there are; tell of those that are new."""
@@ -167,7 +167,7 @@ class Overdue:
             self._told |= new
         for key in new:
             log.warning(
-                "request %s: it is still worked on %.0f s after it came, and was answered with 504 after %.0f s",
+                "request %s: still in progress %.0f s after its arrival, answered with 504 after %.0f s",
                 key.split()[0],
                 late[key],
                 self._answered_after,

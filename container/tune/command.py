@@ -46,7 +46,7 @@ def tune(arguments: Sequence[str]) -> int:
     try:
         return _run(options, began)
     except KeyboardInterrupt:
-        log("interrupted: what was started is stopped")
+        log("interrupted: all started processes are stopped")
         return INTERRUPTED
     except (TuneRefused, PictureUnreadable) as error:
         log(str(error))
@@ -58,8 +58,8 @@ def _parser() -> argparse.ArgumentParser:
         "serve.sh tune", description="Find the best settings for a model and this machine."
     )
     parser.add_argument("model", metavar="MODEL", nargs="?", help="a model in LIGHTBOX_MODEL_DIR; else the default one")
-    parser.add_argument("--image", type=Path, metavar="FILE", help="what is sent; else a made-up photograph")
-    parser.add_argument("--seconds", type=_seconds, default=120.0, help="how long it may take, 120 unless given")
+    parser.add_argument("--image", type=Path, metavar="FILE", help="the image to send; by default a generated picture")
+    parser.add_argument("--seconds", type=_seconds, default=120.0, help="limit in seconds, 120 by default")
     parser.add_argument("--json", action="store_true", help="print JSON with every figure instead of environment lines")
     return parser
 

@@ -115,7 +115,7 @@ class _Noting:
         )
         self._unreached = 0 if outcome.reached else self._unreached + 1
         if self._unreached >= UNREACHED_AT_MOST:
-            report.stopped = f"nobody answered for {UNREACHED_AT_MOST} images in a row; the last time: {record.error}"
+            report.stopped = f"no response for {UNREACHED_AT_MOST} images in a row; the last error: {record.error}"
         return not report.stopped
 
 

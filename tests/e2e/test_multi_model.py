@@ -140,7 +140,7 @@ def test_a_failed_load_leaves_nothing_behind(
 @pytest.mark.parametrize(
     ("folder", "said"),
     [
-        ("broken", "{url}/1/saved_model.pb is no SavedModel, or damaged: "),
+        ("broken", "{url}/1/saved_model.pb is not a SavedModel, or is damaged: "),
         ("silent", "{url}/1/saved_model.pb has no usable signature: "),
         ("half_copied", "{url}/2 holds no saved_model.pb"),
         ("misfit", "{url}/code/lightbox.json: outputs: the model 'a' gives value; got median"),

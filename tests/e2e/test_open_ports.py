@@ -117,7 +117,7 @@ def test_aws_handlers_have_their_ports(tmp_path: Path, run: Path) -> None:
     (root / "code" / "inference.py").write_text(USES_ALL)
     with running(root, run, **real_binary(tmp_path)) as stack:
         assert listening(stack) == {(False, port) for port in stack.ports}
-        assert said(stack).count(f"{root}/code/inference.py has AWS's handlers, which are promised it") == 2
+        assert said(stack).count(f"{root}/code/inference.py has AWS's handlers, whose context has it") == 2
         assert stack.invoke(BODY).json() == [ANSWER, True]
 
 

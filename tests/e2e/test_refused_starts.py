@@ -65,7 +65,7 @@ def test_a_model_that_cannot_be_served(tmp_path: Path, models: Path) -> None:
 
 def test_no_folder_to_write_to(tmp_path: Path, models: Path) -> None:
     said = refuse(tmp_path, LIGHTBOX_MODEL_DIR=str(models), TMPDIR="/proc/nowhere")
-    assert "TMPDIR: Lightbox needs a folder that it can write to, and /proc/nowhere is none" in said
+    assert "TMPDIR: Lightbox needs a writable folder, and /proc/nowhere is not one" in said
 
 
 def test_unknown_commands_show_the_usage(tmp_path: Path) -> None:

@@ -117,7 +117,7 @@ def test_a_stop_waits_for_no_handler_whose_request_was_answered(models: Path, tm
     folder.mkdir()
     with running(tmp_path / "model", folder, **limits) as stack:
         assert stack.invoke(red(255)).status_code == 504
-        assert any("is still worked on" in stack.log for _ in poll(30)), stack.log
+        assert any("still in progress" in stack.log for _ in poll(30)), stack.log
         started = time.monotonic()
         assert stack.stop() == 0, stack.log
         assert time.monotonic() - started < 25  # LIGHTBOX_DRAIN_SECONDS is 30

@@ -69,7 +69,7 @@ def test_ctrl_c_stops_what_was_started(sample_models: Path, tmp_path: Path) -> N
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert errors.splitlines()[-1] == "[lightbox] interrupted: what was started is stopped"
+    assert errors.splitlines()[-1] == "[lightbox] interrupted: all started processes are stopped"
     assert family
     assert [child for child in family if child.is_running() and child.status() != psutil.STATUS_ZOMBIE] == []
     assert list(tmp_path.iterdir()) == []

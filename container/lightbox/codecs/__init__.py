@@ -117,7 +117,9 @@ def _taken_for_json() -> Iterator[None]:
     try:
         yield
     except MalformedBody as error:
-        raise MalformedBody(f"without a Content-Type a body that is no image is JSON: {error.message}") from error
+        raise MalformedBody(
+            f"without a Content-Type, a body that is not an image is read as JSON: {error.message}"
+        ) from error
 
 
 @contextmanager

@@ -153,7 +153,7 @@ def _tensor(rows: _Rows, spec: TensorSpec) -> Array:
         raise MalformedBody("the CSV has no row")
     rank = (1 if columns == 1 else 2) if spec.shape is None else len(spec.shape)
     if rank == 1 and columns != 1:
-        raise InputMismatch(f"input {spec.name}: expected one field a row for {spec}, got {columns}")
+        raise InputMismatch(f"input {spec.name}: expected one field per row for {spec}, got {columns}")
     flat = _gathered(rows, _integers, spec) if not spec.is_string and numpy_dtype(spec).kind in "iu" else None
     if flat is None:
         flat = _gathered(rows, _strings if spec.is_string else _numbers, spec)

@@ -79,7 +79,7 @@ class ImageCodec:
         if wanted is None:
             raise UnsupportedMediaType(
                 f"the signature {signature.name!r} of the model {signature.model!r} takes "
-                f"{', '.join(map(str, signature.inputs.values()))}: an image fits none of that; "
+                f"{', '.join(map(str, signature.inputs.values()))}: none of these accepts an image; "
                 f"send application/json{_CHANNELS_FIRST if is_channels_first(signature) else ''}"
             )
         if wanted.encoded:
@@ -193,9 +193,7 @@ class ImageBodyCodec:
 def _image_of_batch(index: int, count: int, context: RequestContext) -> Iterator[None]:
     """Name the image of a batch that fails, and stop when the request's time is over."""
     if index and context.remaining() <= 0:
-        raise DeadlineExceeded(
-            f"the request's {context.allowed_seconds:g} s had passed after {index} of {count} images"
-        )
+        raise DeadlineExceeded(f"the request's {context.allowed_seconds:g} s passed after {index} of {count} images")
     try:
         yield
     except (ImageUndecodable, TooLarge) as error:

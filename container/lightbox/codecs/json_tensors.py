@@ -203,7 +203,7 @@ def _decoded(values: list[Any]) -> list[bytes]:
 
 def _decode(value: Any, index: int) -> bytes:
     if not _is_base64(value):
-        raise MalformedBody(f"image {index + 1}: expected base64 as the first image is, got another JSON value")
+        raise MalformedBody(f"image {index + 1}: expected base64 like the first image, got another JSON value")
     text = value if isinstance(value, str) else value["b64"]
     prefix = _DATA_URI.match(text)
     try:

@@ -154,7 +154,7 @@ def _unfolded(body: bytes, window_bits: int, coding: str, limit: int, context: R
             raise MalformedBody(f"the body is not valid {coding}: {error}") from None
         left -= len(pieces[-1])
         if left < 0:
-            raise TooLarge(f"the {coding} body unfolds to more than LIGHTBOX_MAX_BODY_MB={limit >> 20} MiB")
+            raise TooLarge(f"the {coding} body decompresses to more than LIGHTBOX_MAX_BODY_MB={limit >> 20} MiB")
         if members > _MAX_MEMBERS:
             raise TooLarge(f"the {coding} body has more than {_MAX_MEMBERS} parts")
         context.memory.weigh(limit - left)

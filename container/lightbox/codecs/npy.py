@@ -62,7 +62,7 @@ def _check_directory(body: bytes) -> None:
     if end < 0 or end + _END_SIZE > len(body):
         raise MalformedBody("npz: the file is truncated")
     if body[max(0, end - _LOCATOR_64_SIZE) :].startswith(_LOCATOR_64):
-        raise MalformedBody("npz: expected a zip file without the 64-bit directory of very large ones")
+        raise MalformedBody("npz: expected a zip file without a zip64 directory")
     members, size = struct.unpack_from("<HI", body, end + 10)
     if members > MAX_MEMBERS or size > _MAX_DIRECTORY:
         raise TooLarge(f"npz: expected at most {MAX_MEMBERS} arrays, got {members}")

@@ -185,7 +185,7 @@ def _no_image(body: bytes | memoryview) -> str:
     accepted = ", ".join(OPENERS)
     if not len(body):
         return f"The body is empty; an image was expected ({accepted})."
-    return f"The body is no image of an accepted format ({accepted})."
+    return f"The body is not an image of an accepted format ({accepted})."
 
 
 Turn = Callable[[], AbstractContextManager[object]]

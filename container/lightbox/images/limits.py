@@ -237,7 +237,7 @@ def undecodable(name: str) -> Iterator[None]:
     except DecompressionBombError as error:
         raise TooLarge(f"The {name} has more pixels than are accepted ({MAX_PIXELS_SETTING}).") from error
     except MemoryError as error:
-        raise TooLarge(f"The {name} needs more memory than there is ({MAX_MEMORY_SETTING}).") from error
+        raise TooLarge(f"The {name} needs more memory than is available ({MAX_MEMORY_SETTING}).") from error
     except Exception as error:
         # Decoders of hostile files raise a dozen unrelated types (OSError, SyntaxError, struct.error,
         # KeyError, zlib.error, RecursionError, ...), and a new release may add one. None of them is a 500.
@@ -248,7 +248,7 @@ def _reason(error: Exception) -> str:
     words = " ".join(str(error).split()).rstrip(".")
     wrapped = error.__cause__ if str(error.__cause__) == str(error) else None
     if isinstance(error, _SLIPS) or isinstance(wrapped, _SLIPS) or words in _EMPTY_WORDS:
-        return "it is cut off or broken"
+        return "it is truncated or damaged"
     return shorten(words, REASON_LIMIT)
 
 

@@ -138,7 +138,7 @@ def fit(inputs: Mapping[str, Any], signature: SignatureSpec) -> dict[str, Array]
         arrays = {name: _array(name, value, signature.inputs.get(name)) for name, value in inputs.items()}
         signature.check_inputs(arrays)
     except InputMismatch as error:
-        raise HandlerFailed(f"preprocess returned what the model cannot take: {error.message}") from error
+        raise HandlerFailed(f"preprocess returned a value that the model does not accept: {error.message}") from error
     return arrays
 
 
@@ -146,7 +146,7 @@ def _array(name: str, value: Any, spec: TensorSpec | None) -> Array:
     try:
         array = np.asarray(value, object if spec and spec.is_string else None)  # "S" arrays drop trailing zeros
     except ValueError as error:
-        raise InputMismatch(f"input {name}: no array can be made of it: {error}") from None
+        raise InputMismatch(f"input {name}: it cannot be converted to an array: {error}") from None
     if spec is None:
         return array
     if spec.is_string:

@@ -27,7 +27,7 @@ EXPORTS = {
     ".pt": "convert it to ONNX or Keras first, then to a SavedModel",
     ".pth": "convert it to ONNX or Keras first, then to a SavedModel",
     ".onnx": "onnx2tf -i FILE -o MODEL_DIR/NAME/1 makes one",
-    ".tflite": "export the model that it was made of; a .tflite file cannot be turned back",
+    ".tflite": "export the model that it was made of; a .tflite file cannot be converted back",
 }
 """What to do with files of other formats where a SavedModel is expected, by their suffix."""
 LONGEST_NAME = 255

@@ -66,7 +66,7 @@ def check_whole(folder: Path) -> None:
     except ValueError as error:
         raise _damaged(path, error) from None
     if problem:
-        raise SavedModelError(f"{problem}; a version is not whole until all its files are there")
+        raise SavedModelError(f"{problem}; a version is not complete until all its files exist")
 
 
 def _serving_graph(path: Path) -> memoryview:
@@ -82,7 +82,7 @@ def _serving_graph(path: Path) -> memoryview:
 
 
 def _damaged(path: Path, error: ValueError) -> SavedModelError:
-    return SavedModelError(f"{path} is no SavedModel, or damaged: {error}")
+    return SavedModelError(f"{path} is not a SavedModel, or is damaged: {error}")
 
 
 def _asset_name(asset: memoryview) -> str:

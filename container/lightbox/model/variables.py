@@ -61,7 +61,7 @@ def variables_problem(folder: Path, meta_graph: memoryview) -> str | None:
     try:
         shards, entries = _read_index(index.read_bytes())
     except ValueError as error:
-        return f"{index} is damaged or not written to its end: {error}"
+        return f"{index} is damaged or incomplete: {error}"
     return _mismatch(index, entries, wanted) or _truncated(folder, shards, entries)
 
 
@@ -242,7 +242,7 @@ def _shape_of(attribute: memoryview | None) -> _Shape | None:
 def _read_index(data: bytes) -> tuple[int, dict[str, _Entry]]:
     """Return the number of data files, and the tensors by name. Raises ValueError where the index is damaged."""
     if len(data) < _FOOTER_BYTES or data[-8:] != _MAGIC:
-        raise ValueError("it does not end as an index does")
+        raise ValueError("it does not end with an index's footer")
     view = memoryview(data)
     footer = view[-_FOOTER_BYTES:]
     position = 0
@@ -263,7 +263,7 @@ def _table(data: memoryview, handle: memoryview) -> Iterator[tuple[bytes, bytes]
     offset, position = read_varint(handle, 0)
     size, _ = read_varint(handle, position)
     if offset + size + _TRAILER_BYTES > len(data):
-        raise ValueError("it points behind its end")
+        raise ValueError("an offset is beyond its end")
     if data[offset + size]:
         raise ValueError("it is compressed")
     block = data[offset : offset + size]

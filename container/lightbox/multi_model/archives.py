@@ -96,7 +96,7 @@ class _Tree:
 
     def _link(self, path: Path, target: PurePosixPath) -> None:
         if target not in self._files:
-            raise BadArchive(f"holds a hard link to {str(target)!r}, which is no file before it")
+            raise BadArchive(f"holds a hard link to {str(target)!r}, which is not an earlier file of it")
         os.link(self._folder / target, path)
 
     def _make_folders(self, name: PurePosixPath) -> None:

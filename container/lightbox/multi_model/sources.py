@@ -128,7 +128,7 @@ class _Walk:
         if depth >= MAX_DEPTH:
             raise BadRequest(f"{self._field}: the folder holds folders more than {MAX_DEPTH} deep")
         if self._context.remaining() <= 0:
-            late = f"the folder could not be looked through within {self._context.allowed_seconds:g} s"
+            late = f"the folder could not be read within {self._context.allowed_seconds:g} s"
             raise DeadlineExceeded(f"{self._field}: {late}")
         if entry.is_symlink() and not self._target(entry).is_relative_to(self._inside):
             raise BadRequest(f"{self._field}: the link {entry.name!r} leads out of the models directory")

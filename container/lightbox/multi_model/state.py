@@ -58,7 +58,7 @@ class LoadedModels:
         if name is None:
             raise BadRequest(
                 "this endpoint serves many models: name one with X-Amzn-SageMaker-Target-Model "
-                "or ask at /models/<name>/invoke"
+                "or post to /models/<name>/invoke"
             )
         return self.get(name)
 

@@ -104,7 +104,7 @@ def _inflate(file: BinaryIO, count: Callable[[int], None]) -> Iterator[bytes]:
             try:
                 piece = inflater.decompress(data, _CHUNK)
             except zlib.error:
-                raise BadArchive("is no gzip file, or damaged") from None
+                raise BadArchive("is not a gzip file, or is damaged") from None
             data = inflater.unused_data or inflater.unconsumed_tail
             count(len(piece))
             if piece:
@@ -163,7 +163,7 @@ def _records(content: bytes) -> Iterator[tuple[str, str]]:
 
 def _check_sum(header: bytes) -> None:
     if sum(header) - sum(header[148:156]) + 8 * 32 != _number(header[148:156]):
-        raise BadArchive("is no tar archive, or damaged")
+        raise BadArchive("is not a tar archive, or is damaged")
 
 
 def _number(field: bytes) -> int:

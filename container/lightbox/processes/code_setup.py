@@ -60,7 +60,7 @@ class CodeSetup:
         failure = await self._run_pip(self._pip, self._requirements)
         spared = [str(file) for file in self._requirements if file not in self._needed]
         if failure and spared:
-            log(f"{failure} Going on without {', '.join(spared)}, with the lib/ beside it")
+            log(f"{failure} Continuing without {', '.join(spared)}, with the lib/ beside it")
             failure = await self._run_pip(self._pip_of_needed, self._needed) if self._needed else ""
         if failure:
             raise UserCodeError(failure)

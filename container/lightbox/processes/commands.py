@@ -143,15 +143,15 @@ def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: Ru
 
 
 def worker_class_line(settings: Settings) -> str | None:
-    """Return what is said at start where another worker class is asked for than the one that runs."""
+    """Return the log line for a worker class other than the one that runs."""
     if settings.worker_class == "gthread":
         return None
     line = f"SAGEMAKER_GUNICORN_WORKER_CLASS={settings.worker_class}: workers with threads take its place; "
     if settings.threads == 1:
         return f"{line}each runs one request at a time, so handlers need not be thread-safe"
     return (
-        f"{line}handlers run unchanged, as each request waits in a thread of its own and holds up no other; "
-        "for one that is not thread-safe set SAGEMAKER_GUNICORN_THREADS=1"
+        f"{line}handlers run unchanged, because each request has its own thread and blocks no other; "
+        "for a handler that is not thread-safe set SAGEMAKER_GUNICORN_THREADS=1"
     )
 
 

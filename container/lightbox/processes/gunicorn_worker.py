@@ -36,7 +36,7 @@ class JsonWorker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
             self.log.warning("%s", error.message)
         else:
             error = LightboxError(f"internal error: {type(exc).__name__}")
-            self.log.exception("a request failed outside of the app")
+            self.log.exception("a request failed outside the app")
         sent = {} if req is None else {name.title(): value for name, value in req.headers}
         response = error_response(
             error, choose_request_id(lambda name: sent.get(name.title())), getattr(req, "path", "")
@@ -62,7 +62,7 @@ class LingeringWorker(JsonWorker):
         super().notify()
         late = self._overdue()
         if late and not self.alive and self.nr_conns - self._resting() <= late:
-            self.log.warning("stopping with %d requests that were answered and are still worked on", late)
+            self.log.warning("stopping with %d requests that were answered with 504 and are still in progress", late)
             logging.shutdown()
             os._exit(0)  # a thread cannot be ended, and the interpreter would wait for it
 

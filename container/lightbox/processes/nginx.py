@@ -117,16 +117,16 @@ def _error_bodies(settings: Settings, room: int) -> dict[str, str]:
     )
     no_room = Unavailable(f"try again: all request bodies together may hold {room >> 20} MiB (LIGHTBOX_MAX_BODIES_MB)")
     too_many = TooManyRequests(
-        "try again: this address has more requests in progress, or sends more a second, than "
+        "try again: this address has more requests in progress, or sends more per second, than "
         "LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS and LIGHTBOX_MAX_RATE_PER_ADDRESS allow"
     )
     timed_out = DeadlineExceeded(f"no answer came within {settings.nginx_read_timeout} s")
     plain = {
-        "ERROR_MALFORMED": BadRequest("the request is no well-formed HTTP"),
+        "ERROR_MALFORMED": BadRequest("the request is not well-formed HTTP"),
         "ERROR_URI_TOO_LONG": BadRequest("the request line is too long"),
         "ERROR_HEADERS_TOO_LARGE": BadRequest("the request headers are too large"),
         "ERROR_ROUTE_NOT_FOUND": RouteNotFound("there is no such route"),
-        "ERROR_METHOD_NOT_ALLOWED": MethodNotAllowed("this route does not take the method $request_method"),
+        "ERROR_METHOD_NOT_ALLOWED": MethodNotAllowed("this route does not accept the method $request_method"),
         "ERROR_TOO_LARGE": too_large,
         "ERROR_TOO_MANY": too_many,
         "ERROR_NO_ROOM": no_room,
@@ -153,7 +153,7 @@ def listen(settings: Settings) -> socket.socket:
         listener.bind(("0.0.0.0", settings.port))  # noqa: S104 - it is the one port for the outside
     except OSError as error:
         listener.close()
-        raise PortTaken(f"SAGEMAKER_BIND_TO_PORT: port {settings.port} cannot be had: {error.strerror}") from None
+        raise PortTaken(f"SAGEMAKER_BIND_TO_PORT: port {settings.port} cannot be opened: {error.strerror}") from None
     listener.listen(QUEUE)
     listener.setblocking(False)
     return listener

@@ -36,7 +36,7 @@ class RunDir:
             self._lock = _locked(self.path)
         except OSError as error:
             raise RunDirError(
-                f"TMPDIR: Lightbox needs a folder that it can write to, and {parent} is none: {error.strerror}"
+                f"TMPDIR: Lightbox needs a writable folder, and {parent} is not one: {error.strerror}"
             ) from None
         _remove_abandoned(self.path.parent)
 

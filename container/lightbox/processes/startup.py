@@ -35,7 +35,7 @@ def choose_wires(settings: Settings, code_places: Iterable[Sequence[Path]], sock
     handler = _aws_handler(code_places)
     both = None
     if handler is not None:
-        both = f"{handler} has AWS's handlers, which are promised it"
+        both = f"{handler} has AWS's handlers, whose context has it"
     elif on_loopback:
         both = "LIGHTBOX_TRANSPORT is not set, and the embedded server binds loopback"
     elif settings.multi_model and len(names) > 1:

@@ -175,7 +175,7 @@ class Supervisor:
 
     def _on_signal(self) -> None:
         if self._stopping.is_set():
-            log("second signal: killing what still runs")
+            log("second signal: killing the remaining processes")
             for child in (*self._code.children, *self._children):
                 child.kill()
         self._health.draining = True

@@ -169,8 +169,8 @@ class Edge:
     @staticmethod
     def _refusal(environ: dict[str, Any], admitted: bool, waited: float) -> LightboxError | None:
         if not admitted:
-            return WaitedTooLong(f"try again: the request waited {waited:.1f} s for its turn and was not begun")
-        return HungUp("try again: the caller has hung up") if _hung_up(environ) else None
+            return WaitedTooLong(f"try again: the request waited {waited:.1f} s for a thread and was not started")
+        return HungUp("try again: the client has disconnected") if _hung_up(environ) else None
 
 
 class Exchange:

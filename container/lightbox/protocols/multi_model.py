@@ -102,7 +102,7 @@ def _page(state: LoadedModels, token: str | None) -> dict[str, Any]:
     loaded = state.all()
     names = sorted(name for name in loaded if token is None or name > token)
     if token is not None and len(token) > LONGEST_NAME:
-        raise BadRequest("next_page_token: expected what an earlier answer gave")
+        raise BadRequest("next_page_token: expected the value of an earlier response")
     page: dict[str, Any] = {"models": [_entry(loaded[name]) for name in names[:PAGE_SIZE]]}
     if len(names) > PAGE_SIZE:
         page["next_page_token"] = page["nextPageToken"] = names[PAGE_SIZE - 1]

@@ -51,12 +51,12 @@ STAGES = Metric("lightbox_stage_seconds", "Time in one stage of a request.", ("s
 BYTES_IN = Metric("lightbox_request_bytes", "Bytes of request bodies.", ("route",))
 BYTES_OUT = Metric("lightbox_response_bytes", "Bytes of answers.", ("route",))
 IMAGES = Metric("lightbox_image_pixels", "Pixels of images that were decoded, by format.", ("format",))
-IN_PROGRESS = Metric("lightbox_requests_in_progress", "Requests that workers have and have not answered.")
-WORKER_STARTS = Metric("lightbox_worker_starts", "Workers that began to serve, restarted ones among them.")
+IN_PROGRESS = Metric("lightbox_requests_in_progress", "Requests in progress in all workers.")
+WORKER_STARTS = Metric("lightbox_worker_starts", "Starts of workers, including restarts.")
 
 # Known to the supervisor.
-READY = Metric("lightbox_ready", "1 when requests can be served, as /ping says it.")
-RESTARTS = Metric("lightbox_child_restarts", "Times that a process of ours ended and was started again.", ("process",))
+READY = Metric("lightbox_ready", "1 if /ping is 200.")
+RESTARTS = Metric("lightbox_child_restarts", "Restarts of a process after it ended.", ("process",))
 MODEL_VERSIONS = Metric(
     "lightbox_model_versions", "Versions of a model in each state of the model server.", ("model", "server", "state")
 )

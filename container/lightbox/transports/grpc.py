@@ -116,7 +116,7 @@ def _metadata(context: RequestContext) -> tuple[tuple[str, str], ...] | None:
 def _time_left(context: RequestContext) -> float:
     remaining = context.remaining()
     if remaining <= 0:
-        raise DeadlineExceeded(f"the request's {context.allowed_seconds:g} s had passed before it was sent")
+        raise DeadlineExceeded(f"the request's {context.allowed_seconds:g} s passed before it was sent")
     return remaining
 
 

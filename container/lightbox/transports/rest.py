@@ -181,7 +181,7 @@ class RestTransport:
         while True:
             remaining = context.remaining()
             if remaining <= 0:
-                raise DeadlineExceeded(f"the request's {context.allowed_seconds:g} s had passed before it was sent")
+                raise DeadlineExceeded(f"the request's {context.allowed_seconds:g} s passed before it was sent")
             try:
                 return self._session.request(verb, url, data=body, timeout=remaining, headers=context.outgoing)
             except requests.RequestException as error:
@@ -202,7 +202,7 @@ def _unanswered(error: requests.RequestException, model: str, version: int | Non
         getattr(error.args[0], "reason", None), NewConnectionError
     ):
         return ModelServerAway(f"no model server can be reached for the model {model!r}")
-    return Unavailable(f"the model server went away while it worked on the model {model!r}")
+    return Unavailable(f"the model server ended while it processed a request for the model {model!r}")
 
 
 def _error_text(reply: requests.Response) -> str:

@@ -217,7 +217,7 @@ def test_a_model_server_that_is_not_there(refuse: Refuse, models: Path) -> None:
 @pytest.mark.parametrize("folder", ["/proc", "/etc/hostname"])
 def test_no_folder_to_write_to(refuse: Refuse, models: Path, folder: str) -> None:
     said = refuse(LIGHTBOX_MODEL_DIR=str(models), TMPDIR=folder)
-    assert f"TMPDIR: Lightbox needs a folder that it can write to, and {folder} is none" in said
+    assert f"TMPDIR: Lightbox needs a writable folder, and {folder} is not one" in said
 
 
 def test_check_says_what_a_start_would_stumble_over(

@@ -223,7 +223,7 @@ def test_nobody_there_any_more_ends_the_run(tmp_path: Path, capsys: pytest.Captu
         assert run(folder, served.url, "--attempts", "1", "--concurrency", "2") == 1
     # The last good one may end the first row of failures.
     assert 30 <= len(served.came) <= 45
-    assert "stopped: nobody answered for 10 images in a row" in capsys.readouterr().err
+    assert "stopped: no response for 10 images in a row" in capsys.readouterr().err
     with endpoint(good) as served:
         assert run(folder, served.url) == 0
     assert len(served.came) == 80

@@ -150,7 +150,7 @@ class WorkerPool:
         return outcome
 
     def _too_late(self, route: str, data: bytes, caller: Caller) -> Outcome:
-        late = DeadlineExceeded(f"try again: the request waited {caller.waited:.1f} s for its turn and was not begun")
+        late = DeadlineExceeded(f"try again: the request waited {caller.waited:.1f} s for a thread and was not started")
         return self._refused(route, data, caller, "waited_too_long", late)
 
     def _refused(self, route: str, data: bytes, caller: Caller, why: str, error: LightboxError) -> Outcome:

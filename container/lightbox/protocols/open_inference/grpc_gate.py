@@ -182,7 +182,7 @@ class Gate:
         while True:
             await asyncio.sleep(min(_LOOK_SECONDS, self.bounds.receive_seconds / 4))
             before = time.monotonic() - self.bounds.receive_seconds
-            late = f"the message was not there as a whole within {self.bounds.receive_seconds:g} s"
+            late = f"the message was not complete within {self.bounds.receive_seconds:g} s"
             for call in [one for one in self.calls if one.incoming.partial and one.since < before]:
                 call.end(DeadlineExceeded(late))
             for connection in [one for one in self.connections if one.caller.frames.unfinished_since < before]:

@@ -57,7 +57,7 @@ def read_headers(header: Callable[[str], str | None]) -> SageMakerHeaders:
     attributes = parse_custom_attributes(text)
     method = parse_method(attributes.get("tfs-method"))
     if method is not Method.PREDICT:
-        raise BadRequest(f"tfs-method: this protocol predicts; {method.value} is outcome on /invocations")
+        raise BadRequest(f"tfs-method: this protocol supports predict only; send {method.value} to /invocations")
     version = parse_version(attributes.get("tfs-model-version"))
     return SageMakerHeaders(text, header(TARGET_MODEL) or "", attributes, version)
 

@@ -67,7 +67,7 @@ def _data(name: str, array: Array) -> Any:
     try:
         return [element.decode() for element in array.ravel().tolist()]
     except UnicodeDecodeError:
-        raise NotAcceptable(f"output {name}: it is no text; ask for it with binary_data") from None
+        raise NotAcceptable(f"output {name}: it is not text; request it with binary_data") from None
 
 
 def answer(

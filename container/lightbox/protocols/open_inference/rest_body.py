@@ -106,7 +106,7 @@ class _Blobs:
 
     def check_end(self) -> None:
         if len(self._data):
-            raise MalformedBody(f"{len(self._data)} bytes are left over behind the last input's data")
+            raise MalformedBody(f"{len(self._data)} bytes are left over after the last input's data")
 
 
 def _input(entry: dict[str, Any], blobs: _Blobs, last: bool, filled: Callable[[Any], Any]) -> Array:
@@ -218,7 +218,7 @@ def read_body(
     if length == 0:
         return raw_request(body, pipeline.describe(model, version, context, headers.signature))
     if length is not None and length > len(body):
-        raise MalformedBody(f"{name}: the JSON is said to be {length} bytes, the body has {len(body)}")
+        raise MalformedBody(f"{name}: the JSON should have {length} bytes, the body has {len(body)}")
     check_size(body, pipeline.max_text_mb, length)
     with context.stage("decode"):
         return parse_body(body, length, context)
@@ -244,7 +244,9 @@ def _raw_numbers(spec: TensorSpec, body: bytes) -> Array:
     size = numeric_dtype(spec.name, datatype).itemsize
     shape = spec.shape
     if shape is None or shape.count(None) > 1:
-        raise InputMismatch(f"input {spec.name}: the shape of a body without JSON is open in {spec}")
+        raise InputMismatch(
+            f"input {spec.name}: a body without JSON needs a signature with at most one open dimension, got {spec}"
+        )
     for known in shape:
         size *= 1 if known is None else known
     count = len(body) // size if size else 0

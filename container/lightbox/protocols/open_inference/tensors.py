@@ -110,7 +110,7 @@ def split(name: str, data: memoryview, count: int) -> list[bytes]:
     if count == 1:
         return [bytes(data)]
     raise InputMismatch(
-        f"input {name}: expected {count} elements, each behind its length in 4 bytes; {len(data)} bytes are not that"
+        f"input {name}: expected {count} elements, each after its length in 4 bytes; the {len(data)} bytes do not match"
     )
 
 

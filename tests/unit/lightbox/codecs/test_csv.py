@@ -127,7 +127,7 @@ def test_no_value_wraps_around(body: str, dtype: str) -> None:
 
 
 def test_models_that_rows_do_not_fit_say_so() -> None:
-    with pytest.raises(InputMismatch, match="expected one field a row"):
+    with pytest.raises(InputMismatch, match="expected one field per row"):
         tensor("1,2\n", CSV)
     with pytest.raises(InputMismatch, match=r"\[-1,2,2\]"):
         tensor("1,2,3,4\n", CSV, "float32", (None, 2, 2))

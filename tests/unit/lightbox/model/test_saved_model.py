@@ -67,8 +67,8 @@ def test_every_recorded_model_as_tensorflow_reads_it(folder: Path) -> None:
         (graph(["train"], serving_default="y"), "no graph with the one tag 'serve'"),
         (graph(["serve", "tpu"], serving_default="y"), "no graph with the one tag 'serve'"),
         (b"", "no graph"),
-        (b"garbage" * 10, "no SavedModel, or damaged"),
-        (IMAGE_MEAN[:-1000], "no SavedModel, or damaged"),
+        (b"garbage" * 10, "not a SavedModel, or is damaged"),
+        (IMAGE_MEAN[:-1000], "not a SavedModel, or is damaged"),
     ],
 )
 def test_what_cannot_be_served(tmp_path: Path, data: bytes, said: str) -> None:

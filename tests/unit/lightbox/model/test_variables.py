@@ -152,7 +152,7 @@ def test_an_index_that_is_cut_at_any_place(model: Path) -> None:
     whole = index.read_bytes()
     for size in range(0, len(whole), 397):
         index.write_bytes(whole[:size])
-        assert problem(model).startswith(f"{index} is damaged or not written to its end: ")
+        assert problem(model).startswith(f"{index} is damaged or incomplete: ")
 
 
 def test_a_graph_that_is_cut_at_any_place(model: Path) -> None:

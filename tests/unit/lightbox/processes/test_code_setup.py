@@ -144,7 +144,7 @@ def test_requirements_beside_lib_may_fail(tmp_path: Path, code: Path, capfd: pyt
     (code / "lib" / "from_lib.py").touch()
     (code / "inference.py").write_text("import from_lib\ndef handler(d, c): ...")
     asyncio.run(setup_of(tmp_path, code).run())
-    assert f"Going on without {code}/requirements.txt, with the lib/ beside it" in capfd.readouterr().err
+    assert f"Continuing without {code}/requirements.txt, with the lib/ beside it" in capfd.readouterr().err
 
 
 def test_requirements_without_lib_are_installed_though_others_fail(tmp_path: Path, code: Path) -> None:

@@ -81,7 +81,7 @@ def test_what_a_variable_of_aws_gives_nginx_and_gunicorn(
 @pytest.mark.parametrize(
     ("environ", "threads", "said"),
     [
-        ({"SAGEMAKER_GUNICORN_WORKER_CLASS": "gevent"}, 8, "each request waits in a thread of its own"),
+        ({"SAGEMAKER_GUNICORN_WORKER_CLASS": "gevent"}, 8, "each request has its own thread"),
         ({"SAGEMAKER_GUNICORN_WORKER_CLASS": "eventlet"}, 8, "set SAGEMAKER_GUNICORN_THREADS=1"),
         ({"SAGEMAKER_GUNICORN_WORKER_CLASS": "Sync"}, 1, "one request at a time, so handlers need not be thread-safe"),
         ({"SAGEMAKER_GUNICORN_WORKER_CLASS": "tornado"}, 1, "one request at a time"),

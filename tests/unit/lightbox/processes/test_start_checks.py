@@ -114,7 +114,7 @@ def test_data_beside_a_model_is_told_and_stops_nothing(root: Path) -> None:
     (root / "data" / "2024" / "x.csv").touch()
     assert find_problems(settings(root)) == []
     (warning,) = find_warnings(settings(root))
-    assert f"{root / 'data'} is no model" in warning
+    assert f"{root / 'data'} is not a model" in warning
 
 
 def test_a_version_without_a_saved_model(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

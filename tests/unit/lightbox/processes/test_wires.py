@@ -88,7 +88,7 @@ def test_ports_and_why_they_are_open(
 def test_aws_handlers_open_both_wherever_they_lie(root: Path, place: str, multi_model: str, source: str) -> None:
     write(root / place, source)
     found = wires(root, SAGEMAKER_MULTI_MODEL=multi_model)
-    said = f"{root / place / 'inference.py'} has AWS's handlers, which are promised it" if source == AWS else None
+    said = f"{root / place / 'inference.py'} has AWS's handlers, whose context has it" if source == AWS else None
     assert (found.names, found.why_grpc_port, found.why_rest_port) == (("grpc",), said, said)
 
 

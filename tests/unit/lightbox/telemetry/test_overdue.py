@@ -14,8 +14,8 @@ def test_each_is_told_of_once_and_when_it_ends(caplog: pytest.LogCaptureFixture)
         assert overdue.count() == 1
     assert overdue.count() == 0
     assert [record.getMessage() for record in caplog.records] == [
-        "request b: it is still worked on 50 s after it came, and was answered with 504 after 40 s",
-        "request b: it has ended, 50 s after it came",
+        "request b: still in progress 50 s after its arrival, answered with 504 after 40 s",
+        "request b: ended 50 s after its arrival",
     ]
 
 

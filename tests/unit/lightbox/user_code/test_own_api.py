@@ -145,7 +145,7 @@ def test_what_postprocess_may_not_return(with_code: WithCode, result: str, said:
         ("{'image': np.zeros((4, 4, 3), 'u1')}", "expected shape [-1,4,4,3], got [4,4,3]"),
         ("{'image': np.zeros((1, 4, 4, 3))}", "expected dtype uint8, got float64"),
         ("{'image': np.full((1, 4, 4, 3), 256)}", "uint8 holds 0 to 255, got 256 to 256"),
-        ("{'image': [[1], [1, 2]]}", "no array can be made of it"),
+        ("{'image': [[1], [1, 2]]}", "it cannot be converted to an array"),
         ("{'image': 'x'}", "expected dtype uint8"),
     ],
 )

@@ -192,7 +192,7 @@ def test_the_users_postprocess_makes_the_answer(
     assert named.get_json()["outputs"][0]["data"] == MEANS
     answer = infer(client, "mean", two_images() | {"outputs": [{"name": "none"}]}, RED, BLUE)
     assert answer.status_code == 400
-    assert f"the user's code gives {outputs[0][0]}, the model mean; got none" in answer.get_json()["error"]
+    assert f"the user's code returns {outputs[0][0]}, the model mean; got none" in answer.get_json()["error"]
 
 
 def test_handlers_of_awss_api_answer_each_image(transport: FakeTransport, tmp_path: Path) -> None:

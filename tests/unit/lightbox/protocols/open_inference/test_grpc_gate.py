@@ -136,7 +136,7 @@ def test_a_message_must_be_whole_in_its_time(serve: Serve, watcher: Watcher, con
         client.push(1, LARGE, 10)
         client.open(3)  # nothing has begun here: a stream may be idle
         client.wait(lambda: 1 in client.ended)
-        assert b"the message was not there as a whole within 0.4 s" in client.answers[1]
+        assert b"the message was not complete within 0.4 s" in client.answers[1]
         assert 3 not in client.ended
         assert watcher.requests.get(timeout=20).error_code == "deadline_exceeded"
         client.close()
