@@ -17,7 +17,8 @@ from lightbox.processes.child import die_with_parent
 
 START_SECONDS = 120.0
 LOG_LINES = 40
-_PAUSE_SECONDS = 0.02
+PAUSE_SECONDS = 0.02
+"""Between two looks; how exactly the time of a start is known."""
 _SECOND_PATIENCE = 10.0
 
 
@@ -85,10 +86,12 @@ class ServerProcess:
         if os.fstat(self._output.fileno()).st_size > most:
             self._output.truncate(0)
 
-    def wait_until(self, check: Callable[[], bool], seconds: float = START_SECONDS) -> float:
+    def wait_until(
+        self, check: Callable[[], bool], seconds: float = START_SECONDS, pause: float = PAUSE_SECONDS
+    ) -> float:
         """Return the seconds from its start until ``check`` holds; raise ServerFailed.
 
-        ``seconds`` count from now.
+        ``seconds`` count from now. ``check`` is asked every ``pause`` seconds.
         """
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
@@ -96,7 +99,7 @@ class ServerProcess:
                 raise ServerFailed(f"it ended with exit code {self.process.returncode}", self.log, ended=True)
             if check():
                 return time.monotonic() - self._began
-            time.sleep(_PAUSE_SECONDS)
+            time.sleep(pause)
         raise ServerFailed(f"it was not ready within {seconds:.0f} s", self.log, ended=False)
 
     def close(self, patience: float = 40.0) -> None:

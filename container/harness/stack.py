@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.http_client import status_of
 from harness.ports import free_ports
-from harness.server import START_SECONDS, ServerProcess
+from harness.server import PAUSE_SECONDS, START_SECONDS, ServerProcess
 from lightbox.processes.commands import CONTAINER_DIR
 
 SERVE = CONTAINER_DIR.parent / "serve.sh"
@@ -47,9 +47,9 @@ class Stack(ServerProcess):
         """Return the status of /ping, None when nobody answers."""
         return status_of(self.port, "/ping")
 
-    def until_ready(self, seconds: float = START_SECONDS) -> float:
-        """Return the seconds from its start until /ping answers 200; raise ServerFailed."""
-        return self.wait_until(lambda: self.ping() == 200, seconds)
+    def until_ready(self, seconds: float = START_SECONDS, pause: float = PAUSE_SECONDS) -> float:
+        """Return the seconds from its start until /ping answers 200, asked every ``pause`` seconds; see wait_until."""
+        return self.wait_until(lambda: self.ping() == 200, seconds, pause)
 
 
 def clean_environ() -> dict[str, str]:
