@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
 from lightbox.call import Call
 from lightbox.codecs import Codecs
-from lightbox.codecs.base import DecodedRequest, Response
+from lightbox.codecs.base import DecodedRequest, Layout, Prediction, Response
+from lightbox.codecs.ranked import ranked_rows
 from lightbox.concurrency import InProgress
 from lightbox.contents import AwsRequests, Invocation, Predict
 from lightbox.errors import BadRequest, DeadlineExceeded, ModelNotFound
@@ -92,7 +94,7 @@ class Pipeline:
         """Have a handler of AWS's API answer, or the model where the handler is not asked about such content."""
 
         def predict(sent: Call[Response]) -> Response:
-            return self._predict(NONE, sent, model, transport, self._context_of_call(context))
+            return self._predict(NONE, sent, _without_ranking(model), transport, self._context_of_call(context))
 
         def find() -> SignatureSpec:
             return self.describe(call.model, call.version, context, call.signature, transport)
@@ -191,7 +193,7 @@ class Pipeline:
             # In the signature's order: gRPC's map has none, and answers over both wires are to be the same.
             ordered = {name: found[name] for name in signature.outputs if name in found}
             if postprocess is None:
-                return writer.write(request.predicted(ordered), signature)
+                return writer.write(_ranked(request.predicted(ordered), model.options), signature)
             return writer.finish(postprocess, ordered, content.shown(call, request, model.options, context), signature)
 
     def _preprocessed(
@@ -245,6 +247,20 @@ class Pipeline:
 def _no_transport(name: str, there: list[str]) -> BadRequest:
     turned_on = f"; LIGHTBOX_TRANSPORT={','.join([*there, name])} turns it on" if name in set(TransportName) else ""
     return BadRequest(f"tfs-transport: expected {' or '.join(sorted(there))}, got {name!r}{turned_on}")
+
+
+def _ranked(prediction: Prediction, options: ModelOptions) -> Prediction:
+    """Have the codecs of JSON answer with classes by name, where the model's options ask for them."""
+    if (options.labels is None and options.top_k is None) or prediction.layout is Layout.RESULTS:
+        return prediction
+    return replace(prediction, ranked=partial(ranked_rows, prediction.outputs, options))
+
+
+def _without_ranking(model: PlannedModel) -> PlannedModel:
+    """Return a model whose outputs come as they are: what a handler asks for."""
+    if model.options.labels is None and model.options.top_k is None:
+        return model
+    return model.model_copy(update={"options": model.options.model_copy(update={"labels": None, "top_k": None})})
 
 
 def _check_time(context: RequestContext) -> None:

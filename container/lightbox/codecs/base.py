@@ -6,7 +6,7 @@ them, or does both. ``codecs/__init__.py`` has them all.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from typing import ClassVar, Protocol, runtime_checkable
@@ -60,6 +60,8 @@ class Prediction:
     outputs: Mapping[str, Array]
     layout: Layout = Layout.BATCH
     batch: int | None = None
+    ranked: Callable[[], Sequence[bytes] | None] | None = None
+    """Makes the rows that ``labels`` and ``top_k`` ask for, as JSON text; None where nobody asks."""
 
     @property
     def by_row(self) -> bool:

@@ -23,7 +23,7 @@ from lightbox.errors import (
 )
 from lightbox.images.decode import ImageLimits, OriginalImages, decode_rgb, is_image, open_image, sniff_format
 from lightbox.images.limits import MAX_PIXELS_SETTING
-from lightbox.images.transform import Resizer, Scaling
+from lightbox.images.transform import Filter, Resizer, Scaling
 from lightbox.model.arrays import string_tensor
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, ImageInput, SignatureSpec, image_input, is_channels_first, scaling_problem
@@ -124,7 +124,7 @@ class ImageCodec:
     def _pixels(
         self, bodies: Sequence[bytes], wanted: ImageInput, options: ModelOptions, context: RequestContext
     ) -> Array:
-        scaling = Scaling(options.scaling)
+        scaling, by = Scaling(options.scaling), Filter(options.resize)
         dtype = np.dtype(wanted.dtype)
         if problem := scaling_problem(scaling, wanted):
             raise ScalingMismatch(
@@ -142,7 +142,7 @@ class ImageCodec:
                         self._limits,
                         apply_exif_orientation=self._upright,
                         mode="RGB" if wanted.channels == 3 else "L",
-                        fast_size=fixed if self._fast else None,
+                        fast_size=fixed if self._fast and by.averages else None,
                     )
                 context.images.append((sniff_format(body) or "", image.width * image.height))
                 with context.stage("preprocess"):
@@ -157,7 +157,7 @@ class ImageCodec:
                             "images of different sizes make a batch only for a fixed size; set LIGHTBOX_IMAGE_SIZE"
                         )
                     alone = self._in_progress.at_most_one
-                    self._resizer.fill(image, scaling, batch[index], by_all_cores=alone)
+                    self._resizer.fill(image, scaling, batch[index], by, by_all_cores=alone)
                 del image  # its memory is what the slots bound
         assert batch is not None, "a request holds at least one image"
         return batch if wanted.batched or len(batch) != 1 else batch[0]

@@ -74,8 +74,11 @@ def encode_document(prediction: Prediction) -> bytes:
     """Return ``{"predictions": [...]}`` row by row, ``{"outputs": ...}`` by column, ``{"results": [...]}``.
 
     A row is a bare value for one output, an object by name for several. Outputs that have no rows come by
-    name. NaN and infinities are written as TensorFlow Serving does.
+    name. NaN and infinities are written as TensorFlow Serving does. Classes by name, where the model's options ask for
+    them, are ``{"predictions": [...]}`` whatever the layout.
     """
+    if (ranked := prediction.ranked() if prediction.ranked else None) is not None:
+        return b'{"predictions":[' + b",".join(ranked) + b"]}"
     if not prediction.by_row:
         return json_arrays.dumps({"outputs": _by_column(prediction)})
     key = b"results" if prediction.layout is Layout.RESULTS else b"predictions"
@@ -87,6 +90,9 @@ def encode_document(prediction: Prediction) -> bytes:
 
 def encode_lines(prediction: Prediction) -> bytes:
     """Return one prediction a line; a single line for outputs that have no rows."""
+    ranked = prediction.ranked() if prediction.ranked else None
+    if ranked is not None:
+        return b"\n".join((*ranked, b""))
     lines = _rows(prediction) if prediction.by_row else [json_arrays.dumps(_by_column(prediction))]
     return b"\n".join((*lines, b""))
 

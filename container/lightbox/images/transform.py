@@ -15,10 +15,11 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from enum import StrEnum
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL.Image import Image
+from PIL.Image import Image, Resampling
 
 _BAND_PIXELS = 100_000
 """Source pixels that take longer to resize than a thread takes to be woken, several times."""
@@ -32,6 +33,23 @@ class Scaling(StrEnum):
     TF = "tf"
     TORCH = "torch"
     CAFFE = "caffe"
+
+
+class Filter(StrEnum):
+    """How an image is resized: by Pillow's filters, or by ``tf.image.resize``, which does not antialias."""
+
+    BICUBIC = "bicubic"
+    BILINEAR = "bilinear"
+    NEAREST = "nearest"
+    LANCZOS = "lanczos"
+    BOX = "box"
+    TF_BILINEAR = "tf_bilinear"
+    TF_NEAREST = "tf_nearest"
+
+    @property
+    def averages(self) -> bool:
+        """Whether each pixel is made of all that it covers in the source, so that a source of half the size will do."""
+        return self not in (Filter.NEAREST, Filter.TF_BILINEAR, Filter.TF_NEAREST)
 
 
 _TORCH_MEAN = (0.485, 0.456, 0.406)
@@ -76,18 +94,27 @@ def to_tensor(
     # Pillow turns RGB into BGR while it packs the pixels: the flip costs nothing.
     order = "BGR" if scaling is Scaling.CAFFE else image.mode
     pixels = np.frombuffer(image.tobytes("raw", order), np.uint8).reshape(shape)
+    return _scaled(pixels, scaling, out)
+
+
+def _write(pixels: npt.NDArray[Any], scaling: Scaling, out: npt.NDArray[np.generic]) -> None:
+    """Do what ``to_tensor`` does with pixels [height, width, channels] in the order RGB."""
+    _scaled(pixels[:, :, ::-1] if scaling is Scaling.CAFFE else pixels, scaling, out)
+
+
+def _scaled(pixels: npt.NDArray[Any], scaling: Scaling, out: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
     if scaling is Scaling.NONE:
         np.copyto(out, pixels, casting="unsafe")
     elif out.dtype == np.float32 and out.flags.c_contiguous:
         _scale(pixels, scaling, out.view(np.float32))
     else:
-        scaled = np.empty(shape, np.float32)
+        scaled = np.empty(out.shape, np.float32)
         _scale(pixels, scaling, scaled)
         np.copyto(out, scaled, casting="unsafe")
     return out
 
 
-def _scale(pixels: npt.NDArray[np.uint8], scaling: Scaling, out: Float32) -> None:
+def _scale(pixels: npt.NDArray[Any], scaling: Scaling, out: Float32) -> None:
     """Write scaled pixels [H, W, C] into ``out``, which is C-contiguous, without a temporary array."""
     np.copyto(out, pixels)
     rows = out.reshape(out.shape[0], -1)
@@ -121,12 +148,26 @@ class Resizer:
         self._cores = cores
         self._helpers = ThreadPoolExecutor(max(1, cores - 1), "resize")  # the caller's thread makes a band too
 
-    def fill(self, image: Image, scaling: Scaling, out: npt.NDArray[np.generic], *, by_all_cores: bool) -> None:
+    def fill(
+        self,
+        image: Image,
+        scaling: Scaling,
+        out: npt.NDArray[np.generic],
+        by: Filter = Filter.BICUBIC,
+        *,
+        by_all_cores: bool,
+    ) -> None:
         """Write an image, RGB or L, into ``out`` [height, width, channels], resized to that and scaled.
 
         Raises as to_tensor does. Pillow lets go of the interpreter while it resizes.
         """
         size = (out.shape[1], out.shape[0])
+        if by is not Filter.BICUBIC and image.size != size:
+            if by in (Filter.TF_BILINEAR, Filter.TF_NEAREST):
+                _write(_resized_as_tensorflow(image, size, by), scaling, out)
+            else:
+                to_tensor(image.resize(size, Resampling[by.name]), scaling, out.dtype, out=out)
+            return
 
         def fill(rows: range) -> None:
             to_tensor(resize(image, size, rows), scaling, out.dtype, out=out[rows.start : rows.stop])
@@ -136,6 +177,41 @@ class Resizer:
         fill(mine)
         for band in helped:
             band.result()
+
+
+def _resized_as_tensorflow(image: Image, size: tuple[int, int], by: Filter) -> npt.NDArray[Any]:
+    """Return what ``tf.image.resize(image, (height, width), method)`` does: float32, or uint8 by the nearest pixel."""
+    pixels = np.asarray(image).reshape(image.height, image.width, -1)
+    (left, right, across), (top, bottom, down) = (_sources(*sizes) for sizes in zip(image.size, size, strict=True))
+    if by is Filter.TF_NEAREST:
+        columns, rows = (_nearest(*sizes) for sizes in zip(image.size, size, strict=True))
+        return pixels[rows][:, columns]
+    across, down = across[None, :, None], down[:, None, None]
+
+    def along_row(rows: npt.NDArray[np.int64]) -> Float32:
+        first, second = (pixels[rows][:, columns].astype(np.float32) for columns in (left, right))
+        return first + (second - first) * across
+
+    above = along_row(top)
+    return above + (along_row(bottom) - above) * down
+
+
+def _centres(source: int, target: int) -> Float32:
+    scale = np.float32(source) / np.float32(target)
+    return (np.arange(target, dtype=np.float32) + np.float32(0.5)) * scale
+
+
+def _sources(source: int, target: int) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64], Float32]:
+    """Return for each pixel of the target the two of the source that it lies between, and how near to the second."""
+    places = _centres(source, target) - np.float32(0.5)
+    lower = np.floor(places)
+    first = np.maximum(lower, 0).astype(np.int64)
+    second = np.minimum(np.ceil(places), source - 1).astype(np.int64)
+    return first, second, places - lower
+
+
+def _nearest(source: int, target: int) -> npt.NDArray[np.int64]:
+    return np.minimum(np.floor(_centres(source, target)), source - 1).astype(np.int64)
 
 
 def bands(image: Image, size: tuple[int, int], most: int) -> list[range]:

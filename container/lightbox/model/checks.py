@@ -7,6 +7,7 @@ from pathlib import Path
 
 from lightbox.model.layout import SAVED_MODEL_FILES, ModelOnDisk, is_saved_model, is_version
 from lightbox.model.options import ModelOptions, load_options, options_file
+from lightbox.model.ranking import ranking_problem
 from lightbox.model.saved_model import FILE, SavedModelError, check_whole, read_signatures
 from lightbox.model.spec import SignatureSpec, image_input, scaling_problem
 from lightbox.settings import Settings
@@ -44,6 +45,16 @@ def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Set
     if code is None and (problem := _misfit_of_scaling(model, options)):  # code of a user's may scale by itself
         own = settings.scaling is None
         yield own, f"{f'{file}: scaling' if own else 'LIGHTBOX_SCALING'}: {problem}"
+    if (
+        code is None
+        and (options.labels is not None or options.top_k is not None)
+        and (signature := newest_signatures(model).get(DEFAULT_SIGNATURE))
+    ):
+        key, own = (
+            ("labels", settings.labels is None) if options.labels is not None else ("top_k", settings.top_k is None)
+        )
+        if problem := ranking_problem(options, signature.outputs):
+            yield own, f"{f'{file}: {key}' if own else f'LIGHTBOX_{key.upper()}'}: {problem}"
 
 
 def newest_folder(model: ModelOnDisk) -> Path:

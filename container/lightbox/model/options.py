@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import difflib
 import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
 from lightbox.errors import StartError
 from lightbox.settings import Settings
 from lightbox.settings_base import ScalingName, parse_image_size
 
 OPTIONS_FILE = "lightbox.json"
+
+_LABELS = TypeAdapter(tuple[str, ...])
 
 
 class ModelOptionsError(StartError):
@@ -28,6 +31,9 @@ class ModelOptions(BaseModel):
     scaling: ScalingName = "none"
     """What happens to pixel values: none (0..255), unit (0..1), tf (-1..1), torch or caffe."""
 
+    resize: Literal["bicubic", "bilinear", "nearest", "lanczos", "box", "tf_bilinear", "tf_nearest"] = "bicubic"
+    """How images are resized: by one of Pillow's filters, or as `tf.image.resize` does it."""
+
     engine: Literal["tensorflow", "openvino", "auto"] | None = None
     """What the embedded model server executes this model with; `LIGHTBOX_ENGINE` where it is not given."""
 
@@ -38,11 +44,11 @@ class ModelOptions(BaseModel):
     """Names of the outputs that are asked for and returned."""
 
     labels: str | tuple[str, ...] | None = None
-    """Class names, or the name of a file beside this one with one name a line; for the user's handler, which
-    gets the names either way."""
+    """Class names, or the name of a file beside this one with one name a line or a JSON list: responses then name the
+    best classes. A handler gets the names, and makes its own response."""
 
     top_k: int | None = Field(default=None, ge=1)
-    """How many classes to return; for the user's handler."""
+    """How many classes a response names, the best first: 5 where only `labels` are given."""
 
     @field_validator("image_size", mode="before")
     @classmethod
@@ -83,11 +89,18 @@ def _read(path: Path) -> ModelOptions:
     except OSError as error:
         raise ModelOptionsError(f"{path} cannot be read: {error.strerror}") from None
     except ValidationError as error:
-        problems = "; ".join(
-            f"{'.'.join(map(str, detail['loc'])) or 'the file'}: {detail['msg']}, got {detail['input']!r}"
-            for detail in error.errors()
-        )
+        problems = "; ".join(map(_problem, error.errors()))
         raise ModelOptionsError(f"{path}: {problems}") from None
+
+
+def _problem(detail: Any) -> str:
+    key = ".".join(map(str, detail["loc"])) or "the file"
+    if detail["type"] == "extra_forbidden":
+        known = list(ModelOptions.model_fields)
+        close = difflib.get_close_matches(key, known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"expected {', '.join(known)}"
+        return f"{key}: there is no such option; {hint}"
+    return f"{key}: {detail['msg']}, got {detail['input']!r}"
 
 
 def _read_labels(setting: str, name: str, code_dirs: Sequence[Path]) -> tuple[str, ...]:
@@ -97,6 +110,11 @@ def _read_labels(setting: str, name: str, code_dirs: Sequence[Path]) -> tuple[st
     if path is None:
         raise ModelOptionsError(f"{setting}: there is no file {' or '.join(map(str, candidates)) or name}")
     try:
-        return tuple(line.strip() for line in path.read_text("utf-8-sig").splitlines())
+        text = path.read_text("utf-8-sig")
+        if path.suffix == ".json":
+            return _LABELS.validate_json(text)
+        return tuple(line.strip() for line in text.splitlines())
+    except ValidationError:
+        raise ModelOptionsError(f"{setting}: {path}: expected a JSON list of names") from None
     except (OSError, UnicodeDecodeError) as error:
         raise ModelOptionsError(f"{setting}: {path} cannot be read as UTF-8 text: {error}") from None

@@ -6,6 +6,7 @@ to end as well, in tests/e2e/test_refused_starts.py.
 
 from __future__ import annotations
 
+import shutil
 import signal
 import socket
 from collections.abc import Callable, Iterator
@@ -256,3 +257,27 @@ def test_code_from_s3_that_cannot_be_had(refuse: Refuse, models: Path, bucket: s
     with serving() as s3:
         said = refuse(**s3 | universal(bucket, prefix) | {"LIGHTBOX_MODEL_DIR": str(models)})
     assert f"s3://{bucket}/{prefix}" in said
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (
+            '{"labels": ["a", "b"]}',
+            "labels: expected a label for each of the 10 classes of the output probabilities",
+        ),
+        ('{"labels": "names.txt"}', "labels: there is no file"),
+        ('{"labels": "names.json"}', "names.json: expected a JSON list of names"),
+        ('{"scale": "tf"}', "scale: there is no such option; did you mean scaling?"),
+        ('{"colour": "red"}', "colour: there is no such option; expected scaling, resize,"),
+        ('{"resize": "cubic"}', "resize: Input should be 'bicubic', 'bilinear'"),
+    ],
+)
+def test_options_that_a_model_cannot_follow(
+    refuse: Refuse, sample_models: Path, tmp_path: Path, options: str, words: str
+) -> None:
+    shutil.copytree(sample_models / "digits", tmp_path / "models" / "digits")
+    code = tmp_path / "models" / "digits" / "code"
+    (code / "lightbox.json").write_text(options)
+    (code / "names.json").write_text('{"0": "cat"}')
+    assert words in refuse(LIGHTBOX_MODEL_DIR=str(tmp_path / "models"))

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
+import json
+import re
 from pathlib import Path
 
 import pytest
 
+from lightbox.images.transform import Filter
 from lightbox.model.options import ModelOptions, ModelOptionsError, load_options
 from lightbox.settings_loading import load_settings
 
@@ -83,3 +86,21 @@ def test_a_missing_file_of_labels_is_named(tmp_path: Path) -> None:
     (tmp_path / "nowhere.txt").write_bytes(b"\xff")
     with pytest.raises(ModelOptionsError, match="UTF-8"):
         load_options([own], load_settings({}))
+
+
+def test_the_page_has_every_option_with_its_default() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "options.md").read_text()
+    rows = re.findall(r"^\| `(\w+)` \| .*? \| (.*?) \| `(.*?)` \| ", page, re.MULTILINE)
+    assert {name for name, *_ in rows} == set(ModelOptions.model_fields)
+    for name, default, example in rows:
+        value = ModelOptions.model_fields[name].default
+        assert getattr(ModelOptions.model_validate_json(f'{{"{name}": {example}}}'), name) != value, name
+        shown = re.fullmatch(r"`(.*)`", default)
+        assert value is None or (shown is not None and json.loads(shown[1]) == value), name
+
+
+def test_the_page_has_every_filter() -> None:
+    page = (Path(__file__).parents[4] / "docs" / "options.md").read_text()
+    table = page[page.index("## `resize`") :]
+    named = set(re.findall(r'`"(\w+)"`', "".join(re.findall(r"^\| (`.*?`) \| ", table, re.MULTILINE))))
+    assert named == set(map(str, Filter))

@@ -1,0 +1,77 @@
+"""The best classes, or the objects, of each row of a prediction by name: what ``labels`` and ``top_k`` ask for.
+
+Each row is JSON text: scores then have the digits that they have in every other response.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+
+import numpy as np
+
+from lightbox.model import json_arrays
+from lightbox.model.options import ModelOptions
+from lightbox.model.ranking import BOXES, CLASSES, DEFAULT_TOP_K, NUMBER, SCORES, is_detector
+from lightbox.model.spec import Array
+
+
+def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions) -> list[bytes] | None:
+    """Return ``[{"label", "class", "score"}, ...]`` of each row, the largest score first; None where that cannot be.
+
+    For one output [rows, classes], the ``top_k`` best, 5 unless set; without labels the items have none. For the
+    outputs of a detector, all objects that it counts, at most ``top_k``, with their ``box`` as the model gives it.
+    """
+    labels = tuple(options.labels or ())
+    if is_detector(outputs):
+        return _objects(outputs, labels, options.top_k)
+    scores = next(iter(outputs.values())) if len(outputs) == 1 else None
+    if scores is None or scores.ndim != 2 or scores.dtype.kind not in "iuf" or not scores.shape[1]:
+        return None
+    return [_items(row, best, labels) for row, best in zip(scores, _best(scores, options.top_k), strict=True)]
+
+
+def _best(scores: Array, top_k: int | None) -> Array:
+    """Return the classes of each row by score; of equal ones the lower class comes first, NaN comes last."""
+    count = min(top_k or DEFAULT_TOP_K, scores.shape[1])
+    values = scores.astype(np.float64)
+    values[np.isnan(values)] = -np.inf
+    return np.argsort(-values, axis=1, kind="stable")[:, :count]
+
+
+def _items(scores: Array, classes: Array, labels: tuple[str, ...]) -> bytes:
+    heads, numbers = _heads(labels), _texts(scores[classes])
+    items = (_head(heads, int(index)) + number + b"}" for index, number in zip(classes.tolist(), numbers, strict=True))
+    return b"[" + b",".join(items) + b"]"
+
+
+def _objects(outputs: Mapping[str, Array], labels: tuple[str, ...], top_k: int | None) -> list[bytes]:
+    heads, rows = _heads(labels), []
+    scores, classes, boxes = (outputs[name] for name in (SCORES, CLASSES, BOXES))
+    for row in range(len(scores)):
+        count = int(outputs[NUMBER][row]) if NUMBER in outputs else scores.shape[1]
+        best = np.argsort(-scores[row][:count], kind="stable")[:top_k]
+        items = (
+            _head(heads, int(index)) + score + b',"box":' + json_arrays.array_text(box) + b"}"
+            for index, score, box in zip(
+                classes[row][best].tolist(), _texts(scores[row][best]), boxes[row][best], strict=True
+            )
+        )
+        rows.append(b"[" + b",".join(items) + b"]")
+    return rows
+
+
+def _texts(numbers: Array) -> Sequence[bytes]:
+    return json_arrays.array_text(numbers)[1:-1].split(b",") if numbers.size else ()
+
+
+@lru_cache(maxsize=64)
+def _heads(labels: tuple[str, ...]) -> list[bytes]:
+    """Return how the items of each class begin."""
+    return [
+        b'{"label":' + json_arrays.dumps(label) + b',"class":%d,"score":' % index for index, label in enumerate(labels)
+    ]
+
+
+def _head(heads: list[bytes], index: int) -> bytes:
+    return heads[index] if 0 <= index < len(heads) else b'{"class":%d,"score":' % index

@@ -1,0 +1,120 @@
+"""What labels and top_k make of a prediction."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lightbox.codecs.ranked import ranked_rows
+from lightbox.model.options import ModelOptions
+from lightbox.model.ranking import ranking_problem
+from lightbox.model.spec import Array, TensorSpec
+
+NAMES = ("cat", 'a "dog"', "fox")
+
+
+def rows(options: ModelOptions, **outputs: Array) -> Any:
+    found = ranked_rows(outputs, options)
+    return None if found is None else [json.loads(row) for row in found]
+
+
+def test_the_best_classes_come_first_with_their_names() -> None:
+    scores = np.array([[0.1, 0.7, 0.2], [0.5, 0.25, 0.25]], np.float32)
+    assert rows(ModelOptions(labels=NAMES, top_k=2), y=scores) == [
+        [{"label": 'a "dog"', "class": 1, "score": 0.7}, {"label": "fox", "class": 2, "score": 0.2}],
+        [{"label": "cat", "class": 0, "score": 0.5}, {"label": 'a "dog"', "class": 1, "score": 0.25}],
+    ]
+
+
+def test_without_labels_there_are_none() -> None:
+    assert rows(ModelOptions(top_k=1), y=np.array([[1, 9, 3]], np.int32)) == [[{"class": 1, "score": 9}]]
+
+
+def test_five_unless_said() -> None:
+    assert [len(row) for row in rows(ModelOptions(labels=NAMES), y=np.zeros((2, 3)))] == [3, 3]
+    labels = tuple(map(str, range(8)))
+    assert [item["class"] for item in rows(ModelOptions(labels=labels), y=np.zeros((1, 8)))[0]] == [0, 1, 2, 3, 4]
+
+
+def test_what_is_no_number_comes_last() -> None:
+    (row,) = ranked_rows({"y": np.array([[np.nan, -1, np.inf]], np.float32)}, ModelOptions(top_k=3)) or []
+    assert row == b'[{"class":2,"score":Infinity},{"class":1,"score":-1.0},{"class":0,"score":NaN}]'
+
+
+@pytest.mark.parametrize("least", [np.int8(-128), np.uint8(0)])
+def test_the_least_integer_is_not_the_best(least: Any) -> None:
+    scores = np.array([[least, 5]], least.dtype)
+    assert [item["class"] for item in rows(ModelOptions(top_k=2), y=scores)[0]] == [1, 0]
+
+
+def test_the_objects_of_a_detector() -> None:
+    found = rows(
+        ModelOptions(labels=("nothing", "cat", "dog"), top_k=2),
+        detection_boxes=np.array([[[0, 0, 0.5, 0.5], [0.1, 0, 1, 1], [0, 0, 1, 1], [0, 0, 0, 0]]], np.float32),
+        detection_classes=np.array([[1, 2, 90, 1]], np.float32),
+        detection_scores=np.array([[0.5, 0.75, 0.25, 0.9]], np.float32),
+        num_detections=np.array([3], np.float32),
+        raw=np.zeros((1, 2)),
+    )
+    assert found == [
+        [
+            {"label": "dog", "class": 2, "score": 0.75, "box": [0.1, 0, 1, 1]},
+            {"label": "cat", "class": 1, "score": 0.5, "box": [0, 0, 0.5, 0.5]},
+        ]
+    ]
+
+
+def test_a_detector_that_found_nothing() -> None:
+    outputs: dict[str, Array] = {
+        "detection_boxes": np.zeros((1, 0, 4), np.float32),
+        "detection_classes": np.zeros((1, 0), np.int64),
+        "detection_scores": np.zeros((1, 0), np.float32),
+    }
+    assert rows(ModelOptions(top_k=2), **outputs) == [[]]
+
+
+def test_a_class_beyond_the_labels_has_none() -> None:
+    assert rows(ModelOptions(labels=("cat",), top_k=1), y=np.array([[0, 1]])) == [[{"class": 1, "score": 1}]]
+
+
+@pytest.mark.parametrize(
+    "outputs",
+    [
+        {"y": np.zeros(3)},
+        {"y": np.zeros((1, 2, 3))},
+        {"y": np.zeros((1, 3)), "z": np.zeros((1, 3))},
+        {"y": np.zeros((1, 0))},
+        {"y": np.array([[b"a"]], object)},
+    ],
+)
+def test_other_outputs_stay_as_they_are(outputs: dict[str, Array]) -> None:
+    assert rows(ModelOptions(top_k=2), **outputs) is None
+
+
+def spec(name: str, *shape: int | None) -> TensorSpec:
+    return TensorSpec(name, "float32", shape)
+
+
+@pytest.mark.parametrize(
+    ("options", "outputs", "words"),
+    [
+        (ModelOptions(labels=NAMES), [spec("y", None, 3)], None),
+        (ModelOptions(labels=NAMES), [spec("y", None, None)], None),
+        (ModelOptions(top_k=2), [spec("y", None, 3)], None),
+        (ModelOptions(labels=NAMES, outputs=("y",)), [spec("y", None, 3), spec("z", None)], None),
+        (ModelOptions(labels=NAMES), [TensorSpec("y", "float32", None)], None),
+        (
+            ModelOptions(labels=NAMES),
+            [spec("y", None, 10)],
+            "a label for each of the 10 classes of the output y, got 3",
+        ),
+        (ModelOptions(top_k=2), [spec("y", None)], "expected one output of [batch, classes]"),
+        (ModelOptions(top_k=2), [spec("y", None, 3), spec("z", None, 3)], "name one in outputs"),
+    ],
+)
+def test_models_that_have_no_such_classes(options: ModelOptions, outputs: list[TensorSpec], words: str | None) -> None:
+    problem = ranking_problem(options, {item.name: item for item in outputs})
+    assert problem is None if words is None else words in str(problem)
