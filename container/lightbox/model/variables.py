@@ -9,11 +9,12 @@ tensor_bundle.proto's.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
+from lightbox.model.graph import Graph, Node, base_name, fields
 from tfs_wire.dtypes import numpy_name
-from tfs_wire.protobuf import read_fields, read_varint
+from tfs_wire.protobuf import read_varint
 
 FOLDER, INDEX = "variables", "variables/variables.index"
 
@@ -35,16 +36,6 @@ class _Entry:
     shape: _Shape = ()
     shard: int = 0
     end: int = 0
-
-
-@dataclass(frozen=True)
-class _Node:
-    """A node of a graph or of a function. ``inputs`` are names of nodes; of control inputs, too."""
-
-    name: str
-    op: str
-    inputs: tuple[str, ...]
-    attributes: dict[str, memoryview] = field(compare=False)
 
 
 def variables_problem(folder: Path, meta_graph: memoryview) -> str | None:
@@ -106,23 +97,24 @@ def _fits(found: _Shape, wanted: _Shape) -> bool:
 
 def _restored(meta_graph: memoryview) -> dict[str, _Wanted]:
     """Return dtype and shape, None where the graph does not tell it, of each variable that the graph restores."""
-    graph = saver = memoryview(b"")
-    for number, value in _fields(meta_graph):
-        graph, saver = (value if number == 2 else graph), (value if number == 3 else saver)
-    operation = next((str(value, "utf-8") for number, value in _fields(saver) if number == 3), "")
-    nodes = {node.name: node for node in _nodes(graph, 1)}
-    return dict(_restored_by(_base(operation), nodes, graph)) if _base(operation) in nodes else {}
+    graph = Graph(meta_graph)
+    saver = next((value for number, value in fields(meta_graph) if number == 3), memoryview(b""))
+    operation = base_name(next((str(value, "utf-8") for number, value in fields(saver) if number == 3), ""))
+    return dict(_restored_by(operation, graph)) if operation in graph.nodes else {}
 
 
-def _restored_by(operation: str, nodes: dict[str, _Node], graph: memoryview) -> Iterator[tuple[str, _Wanted]]:
+def _restored_by(operation: str, graph: Graph) -> Iterator[tuple[str, _Wanted]]:
+    nodes = graph.nodes
     node = nodes[operation]
-    function = _function(node, graph)
+    function = graph.called_by(node)
     if function is None:
-        inside, handles = _needed_by(operation, nodes), dict[str, _Node]()
+        inside, handles = _needed_by(operation, nodes), dict[str, Node]()
     else:
-        arguments, inside = function
+        inside = function.nodes
         handles = {
-            argument: nodes[name] for argument, name in zip(arguments, node.inputs, strict=False) if name in nodes
+            argument: nodes[name]
+            for argument, name in zip(function.arguments, node.inputs, strict=False)
+            if name in nodes
         }
     for restore in [node for node in inside.values() if node.op == "RestoreV2"]:
         names = _strings(inside.get(restore.inputs[1]) if len(restore.inputs) > 1 else None)
@@ -133,9 +125,9 @@ def _restored_by(operation: str, nodes: dict[str, _Node], graph: memoryview) -> 
                 yield name, (dtypes[place] if place < len(dtypes) else 0, shapes.get(place))
 
 
-def _needed_by(operation: str, nodes: dict[str, _Node]) -> dict[str, _Node]:
+def _needed_by(operation: str, nodes: dict[str, Node]) -> dict[str, Node]:
     """Return the nodes that an operation cannot run without."""
-    found: dict[str, _Node] = {}
+    found: dict[str, Node] = {}
     left = [operation]
     while left:
         name = left.pop()
@@ -145,29 +137,13 @@ def _needed_by(operation: str, nodes: dict[str, _Node]) -> dict[str, _Node]:
     return found
 
 
-def _function(node: _Node, graph: memoryview) -> tuple[list[str], dict[str, _Node]] | None:
-    """Return the arguments and the nodes of the function that a node calls, None where it calls none."""
-    called = next((value for number, value in _fields(node.attributes.get("f", memoryview(b""))) if number == 10), None)
-    if called is None:
-        return None
-    name = next((bytes(value) for number, value in _fields(called) if number == 1), b"")
-    libraries = (value for number, value in _fields(graph) if number == 2)
-    for function in (value for library in libraries for number, value in _fields(library) if number == 1):
-        signature = next((value for number, value in _fields(function) if number == 1), memoryview(b""))
-        if next((bytes(value) for number, value in _fields(signature) if number == 1), b"") == name:
-            arguments = [value for number, value in _fields(signature) if number == 2]
-            names = [str(next((v for n, v in _fields(value) if n == 1), b""), "utf-8") for value in arguments]
-            return names, {node.name: node for node in _nodes(function, 3)}
-    return None
-
-
-def _assigned(inside: dict[str, _Node], restore: str, handles: dict[str, _Node]) -> Iterator[tuple[int, _Shape]]:
+def _assigned(inside: dict[str, Node], restore: str, handles: dict[str, Node]) -> Iterator[tuple[int, _Shape]]:
     """Yield the place of each restored tensor that a variable of a known shape is given, and that shape."""
     for node in inside.values():
         if node.op != "AssignVariableOp" or len(node.inputs) < 2:
             continue
         handle, source = handles.get(node.inputs[0]), node.attributes.get("input_1", memoryview(b""))
-        while (value := inside.get(_base(str(source, "utf-8")))) is not None and value.op == "Identity":
+        while (value := inside.get(base_name(str(source, "utf-8")))) is not None and value.op == "Identity":
             source = value.attributes.get("input_0", memoryview(b""))
         parts = str(source, "utf-8").split(":")
         if handle is None or parts[0] != restore or not parts[-1].isdigit():
@@ -177,46 +153,17 @@ def _assigned(inside: dict[str, _Node], restore: str, handles: dict[str, _Node])
             yield int(parts[-1]), shape
 
 
-def _nodes(message: memoryview, number_of_nodes: int) -> Iterator[_Node]:
-    for number, value in _fields(message):
-        if number == number_of_nodes:
-            yield _node(value)
-
-
-def _node(message: memoryview) -> _Node:
-    name = op = ""
-    inputs: list[str] = []
-    attributes: dict[str, memoryview] = {}
-    for number, value in _fields(message):
-        if number == 1:
-            name = str(value, "utf-8")
-        elif number == 2:
-            op = str(value, "utf-8")
-        elif number == 3:
-            attributes[f"input_{len(inputs)}"] = value
-            inputs.append(_base(str(value, "utf-8")))
-        elif number == 5:
-            entry = dict(_fields(value))
-            attributes[str(entry.get(1, b""), "utf-8")] = entry.get(2, memoryview(b""))
-    return _Node(name, op, tuple(inputs), attributes)
-
-
-def _base(name: str) -> str:
-    """Return the node of ``^node``, ``node:0`` and ``node:output:0``."""
-    return name.removeprefix("^").partition(":")[0]
-
-
-def _strings(constant: _Node | None) -> list[str]:
+def _strings(constant: Node | None) -> list[str]:
     """Return the elements of a constant of strings; none of what is no constant."""
     value = constant.attributes.get("value") if constant and constant.op == "Const" else None
-    tensors = (tensor for number, tensor in _fields(value or memoryview(b"")) if number == 8)
-    return [str(text, "utf-8") for tensor in tensors for number, text in _fields(tensor) if number == 8]
+    tensors = (tensor for number, tensor in fields(value or memoryview(b"")) if number == 8)
+    return [str(text, "utf-8") for tensor in tensors for number, text in fields(tensor) if number == 8]
 
 
 def _dtypes(attribute: memoryview | None) -> list[int]:
     numbers: list[int] = []
-    for listed in (value for number, value in _fields(attribute or memoryview(b"")) if number == 1):
-        for data in (value for number, value in _fields(listed) if number == 6):
+    for listed in (value for number, value in fields(attribute or memoryview(b"")) if number == 1):
+        for data in (value for number, value in fields(listed) if number == 6):
             position = 0
             while position < len(data):
                 number, position = read_varint(data, position)
@@ -225,12 +172,12 @@ def _dtypes(attribute: memoryview | None) -> list[int]:
 
 
 def _shape_of(attribute: memoryview | None) -> _Shape | None:
-    shape = next((value for number, value in _fields(attribute or memoryview(b"")) if number == 7), None)
-    if shape is None or any(number == 3 and read_varint(value, 0)[0] for number, value in _fields(shape)):
+    shape = next((value for number, value in fields(attribute or memoryview(b"")) if number == 7), None)
+    if shape is None or any(number == 3 and read_varint(value, 0)[0] for number, value in fields(shape)):
         return None
     sizes = [
-        next((read_varint(part, 0)[0] for n, part in _fields(value) if n == 1), 0)
-        for number, value in _fields(shape)
+        next((read_varint(part, 0)[0] for n, part in fields(value) if n == 1), 0)
+        for number, value in fields(shape)
         if number == 2
     ]
     return tuple(size if size < 1 << 63 else None for size in sizes)
@@ -254,7 +201,7 @@ def _read_index(data: bytes) -> tuple[int, dict[str, _Entry]]:
             if key:
                 entries[key.decode(errors="replace")] = _entry(memoryview(value))
             else:
-                shards = next((read_varint(v, 0)[0] for number, v in _fields(memoryview(value)) if number == 1), 1)
+                shards = next((read_varint(v, 0)[0] for number, v in fields(memoryview(value)) if number == 1), 1)
     return shards, entries
 
 
@@ -282,17 +229,13 @@ def _table(data: memoryview, handle: memoryview) -> Iterator[tuple[bytes, bytes]
 def _entry(message: memoryview) -> _Entry:
     numbers = {1: 0, 3: 0, 4: 0, 5: 0}
     shape: _Shape = ()
-    for number, value in _fields(message):
+    for number, value in fields(message):
         if number in numbers:
             numbers[number] = read_varint(value, 0)[0]
         elif number == 2:
             shape = tuple(
-                next((read_varint(part, 0)[0] for n, part in _fields(size) if n == 1), 0)
-                for field_number, size in _fields(value)
+                next((read_varint(part, 0)[0] for n, part in fields(size) if n == 1), 0)
+                for field_number, size in fields(value)
                 if field_number == 2
             )
     return _Entry(numbers[1], shape, numbers[3], numbers[4] + numbers[5])
-
-
-def _fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
-    return ((number, value) for number, _, value in read_fields(message))

@@ -1,0 +1,96 @@
+"""The nodes of a SavedModel's graph and of its functions, read from their serialized form without TensorFlow.
+
+The numbers of fields are those of TensorFlow's meta_graph.proto, graph.proto, function.proto and node_def.proto.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from tfs_wire.protobuf import read_fields
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a graph or of a function. ``inputs`` are names of nodes; of control inputs, too.
+
+    ``attributes`` are serialized; ``input_0`` and on are the inputs as they are written, with the output's number.
+    """
+
+    name: str
+    op: str
+    inputs: tuple[str, ...]
+    attributes: dict[str, memoryview] = field(compare=False)
+
+
+@dataclass(frozen=True)
+class Function:
+    """The names of a function's arguments, and its nodes by name."""
+
+    arguments: tuple[str, ...]
+    nodes: dict[str, Node]
+
+
+class Graph:
+    """The graph of one serialized MetaGraphDef. Raises ValueError, here and in each method, where it is damaged."""
+
+    def __init__(self, meta_graph: memoryview) -> None:
+        graph = next((value for number, value in fields(meta_graph) if number == 2), memoryview(b""))
+        self.nodes = {node.name: node for node in _nodes(graph, 1)}
+        libraries = (value for number, value in fields(graph) if number == 2)
+        functions = (value for library in libraries for number, value in fields(library) if number == 1)
+        self._functions = {_name(signature): function for function in functions for signature in _signature(function)}
+
+    def called_by(self, node: Node) -> Function | None:
+        """Return the function that a node calls, None where it calls none."""
+        called = next(
+            (value for number, value in fields(node.attributes.get("f", memoryview(b""))) if number == 10), None
+        )
+        function = None if called is None else self._functions.get(_name(called))
+        if function is None:
+            return None
+        arguments = [
+            _name(value) for signature in _signature(function) for number, value in fields(signature) if number == 2
+        ]
+        return Function(tuple(arguments), {node.name: node for node in _nodes(function, 3)})
+
+
+def fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:
+    """Yield number and value of each field of a message. Raises ValueError where it is damaged."""
+    return ((number, value) for number, _, value in read_fields(message))
+
+
+def base_name(name: str) -> str:
+    """Return the node of ``^node``, ``node:0`` and ``node:output:0``."""
+    return name.removeprefix("^").partition(":")[0]
+
+
+def _signature(function: memoryview) -> Iterator[memoryview]:
+    return (value for number, value in fields(function) if number == 1)
+
+
+def _name(message: memoryview) -> str:
+    return next((str(value, "utf-8") for number, value in fields(message) if number == 1), "")
+
+
+def _nodes(message: memoryview, number_of_nodes: int) -> Iterator[Node]:
+    return (_node(value) for number, value in fields(message) if number == number_of_nodes)
+
+
+def _node(message: memoryview) -> Node:
+    name = op = ""
+    inputs: list[str] = []
+    attributes: dict[str, memoryview] = {}
+    for number, value in fields(message):
+        if number == 1:
+            name = str(value, "utf-8")
+        elif number == 2:
+            op = str(value, "utf-8")
+        elif number == 3:
+            attributes[f"input_{len(inputs)}"] = value
+            inputs.append(base_name(str(value, "utf-8")))
+        elif number == 5:
+            entry = dict(fields(value))
+            attributes[str(entry.get(1, b""), "utf-8")] = entry.get(2, memoryview(b""))
+    return Node(name, op, tuple(inputs), attributes)
