@@ -13,6 +13,7 @@ from lightbox.errors import StartError
 from lightbox.model.checks import newest_folder, newest_signatures, option_problems, unusable_versions
 from lightbox.model.layout import ModelOnDisk, folders_without_model
 from lightbox.model.options import load_options
+from lightbox.model.scaling_report import ScalingLine, scaling_lines
 from lightbox.processes.commands import PYTHON, child_environ, model_server_program
 from lightbox.processes.nginx import find_nginx
 from lightbox.processes.run_dir import RunDir
@@ -86,6 +87,14 @@ def find_warnings(settings: Settings) -> list[str]:
     return passed + [problem for model in others for own, problem in _misfits(model, settings) if not own]
 
 
+def find_scaling_lines(settings: Settings) -> list[ScalingLine]:
+    """Return a line for each model that takes pixels as floating-point numbers; of later models none."""
+    if settings.multi_model:
+        return []
+    shared = shared_code_dirs(settings)
+    return scaling_lines(((model, code_dirs(model, shared)) for model in plan_models(settings)[0].values()), settings)
+
+
 def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings) -> list[str]:
     problems: list[str] = []
     for model in models:
@@ -144,6 +153,8 @@ def serve() -> int:
     check_tracing(settings)
     for warning in spelling_hints() + find_warnings(settings):
         log(f"warning: {warning}")
+    for line in find_scaling_lines(settings):
+        log(str(line))
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until the supervisor minds them
     with RunDir() as run_dir:
         with _stoppable():
@@ -184,6 +195,8 @@ def check() -> int:
         models, default = plan_models(settings)
         for model in models.values():
             _print_model(model, model.name == default, settings)
+    for scaling in find_scaling_lines(settings):
+        print(scaling)
     for warning in spelling_hints() + find_warnings(settings):
         print(f"warning: {warning}")
     return 0

@@ -26,10 +26,11 @@ class Node:
 
 @dataclass(frozen=True)
 class Function:
-    """The names of a function's arguments, and its nodes by name."""
+    """The names of a function's arguments, its nodes by name, and the names of those that it returns."""
 
     arguments: tuple[str, ...]
     nodes: dict[str, Node]
+    returned: frozenset[str]
 
 
 class Graph:
@@ -53,7 +54,12 @@ class Graph:
         arguments = [
             _name(value) for signature in _signature(function) for number, value in fields(signature) if number == 2
         ]
-        return Function(tuple(arguments), {node.name: node for node in _nodes(function, 3)})
+        returned = [dict(fields(entry)).get(2, b"") for number, entry in fields(function) if number == 4]
+        return Function(
+            tuple(arguments),
+            {node.name: node for node in _nodes(function, 3)},
+            frozenset(base_name(str(value, "utf-8")) for value in returned),
+        )
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:

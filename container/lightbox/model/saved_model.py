@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lightbox.errors import StartError
+from lightbox.model.rescaling import Rescaling, find_rescaling
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.model.variables import variables_problem
 from tfs_wire.dtypes import numpy_name
@@ -25,7 +26,7 @@ _ASSET_NAME = 2
 _TAGS = 4
 _KEY, _VALUE = 1, 2
 _INPUTS, _OUTPUTS = 1, 2
-_DTYPE, _SHAPE = 2, 3
+_TENSOR, _DTYPE, _SHAPE = 1, 2, 3
 _DIMENSION, _UNKNOWN_RANK = 2, 3
 _SIZE = 1
 
@@ -67,6 +68,21 @@ def check_whole(folder: Path) -> None:
         raise _damaged(path, error) from None
     if problem:
         raise SavedModelError(f"{problem}; a version is not complete until all its files exist")
+
+
+def input_rescaling(folder: Path, signature: str, name: str) -> Rescaling:
+    """Return what the graph of ``folder/saved_model.pb`` does first to the values of an input.
+
+    Raises SavedModelError where the file cannot be read.
+    """
+    path = folder / FILE
+    try:
+        graph = _serving_graph(path)
+        inputs = dict(_entries(dict(_entries(graph, _SIGNATURES)).get(signature, memoryview(b"")), _INPUTS))
+        tensor = dict(_fields(inputs.get(name, memoryview(b"")))).get(_TENSOR, memoryview(b""))
+        return find_rescaling(graph, str(tensor, "utf-8"))
+    except ValueError as error:
+        raise _damaged(path, error) from None
 
 
 def _serving_graph(path: Path) -> memoryview:

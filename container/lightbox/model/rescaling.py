@@ -1,0 +1,252 @@
+"""What a graph does to the values of an image before its first layer, found without TensorFlow.
+
+From the input on, operations that keep values are passed, and additions and multiplications by constants are added up:
+Keras's Rescaling and Normalization, and its preprocess_input functions, are made of these. A value that is a variable
+is in another file, and is not read.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from lightbox.model.graph import Function, Graph, Node, base_name, fields
+from tfs_wire.protobuf import read_varint
+
+_MOST_STEPS = 200
+_MOST_VALUES = 16
+"""Of a constant; more are no values for channels."""
+_Values = tuple[float, ...]
+
+_PASSING = frozenset(
+    {
+        "Cast",
+        "CheckNumerics",
+        "EnsureShape",
+        "ExpandDims",
+        "GatherV2",
+        "Identity",
+        "IdentityN",
+        "MirrorPad",
+        "Pack",
+        "Pad",
+        "PadV2",
+        "PlaceholderWithDefault",
+        "PreventGradient",
+        "Reshape",
+        "ResizeArea",
+        "ResizeBicubic",
+        "ResizeBilinear",
+        "ResizeNearestNeighbor",
+        "ReverseV2",
+        "ScaleAndTranslate",
+        "Squeeze",
+        "StopGradient",
+        "StridedSlice",
+        "Transpose",
+    }
+)
+"""They keep the values, or take them from each other, as a resize does."""
+_IGNORED = frozenset({"Shape", "ShapeN", "Rank", "Size", "NoOp", "Assert"})
+_ARITHMETIC: Mapping[str, Callable[[float, float], float]] = {
+    "Add": lambda a, b: a + b,
+    "AddV2": lambda a, b: a + b,
+    "BiasAdd": lambda a, b: a + b,
+    "Sub": lambda a, b: a - b,
+    "Mul": lambda a, b: a * b,
+    "RealDiv": lambda a, b: a / b,
+    "Div": lambda a, b: a / b,
+    "DivNoNan": lambda a, b: a / b if b else 0.0,
+}
+_SUMS = ("Add", "AddV2", "BiasAdd")
+_FOLDED: Mapping[str, Callable[[float, float], float]] = {**_ARITHMETIC, "Maximum": max, "Minimum": min}
+_FOLDED_ALONE: Mapping[str, Callable[[float], float]] = {
+    "Sqrt": math.sqrt,
+    "Rsqrt": lambda a: 1 / math.sqrt(a),
+    "Square": lambda a: a * a,
+    "Neg": lambda a: -a,
+    "Reciprocal": lambda a: 1 / a,
+}
+
+
+@dataclass(frozen=True)
+class Rescaling:
+    """A value x of the input becomes ``x * scale + offset``, for each channel or for all, before ``followed_by``.
+
+    ``followed_by`` is the operation after that, "" where none was found. ``unknown`` is an operation in between whose
+    values are not in the graph; what it does is not in ``scale`` and ``offset``.
+    """
+
+    scale: _Values = (1.0,)
+    offset: _Values = (0.0,)
+    followed_by: str = ""
+    unknown: str = ""
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether no rescaling was found; one that cannot be told is none that was found."""
+        near = [abs(a - 1) < 1e-6 for a in self.scale] + [abs(b) < 1e-6 for b in self.offset]
+        return all(near)
+
+    def limits(self, low: float, high: float) -> tuple[float, float]:
+        """Return the least and the largest value that ``low`` to ``high`` become."""
+        values = [a * x + b for x in (low, high) for a, b in _paired(self.scale, self.offset)]
+        return min(values), max(values)
+
+
+@dataclass(frozen=True)
+class _Scope:
+    """The graph, or one call of a function: ``given`` are the names in the caller's scope of its arguments."""
+
+    nodes: Mapping[str, Node]
+    parent: _Scope | None = None
+    call: str = ""
+    given: Mapping[str, str] = field(default_factory=dict)
+    returned: frozenset[str] = frozenset()
+
+
+def find_rescaling(meta_graph: memoryview, tensor: str) -> Rescaling:
+    """Return what becomes of the input ``tensor`` of a serialized MetaGraphDef; raise ValueError for a damaged one."""
+    graph = Graph(meta_graph)
+    scope, name = _Scope(graph.nodes), base_name(tensor)
+    scale: _Values = (1.0,)
+    offset: _Values = (0.0,)
+    for _ in range(_MOST_STEPS):
+        takers = _takers(scope, name)
+        if not takers:
+            if scope.parent is None or name not in scope.returned:
+                break
+            scope, name = scope.parent, scope.call
+            continue
+        node = takers[0]
+        if len(takers) > 1 and not all(taker.op == "StridedSlice" for taker in takers):
+            return _at_a_fork(takers, scale, offset)
+        function = graph.called_by(node)
+        if function is not None:
+            scope, name = _into(scope, node, function, name)
+        elif node.op in _PASSING:
+            name = node.name
+        elif node.op in _ARITHMETIC:
+            step = _step(scope, node, name)
+            if step is None:
+                return Rescaling(scale, offset, node.op, unknown=node.op)
+            scale = _both(scale, step[0], _ARITHMETIC["Mul"])
+            offset = _both(_both(offset, step[0], _ARITHMETIC["Mul"]), step[1], _ARITHMETIC["Add"])
+            name = node.name
+        else:
+            return Rescaling(scale, offset, node.op)
+    return Rescaling(scale, offset)
+
+
+def _at_a_fork(takers: list[Node], scale: _Values, offset: _Values) -> Rescaling:
+    ops = " and ".join(sorted({taker.op for taker in takers}))
+    told = all(taker.op not in _ARITHMETIC and taker.op not in _PASSING and "Call" not in taker.op for taker in takers)
+    return Rescaling(scale, offset, ops, unknown="" if told else ops)
+
+
+def _takers(scope: _Scope, name: str) -> list[Node]:
+    return [
+        node
+        for node in scope.nodes.values()
+        if node.op not in _IGNORED and any(_is(node, place, name) for place in range(len(node.inputs)))
+    ]
+
+
+def _is(node: Node, place: int, name: str) -> bool:
+    return node.inputs[place] == name and not bytes(node.attributes[f"input_{place}"]).startswith(b"^")
+
+
+def _into(scope: _Scope, call: Node, function: Function, name: str) -> tuple[_Scope, str]:
+    """Return the scope of a call, and the name there of what is ``name`` in the caller's."""
+    given = dict(zip(function.arguments, call.inputs, strict=False))
+    inside = _Scope(function.nodes, scope, call.name, given, function.returned)
+    return inside, next((argument for argument, source in given.items() if source == name), "")
+
+
+def _step(scope: _Scope, node: Node, name: str) -> tuple[_Values, _Values] | None:
+    """Return factor and summand of an operation on an image and a constant, None where they cannot be told."""
+    if len(node.inputs) < 2 or node.inputs[0] == node.inputs[1]:
+        return None
+    first = node.inputs[0] == name
+    other = _constant(scope, node.inputs[1 if first else 0])
+    if other is None:
+        return None
+    if node.op == "Mul":
+        return other, (0.0,)
+    if node.op in _SUMS:
+        return (1.0,), other
+    if node.op == "Sub":
+        return ((1.0,), tuple(-value for value in other)) if first else ((-1.0,), other)
+    return (tuple(1 / value for value in other), (0.0,)) if first and all(other) else None
+
+
+def _constant(scope: _Scope | None, name: str, depth: int = 0) -> _Values | None:
+    """Return the few values of what is computed from constants alone, None for all else."""
+    while scope is not None and name in scope.given and name not in scope.nodes:
+        name, scope = scope.given[name], scope.parent
+    node = scope.nodes.get(name) if scope is not None else None
+    if node is None or depth > _MOST_VALUES:
+        return None
+    if node.op == "Const":
+        return _values(node.attributes.get("value", memoryview(b"")))
+    values = [_constant(scope, source, depth + 1) for source in node.inputs[:2]]
+    try:
+        match values:
+            case [tuple() as only, *_] if node.op in ("Identity", "Cast", "Reshape", "Squeeze", "ExpandDims"):
+                return only
+            case [tuple() as only] if node.op in _FOLDED_ALONE:
+                return tuple(map(_FOLDED_ALONE[node.op], only))
+            case [tuple() as one, tuple() as other] if node.op in _FOLDED:
+                return _both(one, other, _FOLDED[node.op])
+    except (ValueError, ZeroDivisionError):
+        pass
+    return None
+
+
+def _both(one: _Values, other: _Values, operation: Callable[[float, float], float]) -> _Values:
+    """Apply an operation to each pair of values; one value is paired with all. Raises ValueError for other lengths."""
+    return tuple(operation(a, b) for a, b in _paired(one, other))
+
+
+def _paired(one: _Values, other: _Values) -> list[tuple[float, float]]:
+    length = max(len(one), len(other))
+    one, other = (values * length if len(values) == 1 else values for values in (one, other))
+    return list(zip(one, other, strict=True))
+
+
+_FORMATS = {1: "f", 2: "d", 3: "i", 4: "B", 6: "b", 9: "q", 19: "e"}
+"""Of struct, for DT_FLOAT, DT_DOUBLE, DT_INT32, DT_UINT8, DT_INT8, DT_INT64 and DT_HALF."""
+
+
+def _values(attribute: memoryview) -> _Values | None:
+    """Return the elements of a constant (TensorProto's numbers), None where they are too many or no numbers."""
+    tensor = next((value for number, value in fields(attribute) if number == 8), memoryview(b""))
+    dtype, content, listed = 0, b"", list[float]()
+    for number, value in fields(tensor):
+        if number == 1:
+            dtype = read_varint(value, 0)[0]
+        elif number == 4:
+            content = bytes(value)
+        elif number == 5:
+            listed += [part for (part,) in struct.iter_unpack("<f", value)] if len(value) % 4 == 0 else []
+        elif number == 6:
+            listed += [part for (part,) in struct.iter_unpack("<d", value)] if len(value) % 8 == 0 else []
+        elif number in (7, 10):
+            listed += _integers(value)
+    if content and dtype in _FORMATS:
+        letter = _FORMATS[dtype]
+        size = struct.calcsize(letter)
+        if len(content) % size or len(content) > size * _MOST_VALUES:
+            return None
+        listed = [float(part) for (part,) in struct.iter_unpack(f"<{letter}", content)]
+    return tuple(listed) if 0 < len(listed) <= _MOST_VALUES and all(map(math.isfinite, listed)) else None
+
+
+def _integers(packed: memoryview) -> list[float]:
+    numbers, position = list[float](), 0
+    while position < len(packed):
+        number, position = read_varint(packed, position)
+        numbers.append(float(number - (1 << 64) if number >> 63 else number))
+    return numbers

@@ -1,0 +1,189 @@
+"""What is said at start about the pixels of a model: which scaling they get, and what its files tell about it.
+
+A scaling that is not the one of the training makes no error: the model answers with other scores.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import Any
+
+from lightbox.errors import StartError
+from lightbox.model.checks import newest_folder, newest_signatures
+from lightbox.model.layout import ModelOnDisk
+from lightbox.model.options import load_options, options_file
+from lightbox.model.rescaling import Rescaling
+from lightbox.model.saved_model import FILE, SavedModelError, input_rescaling
+from lightbox.model.spec import ImageInput, image_input
+from lightbox.settings import Settings
+from lightbox.transports.base import DEFAULT_SIGNATURE
+from lightbox.user_code.paths import find_code
+from tfs_wire.protobuf import read_fields
+
+PIXELS = {
+    "none": "0..255",
+    "unit": "0..1",
+    "tf": "-1..1",
+    "torch": "less the mean of ImageNet, by its deviation: about -2..2",
+    "caffe": "in the order BGR, less the mean of ImageNet: -124..152",
+}
+"""What pixels are after each scaling."""
+KERAS_METADATA = "keras_metadata.pb"
+KERAS_CONFIGURATIONS = ("config.json", "keras_config.json", "metadata.json")
+"""Where Keras's description of the layers may lie, in the version's folder or the model's."""
+_MOST_BYTES = 64 << 20
+_NORMALIZED = 20.0
+"""A range that models are trained on is smaller: what makes such a one of 0..255 wants these."""
+
+
+class _Expects(Enum):
+    """What the graph says of the pixels that it wants."""
+
+    WHOLE = "0..255"
+    SMALL = "about 0..1"
+    UNKNOWN = ""
+    NOT_FOUND = "not found"
+
+
+@dataclass(frozen=True)
+class ScalingLine:
+    """One line about a model's pixels; ``wrong`` where it should be looked at."""
+
+    text: str
+    wrong: bool
+
+    def __str__(self) -> str:
+        return f"warning: {self.text}" if self.wrong else self.text
+
+
+def scaled_input(model: ModelOnDisk) -> ImageInput | None:
+    """Return the input of a model that takes pixels as floating-point numbers, None for every other model."""
+    signature = newest_signatures(model).get(DEFAULT_SIGNATURE)
+    wanted = image_input(signature) if signature else None
+    return wanted if wanted is not None and not wanted.encoded and "float" in wanted.dtype else None
+
+
+def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ScalingLine | None:
+    """Return the line about a model, None for one that takes no pixels as floating-point numbers.
+
+    Raises ModelOptionsError and UserCodeError for what cannot be read in ``code_dirs``.
+    """
+    wanted = scaled_input(model)
+    if wanted is None:
+        return None
+    options, code = load_options(code_dirs, settings), find_code(code_dirs)
+    given = "scaling" in options.model_fields_set
+    place = (
+        "LIGHTBOX_SCALING" if settings.scaling else f"{options_file(code_dirs)}: scaling" if given else "the default"
+    )
+    expects, found = _look(newest_folder(model), wanted.name)
+    assumed = f"scaling of {model.name}: {options.scaling}, pixels {PIXELS[options.scaling]} ({place})"
+    if code is not None:
+        return ScalingLine(f"{assumed}, unless {code} scales by itself; {found}", False)
+    advice = _advice(expects, options.scaling, given)
+    return ScalingLine(f"{assumed}; {found}{f': {advice}' if advice else ''}", bool(advice))
+
+
+def scaling_lines(models: Iterable[tuple[ModelOnDisk, Sequence[Path]]], settings: Settings) -> list[ScalingLine]:
+    """Return the lines about models with the folders of their code; none about what cannot be read."""
+    lines = []
+    for model, code_dirs in models:
+        with suppress(StartError):
+            if line := scaling_line(model, code_dirs, settings):
+                lines.append(line)
+    return lines
+
+
+def _advice(expects: _Expects, scaling: str, given: bool) -> str:
+    if expects is _Expects.WHOLE and scaling != "none":
+        return "pixels are scaled twice, the graph wants 0..255; set scaling to none"
+    if expects is _Expects.SMALL and scaling in ("none", "caffe"):
+        return "this suits pixels 0..1; set scaling to unit"
+    if expects is _Expects.NOT_FOUND and not given:
+        return "few models are trained on 0..255; set scaling to that of the training, or to none if it was 0..255"
+    return ""
+
+
+def _look(folder: Path, name: str) -> tuple[_Expects, str]:
+    """Return what a version's files tell of the pixels that it wants, and a clause that says so."""
+    layer = _keras_layer(folder)
+    said = f"; {layer}" if layer else ""
+    try:
+        found = input_rescaling(folder, DEFAULT_SIGNATURE, name)
+    except SavedModelError:
+        return _Expects.UNKNOWN, f"what {FILE} does with them cannot be read{said}"
+    expects, clause = _read(found)
+    if layer and expects is _Expects.NOT_FOUND:  # before the graph or in it: the two do not agree
+        expects = _Expects.UNKNOWN
+    return expects, f"{clause}{said}"
+
+
+def _read(found: Rescaling) -> tuple[_Expects, str]:
+    if found.unknown and found.changes_nothing:
+        why = f"its first operation is {found.unknown}, with values that are not in it or more than one path"
+        return _Expects.UNKNOWN, f"cannot tell whether {FILE} rescales, as {why}"
+    if found.changes_nothing:
+        followed = f", the image goes to {found.followed_by}" if found.followed_by else ""
+        return _Expects.NOT_FOUND, f"no rescaling layer was found in {FILE}{followed}"
+    low, high = found.limits(0, 255)
+    after = f", and {found.unknown} may change that" if found.unknown else ""
+    clause = f"{FILE} itself makes {low:.4g}..{high:.4g} of 0..255{after}"
+    factors = [abs(factor) for factor in found.scale]
+    if max(factors) * 255 <= _NORMALIZED or (
+        all(abs(factor - 1) < 1e-3 for factor in factors) and max(map(abs, found.offset)) > 5
+    ):
+        return _Expects.WHOLE, clause
+    if min(factors) >= 0.5 and max(factors) < 10 and max(map(abs, found.offset)) < 5:
+        return _Expects.SMALL, clause
+    return _Expects.UNKNOWN, f"{clause}, which tells nothing of the pixels that it wants"
+
+
+def _keras_layer(folder: Path) -> str:
+    """Return a clause about the first layer of Keras's description that rescales, "" where there is none."""
+    for path, text in _descriptions(folder):
+        with suppress(ValueError, RecursionError):
+            for layer in _layers(json.loads(text)):
+                config = layer.get("config") or {}
+                told = ", ".join(
+                    f"{key}={config[key]}" for key in ("scale", "offset", "mean", "variance") if key in config
+                )
+                return f"{path} names a layer {layer['class_name']}({told[:80]})"
+    return ""
+
+
+def _descriptions(folder: Path) -> Iterator[tuple[Path, str]]:
+    files = [
+        folder / KERAS_METADATA,
+        *(place / name for place in (folder, folder.parent) for name in KERAS_CONFIGURATIONS),
+    ]
+    for path in files:
+        with suppress(OSError, ValueError):
+            if path.is_file() and path.stat().st_size <= _MOST_BYTES:
+                if path.name == KERAS_METADATA:
+                    yield from ((path, text) for text in _saved_objects(path.read_bytes()))
+                else:
+                    yield path, path.read_text("utf-8")
+
+
+def _saved_objects(data: bytes) -> Iterator[str]:
+    """Yield the JSON of each object in Keras's saved_metadata.proto: field 5 of each field 1."""
+    for number, _, saved in read_fields(memoryview(data)):
+        if number == 1:
+            yield from (str(value, "utf-8") for field, _, value in read_fields(saved) if field == 5)
+
+
+def _layers(description: Any) -> Iterator[dict[str, Any]]:
+    """Yield the descriptions of rescaling layers, in their order."""
+    if isinstance(description, list):
+        for item in description:
+            yield from _layers(item)
+    elif isinstance(description, dict):
+        if description.get("class_name") in ("Rescaling", "Normalization"):
+            yield description
+        for value in description.values():
+            yield from _layers(value)
