@@ -8,11 +8,11 @@ ARG TFS_IMAGE=tensorflow/serving:2.20.0
 ARG PYTHON_IMAGE=python:3.11.17-slim-bookworm
 # "aws" adds the large packages that handlers import in AWS's container: requirements/handlers_aws.in.
 ARG HANDLER_PACKAGES=
-# Every file's date, so that the same sources give the same layers.
+# The date of every file, so that the same sources give the same layers.
 ARG SOURCE_DATE_EPOCH=1767225600
 
 
-# The model server, and what its -gpu image has beside it: CUDA's libraries, which the binary opens as it runs.
+# The model server, and from a -gpu image CUDA's libraries, which the binary opens at run time.
 FROM ${TFS_IMAGE} AS tfs
 ARG SOURCE_DATE_EPOCH
 RUN mkdir -p /model-server/usr/bin /model-server/usr/local/cuda/lib \
@@ -22,13 +22,13 @@ RUN mkdir -p /model-server/usr/bin /model-server/usr/local/cuda/lib \
     && find /model-server -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 
-# The sidecar's packages, and those that handlers import.
-# Compiled here, as the file system is read-only where they run; by hash, not by date.
+# The packages of the sidecar and of handlers.
+# Compiled here, because the file system is read-only at run time; by hash, not by date.
 FROM ${PYTHON_IMAGE} AS packages
 ARG SOURCE_DATE_EPOCH
 ARG HANDLER_PACKAGES
 COPY requirements/sidecar.lock requirements/handlers.lock requirements/handlers_aws.lock /tmp/
-# hadolint ignore=DL3042  # the cache is a mount: it makes a second build quick and stays out of the image
+# hadolint ignore=DL3042  # the cache is a mount: it makes a second build faster and is not part of the image
 RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
     PIP_CACHE_DIR=/var/cache/pip \
     pip install --no-deps --require-hashes --no-compile --prefix /packages/usr/local \
@@ -38,12 +38,12 @@ RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
     && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 
-# The same with TensorFlow's runtime, which the embedded model server executes models with.
+# The same with TensorFlow's runtime, which the embedded model server uses.
 FROM ${PYTHON_IMAGE} AS packages-embedded
 ARG SOURCE_DATE_EPOCH
 ARG HANDLER_PACKAGES
 COPY requirements/model_server.lock requirements/handlers.lock requirements/handlers_aws.lock /tmp/
-# hadolint ignore=DL3042  # the cache is a mount: it makes a second build quick and stays out of the image
+# hadolint ignore=DL3042  # the cache is a mount: it makes a second build faster and is not part of the image
 RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
     PIP_CACHE_DIR=/var/cache/pip \
     pip install --no-deps --require-hashes --no-compile --prefix /packages/usr/local \
@@ -79,7 +79,7 @@ RUN python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /applicat
     && find /application -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 
-# What both images below share: Debian's packages, the user, and how the container is run.
+# Common parts of both images below: Debian's packages, the user, and the entry point.
 FROM ${PYTHON_IMAGE} AS runtime
 ARG SOURCE_DATE_EPOCH
 # hadolint ignore=DL3008  # Debian's archive keeps only the newest version of a package: a pinned one stops building
@@ -97,7 +97,7 @@ RUN --mount=type=tmpfs,target=/tmp --mount=type=tmpfs,target=/var/log \
     && find / -xdev -newer /tmp/before -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 ENV PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
-# Below the packages: another revision does not install them anew.
+# After the packages: another revision does not install them again.
 ARG PYTHON_IMAGE
 ARG VERSION=0.1.0
 ARG REVISION=unknown
@@ -123,7 +123,7 @@ COPY --from=packages-embedded /packages /
 COPY --from=application /application /
 
 
-# A binary that does not run on this base is noticed here, not at the first start.
+# A binary that does not run on this base fails here, not at the first start.
 FROM runtime AS model-server
 COPY --from=tfs /model-server /model-server
 RUN ["/model-server/usr/bin/tensorflow_model_server", "--version"]

@@ -1,4 +1,4 @@
-# Everything a newcomer needs: make serve, make test. Each target sets up what it needs, once.
+# Start with make serve and make test. Each target sets up what it needs, once.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
@@ -6,8 +6,8 @@ VENV := .venv
 PY := $(VENV)/bin/python
 PYTHON ?= python3.11
 MODELS ?= models
-# Of the 17,000 modules few are ever imported: those that serving needs are compiled below, Python compiles the others
-# when it imports them, and writes down what it compiled, whatever the caller's environment has it do.
+# Few of the 17,000 modules are ever imported. Those that serving needs are compiled below. Python compiles the others on
+# import and must cache the result, so this variable must not reach it.
 unexport PYTHONDONTWRITEBYTECODE
 PIP_INSTALL := $(PY) -m pip install --disable-pip-version-check --no-deps --no-compile
 READY := $(VENV)/.ready
@@ -43,7 +43,7 @@ serve: $(READY) nginx models  ## Serve the sample models on port 8080
 	@LIGHTBOX_MODEL_DIR="$(abspath $(MODELS))" LIGHTBOX_ENGINE="$${LIGHTBOX_ENGINE-$(if $(filter tensorflow_model_server,$(LIGHTBOX_MODEL_SERVER)),,auto)}" \
 	 SAGEMAKER_TFS_DEFAULT_MODEL_NAME="$${SAGEMAKER_TFS_DEFAULT_MODEL_NAME-mobilenet_v2}" ./serve.sh serve
 
-# Most tests wait, for servers: more of them at once than there are cores. Those of one module stay together.
+# Most tests wait for servers, so more of them run at once than there are cores. Tests of one module stay together.
 TEST_PROCESSES ?= 4
 test: lint nginx  ## Run the lint checks and the unit, contract and end-to-end tests
 	$(PY) -m pytest -n $(TEST_PROCESSES) --dist loadscope --durations=30
@@ -51,14 +51,14 @@ test: lint nginx  ## Run the lint checks and the unit, contract and end-to-end t
 test-slow: $(READY_DEV) nginx  ## Run the tests that take minutes each: soak, overload, tune, benchmark, notebook, image
 	$(PY) -m pytest --durations=30 tests/slow tests/image
 
-# The audit waits for a service that may not be there, while the others work.
+# The audit may wait for an unreachable service, so it runs beside the other checks.
 lint: $(READY_DEV)  ## ruff, mypy --strict, import-linter, an audit of the dependencies
 	@$(PY) scripts/audit.py > $(VENV)/audit.log 2>&1 & audit=$$!; code=0; set -x; \
 	$(VENV)/bin/ruff check . || code=1; $(VENV)/bin/ruff format --check . || code=1; \
 	$(VENV)/bin/mypy || code=1; $(VENV)/bin/lint-imports || code=1; \
 	{ set +x; } 2>/dev/null; wait $$audit || code=1; cat $(VENV)/audit.log; exit $$code
 
-# The servers that Lightbox is measured against have a virtual environment of their own.
+# The servers that Lightbox is compared with have their own virtual environment.
 $(VENV)-bench/.ready: requirements/bench.lock
 	@echo "== setting up $(VENV)-bench: the servers that Lightbox is measured against"
 	scripts/make_venv.sh $(PYTHON) $(VENV)-bench

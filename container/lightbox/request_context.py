@@ -109,7 +109,7 @@ class RequestContext:
         return other
 
     def check(self) -> None:
-        """Raise DeadlineExceeded when the request's time is over: whoever works in steps asks between two of them."""
+        """Raise DeadlineExceeded after the request's deadline; code that works in steps calls it between them."""
         if self.remaining() <= 0:
             raise DeadlineExceeded(f"the request's {self.allowed_seconds:g} s passed before its body was read")
 

@@ -103,7 +103,7 @@ class BatchingSession:
             self._run_batch(tasks, fetches)
         except StatusError as found:
             error = found
-        except Exception as found:  # whoever waits must be told
+        except Exception as found:  # waiting calls must get the error
             log.exception("a batch failed")
             error = StatusError(Code.INTERNAL, str(found))
         for task in tasks:

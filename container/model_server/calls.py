@@ -1,4 +1,4 @@
-"""What a call does, whichever transport brought it: find the model, run it, count it."""
+"""What a call does, for both transports: find the model, run it, count it."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class Manager:
         except StatusError as failure:
             log.error("Loading servable: %s failed: %s", servable, failure)
             error = failure
-        except Exception as failure:  # a fault of ours must not leave the version LOADING for ever
+        except Exception as failure:  # a bug must not leave the version LOADING forever
             log.exception("Loading servable: %s failed", servable)
             error = StatusError(Code.INTERNAL, str(failure))
         with self.changed:

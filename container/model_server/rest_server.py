@@ -91,7 +91,7 @@ class RestServer:
                 elif descriptor in self._connections:
                     self._advance(self._connections[descriptor], events)
             if self._stopping and not ready:
-                # Whoever had connected before is served; from now on connections are refused.
+                # Existing connections are served; from now on new ones are refused.
                 self._close_listeners(listening)
                 if not any(map(self._is_busy, list(self._connections.values()))):
                     break
@@ -105,7 +105,7 @@ class RestServer:
         self._drained.set()
 
     def _is_busy(self, connection: _Connection) -> bool:
-        """Whether an answer is on its way, or a request that will not wait for ever to be complete."""
+        """Whether a response is being sent, or a request with a time limit is incomplete."""
         if connection.answering or connection.unsent:
             return True
         return not connection.parser.idle and time.monotonic() - connection.moved < _STOP_SECONDS

@@ -219,7 +219,7 @@ def _number_lists(text: bytes, step: Callable[[], None]) -> Iterator[tuple[int, 
         if opening < 0 or closing - opening < _MIN_LIST:
             continue
         before, after = text[start:opening].strip(_BLANKS), text[closing:end].strip(_BLANKS)
-        # Behind a backslash, inside of a string, a quote would not be one.
+        # After a backslash, inside a string, a quote would not end it.
         if not before and after in (b"", b",") and not text.endswith(b"\\", 0, opening):
             yield opening, closing
 

@@ -233,7 +233,7 @@ class TargetModels:
     def load(self, target: str, context: RequestContext, field: str = "TargetModel") -> str:
         """Return the name of the model for a target, loaded if it was not; ``field`` is what the caller calls it.
 
-        Raises BadRequest for a target outside of the models directory, ModelNotFound, and as ModelLoader.load.
+        Raises BadRequest for a target outside the models directory, ModelNotFound, and as ModelLoader.load.
         """
         name = self.name_of(target)
         if name not in self._state.all():

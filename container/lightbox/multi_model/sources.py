@@ -75,7 +75,7 @@ def find_model(folder: Path, inside: Path, source: Source, context: RequestConte
 
 
 def _with_a_version(model: ModelOnDisk, source: Source) -> ModelOnDisk:
-    """A model server waits for ever for a base path without a version that it could load."""
+    """A model server would wait forever for a base path without a version that it can load."""
     if not is_servable(model):
         raise ModelNotFound(f"{source.field}: no version in {source.shown!r} holds a saved_model.pb")
     return model

@@ -1,6 +1,6 @@
 """Which models are loaded: one file in the run directory, the truth for all workers.
 
-Whoever changes it holds a lock: a file beside it, there while it is held. Readers take none: the list is
+A writer holds a lock: a file beside it that exists while it is held. Readers take none: the list is
 replaced as a whole, and a reader looks again only when it is another file than last time.
 """
 
@@ -115,7 +115,7 @@ class LoadedModels:
     def using(self, name: str | None) -> Iterator[PlannedModel]:
         """See Catalogue.using. Raises as ``find`` does.
 
-        Whoever invokes a model holds a shared lock on a file of that load of it; an unload waits for all of them.
+        A request of a model holds a shared lock on a file of that load; an unload waits for all of them.
         """
         while (use := self._begin_use(loaded := self._wanted(name))) is None:
             pass  # it was unloaded a moment ago; what is listed now, if anything, is a later load

@@ -98,7 +98,7 @@ class Transition:
 class _Load:
     """One load of a model in one server.
 
-    A version that has ended stays listed for ever, with its error. One that ended before this load is told from one
+    A version that has ended stays listed forever, with its error. One that ended before this load is told from one
     that ended in it by what was seen since: the server's OK or its error, another state, or another error.
     """
 

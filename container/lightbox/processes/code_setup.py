@@ -99,7 +99,7 @@ class CodeSetup:
         python = str(self._packages / "bin" / "python")
         pip = [python, "-P", "-m", "pip", "install", "--no-user", "--no-input", "--disable-pip-version-check"]
         command = [*pip, "--no-warn-script-location", "--progress-bar=off", *files]
-        # Paths inside of the file are meant from where it lies.
+        # Relative paths in the file start at its folder.
         start = requirements[0].parent if requirements else None
         return Child("requirements", command, _pip_environ(environ), cwd=start)
 

@@ -27,7 +27,7 @@ LINGER_MS = 2
 
 
 class JsonWorker(ThreadWorker):  # type: ignore[misc] # gunicorn has no types
-    """Answers what it cannot read, or what fails outside of the app, with ``{"error", "code", "request_id"}``."""
+    """Answers requests that it cannot read, or that fail outside the app, with ``{"error", "code", "request_id"}``."""
 
     def handle_error(self, req: Any, client: Any, addr: Any, exc: Exception) -> None:
         """See gunicorn's Worker.handle_error: nothing has been answered yet, and the connection ends after this."""

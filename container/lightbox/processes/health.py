@@ -80,7 +80,7 @@ class ServerWatch:
         self.on_loss()
 
     async def follow(self) -> None:
-        """Ask the model server for the model's state for ever."""
+        """Poll the model server for the model's state forever."""
         while True:
             await self._ask()
             await asyncio.sleep(POLL_SECONDS if self.available else IMPATIENT_SECONDS)
@@ -124,7 +124,7 @@ class SidecarWatch:
         self._conclude("the sidecar has ended and is started again")
 
     async def follow(self) -> None:
-        """Try whenever it has to be, for ever."""
+        """Probe the model whenever that is needed, forever."""
         while True:
             if self._look_for_server() and self.problem is not None:
                 self._look()
@@ -198,7 +198,7 @@ class Health:
         return self.sidecar.problem or self._front_problem
 
     async def follow(self) -> None:
-        """Follow gunicorn, the gRPC front and every model server for ever."""
+        """Watch gunicorn, the gRPC front and every model server forever."""
         servers = (server.follow() for server in self.servers)
         await asyncio.gather(self.sidecar.follow(), self._follow_front(), *servers)
 

@@ -161,7 +161,7 @@ _STRING = 7
 _PRELUDE = struct.Struct(">II")
 _CRC = struct.Struct(">I")
 ACCEPT = "X-Amzn-SageMaker-Accept"
-"""The type of the answer inside of the events; Accept itself would be about the stream."""
+"""The content type inside the events; Accept itself refers to the stream."""
 
 BY_LINE = ("application/jsonlines", "application/json", "text/")
 LINES = "application/jsonlines"

@@ -1,4 +1,4 @@
-"""Log lines of every process in one form, text or JSON, which nothing inside of a line can break out of."""
+"""Log lines of every process in one form, text or JSON, which input cannot break out of."""
 
 from __future__ import annotations
 
