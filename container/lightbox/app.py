@@ -18,7 +18,7 @@ from lightbox.error_texts import hide
 from lightbox.multi_model.loader import ModelLoader, TargetModels
 from lightbox.multi_model.state import LoadedModels
 from lightbox.pipeline import Pipeline
-from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
+from lightbox.plan import AnsweringVersions, ModelServerAddress, PlannedModel, PlannedModels, ServingPlan
 from lightbox.processes.code_trial import try_code
 from lightbox.protocols.edge import Edge
 from lightbox.protocols.http import enter
@@ -114,7 +114,8 @@ def assemble(plan_path: Path) -> Services:
     channels = [open_channel(server.grpc_target) for server in plan.model_servers]
     transports = connect(plan, settings)
     if not settings.multi_model:
-        pipeline = Pipeline(settings, plan, transports, user_code, channels)
+        fixed = PlannedModels(plan, AnsweringVersions(plan_path.parent))
+        pipeline = Pipeline(settings, plan, transports, user_code, channels, fixed)
         return Services(settings, observers, pipeline, run_dir=plan_path.parent)
     state = LoadedModels(plan_path.parent)
     pipeline = Pipeline(settings, plan, transports, user_code, channels, catalogue=state)

@@ -17,7 +17,7 @@ from lightbox.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.memory_budget import MemoryBudget
 from lightbox.model.layout import is_model_name
 from lightbox.model.options import ModelOptions
-from lightbox.model.signatures import Signatures, probe
+from lightbox.model.signatures import Signatures, probe, probe_version
 from lightbox.model.spec import SignatureSpec
 from lightbox.plan import Catalogue, PlannedModel, PlannedModels, ServingPlan
 from lightbox.request_context import RequestContext
@@ -58,7 +58,7 @@ class Pipeline:
         self._any_model = PlannedModel(
             name="", base_path=settings.model_dir, options=ModelOptions(), code_dirs=plan.shared_code_dirs
         )
-        self._signatures = Signatures()
+        self._signatures = Signatures(self._catalogue.versions)
         self._in_progress = InProgress()
         self.codecs = Codecs(settings, self._in_progress)
         """With them protocols make the content of calls."""
@@ -213,6 +213,10 @@ class Pipeline:
     def probe(self, context: RequestContext) -> None:
         """Have the default model predict once; raise LightboxError when nobody answers for it."""
         probe(self._catalogue.find(None).name, self._transport(None, context), self._signatures, context)
+
+    def probe_version(self, model: str, version: int, context: RequestContext) -> None:
+        """Have a version predict once; raise LightboxError unless it can answer as the one that answers now does."""
+        probe_version(model, version, self._transport(None, context), self._signatures, context)
 
     def describe(
         self,

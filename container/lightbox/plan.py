@@ -5,12 +5,12 @@ The supervisor decides it once and writes it into the run directory; workers rea
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Protocol
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from lightbox.errors import BadRequest, ModelNotFound
 from lightbox.model.options import ModelOptions
@@ -56,6 +56,9 @@ class PlannedModel(BaseModel):
 
     name: str
     base_path: Path
+    """Where model servers look for its versions."""
+    versions_dir: Path | None = None
+    """Where its versions are copied to while it is served; None where none can come."""
     options: ModelOptions
     code_dirs: tuple[Path, ...] = ()
     """Folders where its ``inference.py`` is looked for, in this order."""
@@ -108,16 +111,54 @@ class Catalogue(Protocol):
         """Return the names of all models."""
         ...
 
+    def versions(self, name: str) -> Sequence[int]:
+        """Return the versions that answer requests which name none, the best first.
+
+        Where there are none, it is the newest that the model server has.
+        """
+        ...
+
     def on_change(self, listener: Callable[[str], None]) -> None:
         """Have a listener hear the name of each model that comes or goes, before it can be found."""
         ...
 
 
-class PlannedModels:
-    """The models of the plan, the same from start to stop."""
+class AnsweringVersions:
+    """Which versions of each model answer requests that name none, the best first: one file in the run directory.
 
-    def __init__(self, plan: ServingPlan) -> None:
+    The supervisor replaces it as a whole; workers read it again when it is another file than last time.
+    """
+
+    _content = TypeAdapter(dict[str, tuple[int, ...]])
+
+    def __init__(self, run_dir: Path) -> None:
+        self._path = run_dir / "versions.json"
+        self._read: tuple[tuple[int, int], Mapping[str, tuple[int, ...]]] = ((0, 0), {})
+
+    def of(self, model: str) -> tuple[int, ...]:
+        """Return a model's versions, none where nothing is known of it."""
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return ()
+        seen = status.st_mtime_ns, status.st_ino
+        if seen != self._read[0]:
+            self._read = seen, self._content.validate_json(self._path.read_bytes())
+        return self._read[1].get(model, ())
+
+    def write(self, versions: Mapping[str, Sequence[int]]) -> None:
+        """Replace the versions of all models."""
+        partial = self._path.with_suffix(".partial")
+        partial.write_bytes(self._content.dump_json({name: tuple(numbers) for name, numbers in versions.items()}))
+        partial.replace(self._path)
+
+
+class PlannedModels:
+    """The models of the plan, the same from start to stop; their versions may change."""
+
+    def __init__(self, plan: ServingPlan, answering: AnsweringVersions | None = None) -> None:
         self._plan = plan
+        self._answering = answering
 
     def find(self, name: str | None) -> PlannedModel:
         """See Catalogue.find."""
@@ -136,6 +177,10 @@ class PlannedModels:
     def names(self) -> list[str]:
         """See Catalogue.names."""
         return sorted(self._plan.models)
+
+    def versions(self, name: str) -> Sequence[int]:
+        """See Catalogue.versions."""
+        return self._answering.of(name) if self._answering else ()
 
     def on_change(self, listener: Callable[[str], None]) -> None:
         """See Catalogue.on_change: nothing changes here."""

@@ -90,6 +90,23 @@ def export_times(folder: Path, version: int, factor: float) -> None:
     export(f"times_{factor}", make, folder / str(version))
 
 
+def export_half_plus(folder: Path, version: int, value: float, fails: bool = False) -> None:
+    """Export a model with the signature of half_plus_two, float32 [N], that adds ``value``, or always fails."""
+
+    def make() -> Any:
+        import tensorflow as tf
+
+        @tf.function(input_signature=[tf.TensorSpec([None], tf.float32, name="x")])  # type: ignore[untyped-decorator]
+        def serve(x: Any) -> dict[str, Any]:
+            limit = -1 if fails else 1 << 30
+            with tf.control_dependencies([tf.debugging.assert_less(tf.size(x), limit)]):
+                return {"y": x * 0.5 + value}
+
+        return serve
+
+    export(f"half_plus_{value}{'_fails' if fails else ''}", make, folder / str(version))
+
+
 def export_convolution(folder: Path) -> None:
     """Export AWS's model for GPUs: float32 [N, 6, 6, 3], convolved with ones of that size."""
 

@@ -20,17 +20,21 @@ def unusable_versions(model: ModelOnDisk) -> list[str]:
 
     A model server loads what has no variables and says that it is available; every prediction fails then.
     """
-    problems = []
-    for version, folder in _versions(model):
-        if not is_saved_model(folder):
-            problems.append(f"{folder} holds no {SAVED_MODEL_FILES[0]}")
-            continue
-        try:
-            if _signatures(model, version, folder):
-                check_whole(folder)
-        except SavedModelError as error:
-            problems.append(str(error))
-    return problems
+    return [
+        problem for version, folder in versions_of(model) if (problem := version_problem(folder, model.name, version))
+    ]
+
+
+def version_problem(folder: Path, model: str, version: int) -> str | None:
+    """Return why the version in ``folder`` cannot be served, None where it can."""
+    if not is_saved_model(folder):
+        return f"{folder} holds no {SAVED_MODEL_FILES[0]}"
+    try:
+        if _signatures(model, version, folder):
+            check_whole(folder)
+    except SavedModelError as error:
+        return str(error)
+    return None
 
 
 def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> Iterator[tuple[bool, str]]:
@@ -59,14 +63,14 @@ def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Set
 
 def newest_folder(model: ModelOnDisk) -> Path:
     """Return the folder of a model's newest version."""
-    return max(_versions(model), default=(0, model.base_path))[1]
+    return max(versions_of(model), default=(0, model.base_path))[1]
 
 
 def newest_signatures(model: ModelOnDisk) -> Mapping[str, SignatureSpec]:
     """Return the signatures of a model's newest version by name; none where they cannot be read."""
     try:
-        version, folder = max(_versions(model), default=(0, model.base_path))
-        return _signatures(model, version, folder)
+        version, folder = max(versions_of(model), default=(0, model.base_path))
+        return _signatures(model.name, version, folder)
     except SavedModelError:
         return {}
 
@@ -89,13 +93,14 @@ def _misfit_of_scaling(model: ModelOnDisk, options: ModelOptions) -> str | None:
     return f"{problem} in the model {model.name!r}; use none" if problem else None
 
 
-def _versions(model: ModelOnDisk) -> list[tuple[int, Path]]:
+def versions_of(model: ModelOnDisk) -> list[tuple[int, Path]]:
+    """Return the versions of a model with their folders, by number."""
     if model.unversioned:
         return [(1, model.base_path)]
     folders = (entry for entry in model.base_path.iterdir() if is_version(entry.name) and entry.is_dir())
     return sorted((int(folder.name), folder) for folder in folders)
 
 
-def _signatures(model: ModelOnDisk, version: int, folder: Path) -> Mapping[str, SignatureSpec]:
+def _signatures(model: str, version: int, folder: Path) -> Mapping[str, SignatureSpec]:
     """Return what ``read_signatures`` does; nothing of the text form, which the model server alone reads."""
-    return read_signatures(folder, model.name, version) if (folder / FILE).exists() else {}
+    return read_signatures(folder, model, version) if (folder / FILE).exists() else {}

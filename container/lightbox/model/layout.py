@@ -30,6 +30,8 @@ EXPORTS = {
     ".tflite": "export the model that it was made of; a .tflite file cannot be converted back",
 }
 """What to do with files of other formats where a SavedModel is expected, by their suffix."""
+LARGEST_VERSION = (1 << 63) - 1
+"""The model servers' numbers of versions have 64 bits with a sign."""
 LONGEST_NAME = 255
 """Characters of a model's name, as in AWS's container."""
 MAX_DEPTH = 4
@@ -179,9 +181,9 @@ def is_version(name: str) -> bool:
 
 
 def version_numbers(base_path: Path) -> set[int]:
-    """Return the versions in a base path that a model server loads: its numbers have 64 bits with a sign."""
+    """Return the versions in a base path that a model server loads."""
     numbers = {int(entry.name) for entry in base_path.iterdir() if is_version(entry.name) and entry.is_dir()}
-    return {number for number in numbers if number < 1 << 63}
+    return {number for number in numbers if number <= LARGEST_VERSION}
 
 
 def is_saved_model(folder: Path) -> bool:

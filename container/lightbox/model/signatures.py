@@ -2,7 +2,8 @@
 
 A request is checked against the signature of one version and sent to that very version, so that a
 version which appears in between never gets a tensor that was checked against another. Who names no
-version gets the newest; how fast a new one is noticed is ``FRESH_SECONDS``.
+version gets the first of those that answer (``Catalogue.versions``) or, where that tells none, the model server's
+newest, and ``FRESH_SECONDS`` is how fast a new one is noticed.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import base64
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar
 
 import numpy as np
@@ -34,9 +36,13 @@ GREY_PNG = base64.b64decode(
 
 
 class Signatures:
-    """Looks signatures up; safe to use from several threads."""
+    """Looks signatures up; safe to use from several threads.
 
-    def __init__(self) -> None:
+    ``versions`` tells which versions of a model answer requests that name none, see Catalogue.versions.
+    """
+
+    def __init__(self, versions: Callable[[str], Sequence[int]] = lambda model: ()) -> None:
+        self._versions = versions
         self._lock = threading.Lock()
         self._known: dict[_Key, tuple[float, SignatureSpec]] = {}
 
@@ -45,8 +51,22 @@ class Signatures:
     ) -> SignatureSpec:
         """Return a signature, not older than ``FRESH_SECONDS`` for the newest version. Raises as Transport does.
 
-        Without a name it is serving_default, or the model's only one: TF Hub's models call theirs default.
+        Without a name it is serving_default, or the model's only one: TF Hub's models call theirs default. Of several
+        versions that answer it is that of the first which the model server has.
         """
+        answering: Sequence[int | None] = [version] if version is not None else self._versions(model)
+        first, *others = answering or [None]
+        try:
+            return self._of_version(transport, model, first, name, context)
+        except ModelNotFound:
+            for other in others:
+                with suppress(ModelNotFound):
+                    return self._of_version(transport, model, other, name, context)
+            raise
+
+    def _of_version(
+        self, transport: Transport, model: str, version: int | None, name: str | None, context: RequestContext
+    ) -> SignatureSpec:
         key = (model, version, name or "")
         with self._lock:
             known = self._known.get(key)
@@ -68,7 +88,7 @@ class Signatures:
     def on_newest(self, model: str, version: int | None, attempt: Callable[[], Result]) -> Result:
         """Return what ``attempt`` returns.
 
-        The newest version that we knew may just have been replaced: unless one was named, ModelNotFound makes us look
+        The version that answered may just have been replaced: unless one was named, ModelNotFound makes us look
         and try once more.
         """
         try:
@@ -98,6 +118,31 @@ def probe(model: str, transport: Transport, signatures: Signatures, context: Req
         raise
     except LightboxError:
         return
+
+
+def probe_version(
+    model: str, version: int, transport: Transport, signatures: Signatures, context: RequestContext
+) -> None:
+    """Have one version predict; return when it can take the place of the version that answers.
+
+    Made-up inputs may be refused by a model that is well. So an error counts only where the version that answers has
+    none, and a refusal of the inputs only where both take the same. Raises LightboxError when the version cannot.
+    """
+    try:
+        signature = None
+        signature = signatures.get(transport, model, version, None, context)
+        transport.predict(PredictCall(signature, made_up_inputs(signature)), context)
+    except (Unavailable, DeadlineExceeded, ModelNotFound):
+        raise
+    except LightboxError as error:
+        try:
+            answering = signatures.get(transport, model, None, None, context)
+            transport.predict(PredictCall(answering, made_up_inputs(answering)), context)
+        except LightboxError:
+            return
+        if error.status < 500 and signature is not None and signature.inputs != answering.inputs:
+            return
+        raise
 
 
 def made_up_inputs(signature: SignatureSpec) -> dict[str, Array]:

@@ -11,7 +11,7 @@ import hashlib
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -69,6 +69,10 @@ class LoadedModels:
     def names(self) -> list[str]:
         """See Catalogue.names."""
         return sorted(self.all())
+
+    def versions(self, name: str) -> Sequence[int]:
+        """See Catalogue.versions: a load waits for all versions, so the model server's newest answers."""
+        return ()
 
     def get(self, name: str) -> LoadedModel:
         """Return a loaded model, or raise ModelNotFound."""

@@ -71,8 +71,8 @@ def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir:
     flags = [
         f"--port={address.grpc_port or 0}",
         f"--model_config_file={run_dir / MODEL_CONFIG}",
-        # A model that cannot be loaded is reported now, not after five attempts a minute apart. The price: a version
-        # that is seen half-copied is not tried again (docs/production.md tells how to put one there).
+        # A model that cannot be loaded is reported now, not after five attempts a minute apart. Versions are shown to
+        # the model server when they are whole.
         "--max_num_load_retries=0",
         # More calls than threads are answered RESOURCE_EXHAUSTED. Threads are made when needed, so allow plenty: for
         # all that workers can send at once, and for calls that run on after their request was answered with 504.
@@ -219,7 +219,7 @@ def _count(environ: Mapping[str, str], driver: Path) -> int:
 
 
 def model_config(models: Iterable[PlannedModel]) -> str:
-    """Return the text: every version on disk is served, new ones as they appear."""
+    """Return the text: every version in a model's base path is served, new ones as they appear."""
     entries = "".join(
         "  config {\n"
         f'    name: "{model.name}"\n'

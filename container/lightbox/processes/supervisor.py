@@ -24,6 +24,7 @@ from lightbox.processes.nginx import find_nginx, inherited, listen, render
 from lightbox.processes.nginx_log import BodyAccount, NginxLog, RefusedRequests, room_for_bodies
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.startup import listening
+from lightbox.processes.version_watch import VersionWatch
 from lightbox.settings import Settings
 from lightbox.telemetry import logs
 from lightbox.telemetry.logs import LastResponse, RequestLog, log
@@ -63,6 +64,7 @@ class Supervisor:
             self._health.metrics = MetricsPage(
                 self._statuses, run_dir.path, self._model_names(run_dir), self._refused.reasons
             )
+        self._versions = VersionWatch(plan.models, run_dir.path, self._statuses, sidecar, settings.deadline_seconds)
         self._stopping = asyncio.Event()
         self._code_ready = asyncio.Event()
         self._server_was_up = False
@@ -149,8 +151,7 @@ class Supervisor:
         async with await self._health.serve(self._health_address):
             children = [asyncio.create_task(self._keep_running(child)) for child in self._children]
             others = [
-                asyncio.create_task(wait)
-                for wait in (self._health.follow(), self._report_ready(), self._stopping.wait())
+                asyncio.create_task(wait) for wait in (self._health.follow(), self._serve(), self._stopping.wait())
             ]
             done, _ = await asyncio.wait(children + others, return_when=asyncio.FIRST_COMPLETED)
             self._stopping.set()
@@ -196,7 +197,8 @@ class Supervisor:
         for line in listening(self._settings, self._plan.wires, ports):
             log(f"listening: {line}")
 
-    async def _report_ready(self) -> None:
+    async def _serve(self) -> None:
+        """Report when requests can be served, or give up; then follow the versions of the models for ever."""
         started = time.monotonic()
         while self._health.problem() is not None:
             await asyncio.sleep(0.05)
@@ -207,7 +209,7 @@ class Supervisor:
                 )
         self._server_was_up = True
         log(f"ready after {time.monotonic() - started:.1f} s: http://localhost:{self._settings.port}/invocations")
-        await asyncio.Event().wait()
+        await self._versions.follow()
 
     async def _keep_running(self, child: Child) -> None:
         """Run a child, again and again with growing pauses, until all stops; raise GaveUp when it is no use."""
@@ -247,6 +249,8 @@ class Supervisor:
     def _note_end(self, child: Child) -> None:
         if child.name in self._watches:
             self._watches[child.name].lost("the model server has ended and is started again")
+            if not self._stopping.is_set():
+                self._versions.server_ended()
         elif child.name == "gunicorn":
             self._health.sidecar.ended()
         elif child.name == "grpc_front":
@@ -260,10 +264,11 @@ class Supervisor:
         text = "\n".join(child.last_lines)
         unloadable = _UNLOADABLE.search(text)
         if unloadable and unloadable["name"] in self._plan.models:
-            path = self._plan.models[unloadable["name"]].base_path / unloadable["version"]
+            model = self._plan.models[unloadable["name"]]
+            folder = str(model.versions_dir or model.base_path)
             return (
-                f"LIGHTBOX_MODEL_DIR: version {unloadable['version']} of the model {unloadable['name']!r} in {path} "
-                f"cannot be loaded: {unloadable['reason'].rstrip('}, ')}"
+                f"LIGHTBOX_MODEL_DIR: version {unloadable['version']} of the model {unloadable['name']!r} in {folder} "
+                f"cannot be loaded: {unloadable['reason'].rstrip('}, ').replace(str(model.base_path), folder)}"
             )
         return f"{child.name} cannot stay up, it ended with {_describe(code)}; its last lines:\n{text}"
 

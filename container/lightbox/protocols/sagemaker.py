@@ -48,12 +48,17 @@ SENT_AT_ONCE_MB = 100
 
 
 def internal_blueprint(pipeline: Pipeline) -> Blueprint:
-    """Return the route ``/internal/probe``: 200 once the default model has predicted."""
+    """Return the routes ``/internal/probe``: 200 once the default model has predicted, or a version of a model."""
     blueprint = Blueprint("internal", __name__)
 
     @blueprint.get("/internal/probe")
     def probe() -> HttpResponse:
         pipeline.probe(g.context)
+        return HttpResponse(b"", mimetype="application/json")
+
+    @blueprint.get("/internal/probe/<model>/<int:version>")
+    def probe_version(model: str, version: int) -> HttpResponse:
+        pipeline.probe_version(model, version, g.context)
         return HttpResponse(b"", mimetype="application/json")
 
     return blueprint

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 _OPTIONS = (
     # A restarted model server is found again at once; by default the pause grows to two minutes.
@@ -15,16 +15,31 @@ _OPTIONS = (
 _BUSY = ("DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED")
 
 
+class VersionStatus(NamedTuple):
+    """One version: START, LOADING, AVAILABLE, UNLOADING or END; ``error``, ``CODE: text``, where its load has failed.
+
+    A version that has ended stays listed for ever.
+    """
+
+    version: int
+    state: str
+    error: str = ""
+
+
 class ModelStatus:
     """Asks one model server at ``unix:/path`` or ``host:port``."""
 
     def __init__(self, target: str) -> None:
         self._target = target
         self._channel: Any = None
-        self._ask: Callable[[str], Awaitable[list[str]]] | None = None
+        self._ask: Callable[[str], Awaitable[list[VersionStatus]]] | None = None
 
     async def states(self, model: str) -> list[str]:
-        """Return the states of a model's versions, none for a model that is not known.
+        """Return the states of a model's versions, none for a model that is not known. Raises as ``versions``."""
+        return [version.state for version in await self.versions(model)]
+
+    async def versions(self, model: str) -> list[VersionStatus]:
+        """Return a model's versions, none for a model that is not known.
 
         Raises OSError when nobody answers, TimeoutError when the server is too busy to.
         """
@@ -32,12 +47,13 @@ class ModelStatus:
             self._ask = self._connect()
         return await self._ask(model)
 
-    def _connect(self) -> Callable[[str], Awaitable[list[str]]]:
+    def _connect(self) -> Callable[[str], Awaitable[list[VersionStatus]]]:
         # gRPC's handlers of a fork can abort a child before it becomes another program. It looks here when it is
         # imported, which is therefore late; the environment of the children has been made before.
         os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
         import grpc.aio
 
+        from tfs_wire.messages import error_codes_pb2
         from tfs_wire.messages import get_model_status_pb2 as status
 
         self._channel = grpc.aio.insecure_channel(self._target, options=_OPTIONS)
@@ -47,7 +63,12 @@ class ModelStatus:
             response_deserializer=status.GetModelStatusResponse.FromString,
         )
 
-        async def ask(model: str) -> list[str]:
+        def told(item: Any) -> VersionStatus:
+            code = item.status.error_code
+            error = f"{error_codes_pb2.Code.Name(code)}: {item.status.error_message}" if code else ""
+            return VersionStatus(item.version, status.ModelVersionStatus.State.Name(item.state), error)
+
+        async def ask(model: str) -> list[VersionStatus]:
             request = status.GetModelStatusRequest()
             request.model_spec.name = model
             try:
@@ -57,7 +78,7 @@ class ModelStatus:
                 if code == "NOT_FOUND":
                     return []
                 raise (TimeoutError if code in _BUSY else OSError)(error.details()) from error
-            return [status.ModelVersionStatus.State.Name(item.state) for item in response.model_version_status]
+            return [told(item) for item in response.model_version_status]
 
         return ask
 

@@ -1,0 +1,189 @@
+"""Follows the versions of all fixed models on disk, in the model servers and in the sidecar."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import chain
+from pathlib import Path
+
+import orjson
+
+from lightbox.errors import Unavailable
+from lightbox.model.checks import version_problem
+from lightbox.model.layout import LARGEST_VERSION, is_version
+from lightbox.plan import AnsweringVersions, PlannedModel
+from lightbox.processes.health import get
+from lightbox.processes.versions import LOOK_SECONDS, Files, ModelVersions
+from lightbox.telemetry.logs import log
+from lightbox.transports.model_status import ModelStatus, VersionStatus
+
+STATE_SECONDS = 5.0
+"""How long a model server may take to tell its versions."""
+PROBE_MARGIN_SECONDS = 5.0
+MOST_LATE_PROBES = 3
+"""After so many answers that came too late a version is refused: it is not the load that makes it slow."""
+
+
+class VersionWatch:
+    """Follows the fixed models' versions. ``sidecar`` is its address, ``probe_seconds`` what it gives a request."""
+
+    def __init__(
+        self,
+        models: Mapping[str, PlannedModel],
+        run_dir: Path,
+        statuses: Sequence[ModelStatus],
+        sidecar: str,
+        probe_seconds: float,
+    ) -> None:
+        self._file = AnsweringVersions(run_dir)
+        self._answering: dict[str, Sequence[int]] = {}
+        self._followed: dict[str, ModelVersions] = {}
+        for model in models.values():
+            if model.versions_dir is None:
+                continue
+            around = _AroundModel(model, model.versions_dir, statuses, sidecar, probe_seconds, self._publish)
+            initial = {number: _files(folder) for number, folder in around.folders().items()}
+            self._followed[model.name] = followed = ModelVersions(around, initial)
+            self._answering[model.name] = followed.answering()
+        self._file.write(self._answering)
+
+    def _publish(self, model: str, versions: Sequence[int]) -> None:
+        self._answering[model] = versions
+        self._file.write(self._answering)
+
+    async def follow(self) -> None:
+        """Follow all models for ever."""
+        await asyncio.gather(asyncio.Event().wait(), *(_follow(*item) for item in self._followed.items()))
+
+    def server_ended(self) -> None:
+        """Note that a model server has ended."""
+        for versions in self._followed.values():
+            versions.server_ended()
+
+
+async def _follow(name: str, versions: ModelVersions) -> None:
+    loop, told = asyncio.get_running_loop(), ""
+    while True:
+        await asyncio.sleep(LOOK_SECONDS)
+        try:
+            await versions.look(loop.time())
+        except Exception as error:  # whatever is wrong with a version, the others answer on
+            if told != (told := repr(error)):
+                log(f"the versions of the model {name!r} cannot be followed: {told}")
+
+
+class _AroundModel:
+    """See Surroundings: the versions of one model are links in its base path, to folders in ``source``."""
+
+    def __init__(
+        self,
+        model: PlannedModel,
+        source: Path,
+        statuses: Sequence[ModelStatus],
+        sidecar: str,
+        probe_seconds: float,
+        publish: Callable[[str, Sequence[int]], None],
+    ) -> None:
+        self._model = model.name
+        self._shown = model.base_path
+        self._source = source
+        self._statuses = statuses
+        self._sidecar = sidecar
+        self._probe_seconds = probe_seconds + PROBE_MARGIN_SECONDS
+        self._publish = publish
+        self._late_probes: dict[int, int] = {}
+
+    def folders(self) -> dict[int, Path]:
+        """Return the folders on disk that are named by a version. Raises OSError."""
+        entries = sorted(entry for entry in self._source.iterdir() if is_version(entry.name) and entry.is_dir())
+        return {number: entry for entry in entries if (number := int(entry.name)) <= LARGEST_VERSION}
+
+    async def found(self) -> dict[int, Files]:
+        """See Surroundings.found."""
+        return await asyncio.to_thread(self._found)
+
+    def _found(self) -> dict[int, Files]:
+        found = {}
+        for number, folder in self.folders().items():
+            with suppress(FileNotFoundError):  # removed a moment ago
+                found[number] = _files(folder)
+        return found
+
+    async def problem(self, version: int) -> str | None:
+        """See Surroundings.problem."""
+        return await asyncio.to_thread(version_problem, self._folder(version), self._model, version)
+
+    def _folder(self, version: int) -> Path:
+        with suppress(OSError):
+            return self.folders().get(version, self._source / str(version))
+        return self._source / str(version)
+
+    def show(self, version: int) -> None:
+        """See Surroundings.show."""
+        self.hide(version)
+        (self._shown / str(version)).symlink_to(self._folder(version), target_is_directory=True)
+
+    def hide(self, version: int) -> None:
+        """See Surroundings.hide."""
+        self._late_probes.pop(version, None)
+        (self._shown / str(version)).unlink(missing_ok=True)
+
+    async def states(self) -> list[Mapping[int, VersionStatus] | None]:
+        """See Surroundings.states."""
+        return list(await asyncio.gather(*(self._versions(status) for status in self._statuses)))
+
+    async def _versions(self, status: ModelStatus) -> Mapping[int, VersionStatus] | None:
+        try:
+            async with asyncio.timeout(STATE_SECONDS):
+                return {version.version: version for version in await status.versions(self._model)}
+        except OSError:  # TimeoutError is one
+            return None
+
+    async def probe(self, version: int) -> str | None:
+        """See Surroundings.probe: the sidecar makes the request, as a worker does for a caller."""
+        try:
+            async with asyncio.timeout(self._probe_seconds):
+                status, body = await get(self._sidecar, f"/internal/probe/{self._model}/{version}")
+        except TimeoutError:
+            status, body = 504, b""
+        except (OSError, ValueError) as error:
+            raise Unavailable("the sidecar cannot be asked") from error
+        if status == 200:
+            return None
+        if status == 504:
+            self._late_probes[version] = self._late_probes.get(version, 0) + 1
+            if self._late_probes[version] >= MOST_LATE_PROBES:
+                return f"{MOST_LATE_PROBES} requests got no answer in time"
+        if status in (0, 404, 503, 504):  # the sidecar or a model server starts, or has no time
+            raise Unavailable(_message(body))
+        return _message(body) or f"status {status}"
+
+    def publish(self, versions: Sequence[int]) -> None:
+        """See Surroundings.publish."""
+        self._publish(self._model, versions)
+
+    def log(self, version: int, text: str) -> None:
+        """See Surroundings.log."""
+        log(f"version {version} of the model {self._model!r} {text.replace(str(self._shown), str(self._source))}")
+
+
+def _message(body: bytes) -> str:
+    try:
+        return str(orjson.loads(body)["error"])
+    except (ValueError, KeyError, TypeError):
+        return body.decode(errors="replace")[:200]
+
+
+def _files(folder: Path) -> Files:
+    """Return what is in a folder. Raises FileNotFoundError where it is gone."""
+    status = folder.stat()
+    entries = set()
+    for parent, folders, files in os.walk(folder):
+        for path in (Path(parent, name) for name in chain(folders, files)):
+            with suppress(FileNotFoundError):
+                found = path.stat()
+                entries.add((str(path), found.st_size, found.st_mtime_ns))
+    return Files((status.st_dev, status.st_ino), frozenset(entries))

@@ -1,0 +1,170 @@
+"""Versions that come and go while Lightbox serves: no request fails, and what is not whole or fails never answers."""
+
+from __future__ import annotations
+
+import shutil
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from lightbox.processes.versions import LOOK_SECONDS
+from support.models import GOLDEN, export_half_plus
+from support.stack import Stack, poll, running
+
+HALF_PLUS_TWO, HALF_PLUS_THREE, HALF_PLUS_NINE = ({"predictions": [answer]} for answer in (2.5, 3.5, 9.5))
+VERSION_1, VERSION_2 = (GOLDEN / "half_plus_two" / number for number in "12")
+"""They answer 2.5 and 3.5 for 1.0."""
+JSON = b'{"instances": [1.0]}'
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    for name in ("copied", "synced", "broken", "rolled_back", "replaced"):
+        (folder / name).mkdir()
+        shutil.copytree(VERSION_1, folder / name / "1")
+    for name in ("rolled_back", "replaced"):
+        shutil.copytree(VERSION_2, folder / name / "2")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def versions_stack(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    with running(models, tmp_path_factory.mktemp("run")) as stack:
+        yield stack
+
+
+class Caller(threading.Thread):
+    """Asks a model again and again; ``answers`` are the distinct ones in their order."""
+
+    def __init__(self, stack: Stack, model: str) -> None:
+        super().__init__()
+        self._stack, self._model = stack, model
+        self._ended = threading.Event()
+        self.answers: list[object] = []
+        self.count = 0
+
+    def run(self) -> None:
+        while not self._ended.is_set():
+            answer = ask(self._stack, self._model)
+            if self.answers[-1:] != [answer]:
+                self.answers.append(answer)
+            self.count += 1
+
+    def end(self) -> None:
+        self._ended.set()
+        self.join()
+
+
+@contextmanager
+def asked(stack: Stack, model: str) -> Iterator[Caller]:
+    caller = Caller(stack, model)
+    caller.start()
+    try:
+        yield caller
+    finally:
+        caller.end()
+
+
+def ask(stack: Stack, model: str, version: int | None = None) -> object:
+    named = f"tfs-model-name={model}" + (f",tfs-model-version={version}" if version else "")
+    response = stack.invoke(JSON, Content_Type="application/json", X_Amzn_SageMaker_Custom_Attributes=named)
+    return response.json() if response.status_code == 200 else (response.status_code, response.text)
+
+
+def wait_for_log(stack: Stack, text: str, seconds: float = 40.0) -> None:
+    for _ in poll(seconds):
+        if text in stack.log:
+            return
+    pytest.fail(f"{text!r} is not in the log:\n{stack.log}")
+
+
+def pause(looks: float, event: threading.Event = threading.Event()) -> None:  # noqa: B008 - nobody sets it
+    event.wait(looks * LOOK_SECONDS)
+
+
+def test_a_slow_copy_takes_over_when_it_is_whole(versions_stack: Stack, models: Path) -> None:
+    target = models / "copied" / "2"
+    with asked(versions_stack, "copied") as caller:
+        for file in sorted(path for path in VERSION_2.rglob("*") if path.is_file()):
+            place = target / file.relative_to(VERSION_2)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            content = file.read_bytes()
+            for end in (len(content) // 2, len(content)):
+                assert HALF_PLUS_THREE not in caller.answers
+                place.write_bytes(content[:end])
+                pause(1.5)
+        wait_for_log(versions_stack, "version 2 of the model 'copied' answers")
+        asked_until_then = caller.count
+        assert any(caller.count > asked_until_then + 5 for _ in poll(20))
+    assert caller.answers == [HALF_PLUS_TWO, HALF_PLUS_THREE]
+    assert ask(versions_stack, "copied", version=1) == HALF_PLUS_TWO
+    assert "version 2 of the model 'copied' is not served" not in versions_stack.log
+
+
+def test_a_copy_without_its_variables_never_answers_and_one_that_is_mended_does(
+    versions_stack: Stack, models: Path
+) -> None:
+    target = models / "synced" / "2"
+    with asked(versions_stack, "synced") as caller:
+        shutil.copytree(VERSION_2, target, ignore=shutil.ignore_patterns("variables"))
+        missing = f"{target}/variables/variables.index is missing"
+        wait_for_log(versions_stack, f"version 2 of the model 'synced' is not served: {missing}")
+        assert caller.answers == [HALF_PLUS_TWO]
+        assert ask(versions_stack, "synced", version=2)[0] == 404  # type: ignore[index]
+        shutil.copytree(VERSION_2 / "variables", target / "variables")
+        wait_for_log(versions_stack, "version 2 of the model 'synced' answers")
+        assert any(HALF_PLUS_THREE in caller.answers for _ in poll(20))
+    assert caller.answers == [HALF_PLUS_TWO, HALF_PLUS_THREE]
+
+
+def test_a_version_whose_graph_fails_never_answers(versions_stack: Stack, models: Path) -> None:
+    with asked(versions_stack, "broken") as caller:
+        export_half_plus(models / "broken", 2, 3.0, fails=True)
+        wait_for_log(versions_stack, "version 2 of the model 'broken' is not served: it failed a probe")
+        (models / "broken" / "3").mkdir()
+        (models / "broken" / "3" / "saved_model.pb").write_bytes(b"garbage")
+        wait_for_log(versions_stack, f"version 3 of the model 'broken' is not served: {models}/broken/3/saved_model.pb")
+        shutil.copytree(VERSION_2, models / "broken" / "4")
+        wait_for_log(versions_stack, "version 4 of the model 'broken' answers")
+        assert any(HALF_PLUS_THREE in caller.answers for _ in poll(20))
+    assert caller.answers == [HALF_PLUS_TWO, HALF_PLUS_THREE]
+    assert versions_stack.log.count("version 2 of the model 'broken' is not served") == 1
+    assert ask(versions_stack, "broken", version=2)[0] == 404  # type: ignore[index]
+
+
+def test_when_the_newest_is_removed_the_older_answers(versions_stack: Stack, models: Path) -> None:
+    with asked(versions_stack, "rolled_back") as caller:
+        assert any(caller.count > 5 for _ in poll(20))
+        shutil.rmtree(models / "rolled_back" / "2")
+        wait_for_log(versions_stack, "version 2 of the model 'rolled_back' was removed; version 1 answers")
+        for _ in poll(30):
+            if ask(versions_stack, "rolled_back", version=2) != HALF_PLUS_THREE:  # it is unloaded
+                break
+        asked_until_then = caller.count
+        assert any(caller.count > asked_until_then + 5 for _ in poll(20))
+    assert caller.answers == [HALF_PLUS_THREE, HALF_PLUS_TWO]
+
+
+def test_a_version_that_is_replaced_under_its_number_is_loaded_again(versions_stack: Stack, models: Path) -> None:
+    with asked(versions_stack, "replaced") as caller:
+        assert any(caller.count > 5 for _ in poll(20))
+        shutil.rmtree(models / "replaced" / "2")
+        export_half_plus(models / "replaced", 2, 9.0)
+        wait_for_log(versions_stack, "version 2 of the model 'replaced' answers")
+        assert any(caller.answers[-1] == HALF_PLUS_NINE for _ in poll(20))
+    assert caller.answers == [HALF_PLUS_THREE, HALF_PLUS_TWO, HALF_PLUS_NINE]
+
+
+def test_a_model_server_that_starts_again_sees_what_answers_alone(versions_stack: Stack, models: Path) -> None:
+    half = models / "copied" / "9"
+    half.mkdir()
+    shutil.copy(VERSION_2 / "saved_model.pb", half)
+    versions_stack.processes("-m model_server")[0].kill()
+    versions_stack.wait_for_ping(503)
+    versions_stack.wait_for_ping(200)
+    assert ask(versions_stack, "copied") == HALF_PLUS_THREE
+    assert ask(versions_stack, "copied", version=9)[0] == 404  # type: ignore[index]

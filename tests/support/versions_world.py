@@ -1,0 +1,148 @@
+"""Surroundings of a model's versions: a clock, a disk, model servers and a sidecar that do what a test tells them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from lightbox.errors import Unavailable
+from lightbox.processes.versions import LOOK_SECONDS, Files, ModelVersions
+from lightbox.transports.model_status import VersionStatus
+
+WHOLE, CUT, BROKEN_GRAPH, UNLOADABLE = "whole", "cut", "broken graph", "unloadable"
+LOADED_AT_ONCE, SLOW = 1, 3
+"""Looks of a model server until a version is loaded."""
+
+
+@dataclass
+class Disk:
+    """A version on disk: which folder it is, how often it was written to, and what its files are now."""
+
+    folder: int
+    writes: int = 0
+    content: str = CUT
+
+
+@dataclass
+class Server:
+    """A model server: looks each second, loads what it has not seen at the look before, never reads it again."""
+
+    states: dict[int, VersionStatus] = field(default_factory=dict)
+    loaded: dict[int, str] = field(default_factory=dict)
+    left: dict[int, int] = field(default_factory=dict)
+    away: bool = False
+
+    def look(self, shown: Mapping[int, str], looks_to_load: int) -> None:
+        for version in [*self.states]:
+            if version not in shown and version in self.loaded:
+                del self.loaded[version]
+                if not self.states[version].error:
+                    self.states[version] = VersionStatus(version, "END")
+        for version, content in shown.items():
+            if version not in self.loaded:
+                self.loaded[version], self.left[version] = content, looks_to_load
+                self.states[version] = VersionStatus(version, "LOADING")
+            elif self.states[version].state == "LOADING":
+                self.left[version] -= 1
+                if not self.left[version]:
+                    failed = self.loaded[version] == UNLOADABLE
+                    self.states[version] = VersionStatus(
+                        version, "END" if failed else "AVAILABLE", "DATA_LOSS: bad" if failed else ""
+                    )
+
+
+class World:
+    """Surroundings with a clock, a disk, model servers and a sidecar, all of them obedient to the test."""
+
+    def __init__(self, *initial: int, servers: int = 1, looks_to_load: int = LOADED_AT_ONCE) -> None:
+        self.now, self.folders = 100.0, 0
+        self.disk: dict[int, Disk] = {}
+        self.shown: dict[int, str] = {}
+        self.servers = [Server() for _ in range(servers)]
+        self.looks_to_load = looks_to_load
+        self.published = [sorted(initial, reverse=True)]
+        self.logged: list[tuple[int, str]] = []
+        self.probes: list[int] = []
+        self.busy = False
+        self.is_unreadable = False
+        for version in initial:
+            self.write(version, WHOLE)
+            self.show(version)
+        for server in self.servers:
+            for _ in range(looks_to_load + 1):
+                server.look(self.shown, looks_to_load)
+        self.versions = ModelVersions(self, self._files())
+
+    def write(self, version: int, content: str) -> None:
+        if version not in self.disk:
+            self.folders += 1
+            self.disk[version] = Disk(self.folders)
+        self.disk[version].writes += 1
+        self.disk[version].content = content
+
+    def remove(self, version: int) -> None:
+        self.disk.pop(version, None)
+
+    def look(self, times: int = 1) -> None:
+        for _ in range(times):
+            self.now += LOOK_SECONDS
+            for server in self.servers:
+                if not server.away:
+                    server.look(self.shown, self.looks_to_load)
+            asyncio.run(self.versions.look(self.now))
+
+    def end_server(self) -> None:
+        """End the first model server and start it again: it loads what it sees."""
+        self.versions.server_ended()
+        self.servers[0] = Server()
+
+    @property
+    def visible(self) -> set[int]:
+        """The versions that the model servers see."""
+        return set(self.shown)
+
+    @property
+    def answering(self) -> int:
+        """The version that answers requests which name none, as the sidecar finds it."""
+        available = [v for v in self.published[-1] if all(self._is_available(server, v) for server in self.servers)]
+        return available[0]
+
+    def _is_available(self, server: Server, version: int) -> bool:
+        return version in server.states and server.states[version].state == "AVAILABLE"
+
+    def _files(self) -> dict[int, Files]:
+        return {
+            version: Files((0, disk.folder), frozenset({("files", disk.writes, 0)}))
+            for version, disk in self.disk.items()
+        }
+
+    async def found(self) -> Mapping[int, Files]:
+        if self.is_unreadable:
+            raise OSError
+        return self._files()
+
+    async def problem(self, version: int) -> str | None:
+        return "variables are missing" if version not in self.disk or self.disk[version].content == CUT else None
+
+    def show(self, version: int) -> None:
+        assert version not in self.shown
+        self.shown[version] = self.disk[version].content
+
+    def hide(self, version: int) -> None:
+        self.shown.pop(version, None)
+
+    async def states(self) -> Sequence[Mapping[int, VersionStatus] | None]:
+        return [None if server.away else dict(server.states) for server in self.servers]
+
+    async def probe(self, version: int) -> str | None:
+        if self.busy:
+            raise Unavailable("busy")
+        self.probes.append(version)
+        return "the graph fails" if self.servers[0].loaded[version] == BROKEN_GRAPH else None
+
+    def publish(self, versions: Sequence[int]) -> None:
+        self.published.append(list(versions))
+
+    def log(self, version: int, text: str) -> None:
+        self.logged.append((version, text))

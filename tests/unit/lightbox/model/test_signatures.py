@@ -1,0 +1,122 @@
+"""Which version a request gets that names none, and whether a version may take its place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import pytest
+
+from lightbox.errors import InputMismatch, LightboxError, ModelFailed, ModelNotFound, Unavailable, UnknownSignature
+from lightbox.model.signatures import Signatures, probe_version
+from lightbox.model.spec import Array, SignatureSpec
+from lightbox.plan import AnsweringVersions
+from lightbox.request_context import RequestContext
+from lightbox.transports.fake import FakeTransport
+from support.fakes import signature
+
+Function = Callable[[Mapping[str, Array]], dict[str, Array]]
+
+
+def half(version: int, rank: int = 1) -> SignatureSpec:
+    return signature("net", {"x": ("float32", (None,) * rank)}, {"y": ("float32", (None,) * rank)}, version)
+
+
+def well(inputs: Mapping[str, Array]) -> dict[str, Array]:
+    return {"y": inputs["x"]}
+
+
+def raising(error: LightboxError) -> Function:
+    def fail(_: Mapping[str, Array]) -> dict[str, Array]:
+        raise error
+
+    return fail
+
+
+def serving(*versions: tuple[SignatureSpec, Function]) -> FakeTransport:
+    transport = FakeTransport()
+    for served in versions:
+        transport.serve(*served)
+    return transport
+
+
+def version_for(signatures: Signatures, transport: FakeTransport, version: int | None = None) -> int:
+    return signatures.get(transport, "net", version, None, RequestContext(10)).version
+
+
+def test_the_first_version_that_the_model_server_has_answers() -> None:
+    answering = [3, 2, 1]
+    signatures = Signatures(lambda model: answering)
+    transport = serving((half(1), well), (half(2), well), (half(4), well))
+    assert version_for(signatures, transport) == 2
+    assert version_for(signatures, transport, version=4) == 4
+    answering[:] = [1]
+    assert version_for(signatures, transport) == 1, "a remembered signature does not outlive the choice of its version"
+    answering[:] = []
+    assert version_for(signatures, transport) == 4
+    answering[:] = [8, 9]
+    with pytest.raises(ModelNotFound, match="no version 8 of net"):
+        version_for(signatures, transport)
+
+
+def test_a_version_that_goes_while_it_is_asked_is_asked_no_more() -> None:
+    signatures = Signatures(lambda model: [2, 1])
+    transport = serving((half(1), well), (half(2), well))
+    asked = []
+
+    def attempt() -> int:
+        asked.append(version_for(signatures, transport))
+        if asked == [2]:
+            transport.withdraw("net", 2)
+            raise ModelNotFound("version 2 is gone")
+        return asked[-1]
+
+    assert signatures.on_newest("net", None, attempt) == 1
+    assert asked == [2, 1]
+
+
+def prove(old: Function, new: Function, spec: SignatureSpec | None = None) -> None:
+    """Probe version 2 where version 1 answers."""
+    transport = serving((half(1), old), (spec or half(2), new))
+    probe_version("net", 2, transport, Signatures(lambda model: [1]), RequestContext(10))
+
+
+FAILED, REFUSED = ModelFailed("the graph fails"), InputMismatch("inputs do not fit")
+
+
+def test_a_version_that_predicts_may_answer() -> None:
+    prove(well, well)
+
+
+@pytest.mark.parametrize("error", [FAILED, REFUSED, Unavailable("busy")], ids=lambda error: type(error).__name__)
+def test_a_version_that_fails_at_what_the_answering_one_can_may_not(error: LightboxError) -> None:
+    with pytest.raises(type(error), match=error.message):
+        prove(well, raising(error))
+
+
+@pytest.mark.parametrize("error", [FAILED, REFUSED], ids=lambda error: type(error).__name__)
+def test_inputs_that_the_answering_version_refuses_too_prove_nothing(error: LightboxError) -> None:
+    prove(raising(FAILED), raising(error))
+
+
+def test_made_up_inputs_may_not_suit_a_version_with_other_inputs() -> None:
+    prove(well, raising(REFUSED), half(2, rank=2))
+    with pytest.raises(ModelFailed):
+        prove(well, raising(FAILED), half(2, rank=2))
+
+
+def test_a_version_that_the_usual_requests_cannot_ask_may_not_answer() -> None:
+    transport = serving((half(1), well))
+    for name in ("a", "b"):
+        transport.serve(SignatureSpec("net", 2, name, half(2).inputs, half(2).outputs), well)
+    with pytest.raises(UnknownSignature):
+        probe_version("net", 2, transport, Signatures(lambda model: [1]), RequestContext(10))
+
+
+def test_workers_see_what_the_supervisor_writes(tmp_path: Path) -> None:
+    supervisor, worker = AnsweringVersions(tmp_path), AnsweringVersions(tmp_path)
+    assert worker.of("net") == ()
+    for versions in ([1], [2, 1], [1]):
+        supervisor.write({"net": versions, "other": [7]})
+        assert worker.of("net") == tuple(versions)
+    assert (worker.of("other"), worker.of("unversioned")) == ((7,), ())

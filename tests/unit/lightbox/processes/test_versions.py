@@ -1,0 +1,244 @@
+"""Which versions the model servers see and which answer, whatever the order in which files come and go."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lightbox.processes.versions import HIDDEN_SECONDS, LEAVING_SECONDS, QUIET_SECONDS, STALE_SECONDS
+from lightbox.transports.model_status import VersionStatus
+from support.versions_world import BROKEN_GRAPH, CUT, LOADED_AT_ONCE, SLOW, UNLOADABLE, WHOLE, World
+
+
+def until_loaded() -> int:
+    """Looks after which a version that is whole answers: two of ours, one of the server's, and its load."""
+    return 2 + 1 + LOADED_AT_ONCE
+
+
+def test_a_version_that_is_copied_slowly_answers_when_it_is_whole_and_was_tried() -> None:
+    world = World(1)
+    for _ in range(5):
+        world.write(2, CUT)
+        world.look()
+        assert (world.visible, world.answering) == ({1}, 1)
+    world.write(2, WHOLE)
+    world.look()
+    assert world.visible == {1}, "it may still be written to"
+    world.look(until_loaded())
+    assert (world.answering, world.probes) == (2, [2])
+    assert world.logged == [(2, "answers")]
+    world.look(20)
+    assert (world.published, world.probes) == ([[1], [2, 1]], [2])
+
+
+def test_what_is_not_whole_is_told_once_when_nobody_copies_any_more() -> None:
+    world = World(1)
+    world.write(2, CUT)
+    world.look(round(QUIET_SECONDS) - 1)
+    assert world.logged == []
+    world.look(30)
+    assert world.logged == [(2, "is not served: variables are missing. It is tried again when its files change")]
+    world.write(2, WHOLE)
+    world.look(1 + until_loaded())
+    assert world.answering == 2
+
+
+def test_a_version_that_changes_between_two_looks_is_not_shown() -> None:
+    world = World(1)
+    for _ in range(10):
+        world.write(2, WHOLE)
+        world.look()
+        assert world.visible == {1}
+
+
+def test_a_version_that_changes_while_it_is_loaded_is_loaded_again_from_the_start() -> None:
+    world = World(1, looks_to_load=SLOW)
+    world.write(2, WHOLE)
+    world.look(3)
+    assert 2 in world.shown
+    world.write(2, CUT)
+    world.look()
+    assert 2 not in world.shown
+    world.write(2, WHOLE)
+    world.look(round(HIDDEN_SECONDS) + 2 + 2 * SLOW)
+    assert world.answering == 2
+    assert world.probes == [2]
+
+
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [
+        (BROKEN_GRAPH, "it failed a probe: the graph fails"),
+        (UNLOADABLE, "it cannot be loaded: DATA_LOSS: bad"),
+    ],
+)
+def test_a_version_that_fails_is_taken_away_and_tried_again_only_when_its_files_change(content: str, why: str) -> None:
+    world = World(1)
+    world.write(2, content)
+    world.look(60)
+    refusal = (2, f"is not served: {why}. It is tried again when its files change")
+    assert (world.logged, world.visible, world.answering) == ([refusal], {1}, 1)
+    world.write(2, content)
+    world.look(60)
+    assert world.logged == [refusal, refusal], "the same error again is this load's too"
+    world.write(2, WHOLE)
+    world.look(1 + until_loaded() + round(STALE_SECONDS))
+    assert world.answering == 2
+
+
+def test_the_older_version_takes_over_before_the_newest_is_unloaded() -> None:
+    world = World(1, 2)
+    world.look()
+    world.remove(2)
+    world.look()
+    assert (world.published[-1], world.visible) == ([1], {1, 2})
+    assert world.logged == [(2, "was removed; version 1 answers")]
+    world.look(round(LEAVING_SECONDS))
+    assert world.visible == {1}
+    world.look(20)
+    assert world.answering == 1
+
+
+def test_the_last_version_stays_when_its_folder_goes_until_another_answers() -> None:
+    world = World(1)
+    world.remove(1)
+    world.look(20)
+    assert (world.answering, len(world.logged)) == (1, 1)
+    world.write(2, WHOLE)
+    world.look(20)
+    assert (world.published[-1], world.visible, world.answering) == ([2], {2}, 2)
+
+
+def test_a_version_that_is_replaced_by_one_of_its_number_leaves_and_comes_back() -> None:
+    world = World(1, 2)
+    world.remove(2)
+    world.write(2, CUT)  # between two looks
+    world.look()
+    assert world.published[-1] == [1]
+    world.look(10)
+    assert (world.visible, world.answering) == ({1}, 1)
+    world.write(2, WHOLE)
+    world.look(10)
+    assert (world.answering, world.probes) == (2, [2])
+    assert world.servers[0].loaded[2] == WHOLE
+
+
+def test_files_that_change_below_the_version_that_answers_are_told_once() -> None:
+    world = World(1)
+    for _ in range(5):
+        world.write(1, CUT)
+        world.look()
+    text = "has changed on disk; the files that were loaded stay in use. Give a new version a new number"
+    assert (world.logged, world.answering) == ([(1, text)], 1)
+
+
+def test_two_versions_at_once_and_an_older_one_beside_the_newest() -> None:
+    world = World(2)
+    for version in (3, 4, 1):
+        world.write(version, WHOLE)
+    world.look(10)
+    assert (world.published[-1], world.answering) == ([4, 3, 2, 1], 4)
+    assert (1, "is served; version 4 answers") in world.logged
+
+
+def test_of_two_versions_at_once_the_whole_one_does_not_wait() -> None:
+    world = World(1)
+    world.write(2, WHOLE)
+    world.write(3, BROKEN_GRAPH)
+    world.look(30)
+    assert (world.published[-1], world.answering) == ([2, 1], 2)
+
+
+def test_a_busy_sidecar_only_delays() -> None:
+    world = World(1)
+    world.write(2, WHOLE)
+    world.busy = True
+    world.look(20)
+    assert (world.answering, world.logged) == (1, [])
+    world.busy = False
+    world.look()
+    assert world.answering == 2
+
+
+def test_all_model_servers_must_have_a_version_before_it_is_tried() -> None:
+    world = World(1, servers=2)
+    world.look()
+    world.servers[1].away = True
+    world.write(2, WHOLE)
+    world.look(20)
+    assert (world.probes, world.visible) == ([], {1})
+    world.servers[1].away = False
+    world.look(until_loaded())
+    assert world.answering == 2
+
+
+def test_a_version_that_ends_a_model_server_twice_is_refused() -> None:
+    world = World(1, looks_to_load=SLOW)
+    world.write(2, WHOLE)
+    for _ in range(2):
+        while 2 not in world.shown:
+            world.look()
+        world.end_server()
+        assert 2 not in world.shown
+    world.look(60)
+    assert (world.visible, world.answering) == ({1}, 1)
+    why = "the model server ended while it loaded it"
+    assert world.logged == [(2, f"is not served: {why}. It is tried again when its files change")]
+
+
+def test_a_model_server_that_ends_once_while_it_loads_is_no_reason_to_refuse() -> None:
+    world = World(1, looks_to_load=SLOW)
+    world.write(2, WHOLE)
+    world.look(3)
+    world.end_server()
+    world.look(30)
+    assert world.answering == 2
+
+
+def test_a_folder_that_cannot_be_read_changes_nothing() -> None:
+    world = World(1, 2)
+    world.is_unreadable = True
+    world.remove(2)
+    world.look(20)
+    assert world.answering == 2
+
+
+def test_what_could_not_be_loaded_at_the_start_does_not_answer() -> None:
+    world = World(1, 2)
+    world.servers[0].states[2] = VersionStatus(2, "END", "DATA_LOSS: bad")
+    world.look()
+    assert (world.published[-1], world.visible) == ([1], {1})
+    assert [version for version, _ in world.logged] == [2]
+
+
+EVENT = st.tuples(
+    st.sampled_from([1, 2, 3]), st.sampled_from([WHOLE, CUT, BROKEN_GRAPH, UNLOADABLE, "remove", "end", "look"])
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    initial=st.sampled_from([(1,), (1, 2)]),
+    events=st.lists(st.tuples(EVENT, st.integers(0, 4)), max_size=25),
+    looks_to_load=st.sampled_from([LOADED_AT_ONCE, SLOW]),
+    servers=st.sampled_from([1, 2]),
+)
+def test_some_whole_version_answers_whatever_happens(
+    initial: tuple[int, ...], events: list[tuple[tuple[int, str], int]], looks_to_load: int, servers: int
+) -> None:
+    world = World(*initial, servers=servers, looks_to_load=looks_to_load)
+    for (version, event), looks in events:
+        if event == "end":
+            world.versions.server_ended()
+        elif event == "remove":
+            world.remove(version)
+        elif event != "look":
+            world.write(version, event)
+        for _ in range(looks):
+            world.look()
+            assert {server.loaded[world.answering] for server in world.servers} == {WHOLE}
+    world.look(60)  # then nothing happens any more
+    assert {server.loaded[world.answering] for server in world.servers} == {WHOLE}
+    served = {version for version, content in world.shown.items() if content == WHOLE}
+    assert served == world.visible == set(world.published[-1])
