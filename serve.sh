@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# serve.sh serve|check|engines|tune: Lightbox in the foreground, from any folder, with settings from the environment.
+# serve.sh serve|check|engines|tune|try: Lightbox in the foreground, from any folder, with settings from the environment.
 trap 'exit 0' TERM INT
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)

@@ -1,4 +1,4 @@
-"""The command line behind serve.sh: serve, check, engines and tune; what stops a start is told all at once."""
+"""The command line behind serve.sh: serve, check, engines, tune and try; what stops a start is told all at once."""
 
 from __future__ import annotations
 
@@ -118,11 +118,12 @@ def _noted_in(problems: list[str]) -> Iterator[None]:
         problems += str(error).splitlines()
 
 
-USAGE = """usage: serve.sh serve|check|engines|tune
+USAGE = """usage: serve.sh serve|check|engines|tune|try
   serve   start the model server, gunicorn and nginx in the foreground
   check   print the effective settings and what would be served, and exit
   engines compare OpenVINO with TensorFlow for each model; engines --write keeps the result in the model's folder
-  tune    find the best settings for a model and this machine; tune --help tells more"""
+  tune    find the best settings for a model and this machine; tune --help tells more
+  try     print a model's answer for an image under each scaling: try MODEL --image photo.jpg; try --help tells more"""
 
 
 def main(arguments: list[str]) -> int:
@@ -132,7 +133,7 @@ def main(arguments: list[str]) -> int:
     if command in ("help", "--help", "-h"):
         print(USAGE)
         return 0
-    with_options = {"tune": tune, "engines": engines}
+    with_options = {"tune": tune, "engines": engines, "try": try_image}
     if command not in with_options and (options or command not in commands):
         print(USAGE, file=sys.stderr)
         return 2
@@ -253,6 +254,13 @@ def tune(options: list[str]) -> int:
     from tune.command import tune as find_best
 
     return find_best(options)
+
+
+def try_image(options: list[str]) -> int:
+    """Compare scalings; its imports would only make a start of the service longer."""
+    from tune.trying import try_image as compare
+
+    return compare(options)
 
 
 def _text(value: object) -> str:

@@ -86,7 +86,8 @@ def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settin
     if code is not None:
         return ScalingLine(f"{assumed}, unless {code} scales by itself; {found}", False)
     advice = _advice(expects, options.scaling, given)
-    return ScalingLine(f"{assumed}; {found}{f': {advice}' if advice else ''}", bool(advice))
+    try_it = f"; compare: serve.sh try {model.name} --image photo.jpg"
+    return ScalingLine(f"{assumed}; {found}{f': {advice}{try_it}' if advice else ''}", bool(advice))
 
 
 def scaling_lines(models: Iterable[tuple[ModelOnDisk, Sequence[Path]]], settings: Settings) -> list[ScalingLine]:

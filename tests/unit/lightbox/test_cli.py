@@ -21,13 +21,13 @@ def output_handler(response, context): return response.content, "application/jso
 @pytest.mark.parametrize("word", ["help", "--help", "-h"])
 def test_help_is_no_error(word: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([word]) == 0
-    assert capsys.readouterr().out.startswith("usage: serve.sh serve|check|engines|tune")
+    assert capsys.readouterr().out.startswith("usage: serve.sh serve|check|engines|tune|try")
 
 
 @pytest.mark.parametrize("arguments", [[], ["server"], ["check", "--all"]])
 def test_a_wrong_command_gets_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
-    assert capsys.readouterr().err.startswith("usage: serve.sh serve|check|engines|tune")
+    assert capsys.readouterr().err.startswith("usage: serve.sh serve|check|engines|tune|try")
 
 
 def test_check_warns_of_a_misspelled_name_of_aws(

@@ -1,0 +1,174 @@
+"""``serve.sh try``: one image under each scaling, side by side, so that the eye sees which one the training had."""
+
+from __future__ import annotations
+
+import argparse
+import http
+import json
+import signal
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from harness import http_client
+from harness.server import ServerFailed
+from harness.tables import padded_table
+from lightbox.model.checks import newest_folder, newest_signatures
+from lightbox.model.layout import ModelOnDisk
+from lightbox.model.options import ModelOptions, load_options
+from lightbox.model.scaling_report import PIXELS, scaled_input, scaling_line
+from lightbox.model.spec import ImageInput, scaling_problem
+from lightbox.processes.startup import code_dirs, plan_models, shared_code_dirs
+from lightbox.settings_loading import load_settings
+from lightbox.telemetry.logs import log
+from lightbox.transports.base import DEFAULT_SIGNATURE
+from tune.load import HEADERS, PictureUnreadable, picture
+from tune.stack import STOP_SECONDS, reason, start
+
+TOP = 5
+INTERRUPTED = 130
+_SCORES, _CLASSES = "detection_scores", "detection_classes"
+_OVERRIDES = ("LIGHTBOX_SCALING", "LIGHTBOX_LABELS", "LIGHTBOX_TOP_K", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME")
+"""Settings that would win over the options that each copy of the model has."""
+
+
+class TryRefused(Exception):
+    """Nothing can be compared; the message is one sentence."""
+
+
+def try_image(arguments: Sequence[str]) -> int:
+    """Print a model's best classes for one image under each scaling and return the exit code.
+
+    Raises what ``serve`` raises for wrong settings.
+    """
+    options = _parser().parse_args(arguments)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, _interrupt)
+    try:
+        return _run(options.model, options.image)
+    except KeyboardInterrupt:
+        log("interrupted: all started processes are stopped")
+        return INTERRUPTED
+    except (TryRefused, PictureUnreadable) as error:
+        log(str(error))
+        return 1
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        "serve.sh try",
+        description="Print what a model answers for an image under each scaling, side by side. It serves a copy of the "
+        "model for each scaling, on ports of its own, without the user's code.",
+    )
+    parser.add_argument("model", metavar="MODEL", nargs="?", help="a model in LIGHTBOX_MODEL_DIR; else the default one")
+    parser.add_argument("--image", type=Path, metavar="FILE", required=True, help="the image")
+    return parser
+
+
+def _run(name: str | None, image: Path) -> int:
+    settings = load_settings()
+    models, default = plan_models(settings)
+    if name is not None and name not in models:
+        known = ", ".join(models)
+        raise TryRefused(f"MODEL: there is no model named {name!r} in {settings.model_dir}; found: {known}")
+    model = models[name or default]
+    wanted = _input_of(model)
+    body, described = picture(image)
+    folders = code_dirs(model, shared_code_dirs(settings))
+    options = load_options(folders, settings)
+    scalings = [scaling for scaling in PIXELS if scaling_problem(scaling, wanted) is None]
+    print(f"starting {model.name} with {', '.join(scalings)}; {described}", file=sys.stderr, flush=True)
+    answers = _answers(model, options, scalings, body)
+    print(f"{model.name}, {described}: the best {TOP} of each scaling, as class, label, score\n")
+    for line in _side_by_side(answers, options):
+        print(line)
+    print(f"\n{scaling_line(model, folders, settings)}")
+    return 0
+
+
+def _input_of(model: ModelOnDisk) -> ImageInput:
+    wanted = scaled_input(model)
+    if wanted is None:
+        signature = newest_signatures(model).get(DEFAULT_SIGNATURE)
+        takes = ", ".join(map(str, signature.inputs.values())) if signature else f"no signature {DEFAULT_SIGNATURE}"
+        raise TryRefused(
+            f"MODEL: expected one that takes an image as floating-point pixels, as others are not scaled; "
+            f"{model.name} has {takes}"
+        )
+    return wanted
+
+
+def _answers(model: ModelOnDisk, options: ModelOptions, scalings: Sequence[str], body: bytes) -> dict[str, Any]:
+    """Return the prediction for the image, JSON, under each scaling."""
+    with tempfile.TemporaryDirectory(prefix="lightbox-try-") as folder:
+        for scaling in scalings:
+            _copy(model, Path(folder, scaling), options, scaling)
+        own = {"LIGHTBOX_MODEL_DIR": folder, "SAGEMAKER_GUNICORN_WORKERS": "1", **dict.fromkeys(_OVERRIDES, "")}
+        stack = start(own)
+        try:
+            stack.until_ready()
+            with http_client.Client(stack.port) as client:
+                return {scaling: _ask(client, scaling, body) for scaling in scalings}
+        except ServerFailed as error:
+            why = reason(error).replace(str(Path(folder, scalings[0])), str(model.base_path))
+            raise TryRefused(f"{model.name} cannot be served: {why}") from None
+        finally:
+            stack.close(STOP_SECONDS)
+
+
+def _copy(model: ModelOnDisk, folder: Path, options: ModelOptions, scaling: str) -> None:
+    """Make a model of links that has one scaling; labels are put in here."""
+    (folder / "code").mkdir(parents=True)
+    (folder / "1").symlink_to(newest_folder(model), target_is_directory=True)
+    own = options.model_copy(update={"scaling": scaling, "labels": None, "top_k": None})
+    (folder / "code" / "lightbox.json").write_text(own.model_dump_json(exclude_none=True))
+
+
+def _ask(client: http_client.Client, scaling: str, body: bytes) -> Any:
+    attributes = {"X-Amzn-SageMaker-Custom-Attributes": f"tfs-model-name={scaling}", "Accept": "application/json"}
+    answer = client.send("POST", "/invocations", body, {**HEADERS, **attributes})
+    content = json.loads(answer.body)
+    if answer.status != http.HTTPStatus.OK:
+        raise TryRefused(f"--image: the model answers {answer.status}: {content.get('error', content)}")
+    return content["predictions"][0]
+
+
+def _side_by_side(answers: Mapping[str, Any], options: ModelOptions) -> list[str]:
+    labels = options.labels if isinstance(options.labels, tuple) else ()
+    columns = [best(prediction, labels) for prediction in answers.values()]
+    depth = max(map(len, columns))
+    rows = [[column[row] if row < len(column) else "" for column in columns] for row in range(depth)]
+    return padded_table(list(answers), rows)
+
+
+def best(prediction: Any, labels: Sequence[str]) -> list[str]:
+    """Return ``class label score`` of the best classes of one prediction, the best first.
+
+    Without scores of classes, it is the beginning of each output as JSON.
+    """
+    outputs = prediction if isinstance(prediction, dict) else {"": prediction}
+    if _SCORES in outputs and _CLASSES in outputs:
+        pairs = [(int(number), score) for number, score in zip(outputs[_CLASSES], outputs[_SCORES], strict=True)]
+    else:
+        scores = next((values for values in outputs.values() if _are_scores(values)), None)
+        if scores is None:
+            return [f"{name} {json.dumps(values)[:40]}".strip() for name, values in outputs.items()]
+        pairs = list(enumerate(scores))
+    ranked = sorted(pairs, key=lambda pair: -pair[1])[:TOP]
+    return [_line(number, labels, score) for number, score in ranked]
+
+
+def _line(number: int, labels: Sequence[str], score: float) -> str:
+    label = f" {labels[number]}" if 0 <= number < len(labels) and labels[number] else ""
+    return f"{number}{label} {score:.4g}"
+
+
+def _are_scores(values: Any) -> bool:
+    return isinstance(values, list) and len(values) > 1 and all(isinstance(value, int | float) for value in values)
