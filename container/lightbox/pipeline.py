@@ -12,8 +12,9 @@ from lightbox.codecs import Codecs
 from lightbox.codecs.base import DecodedRequest, Layout, Prediction, Response
 from lightbox.codecs.ranked import ranked_rows
 from lightbox.concurrency import InProgress
-from lightbox.contents import AwsRequests, Invocation, Predict
+from lightbox.contents import AwsRequests, Invocation, Predict, TensorResponse
 from lightbox.errors import BadRequest, DeadlineExceeded, ModelNotFound
+from lightbox.handler_outputs import DescribedOutputs, HandlerOutputs
 from lightbox.memory_budget import MemoryBudget
 from lightbox.model.layout import is_model_name
 from lightbox.model.options import ModelOptions
@@ -59,6 +60,7 @@ class Pipeline:
             name="", base_path=settings.model_dir, options=ModelOptions(), code_dirs=plan.shared_code_dirs
         )
         self._signatures = Signatures(self._catalogue.versions)
+        self._handler_outputs = HandlerOutputs()
         self._in_progress = InProgress()
         self.codecs = Codecs(settings, self._in_progress)
         """With them protocols make the content of calls."""
@@ -194,7 +196,11 @@ class Pipeline:
             ordered = {name: found[name] for name in signature.outputs if name in found}
             if postprocess is None:
                 return writer.write(_ranked(request.predicted(ordered), model.options), signature)
-            return writer.finish(postprocess, ordered, content.shown(call, request, model.options, context), signature)
+            shown = content.shown(call, request, model.options, context)
+            response = writer.finish(postprocess, ordered, shown, signature)
+        if isinstance(response, TensorResponse) and not content.outputs:
+            self._handler_outputs.note(model.name, response)
+        return response
 
     def _preprocessed(
         self,
@@ -231,6 +237,10 @@ class Pipeline:
         get = partial(self._signatures.get, transport, name, version, signature, context)
         return self._signatures.on_newest(name, version, get)
 
+    def outputs(self, signature: SignatureSpec) -> DescribedOutputs:
+        """Return what a request of tensors gets that names no outputs. Raises as ``run`` does."""
+        return self._handler_outputs.describe(signature, self._user_code.of(self._catalogue.find(signature.model)))
+
     def models(self) -> list[str]:
         """Return the names of the models that can be asked for."""
         return self._catalogue.names()
@@ -239,6 +249,7 @@ class Pipeline:
         """Drop what is remembered of a model: another one may come under its name."""
         self._signatures.forget(model)
         self._user_code.forget(model)
+        self._handler_outputs.forget(model)
 
     def _transport(self, name: str | None, context: RequestContext) -> Transport:
         name = name or self._default_transport

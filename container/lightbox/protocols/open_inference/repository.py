@@ -144,17 +144,28 @@ class Repository:
     def model_metadata(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
         """Return a model's inputs and outputs, -1 for an open dimension.
 
-        They are those of the signature that answers a request which names none. Raises ModelNotFound, Unavailable, and
-        UnknownSignature where there is none such.
+        They are those of the signature that answers a request which names none; where user code writes the response,
+        its outputs, as far as they are known. Raises ModelNotFound, Unavailable, and UnknownSignature where there is
+        none such.
         """
         spec = self._pipeline.describe(model, version_number(version), context)
+        given = self._pipeline.outputs(spec)
         return {
             "name": spec.model,
             "versions": [str(spec.version)],
             "platform": PLATFORM,
             "inputs": [described(tensor) for tensor in spec.inputs.values()],
-            "outputs": [described(tensor) for tensor in spec.outputs.values()],
+            "outputs": [described(tensor) for tensor in given.outputs.values()],
         }
+
+    def parameters(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
+        """Return what REST tells besides: user code that writes responses, the model's own outputs, the engines."""
+        spec = self._pipeline.describe(model, version_number(version), context)
+        found = self.engines(spec.model, str(spec.version)).get("parameters", {})
+        if functions := self._pipeline.outputs(spec).functions:
+            own = [described(tensor) for tensor in spec.outputs.values()]
+            found |= {"handler": list(functions), "model_outputs": own}
+        return {"parameters": found} if found else {}
 
     def engines(self, model: str, version: str) -> dict[str, Any]:
         """Return which engine answers each signature of a version, and why; empty where nobody has chosen."""

@@ -105,7 +105,7 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
     @blueprint.get("/models/<model>/versions/<version>")
     def metadata(model: str, version: str = "") -> HttpResponse:
         found = repository.model_metadata(model, version, g.context)
-        return _json(found | repository.engines(found["name"], found["versions"][0]))
+        return _json(found | repository.parameters(model, version, g.context))
 
     @blueprint.get("/models/<model>/ready")
     @blueprint.get("/models/<model>/versions/<version>/ready")
