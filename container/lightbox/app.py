@@ -77,10 +77,10 @@ def wsgi_app(plan_path: str) -> Flask:
     return app
 
 
-def make_observers(settings: Settings, plan: ServingPlan, run_dir: Path) -> list[Observer]:
+def make_observers(settings: Settings, plan: ServingPlan, run_dir: Path, process: str) -> list[Observer]:
     """Return who hears of every request in a worker, and let its logging look like the others'."""
     descriptor, as_json = worker_descriptor(), settings.log_format == "json"
-    log_like_others(settings.gunicorn_loglevel, as_json, descriptor)
+    log_like_others(settings.gunicorn_loglevel, as_json, descriptor, process)
     observers: list[Observer] = [RequestLog(descriptor, as_json), LastResponse(run_dir)]
     if settings.metrics:
         observers.append(WorkerMetrics(run_dir / METRICS_FOLDER, plan.models))
@@ -94,10 +94,15 @@ def context_maker(observers: Sequence[Observer]) -> MakeContext | None:
     return next((observer.context for observer in observers if isinstance(observer, Tracing)), None)
 
 
-def assemble(plan_path: Path) -> Services:
-    """Return the services for a plan that the supervisor wrote; settings come from the environment."""
+def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
+    """Return the services for a plan that the supervisor wrote; settings come from the environment.
+
+    ``process`` is what its lines of the log begin with.
+    """
     settings, plan = load_settings(), ServingPlan.read(plan_path)
-    observers = make_observers(settings, plan, plan_path.parent)  # before user code, which may have metrics of its own
+    observers = make_observers(
+        settings, plan, plan_path.parent, process
+    )  # before user code, which may have metrics of its own
     hide(
         {
             "LIGHTBOX_MODEL_DIR": settings.model_dir,

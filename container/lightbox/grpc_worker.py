@@ -23,7 +23,7 @@ from lightbox.protocols.open_inference.grpc_server import ROOM, InferenceServer,
 
 def main(plan_path: Path, health: str) -> None:
     """Serve until SIGTERM, then finish what has been accepted; ``health`` is where the supervisor answers /ping."""
-    asyncio.run(serve(assemble(plan_path), health))
+    asyncio.run(serve(assemble(plan_path, "grpc_front"), health))
 
 
 async def serve(services: Services, health: str) -> None:

@@ -100,7 +100,8 @@ def handled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     (root / "code" / "lib").mkdir()
     (root / "code" / "lib" / "in_lib.py").write_text("AT = 'lib'")
     (root / "code" / "lib" / "in_both.py").write_text("AT = 'lib'")
-    with running(root, tmp, http_proxy="http://127.0.0.1:9", SAGEMAKER_GUNICORN_WORKERS="2") as stack:
+    environ = {"http_proxy": "http://127.0.0.1:9", "SAGEMAKER_GUNICORN_WORKERS": "2"}
+    with running(root, tmp, **environ, SAGEMAKER_GUNICORN_LOGLEVEL="debug") as stack:
         yield stack
 
 
@@ -108,7 +109,7 @@ DOUBLED = "doubled-1.0-py3-none-any.whl\n"
 
 
 def test_a_handler_reaches_all_that_it_is_promised_in_every_worker(handled: Stack) -> None:
-    assert any(handled.log.count("INFO:lightbox:loaded") == 2 for _ in poll(30))
+    assert any(handled.log.count("[gunicorn] DEBUG:lightbox:loaded") == 2 for _ in poll(30))
     workers = set()
     for clients in range(8, 64, 8):
         with ThreadPoolExecutor(clients) as pool:

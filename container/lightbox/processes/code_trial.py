@@ -101,6 +101,7 @@ def _write(result: Path, content: dict[str, object]) -> None:
 
 if __name__ == "__main__":
     logging.basicConfig(level="INFO", format="%(message)s")
+    logging.getLogger("lightbox").setLevel("DEBUG")  # what is loaded is said here, once for all workers
     code = check(ServingPlan.read(Path(sys.argv[1])), Path(sys.argv[2]))
     sys.stdout.flush()
     sys.stderr.flush()

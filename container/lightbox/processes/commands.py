@@ -142,6 +142,14 @@ def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: Ru
     ]
 
 
+_BOILERPLATE = re.compile(r"WARNING: All log messages before absl::InitializeLog\(\) is called|I0000 00:00:\d")
+
+
+def is_boilerplate(line: str) -> bool:
+    """Tell whether TensorFlow wrote a line before its log was set up, in another form, that says nothing of a start."""
+    return _BOILERPLATE.match(line) is not None
+
+
 def worker_class_line(settings: Settings) -> str | None:
     """Return the log line for a worker class other than the one that runs."""
     if settings.worker_class == "gthread":

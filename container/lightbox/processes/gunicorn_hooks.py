@@ -20,10 +20,36 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from gunicorn.glogging import Logger
+
+from lightbox.settings_loading import load_settings
+from lightbox.telemetry.logs import RecordHandler, TextFormatter, worker_descriptor
+
 secure_scheme_headers: dict[str, str] = {}
 """A caller's X-Forwarded-Proto is nothing to us; gunicorn would refuse several that disagree, with a page of HTML."""
 forwarder_headers = ""
 """None of the caller's headers stands for a variable of WSGI."""
+
+
+class RecordLogger(Logger):  # type: ignore[misc] # gunicorn has no types
+    """Gives gunicorn's records the form of all others; one with a traceback is written at once."""
+
+    def setup(self, cfg: Any) -> None:
+        """See gunicorn's Logger: called at start and when the configuration is read again."""
+        super().setup(cfg)
+        settings = load_settings()
+        for handler in list(self.error_log.handlers):
+            if isinstance(handler, RecordHandler):
+                self.error_log.removeHandler(handler)
+            else:  # the supervisor keeps the last of these lines
+                handler.setFormatter(TextFormatter())
+                handler.addFilter(lambda record: not record.exc_info)
+        whole = RecordHandler(worker_descriptor(), settings.log_format == "json", "gunicorn")
+        whole.addFilter(lambda record: bool(record.exc_info))
+        self.error_log.addHandler(whole)
+
+
+logger_class = RecordLogger
 
 LOAD_SECONDS = 120
 """How long a worker may load before gunicorn's timeout begins to count."""

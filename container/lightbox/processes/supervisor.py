@@ -93,7 +93,7 @@ class Supervisor:
             if self._server_kind == "embedded":
                 flags += commands.engine_flags(settings, run_dir.path)
             own = environ | gpu_environ(len(self._watches), self._gpus)
-            self._children.append(Child(name, program + flags, own))
+            self._children.append(Child(name, program + flags, own, consume=commands.is_boilerplate))
             self._watches[name] = watch
 
     def _model_names(self, run_dir: RunDir) -> Callable[[], Iterable[str]]:

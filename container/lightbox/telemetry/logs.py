@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import mmap
 import os
 import re
+import stat
 import struct
 import sys
+import threading
 import time
 import traceback
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -69,18 +72,50 @@ def json_line(fields: Mapping[str, Any]) -> str:
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
+class _Turn:
+    """Taken by the thread that writes; a process that is forked meanwhile has one of its own."""
+
+    lock = threading.Lock()
+
+    @classmethod
+    def renew(cls) -> None:
+        cls.lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_Turn.renew)
+
+
+@contextmanager
+def _turn(descriptor: int) -> Iterator[None]:
+    """Let nobody else who takes turns write to a pipe meanwhile.
+
+    The kernel may split what is longer than a page of it, a traceback say. The lock is each process's own, though all
+    have the same pipe. Files need none: they are written to as a whole.
+    """
+    if not stat.S_ISFIFO(os.fstat(descriptor).st_mode):
+        yield
+        return
+    with _Turn.lock:
+        fcntl.lockf(descriptor, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            fcntl.lockf(descriptor, fcntl.LOCK_UN)
+
+
 def log(text: str, process: str = "lightbox") -> None:
-    """Log what a process says, a line for each of its lines."""
-    for part in text.split("\n"):
-        # Not print: with PYTHONUNBUFFERED it writes the line's end apart, and a worker's line can come between.
-        sys.stderr.write(f"{line(process, part)}\n")
-        sys.stderr.flush()
+    """Log what a process says, a line for each of its lines; no other line comes between them."""
+    with _turn(2):
+        for part in text.split("\n"):
+            # Not print: with PYTHONUNBUFFERED it writes the line's end apart, and a worker's line can come between.
+            sys.stderr.write(f"{line(process, part)}\n")
+            sys.stderr.flush()
 
 
 def write_line(text: str, descriptor: int) -> None:
-    """Write a line with one system call, so that lines of several processes do not mix; a reader that has gone is
-    no reason to fail."""
-    with suppress(OSError):
+    """Write a record of one or more lines as a whole, so that those of several processes do not mix; a reader that has
+    gone is no reason to fail."""
+    with suppress(OSError), _turn(descriptor):
         os.write(descriptor, f"{text}\n".encode("utf-8", "replace"))
 
 
@@ -93,38 +128,57 @@ def worker_descriptor() -> int:
     return 2
 
 
-def log_like_others(level: str, as_json: bool, descriptor: int) -> None:
-    """Let the logging module of a worker write lines in our form: as text to stderr, as JSON to ``descriptor``."""
+def log_like_others(level: str, as_json: bool, descriptor: int, process: str = "gunicorn") -> None:
+    """Let the logging module of a worker write records in our form to ``descriptor``, warnings and what ends a thread
+    among them."""
     use_json(as_json)
-    handler = _JsonHandler(descriptor) if as_json else logging.StreamHandler()
-    handler.setFormatter(_TextFormatter())
-    logging.basicConfig(level=level.upper(), handlers=[handler])
+    logging.basicConfig(level=level.upper(), handlers=[RecordHandler(descriptor, as_json, process)])
+    logging.captureWarnings(True)
+    threading.excepthook = _log_end_of_thread
 
 
-class _TextFormatter(logging.Formatter):
+def _log_end_of_thread(ended: threading.ExceptHookArgs) -> None:
+    if ended.exc_value is not None and not isinstance(ended.exc_value, SystemExit):
+        name = ended.thread.name if ended.thread else "without a name"
+        logging.getLogger("lightbox").error("the thread %s has ended", name, exc_info=ended.exc_value)
+
+
+class TextFormatter(logging.Formatter):
     """``LEVEL:logger:message``; further lines, a traceback, begin with a bar, as no record does."""
 
     def format(self, record: logging.LogRecord) -> str:
-        text = f"{record.levelname}:{record.name}:{escape(record.getMessage())}"
+        """See logging.Formatter."""
+        text = f"{record.levelname}:{record.name}:{escape(record.getMessage().rstrip())}"
         if record.exc_info and record.exc_info[0]:
             lines = "".join(traceback.format_exception(*record.exc_info)).rstrip().split("\n")
             text += "".join(f"\n  | {escape(part)}" for part in lines)
         return text
 
 
-class _JsonHandler(logging.Handler):
-    """One JSON object a record, its traceback inside."""
+class RecordHandler(logging.Handler):
+    """Writes each record, its traceback inside, at once: a JSON object, or text whose lines begin with the process."""
 
-    def __init__(self, descriptor: int) -> None:
+    def __init__(self, descriptor: int, as_json: bool, process: str) -> None:
         super().__init__()
         self._descriptor = descriptor
+        self._as_json = as_json
+        self._process = process
+        self._text = TextFormatter()
 
     def emit(self, record: logging.LogRecord) -> None:
-        fields = {"process": "worker", "level": record.levelname.lower(), "logger": record.name}
-        fields["message"] = record.getMessage()
+        """See logging.Handler."""
+        if self._as_json:
+            write_line(self._json(record), self._descriptor)
+            return
+        lines = self._text.format(record).split("\n")
+        write_line("\n".join(f"[{self._process}] {part}" for part in lines), self._descriptor)
+
+    @staticmethod
+    def _json(record: logging.LogRecord) -> str:
+        fields = {"level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
         if record.exc_info and record.exc_info[0]:
             fields["traceback"] = "".join(traceback.format_exception(*record.exc_info))
-        write_line(json_line(fields), self._descriptor)
+        return json_line({"process": "worker", **fields})
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ class UserCode:
 def load_handlers(file: Path) -> Handlers:
     """Import one ``inference.py``; raise UserCodeError when it cannot be used."""
     functions = load_functions(file)
-    log.info("loaded %s: %s", file, ", ".join(functions))
+    log.debug("loaded %s: %s", file, ", ".join(functions))  # the trial says it for all workers
     if functions.keys() <= {"preprocess", "postprocess"}:
         return LightboxHandlers(**functions)
     return AwsHandlers(**functions)

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -124,10 +126,10 @@ except ValueError:
 
 
 def test_records_of_the_logging_module_cannot_be_forged_as_text() -> None:
-    _, text = in_process(RAISE.format(as_json=False))
+    text, _ = in_process(RAISE.format(as_json=False))
     lines = text.splitlines()
-    assert lines[0] == "ERROR:mine:bad\\x0aERROR:root:forged"
-    assert all(entry.startswith("  | ") for entry in lines[1:])
+    assert lines[0] == "[gunicorn] ERROR:mine:bad\\x0aERROR:root:forged"
+    assert all(entry.startswith("[gunicorn]   | ") for entry in lines[1:])
 
 
 def test_records_of_the_logging_module_are_one_json_object() -> None:
@@ -135,6 +137,82 @@ def test_records_of_the_logging_module_are_one_json_object() -> None:
     entry = json.loads(text)
     assert (entry["level"], entry["logger"], entry["message"]) == ("error", "mine", "bad\nERROR:root:forged")
     assert entry["traceback"].startswith("Traceback")
+
+
+THROW = """
+import logging, sys, threading
+from pathlib import Path
+from lightbox.request_context import RequestContext
+from lightbox.telemetry.logs import FinishedRequest, RequestLog, log, log_like_others
+number = sys.argv[1]
+log_like_others("info", {as_json}, 1)
+requests = RequestLog(1, {as_json})
+def fail(depth):
+    raise ValueError(number * 200) if depth == 0 else None
+def throw():
+    for _ in range(10):
+        try:
+            for name in ("first", "second"):
+                try:
+                    fail(0)
+                except ValueError as error:
+                    raise RuntimeError(number * 9000) from error
+        except RuntimeError:
+            logging.getLogger("mine").exception("failed %s", number)
+        requests.responded(FinishedRequest("id", "POST", "/x", "/invocations", 500, 1, 2, "x", RequestContext(30)))
+threads = [threading.Thread(target=throw) for _ in range(4)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+"""
+
+
+@pytest.mark.parametrize("as_json", [False, True])
+def test_no_line_splits_the_records_of_workers_that_fail_at_once(as_json: bool) -> None:
+    """A record is longer than what the kernel keeps together, and the reader is slower than the writers."""
+    receive, send = os.pipe()
+    code = THROW.format(as_json=as_json)
+    workers = [
+        subprocess.Popen([sys.executable, "-c", code, str(number)], stdout=send, env=environ()) for number in range(4)
+    ]
+    os.close(send)
+    with os.fdopen(receive, "rb", buffering=0) as pipe:
+        pieces = []
+        while piece := pipe.read(5000):
+            pieces.append(piece)
+            time.sleep(0.0005)
+    text = b"".join(pieces).decode()
+    assert [worker.wait(30) for worker in workers] == [0] * 4
+    lines = text.splitlines()
+    if as_json:
+        entries = [json.loads(line) for line in lines]
+        assert sum(entry["message"].startswith("failed") for entry in entries) == 4 * 4 * 10
+        return
+    records = re.findall(
+        r"\[gunicorn\] ERROR:mine:failed (\d)\n((?:\[gunicorn\]   \| .*\n|\[gunicorn\]   \|\n)*)", text
+    )
+    assert len(records) == 4 * 4 * 10
+    for number, traceback in records:
+        assert traceback.splitlines()[0].endswith("Traceback (most recent call last):")
+        assert traceback.splitlines()[-1] == f"[gunicorn]   | RuntimeError: {number * 9000}"
+    assert sum(line.startswith("[request] ") for line in lines) == 4 * 4 * 10
+
+
+def test_what_ends_a_thread_and_a_warning_are_records_too() -> None:
+    code = """
+import threading, warnings
+from lightbox.telemetry.logs import log_like_others
+log_like_others("info", False, 1)
+warnings.warn("old")
+thread = threading.Thread(target=lambda: 1 / 0, name="mine")
+thread.start()
+thread.join()
+"""
+    text, other = in_process(code)
+    lines = text.splitlines()
+    assert other == ""
+    assert lines[0].startswith("[gunicorn] WARNING:py.warnings:") and "UserWarning: old" in lines[0]
+    assert lines[1] == "[gunicorn] ERROR:lightbox:the thread mine has ended"
+    assert lines[-1] == "[gunicorn]   | ZeroDivisionError: division by zero"
 
 
 def test_a_worker_without_a_supervisor_logs_to_stderr(monkeypatch: pytest.MonkeyPatch) -> None:

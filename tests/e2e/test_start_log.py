@@ -1,0 +1,52 @@
+"""What a start logs: each message once, on one line, in one form for each process."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from support.models import copy_golden
+from support.stack import free_port, running
+
+FORMS = {
+    "lightbox": r"(warning: )?\S.*",
+    "inference": r"\S.*",
+    "gunicorn": r"(INFO|WARNING):gunicorn\.error:\S.*",
+    "grpc_front": r"(INFO|WARNING):lightbox:\S.*",
+    "model_server": r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d,\d{3} I \S.*",
+}
+
+
+@pytest.mark.parametrize("form", ["text", "json"])
+def test_each_message_of_a_start_is_one_line_and_comes_once(tmp_path: Path, form: str) -> None:
+    copy_golden("image_mean", tmp_path / "models" / "image_mean")
+    (tmp_path / "models" / "code").mkdir()
+    (tmp_path / "models" / "code" / "inference.py").write_text(
+        "def postprocess(outputs, request):\n    return outputs\n"
+    )
+    environ = {
+        "SAGEMAKER_GUNICORN_WORKERS": "2",
+        "SAGEMAKER_GUNICORN_WORKER": "3",
+        "LIGHTBOX_TRANSPORT": "grpc,rest",
+        "LIGHTBOX_KSERVE_GRPC_PORT": str(free_port()),
+        "LIGHTBOX_LOG_FORMAT": form,
+    }
+    with running(tmp_path / "models", tmp_path / "run", **environ) as stack:
+        lines = stack.log.splitlines()
+    if form == "json":
+        entries = [(entry["process"], entry["message"]) for entry in map(json.loads, lines)]
+    else:
+        entries = [(found[1], found[2]) for found in (re.fullmatch(r"\[(\w+)\] (.*)", line) for line in lines) if found]
+        assert len(entries) == len(lines)
+    assert {process for process, _ in entries} >= {"lightbox", "inference", "gunicorn", "model_server"}
+    for process, message in entries:
+        assert re.fullmatch(FORMS[process], message), (process, message)
+    several = [message for _, message in entries if "Booting worker with pid" in message]
+    rest = [re.sub(r"^[\d: ,-]+", "", message) for _, message in entries if message not in several]
+    assert len(several) == 2
+    assert len(rest) == len(set(rest))
+    meant = "SAGEMAKER_GUNICORN_WORKER: there is no such setting; did you mean SAGEMAKER_GUNICORN_WORKERS?"
+    assert ("lightbox", f"warning: {meant}") in entries
