@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 import signal
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from lightbox.errors import StartError
-from lightbox.model.checks import newest_folder, newest_signatures, option_problems, unusable_versions
-from lightbox.model.layout import ModelOnDisk, folders_without_model
+from lightbox.model.checks import newest_folder, newest_signatures
+from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import load_options
-from lightbox.model.scaling_report import ScalingLine, scaling_lines
 from lightbox.processes.commands import PYTHON, child_environ, model_server_program
 from lightbox.processes.nginx import find_nginx
 from lightbox.processes.run_dir import RunDir
+from lightbox.processes.start_checks import find_problems, find_scaling_lines, find_warnings
 from lightbox.processes.startup import (
-    check_front_port,
-    check_port,
-    check_port_range,
     code_dirs,
     listening,
     make_plan,
@@ -33,7 +31,6 @@ from lightbox.processes.supervisor import STOP_SIGNALS, Supervisor
 from lightbox.settings import Settings
 from lightbox.settings_loading import SettingsError, load_settings, spelling_hints, variable_names
 from lightbox.telemetry.logs import log, use_json
-from lightbox.telemetry.tracing import check_tracing
 from lightbox.user_code.paths import find_code
 
 
@@ -41,86 +38,10 @@ class StartRefused(StartError):
     """Nothing can be started; the message holds a line for each problem."""
 
 
-def find_problems(settings: Settings, wrong: Collection[str] = ()) -> list[str]:
-    """Return a sentence for each thing that a start with these settings would stumble over.
-
-    ``wrong`` names the variables whose values were refused; what hangs on them is not judged.
-    """
-    problems: list[str] = []
-    if "SAGEMAKER_BIND_TO_PORT" not in wrong:
-        with _noted_in(problems):
-            check_port(settings)
-    for check in (check_front_port, check_port_range):
-        with _noted_in(problems):
-            check(settings)
-    return list(dict.fromkeys(problems + find_lasting_problems(settings, wrong)))
-
-
-def find_lasting_problems(settings: Settings, wrong: Collection[str] = ()) -> list[str]:
-    """Return what ``find_problems`` does, without ports: who looks at a running Lightbox finds these taken."""
-    problems: list[str] = []
-    with _noted_in(problems):
-        model_server_program(settings)
-    with _noted_in(problems):
-        find_nginx()
-    if not settings.multi_model and not {"LIGHTBOX_MODEL_DIR", "SAGEMAKER_MULTI_MODEL"} & set(wrong):
-        with _noted_in(problems):
-            models, default = plan_models(settings)
-            problems += _problems_of(models.values(), default, settings)
-    return list(dict.fromkeys(problems))
-
-
-def find_warnings(settings: Settings) -> list[str]:
-    """Return a sentence for each folder that is taken for no model, and each setting that a model cannot follow.
-
-    The default model follows them all, or the start is refused. A variable is for all models and may be meant for some:
-    requests to the others say so themselves.
-    """
-    if settings.multi_model:
-        return []
-    models, default = plan_models(settings)
-    passed = [
-        f"LIGHTBOX_MODEL_DIR: {folder} is not a model: none of its numbered folders contains saved_model.pb"
-        for folder in folders_without_model(settings.model_dir)
-    ]
-    others = (model for model in models.values() if model.name != default)
-    return passed + [problem for model in others for own, problem in _misfits(model, settings) if not own]
-
-
-def find_scaling_lines(settings: Settings) -> list[ScalingLine]:
-    """Return a line for each model that takes pixels as floating-point numbers; of later models none."""
-    if settings.multi_model:
-        return []
-    shared = shared_code_dirs(settings)
-    return scaling_lines(((model, code_dirs(model, shared)) for model in plan_models(settings)[0].values()), settings)
-
-
-def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings) -> list[str]:
-    problems: list[str] = []
-    for model in models:
-        problems += [f"LIGHTBOX_MODEL_DIR: {problem}" for problem in unusable_versions(model)]
-        if settings.universal_bucket:  # what is downloaded later may complete a model's own code
-            continue
-        with _noted_in(problems):
-            problems += [misfit for own, misfit in _misfits(model, settings) if own or model.name == default]
-    return problems
-
-
-def _misfits(model: ModelOnDisk, settings: Settings) -> Iterator[tuple[bool, str]]:
-    return option_problems(model, code_dirs(model, shared_code_dirs(settings)), settings)
-
-
-@contextmanager
-def _noted_in(problems: list[str]) -> Iterator[None]:
-    try:
-        yield
-    except StartError as error:
-        problems += str(error).splitlines()
-
-
 USAGE = """usage: serve.sh serve|check|engines|tune|try
   serve   start the model server, gunicorn and nginx in the foreground
-  check   print the effective settings and what would be served, and exit
+  check   print the effective settings and what would be served, try what a start does first, and exit; check --settings
+          prints only the settings, for a shell to read
   engines compare OpenVINO with TensorFlow for each model; engines --write keeps the result in the model's folder
   tune    find the best settings for a model and this machine; tune --help tells more
   try     print a model's answer for an image under each scaling: try MODEL --image photo.jpg; try --help tells more"""
@@ -128,13 +49,14 @@ USAGE = """usage: serve.sh serve|check|engines|tune|try
 
 def main(arguments: list[str]) -> int:
     """Run a command and return its exit code."""
-    commands: dict[str, Callable[[], int]] = {"serve": serve, "check": check}
+    commands: dict[str, Callable[[], int]] = {"serve": serve}
     command, *options = arguments or [""]
     if command in ("help", "--help", "-h"):
         print(USAGE)
         return 0
-    with_options = {"tune": tune, "engines": engines, "try": try_image}
-    if command not in with_options and (options or command not in commands):
+    with_options = {"check": check, "tune": tune, "engines": engines, "try": try_image}
+    known = command in with_options if options else command in (*with_options, *commands)
+    if not known or (command == "check" and options not in ([], ["--settings"])):
         print(USAGE, file=sys.stderr)
         return 2
     try:
@@ -151,16 +73,22 @@ def serve() -> int:
     if problems:
         raise StartRefused("\n".join(problems))
     use_json(settings.log_format == "json")
-    check_tracing(settings)
     for warning in spelling_hints() + find_warnings(settings):
         log(f"warning: {warning}")
     for line in find_scaling_lines(settings):
         log(str(line))
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until the supervisor minds them
+    with _prepared(settings, _stoppable()) as supervisor:
+        return asyncio.run(supervisor.run())
+
+
+@contextmanager
+def _prepared(settings: Settings, while_planning: AbstractContextManager[None]) -> Iterator[Supervisor]:
+    """Do what a start does before its first child: make the run directory, plan, bind the port. Raises StartError."""
     with RunDir() as run_dir:
-        with _stoppable():
+        with while_planning:
             plan = make_plan(settings, run_dir)
-        return asyncio.run(Supervisor(settings, plan, run_dir).run())
+        yield Supervisor(settings, plan, run_dir)
 
 
 @contextmanager
@@ -175,15 +103,41 @@ def _stoppable() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
 
 
-def check() -> int:
-    """Print every setting with its variable, then the models; then, as ``serve`` would, what stands in the way."""
-    settings, problems = _judged(find_lasting_problems)
-    for field in Settings.model_fields:
-        value = getattr(settings, field)
-        print(f"{variable_names(field)[0]}={'' if value is None else _text(value)}")
+def check(options: list[str]) -> int:
+    """Print every setting with its variable, then the models; then try all that ``serve`` does before its children.
+
+    With ``--settings`` only the settings are printed.
+    """
+    settings, problems = _judged(find_problems)
+    for line in _setting_lines(settings):
+        print(line)
     if problems:
         raise StartRefused("\n".join(problems))
-    check_tracing(settings)
+    if not options:
+        _print_plan(settings)
+    sys.stdout.flush()
+    before = {number: signal.signal(number, lambda *_: sys.exit(0)) for number in STOP_SIGNALS}
+    try:
+        with _prepared(settings, nullcontext()) as supervisor:
+            asyncio.run(supervisor.try_code())
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return 0
+
+
+def _setting_lines(settings: Settings) -> Iterator[str]:
+    """Yield lines that a shell reads as these settings.
+
+    A default is among them, but for the request's timeout: set, it would bound an inference.py as well.
+    """
+    for field in Settings.model_fields:
+        line = f"{variable_names(field)[0]}={shlex.quote(_text(field, getattr(settings, field)))}".replace("=''", "=")
+        given = field != "request_timeout" or field in settings.model_fields_set
+        yield line if given else f"# {line}"
+
+
+def _print_plan(settings: Settings) -> None:
     kind, program = model_server_program(settings)
     print(f"\nmodel server: {kind} ({program[0]})\nnginx: {find_nginx()}")
     wires = wires_to_come(settings)
@@ -200,7 +154,6 @@ def check() -> int:
         print(scaling)
     for warning in spelling_hints() + find_warnings(settings):
         print(f"warning: {warning}")
-    return 0
 
 
 def _judged(find: Callable[[Settings, Collection[str]], list[str]]) -> tuple[Settings, list[str]]:
@@ -263,5 +216,9 @@ def try_image(options: list[str]) -> int:
     return compare(options)
 
 
-def _text(value: object) -> str:
-    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)
+def _text(field: str, value: object) -> str:
+    """Return a setting's value as its variable has it."""
+    if value is None:
+        return ""
+    between = {"image_size": "x", "safe_port_range": "-"}.get(field, ",")
+    return between.join(map(str, value)) if isinstance(value, tuple) else str(value)

@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from lightbox.errors import StartError
-from lightbox.temporary_storage import temporary_folder
+from lightbox.temporary_storage import is_full, temporary_folder
 
 SOCKET_PATH_LIMIT = 100
 """A unix socket's path has 108 bytes on Linux; some are left for what programs append."""
@@ -19,6 +19,10 @@ SOCKET_PATH_LIMIT = 100
 PREFIX, LOCK = "lightbox-", "lock"
 LONGEST_SOCKET = "model_server_63.sock"
 """Where this fits all sockets fit: either all parts of a run have one, or none has."""
+
+
+START_BYTES = 1 << 20
+"""Space for what a start writes: configurations, the plan, what children leave for each other."""
 
 
 class RunDirError(StartError):
@@ -35,10 +39,24 @@ class RunDir:
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)).absolute()
             self._lock = _locked(self.path)
         except OSError as error:
+            if is_full(error):
+                raise RunDirError(_too_full(parent)) from None
             raise RunDirError(
                 f"TMPDIR: Lightbox needs a writable folder, and {parent} is not one: {error.strerror}"
             ) from None
         _remove_abandoned(self.path.parent)
+        self._find_room(parent)
+
+    def _find_room(self, parent: str) -> None:
+        """Write what a start may write, and remove it."""
+        try:
+            (self.path / "room").write_bytes(bytes(START_BYTES))
+            (self.path / "room").unlink()
+        except OSError as error:
+            self.remove()
+            if is_full(error):
+                raise RunDirError(_too_full(parent)) from None
+            raise RunDirError(f"TMPDIR: {parent} cannot be written to: {error.strerror}") from None
 
     def socket_path(self, name: str) -> Path | None:
         """Return where to put a unix socket, or None where the folder's path is too long for sockets."""
@@ -75,6 +93,11 @@ class RunDir:
             self._claims.pop().close()
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
+
+
+def _too_full(folder: str) -> str:
+    free = shutil.disk_usage(folder).free
+    return f"TMPDIR: a start needs {START_BYTES:,} bytes, and {folder} has {free:,} bytes free"
 
 
 def sockets_would_fit() -> bool:

@@ -239,6 +239,16 @@ class Supervisor:
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_BACKOFF)
 
+    async def try_code(self) -> None:
+        """Do with the user's code what ``run`` does, and nothing else of it; raise GaveUp when it cannot be used."""
+        try:
+            await self._prepare_code()
+        finally:
+            self._listener.close()
+            for child in self._code.children:
+                child.kill()
+            await asyncio.gather(*(status.close() for status in self._statuses))
+
     async def _prepare_code(self) -> None:
         """Make the user's code ready, while the model server loads; raise GaveUp when it cannot be used."""
         try:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.ports import free_ports
 from lightbox.cli import main
 from support.models import copy_golden
 from support.real_binary import real_binary
@@ -37,6 +38,7 @@ def test_check_warns_of_a_misspelled_name_of_aws(
     monkeypatch.setenv("LIGHTBOX_MODEL_DIR", str(tmp_path))
     monkeypatch.setenv("LIGHTBOX_MODEL_SERVER", "embedded")
     monkeypatch.setenv("SAGEMAKER_GUNICORN_WORKER", "2")
+    monkeypatch.setenv("SAGEMAKER_BIND_TO_PORT", str(free_ports()))
     assert main(["check"]) == 0
     hint = "SAGEMAKER_GUNICORN_WORKER: there is no such setting; did you mean SAGEMAKER_GUNICORN_WORKERS?"
     assert capsys.readouterr().out.splitlines()[-1] == f"warning: {hint}"
@@ -65,9 +67,11 @@ def test_check_says_what_would_listen(
         (tmp_path / "models" / "half" / "code").mkdir()
         (tmp_path / "models" / "half" / "code" / "inference.py").write_text(code)
     short = {"TMPDIR": str(tmp_path_factory.mktemp("t"))}  # with room for sockets
+    port = free_ports()
+    short["SAGEMAKER_BIND_TO_PORT"] = str(port)
     as_if_started(short | {"LIGHTBOX_MODEL_DIR": str(tmp_path / "models")} | real_binary(tmp_path) | environ)
     assert main(["check"]) == 0
     said = capsys.readouterr().out
     assert all(words in said for words in expected), said
-    assert "listening: port 8080 on all interfaces: HTTP for callers" in said
+    assert f"listening: port {port} on all interfaces: HTTP for callers" in said
     assert ("the model server; " in said) == (len(expected) > 1)

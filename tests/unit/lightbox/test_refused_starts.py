@@ -6,9 +6,12 @@ to end as well, in tests/e2e/test_refused_starts.py.
 
 from __future__ import annotations
 
+import os
+import resource
 import shutil
 import signal
 import socket
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,9 +20,10 @@ import pytest
 from harness.ports import free_ports
 from lightbox import cli
 from lightbox.processes.supervisor import STOP_SIGNALS
+from lightbox.settings_loading import load_settings
 from support.models import copy_golden
 from support.s3 import serving, universal
-from support.stack import free_port
+from support.stack import SERVE, free_port
 
 from .conftest import AsIfStarted
 
@@ -65,6 +69,8 @@ def refuse(
         said = capsys.readouterr().err
         assert said.startswith("[lightbox] cannot start:\n")
         assert "Traceback" not in said
+        assert cli.main(["check"]) == 1
+        assert capsys.readouterr().err == said, "check and serve refuse with the same sentences"
         assert not list(tmp.iterdir()), "the run directory was left behind"
         return said
 
@@ -224,18 +230,19 @@ def test_no_folder_to_write_to(refuse: Refuse, models: Path, folder: str) -> Non
 def test_check_says_what_a_start_would_stumble_over(
     as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str], models: Path
 ) -> None:
-    with socket.socket() as other:  # a Lightbox that runs, say
-        other.bind(("0.0.0.0", 0))
+    own = {"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MODEL_DIR": str(models)}
+    as_if_started(own)
+    assert cli.main(["check"]) == 0
+    assert f"LIGHTBOX_MODEL_DIR={models}" in capsys.readouterr().out
+    with socket.socket() as other:  # a Lightbox that runs, say: the settings are printed all the same
+        other.bind(("0.0.0.0", int(own["SAGEMAKER_BIND_TO_PORT"])))
         other.listen()
-        own = {"SAGEMAKER_BIND_TO_PORT": str(other.getsockname()[1]), "LIGHTBOX_MODEL_DIR": str(models)}
-        as_if_started(own)
-        assert cli.main(["check"]) == 0
-        assert f"LIGHTBOX_MODEL_DIR={models}" in capsys.readouterr().out
         as_if_started(own | {"LIGHTBOX_OUTPUTS": "median", "LIGHTBOX_SCALING": "tf"})
         assert cli.main(["check"]) == 1
-        said = capsys.readouterr()
+    said = capsys.readouterr()
     assert f"LIGHTBOX_MODEL_DIR={models}" in said.out
-    assert [line.split(":")[0] for line in said.err.splitlines()[1:]] == ["LIGHTBOX_OUTPUTS", "LIGHTBOX_SCALING"]
+    named = [line.split(":")[0] for line in said.err.splitlines()[1:]]
+    assert named == ["SAGEMAKER_BIND_TO_PORT", "LIGHTBOX_OUTPUTS", "LIGHTBOX_SCALING"]
 
 
 def test_check_prints_settings_and_models(
@@ -243,7 +250,8 @@ def test_check_prints_settings_and_models(
 ) -> None:
     (models / "code").mkdir()
     (models / "code" / "inference.py").write_text("def handler(data, context): ...")
-    as_if_started({"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_TRANSPORT": "rest"})
+    own = {"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MODEL_SERVER": "embedded"}
+    as_if_started(own | {"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_TRANSPORT": "rest"})
     assert cli.main(["check"]) == 0
     said = capsys.readouterr().out
     assert "LIGHTBOX_TRANSPORT=rest" in said
@@ -281,3 +289,90 @@ def test_options_that_a_model_cannot_follow(
     (code / "lightbox.json").write_text(options)
     (code / "names.json").write_text('{"0": "cat"}')
     assert words in refuse(LIGHTBOX_MODEL_DIR=str(tmp_path / "models"))
+
+
+def test_a_temporary_folder_without_space(refuse: Refuse, models: Path, tmp_path: Path) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    before = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        said = refuse(LIGHTBOX_MODEL_DIR=str(models))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+        signal.signal(signal.SIGXFSZ, before)
+    assert f"TMPDIR: {tmp_path / 'tmp'} cannot be written to: File too large" in said
+
+
+def test_tracing_without_its_packages(refuse: Refuse, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lightbox.telemetry.tracing.PACKAGES", ("no_such_package.sdk",))
+    said = refuse(LIGHTBOX_MODEL_DIR=str(models), OTEL_EXPORTER_OTLP_ENDPOINT="http://localhost:4318")
+    assert "OTEL_EXPORTER_OTLP_ENDPOINT is set, but the OpenTelemetry packages are not installed" in said
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "sentence"),
+    [
+        ("inference.py", "import no_such_module_here", "{code}/inference.py"),
+        ("inference.py", "import os; os._exit(3)", "{code}/inference.py: importing it ended the process with"),
+        (
+            "requirements.txt",
+            "./no-such-wheel-1.0-py3-none-any.whl",
+            "{code}/requirements.txt cannot be installed, pip",
+        ),
+    ],
+)
+def test_check_tries_the_code_as_a_start_does(
+    as_if_started: AsIfStarted,
+    capfd: pytest.CaptureFixture[str],
+    models: Path,
+    tmp_path: Path,
+    file: str,
+    content: str,
+    sentence: str,
+) -> None:
+    (models / "code").mkdir()
+    (models / "code" / file).write_text(content)
+    (tmp_path / "tmp").mkdir()
+    own = {"TMPDIR": str(tmp_path / "tmp"), "SAGEMAKER_BIND_TO_PORT": str(free_port()), "PIP_NO_INDEX": "1"}
+    as_if_started(own | {"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_MODEL_DIR": str(models)})
+    assert cli.main(["check"]) == 1
+    *_, head, said = capfd.readouterr().err.splitlines()
+    assert head == "[lightbox] cannot start:"
+    assert said.startswith(sentence.format(code=models / "code"))
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {"SAGEMAKER_SAFE_PORT_RANGE": "{low}-{high}", "LIGHTBOX_IMAGE_SIZE": "8", "LIGHTBOX_OUTPUTS": "mean"},
+        {"PREDICT_USING_GRPC": "false", "SAGEMAKER_BATCH": "true", "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "12.5"},
+        {"LIGHTBOX_LABELS": "class names $HOME 'x'.txt", "SAGEMAKER_TFS_WAIT_TIME_SECONDS": "90"},
+    ],
+)
+def test_a_shell_reads_the_settings_that_check_prints(
+    as_if_started: AsIfStarted, models: Path, tmp_path: Path, environ: dict[str, str]
+) -> None:
+    (models / "code").mkdir()
+    (models / "code" / "class names $HOME 'x'.txt").write_text("red\ngreen\nblue\n")
+    low = free_ports(4)
+    own = {name: value.format(low=low, high=low + 3) for name, value in environ.items()}
+    own |= {"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MODEL_SERVER": "embedded"}
+    own |= {"LIGHTBOX_MODEL_DIR": str(models)}
+
+    def printed(script: str, environ: dict[str, str]) -> str:
+        bare = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+        command = ["bash", "-ec", script, str(SERVE)]
+        done = subprocess.run(command, env=bare | environ, capture_output=True, text=True, timeout=200, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    settings = printed('"$0" check --settings', own)
+    file = tmp_path / "lightbox.env"
+    file.write_text(settings)
+    assert printed(f'set -a; . {file}; exec "$0" check --settings', {}) == settings
+    lines = printed(f"set -a; . {file}; env", {}).splitlines()
+    fed = {name: value for name, between, value in (line.partition("=") for line in lines) if between}
+    assert load_settings(fed).model_dump() == load_settings(own).model_dump()
+    assert load_settings(fed).handler_seconds == load_settings(own).handler_seconds

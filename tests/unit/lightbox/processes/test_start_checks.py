@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.ports import free_ports
-from lightbox.cli import find_lasting_problems, find_problems, find_warnings
 from lightbox.processes.run_dir import RunDir, free_port
+from lightbox.processes.start_checks import find_lasting_problems, find_problems, find_warnings
 from lightbox.processes.startup import choose_addresses, wires_to_come
 from lightbox.settings import Settings
 from lightbox.settings_loading import load_settings

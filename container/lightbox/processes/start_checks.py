@@ -1,0 +1,102 @@
+"""All that a start is refused for before it makes anything: ``serve`` and ``check`` ask here."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
+
+from lightbox.errors import StartError
+from lightbox.model.checks import option_problems, unusable_versions
+from lightbox.model.layout import ModelOnDisk, folders_without_model
+from lightbox.model.scaling_report import ScalingLine, scaling_lines
+from lightbox.processes.commands import model_server_program
+from lightbox.processes.nginx import find_nginx
+from lightbox.processes.startup import (
+    check_front_port,
+    check_port,
+    check_port_range,
+    code_dirs,
+    plan_models,
+    shared_code_dirs,
+)
+from lightbox.settings import Settings
+from lightbox.telemetry.tracing import check_tracing
+
+
+def find_problems(settings: Settings, wrong: Collection[str] = ()) -> list[str]:
+    """Return a sentence for each thing that a start with these settings would stumble over.
+
+    ``wrong`` names the variables whose values were refused; what hangs on them is not judged.
+    """
+    problems: list[str] = []
+    if "SAGEMAKER_BIND_TO_PORT" not in wrong:
+        with _noted_in(problems):
+            check_port(settings)
+    for check in (check_front_port, check_port_range):
+        with _noted_in(problems):
+            check(settings)
+    return list(dict.fromkeys(problems + find_lasting_problems(settings, wrong)))
+
+
+def find_lasting_problems(settings: Settings, wrong: Collection[str] = ()) -> list[str]:
+    """Return what ``find_problems`` does, without ports: who looks at a running Lightbox finds these taken."""
+    problems: list[str] = []
+    with _noted_in(problems):
+        model_server_program(settings)
+    with _noted_in(problems):
+        find_nginx()
+    with _noted_in(problems):
+        check_tracing(settings)
+    if not settings.multi_model and not {"LIGHTBOX_MODEL_DIR", "SAGEMAKER_MULTI_MODEL"} & set(wrong):
+        with _noted_in(problems):
+            models, default = plan_models(settings)
+            problems += _problems_of(models.values(), default, settings)
+    return list(dict.fromkeys(problems))
+
+
+def find_warnings(settings: Settings) -> list[str]:
+    """Return a sentence for each folder that is taken for no model, and each setting that a model cannot follow.
+
+    The default model follows them all, or the start is refused. A variable is for all models and may be meant for some:
+    requests to the others say so themselves.
+    """
+    if settings.multi_model:
+        return []
+    models, default = plan_models(settings)
+    passed = [
+        f"LIGHTBOX_MODEL_DIR: {folder} is not a model: none of its numbered folders contains saved_model.pb"
+        for folder in folders_without_model(settings.model_dir)
+    ]
+    others = (model for model in models.values() if model.name != default)
+    return passed + [problem for model in others for own, problem in _misfits(model, settings) if not own]
+
+
+def find_scaling_lines(settings: Settings) -> list[ScalingLine]:
+    """Return a line for each model that takes pixels as floating-point numbers; of later models none."""
+    if settings.multi_model:
+        return []
+    shared = shared_code_dirs(settings)
+    return scaling_lines(((model, code_dirs(model, shared)) for model in plan_models(settings)[0].values()), settings)
+
+
+def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings) -> list[str]:
+    problems: list[str] = []
+    for model in models:
+        problems += [f"LIGHTBOX_MODEL_DIR: {problem}" for problem in unusable_versions(model)]
+        if settings.universal_bucket:  # what is downloaded later may complete a model's own code
+            continue
+        with _noted_in(problems):
+            problems += [misfit for own, misfit in _misfits(model, settings) if own or model.name == default]
+    return problems
+
+
+def _misfits(model: ModelOnDisk, settings: Settings) -> Iterator[tuple[bool, str]]:
+    return option_problems(model, code_dirs(model, shared_code_dirs(settings)), settings)
+
+
+@contextmanager
+def _noted_in(problems: list[str]) -> Iterator[None]:
+    try:
+        yield
+    except StartError as error:
+        problems += str(error).splitlines()
