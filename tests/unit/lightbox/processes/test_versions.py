@@ -94,7 +94,9 @@ def test_the_older_version_takes_over_before_the_newest_is_unloaded() -> None:
     world.look()
     assert (world.published[-1], world.visible) == ([1], {1, 2})
     assert world.logged == [(2, "was removed; version 1 answers")]
-    world.look(round(LEAVING_SECONDS))
+    world.look(round(LEAVING_SECONDS) - 1)
+    assert world.visible == {1, 2}, "requests that were checked against it are still to be answered"
+    world.look()
     assert world.visible == {1}
     world.look(20)
     assert world.answering == 1
