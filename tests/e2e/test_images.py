@@ -114,3 +114,11 @@ def test_every_stage_has_a_time(stack: Stack, photo: bytes, wire: str, stages: l
     times = {name: float(duration) for name, duration in entries}
     total = times.pop("total")
     assert sum(times.values()) == pytest.approx(total, abs=0.0005 * (len(times) + 1))
+
+
+def test_a_start_logs_the_scaling_of_each_model(stack: Stack) -> None:
+    lines = [line for line in stack.log.splitlines() if line.startswith("[lightbox] scaling of ")]
+    assert [line.split(",")[0] for line in lines] == [
+        "[lightbox] scaling of digits: unit",
+        "[lightbox] scaling of mobilenet_v2: tf",
+    ]

@@ -6,6 +6,7 @@ Every way to be refused is in tests/unit/lightbox/test_refused_starts.py; here i
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 
@@ -72,3 +73,43 @@ def test_unknown_commands_show_the_usage(tmp_path: Path) -> None:
     done = subprocess.run([SERVE, "dance"], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 2
     assert "usage: serve.sh" in done.stderr
+
+
+def test_check_gives_the_sentence_with_which_a_start_gives_up(tmp_path: Path, models: Path) -> None:
+    """The user's code is tried once children run: serve logs the sentence, and check ends with it."""
+    (models / "code").mkdir()
+    (models / "code" / "inference.py").write_text("import os; os._exit(3)")
+    environ = {
+        "LIGHTBOX_MODEL_DIR": str(models),
+        "LIGHTBOX_MODEL_SERVER": "embedded",
+        "SAGEMAKER_BIND_TO_PORT": str(free_port()),
+    }
+    checked = subprocess.run(
+        [SERVE, "check"], env=clean_environ() | environ, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert checked.returncode == 1
+    sentence = checked.stderr.splitlines()[-1]
+    assert sentence.startswith(f"{models / 'code' / 'inference.py'}: importing it ended the process")
+    assert f"[lightbox] {sentence}" in refuse(tmp_path, 60, **environ).splitlines()
+
+
+@pytest.mark.parametrize("command", ["serve", "check"])
+def test_a_temporary_folder_that_is_full(tmp_path: Path, models: Path, command: str) -> None:
+    """The folder is a file system of 256 KiB, which the command alone sees."""
+    (tmp := tmp_path / "tmp").mkdir()
+    user = [] if os.geteuid() == 0 else ["--user", "--map-root-user"]
+    script = 'mount -t tmpfs -o size=256k none "$TMPDIR"; "$0" "$1" || (ls "$TMPDIR"; exit 1)'
+    environ = {"TMPDIR": str(tmp), "LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_MODEL_SERVER": "embedded"}
+    done = subprocess.run(
+        ["unshare", *user, "--mount", "sh", "-ec", script, str(SERVE), command],
+        env=clean_environ() | environ | {"SAGEMAKER_BIND_TO_PORT": str(free_port())},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    expected = f"TMPDIR: a start needs 1,048,576 bytes, and {tmp} has "
+    assert done.stderr.splitlines()[-1].startswith(expected)
+    assert "Traceback" not in done.stderr
+    assert "lightbox-" not in done.stdout, "the run directory was left behind"

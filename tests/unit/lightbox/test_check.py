@@ -1,0 +1,126 @@
+"""``check``: it prints the settings so that a shell reads them back, and tries the user's code as a start does."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.ports import free_ports
+from lightbox import cli
+from lightbox.settings_loading import load_settings
+from support.models import copy_golden
+from support.stack import SERVE, free_port
+
+from .conftest import AsIfStarted
+
+
+@pytest.fixture
+def models(tmp_path: Path) -> Path:
+    copy_golden("image_mean", tmp_path / "models" / "image_mean")
+    return tmp_path / "models"
+
+
+def test_check_says_what_a_start_would_stumble_over(
+    as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str], models: Path
+) -> None:
+    own = {"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MODEL_DIR": str(models)}
+    as_if_started(own)
+    assert cli.main(["check"]) == 0
+    assert f"LIGHTBOX_MODEL_DIR={models}" in capsys.readouterr().out
+    with socket.socket() as other:  # a Lightbox that runs, say: the settings are printed all the same
+        other.bind(("0.0.0.0", int(own["SAGEMAKER_BIND_TO_PORT"])))
+        other.listen()
+        as_if_started(own | {"LIGHTBOX_OUTPUTS": "median", "LIGHTBOX_SCALING": "tf"})
+        assert cli.main(["check"]) == 1
+    said = capsys.readouterr()
+    assert f"LIGHTBOX_MODEL_DIR={models}" in said.out
+    named = [line.split(":")[0] for line in said.err.splitlines()[1:]]
+    assert named == ["SAGEMAKER_BIND_TO_PORT", "LIGHTBOX_OUTPUTS", "LIGHTBOX_SCALING"]
+
+
+def test_check_prints_settings_and_models(
+    as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str], models: Path
+) -> None:
+    (models / "code").mkdir()
+    (models / "code" / "inference.py").write_text("def handler(data, context): ...")
+    own = {"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MODEL_SERVER": "embedded"}
+    as_if_started(own | {"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_TRANSPORT": "rest"})
+    assert cli.main(["check"]) == 0
+    said = capsys.readouterr().out
+    assert "LIGHTBOX_TRANSPORT=rest" in said
+    assert f"model: image_mean in {models}/image_mean (default)" in said
+    assert f"its code: {models}/code/inference.py" in said
+    assert "its signature serving_default: image (uint8 [-1,8,8,3]) -> mean (float32 [-1,3])" in said
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "sentence"),
+    [
+        ("inference.py", "import no_such_module_here", "{code}/inference.py"),
+        ("inference.py", "import os; os._exit(3)", "{code}/inference.py: importing it ended the process with"),
+        (
+            "requirements.txt",
+            "./no-such-wheel-1.0-py3-none-any.whl",
+            "{code}/requirements.txt cannot be installed, pip",
+        ),
+    ],
+)
+def test_check_tries_the_code_as_a_start_does(
+    as_if_started: AsIfStarted,
+    capfd: pytest.CaptureFixture[str],
+    models: Path,
+    tmp_path: Path,
+    file: str,
+    content: str,
+    sentence: str,
+) -> None:
+    (models / "code").mkdir()
+    (models / "code" / file).write_text(content)
+    (tmp_path / "tmp").mkdir()
+    own = {"TMPDIR": str(tmp_path / "tmp"), "SAGEMAKER_BIND_TO_PORT": str(free_port()), "PIP_NO_INDEX": "1"}
+    as_if_started(own | {"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_MODEL_DIR": str(models)})
+    assert cli.main(["check"]) == 1
+    *_, head, said = capfd.readouterr().err.splitlines()
+    assert head == "[lightbox] cannot start:"
+    assert said.startswith(sentence.format(code=models / "code"))
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {"SAGEMAKER_SAFE_PORT_RANGE": "{low}-{high}", "LIGHTBOX_IMAGE_SIZE": "8", "LIGHTBOX_OUTPUTS": "mean"},
+        {"PREDICT_USING_GRPC": "false", "SAGEMAKER_BATCH": "true", "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "12.5"},
+        {"LIGHTBOX_LABELS": "class names $HOME 'x'.txt", "SAGEMAKER_TFS_WAIT_TIME_SECONDS": "90"},
+    ],
+)
+def test_a_shell_reads_the_settings_that_check_prints(
+    as_if_started: AsIfStarted, models: Path, tmp_path: Path, environ: dict[str, str]
+) -> None:
+    (models / "code").mkdir()
+    (models / "code" / "class names $HOME 'x'.txt").write_text("red\ngreen\nblue\n")
+    low = free_ports(4)
+    own = {name: value.format(low=low, high=low + 3) for name, value in environ.items()}
+    own |= {"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MODEL_SERVER": "embedded"}
+    own |= {"LIGHTBOX_MODEL_DIR": str(models)}
+
+    def printed(script: str, environ: dict[str, str]) -> str:
+        bare = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
+        command = ["bash", "-ec", script, str(SERVE)]
+        done = subprocess.run(command, env=bare | environ, capture_output=True, text=True, timeout=200, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    settings = printed('"$0" check --settings', own)
+    file = tmp_path / "lightbox.env"
+    file.write_text(settings)
+    assert printed(f'set -a; . {file}; exec "$0" check --settings', {}) == settings
+    lines = printed(f"set -a; . {file}; env", {}).splitlines()
+    fed = {name: value for name, between, value in (line.partition("=") for line in lines) if between}
+    assert load_settings(fed).model_dump() == load_settings(own).model_dump()
+    assert load_settings(fed).handler_seconds == load_settings(own).handler_seconds
