@@ -2,6 +2,7 @@
 #   docker build -t lightbox .
 #   docker run -p 8080:8080 -v "$PWD/models:/opt/ml/model:ro" lightbox serve
 # Without tensorflow_model_server, as on arm64:  docker build --target embedded -t lightbox .
+# With OpenVINO instead of TensorFlow, the smallest:  docker build --target openvino -t lightbox:openvino .
 # For SageMaker:  docker build --build-arg HANDLER_PACKAGES=aws --build-arg RUN_AS=0:0 -t lightbox:sagemaker .
 # With a GPU:  docker build --build-arg TFS_IMAGE=tensorflow/serving:2.19.1-gpu -t lightbox:gpu .
 ARG TFS_IMAGE=tensorflow/serving:2.20.0
@@ -49,6 +50,22 @@ RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
     pip install --no-deps --require-hashes --no-compile --prefix /packages/usr/local \
         -r /tmp/model_server.lock -r /tmp/handlers.lock ${HANDLER_PACKAGES:+-r "/tmp/handlers_${HANDLER_PACKAGES}.lock"} \
     && rm -rf /packages/usr/local/lib/python3*/site-packages/tensorflow/include \
+    && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /packages /packages \
+    && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
+
+
+# The sidecar's packages with OpenVINO, but for what runs on GPUs and reads other formats than SavedModels.
+FROM ${PYTHON_IMAGE} AS packages-openvino
+ARG SOURCE_DATE_EPOCH
+COPY requirements/openvino.lock /tmp/
+# hadolint ignore=DL3042  # the cache is a mount: it makes a second build quick and stays out of the image
+RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
+    PIP_CACHE_DIR=/var/cache/pip \
+    pip install --no-deps --require-hashes --no-compile --prefix /packages/usr/local -r /tmp/openvino.lock \
+    && find /packages/usr/local/lib/python3*/site-packages/openvino -depth \
+        \( -path '*/openvino/include*' -o -path '*/openvino/cmake*' -o -name cache.json -o -name '*_intel_[gn]pu_plugin.so' \
+        -o -name 'libopenvino_[!ti]*_frontend.so*' -o -name '*_lite_frontend.so*' \) -delete \
+    && find /packages -type d -name tests -prune -exec rm -rf {} + \
     && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /packages /packages \
     && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
@@ -121,6 +138,14 @@ CMD ["serve"]
 FROM runtime AS embedded
 COPY --from=packages-embedded /packages /
 COPY --from=application /application /
+
+
+FROM runtime AS openvino
+COPY --from=packages-openvino /packages /
+COPY --from=messages /messages /
+COPY --from=application /application /
+ENV LIGHTBOX_TENSORFLOW_MESSAGES=/opt/lightbox/messages \
+    LIGHTBOX_ENGINE=openvino
 
 
 # A binary that does not run on this base fails here, not at the first start.

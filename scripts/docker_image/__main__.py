@@ -19,7 +19,7 @@ from model_zoo import say
 from sample_models import main as make_sample_models
 
 MODELS = REPOSITORY / "build" / "sample_models"
-TAGS = {"lightbox": "lightbox", "embedded": "lightbox:embedded"}
+TAGS = {"lightbox": "lightbox", "embedded": "lightbox:embedded", "openvino": "lightbox:openvino"}
 """The image's name by the Dockerfile's stage."""
 
 

@@ -144,6 +144,7 @@ COMMON: tuple[Check, ...] = (
 CHECKS: dict[str, tuple[Check, ...]] = {
     "lightbox": (*COMMON, brings_no_tensorflow, is_small, stops_when_asked),
     "embedded": (*COMMON, stops_when_asked),
+    "openvino": (*COMMON, brings_no_tensorflow, stops_when_asked),
 }
 """By the Dockerfile's stage, in the order in which they are made: the last one stops the container."""
 

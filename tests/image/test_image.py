@@ -30,6 +30,7 @@ TAG = "lightbox:test"
 PAGE = REPOSITORY / "docs" / "image.md"
 NOT_OURS = {"base image", "tensorflow_model_server"}
 """Layers whose sizes depend on whether the base images are the published ones."""
+LARGEST_WITH_OPENVINO = 400e6
 pytestmark = pytest.mark.timeout(900)
 
 
@@ -100,6 +101,20 @@ def test_the_image_with_the_embedded_model_server(engine: Engine, sample_models:
         subject = checks.Subject(engine.docker, tag, container, real_model_server=False)
         for check in checks.CHECKS["embedded"]:
             check(subject)
+
+
+def test_the_image_with_openvino(engine: Engine, sample_models: Path) -> None:
+    """It has no TensorFlow, so it trusts the verdicts that the sample models bring along."""
+    tag = f"{TAG}-openvino"
+    engine.build(tag, "--target=openvino")
+    size = sum(layer.size for layer in layers(engine.docker, tag))
+    assert size < LARGEST_WITH_OPENVINO, f"{size / 1e6:.1f} MB"
+    with running(engine.docker, tag, sample_models, options=(*HARDENED, checks.BOTH_WIRES)) as container:
+        subject = checks.Subject(engine.docker, tag, container, real_model_server=False)
+        for check in checks.CHECKS["openvino"]:
+            check(subject)
+            if check is checks.reads_digits_over_both_wires:
+                assert "signature serving_default: openvino (6 answers are equal" in container.log
 
 
 def test_code_for_all_models_from_s3(engine: Engine, image: str, sample_models: Path) -> None:
