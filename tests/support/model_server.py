@@ -21,7 +21,7 @@ from harness.ports import free_ports
 GOLDEN = Path(__file__).parents[1] / "contract" / "golden"
 MODELS = GOLDEN / "models"
 COMMAND = Path(sys.executable).with_name("tensorflow_model_server")
-START_SECONDS = 60.0
+START_SECONDS = 180.0
 
 
 class ModelServer:

@@ -26,7 +26,7 @@ log = logging.getLogger("model_server")
 AUTO = "auto"
 ENGINES = (TENSORFLOW, OPENVINO, AUTO)
 OPTIONS_FILE = "lightbox.json"
-LARGEST = 1e15
+LARGEST = 1e6
 """Larger floats go to TensorFlow: what overflows within a model may become NaN, which OpenVINO can lose."""
 
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)

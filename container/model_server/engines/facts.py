@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
+import numpy as np
+
 from model_server.engines.graph import Node
+from model_server.tensor_proto import MalformedTensor, decode
 from tfs_wire.dtypes import name_of
 from tfs_wire.messages import types_pb2
 
@@ -20,15 +22,21 @@ RESOURCE = types_pb2.DT_RESOURCE
 INTEGERS = frozenset((INT32, INT64))
 
 
+MOST_FACTORS = 6
+"""Values of the caller that may be multiplied: inputs are at most 1e6 (``choice.LARGEST``), and floats 3e38."""
+LARGEST_INTEGER = 1 << 24
+"""OpenVINO computes some integers as float32, and 64 bits as 32."""
+
+
 class Kind(IntEnum):
     """Where the value of a tensor comes from; what several make has the largest kind."""
 
-    FIXED = 0
-    """Constants, variables and shapes: integers are small."""
-    INDEX = 1
-    """An operation counted it: integers are small, and within the dimension that was counted."""
+    CONSTANT = 0
+    """Written in the graph: the same in each call, so that the canary has seen what it does."""
+    FIXED = 1
+    """Variables, and shapes of tensors, which a batch may change: integers are small."""
     FREE = 2
-    """The caller's values: anything."""
+    """What the caller's values make: anything."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +49,10 @@ class Fact:
     """It may be NaN although the inputs are finite. OpenVINO's Relu, for one, makes that 0."""
     value: float | None = None
     """Of a scalar constant."""
+    has_zero: bool = False
+    """It is a constant, and 0 somewhere."""
+    degree: int = 0
+    """How often a value of the caller may be a factor of it."""
 
     def __str__(self) -> str:
         return name_of(self.dtype).removeprefix("DT_").lower()
@@ -64,7 +76,7 @@ def attribute_type(node: Node, name: str, default: int = 0) -> int:
 
 def kind_of(inputs: Sequence[Fact]) -> Kind:
     """Return the kind of what is made of these."""
-    return max((fact.kind for fact in inputs), default=Kind.FIXED)
+    return max((fact.kind for fact in inputs), default=Kind.CONSTANT)
 
 
 def wrong(node: Node, why: str) -> Refused:
@@ -77,14 +89,19 @@ def may_be_nan(inputs: Sequence[Fact]) -> bool:
     return any(fact.may_be_nan for fact in inputs)
 
 
-def _is_small(fact: Fact, most: Kind) -> bool:
-    return fact.dtype in INTEGERS and fact.kind <= most
+def made_of(inputs: Sequence[Fact], factors: Sequence[Fact] = ()) -> Fact:
+    """Return the float that is made of ``inputs``; ``factors`` are multiplied with each other.
+
+    What many values of the caller are multiplied to may overflow, and become NaN when infinities meet.
+    """
+    degree = max([sum(fact.degree for fact in factors), *(fact.degree for fact in inputs)])
+    return Fact(FLOAT, kind_of(inputs), may_be_nan(inputs) or degree > MOST_FACTORS, degree=degree)
 
 
-def need(node: Node, inputs: Sequence[Fact], most: Kind) -> None:
-    """Allow float32, and integers that are known to be small up to the kind ``most``."""
+def need_small(node: Node, inputs: Sequence[Fact]) -> None:
+    """Allow float32, and 32-bit integers that the caller's values do not change."""
     for fact in inputs:
-        if fact.dtype != FLOAT and not _is_small(fact, most):
+        if fact.dtype != FLOAT and not (fact.dtype == INT32 and fact.kind <= Kind.FIXED):
             whose = " of the caller's values" if fact.kind == Kind.FREE else ""
             raise wrong(node, f"computes with {fact}{whose}")
 
@@ -92,7 +109,7 @@ def need(node: Node, inputs: Sequence[Fact], most: Kind) -> None:
 def need_kind(node: Node, fact: Fact, most: Kind, what: str) -> None:
     """Refuse an input of a larger kind; ``what`` says what it is for."""
     if fact.kind > most:
-        raise wrong(node, f"takes {what} from the caller's values")
+        raise wrong(node, f"takes {what} from {'the caller' if fact.kind == Kind.FREE else 'shapes'}")
 
 
 def hides_nan(rule: Rule) -> Rule:
@@ -106,11 +123,17 @@ def hides_nan(rule: Rule) -> Rule:
     return checked
 
 
-def scalar(node: Node) -> float | None:
-    """Return the one value of a float constant, None where there are several."""
-    tensor = node.attr["value"].tensor if "value" in node.attr else None
-    if tensor is None or any(dim.size != 1 for dim in tensor.tensor_shape.dim):
-        return None
-    if len(tensor.tensor_content) == struct.calcsize("<f"):
-        return float(struct.unpack("<f", tensor.tensor_content)[0])
-    return float(tensor.float_val[0]) if len(tensor.float_val) == 1 else None
+def constant_of(node: Node, dtype: int) -> Fact:
+    """Return what is known of a constant; refuse large integers."""
+    if "value" not in node.attr:
+        return Fact(dtype, Kind.CONSTANT, may_be_nan=dtype == FLOAT, has_zero=True)
+    try:
+        array = decode(node.attr["value"].tensor)
+    except MalformedTensor:
+        raise wrong(node, "is damaged") from None
+    if dtype in INTEGERS and array.size and np.abs(array.astype(np.float64)).max() >= LARGEST_INTEGER:
+        raise wrong(node, f"holds {Fact(dtype, Kind.CONSTANT)} of {LARGEST_INTEGER} or more")
+    if dtype != FLOAT:
+        return Fact(dtype, Kind.CONSTANT)
+    value = float(array.reshape(-1)[0]) if array.size == 1 else None
+    return Fact(dtype, Kind.CONSTANT, not np.isfinite(array).all(), value, bool((array == 0).any()))

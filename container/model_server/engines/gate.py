@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from model_server.engines.facts import BOOL, FLOAT, INT32, UINT8, Fact, Facts, Kind, Refused
 from model_server.engines.graph import Body, Graph, Node, public_signatures
@@ -23,6 +23,10 @@ _CALLS = ("PartitionedCall", "StatefulPartitionedCall")
 _ASSIGNMENTS = re.compile(
     r"(Resource)?(Assign|Apply).*|Resource(Strided)?(Scatter|Slice).*|Scatter(Nd)?(Add|Sub|Mul|Div|Update|Min|Max)"
 )
+_CUTS = frozenset(("Slice", "StridedSlice", "Split", "SplitV", "Unpack", "Gather", "GatherV2", "GatherNd"))
+"""Operations that may fail for some sizes of an image."""
+_INITIAL = ("saved_model_main_op", "legacy_init_op")
+"""Collections that name what runs as a model is loaded."""
 _DEEPEST = 64
 _FRAMES = 200_000
 
@@ -35,8 +39,14 @@ def refusals(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, str | None]:
     sys.setrecursionlimit(max(limit, _FRAMES))
     try:
         found = {name: _refusal(graph, signature) for name, signature in signatures.items()}
-        if changed := next((name for name, item in signatures.items() if _assigns(graph, item)), None):
-            reason = f"signature {changed!r} changes variables, which this one may read"
+        changes = {name: _outputs_of(item) for name, item in meta_graph.signature_def.items()}
+        changes |= {
+            name: list(meta_graph.collection_def[name].node_list.value)
+            for name in _INITIAL
+            if name in meta_graph.collection_def
+        }
+        if changed := next((name for name, outputs in changes.items() if _assigns(graph, outputs)), None):
+            reason = f"{changed!r} changes variables, which this signature may read"
             found = {name: why or reason for name, why in found.items()}
     finally:
         sys.setrecursionlimit(limit)
@@ -45,7 +55,7 @@ def refusals(meta_graph: meta_graph_pb2.MetaGraphDef) -> dict[str, str | None]:
 
 def _refusal(graph: Graph, signature: meta_graph_pb2.SignatureDef) -> str | None:
     try:
-        walk = _Walk(graph, graph.main, _feeds(signature), 0)
+        walk = _Walk(graph, graph.main, _feeds(signature), 0, _CUTS if _has_open_sides(signature) else ())
         for name, info in signature.outputs.items():
             if info.WhichOneof("encoding") != "name":
                 return f"output {name!r} is not a plain tensor"
@@ -74,7 +84,21 @@ def _feeds(signature: meta_graph_pb2.SignatureDef) -> dict[str, Fact]:
             raise Refused(f"input {name!r} is {_word(info.dtype)}")
         if info.tensor_shape.unknown_rank:
             raise Refused(f"input {name!r} has no known rank")
-    return {info.name: Fact(info.dtype, Kind.FREE) for info in signature.inputs.values()}
+        if _is_open_otherwise([dim.size for dim in info.tensor_shape.dim]):
+            raise Refused(f"input {name!r} is open in more than its batch and an image's sides")
+    return {
+        info.name: Fact(info.dtype, Kind.FREE, degree=int(info.dtype == FLOAT)) for info in signature.inputs.values()
+    }
+
+
+def _is_open_otherwise(sizes: Sequence[int]) -> bool:
+    """Whether other dimensions are open than the first and, of images, height and width: those fit or fail alike."""
+    closed = sizes[3:] if len(sizes) == 4 else sizes[1:]
+    return any(size < 0 for size in closed)
+
+
+def _has_open_sides(signature: meta_graph_pb2.SignatureDef) -> bool:
+    return any(dim.size < 0 for info in signature.inputs.values() for dim in info.tensor_shape.dim[1:])
 
 
 def _word(dtype: int) -> str:
@@ -84,11 +108,14 @@ def _word(dtype: int) -> str:
 class _Walk:
     """Follows tensors back within one body."""
 
-    def __init__(self, graph: Graph, body: Body, known: Mapping[str, Fact], depth: int) -> None:
+    def __init__(
+        self, graph: Graph, body: Body, known: Mapping[str, Fact], depth: int, refused: Collection[str] = ()
+    ) -> None:
         self._graph = graph
         self._body = body
         self._known = known
         self._depth = depth
+        self._refused = refused
         self._done: dict[str, Facts] = {}
         self._begun: set[str] = set()
 
@@ -132,6 +159,8 @@ class _Walk:
     def _outputs(self, node: Node, inputs: Sequence[Fact]) -> Facts:
         if node.op in _CALLS:
             return self._call(node, inputs)
+        if node.op in self._refused and any(fact.kind == Kind.FREE for fact in inputs):
+            raise Refused(f"operation {node.op} ({node.name}) takes from what has open sides")
         rule = RULES.get(node.op)
         if rule is None:
             raise Refused(f"operation {node.op} ({node.name}) is not known to give equal answers")
@@ -145,15 +174,20 @@ class _Walk:
         body = self._graph.function(name)
         if body is None or self._depth >= _DEEPEST or len(inputs) != len(body.arguments):
             raise Refused(f"operation {node.op} ({node.name}) calls {name!r}, which cannot be followed")
-        walk = _Walk(self._graph, body, dict(zip(body.arguments, inputs, strict=True)), self._depth + 1)
+        known = dict(zip(body.arguments, inputs, strict=True))
+        walk = _Walk(self._graph, body, known, self._depth + 1, self._refused)
         for always in body.always:
             walk._run(always)
         return [("output", walk.fact(result)) for result in body.returns]
 
 
-def _assigns(graph: Graph, signature: meta_graph_pb2.SignatureDef) -> bool:
-    """Whether a signature reaches an assignment to a variable, through any function."""
-    names = [(graph.main, info.name.partition(":")[0]) for info in signature.outputs.values()]
+def _outputs_of(signature: meta_graph_pb2.SignatureDef) -> list[str]:
+    return [info.name for info in signature.outputs.values()]
+
+
+def _assigns(graph: Graph, outputs: Sequence[str]) -> bool:
+    """Whether outputs reach an assignment to a variable, through any function."""
+    names = [(graph.main, name.partition(":")[0]) for name in outputs]
     seen = set()
     while names:
         body, name = names.pop()

@@ -117,7 +117,9 @@ class Compiled:
                 return f"{name} has the shape {list(shape)}, declared {list(sizes)}"
             if array.size == 0:
                 return f"{name} is empty"
-        return None
+        # TensorFlow refuses what OpenVINO may stretch.
+        rows = {array.shape[0] for name, array in feeds.items() if array.ndim and self._declared[name][1][0] < 0}
+        return f"the inputs have {' and '.join(map(str, sorted(rows)))} rows" if len(rows) > 1 else None
 
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
         """Return the values of ``fetches``; see ``Runner.run``."""

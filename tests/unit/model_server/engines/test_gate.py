@@ -62,6 +62,11 @@ def fill(node: Any, name: str, op: str, inputs: Any, types: dict[str, int]) -> N
     node.input.extend(inputs)
     for key, value in types.items():
         node.attr[key].type = value
+    if op == "Const":
+        tensor = node.attr["value"].tensor
+        tensor.dtype = types["dtype"]
+        values = {INT32: tensor.int_val, INT64: tensor.int64_val, DOUBLE: tensor.double_val}
+        values.get(types["dtype"], tensor.float_val).append(2)
 
 
 def test_floats_pass() -> None:
@@ -108,7 +113,7 @@ def test_positions_of_the_caller() -> None:
     model.node("table", "Const", dtype=FLOAT)
     model.node("axis", "Const", dtype=INT32)
     model.node("row", "GatherV2", "table", "x", "axis")
-    assert model.refusal("row:0") == "operation GatherV2 (row) takes positions from the caller's values"
+    assert model.refusal("row:0") == "operation GatherV2 (row) takes positions from the caller"
 
 
 def test_positions_that_were_counted() -> None:
@@ -117,17 +122,83 @@ def test_positions_that_were_counted() -> None:
     model.node("top", "TopKV2", "x", "count")
     model.node("axis", "Const", dtype=INT32)
     model.node("rows", "GatherV2", "x", "top:1", "axis")
-    assert model.refusal("rows:0") is None
+    assert model.refusal("rows:0") == "operation GatherV2 (rows) takes positions from the caller"
     assert model.refusal("top:0") is None
+    assert model.refusal("top:1", INT32) is None
 
 
-def test_counted_positions_that_were_computed_with() -> None:
+@pytest.mark.parametrize(("positions", "refused"), [("two", False), ("shape", True)])
+def test_positions_that_depend_on_the_batch(positions: str, refused: bool) -> None:
+    """Out of range TensorFlow raises an error, and OpenVINO answers; what is constant the canary has met."""
     model = Model()
-    model.node("one", "Const", dtype=INT32)
-    model.node("top", "TopKV2", "x", "one")
-    model.node("next", "AddV2", "top:1", "one")
-    model.node("rows", "GatherV2", "x", "next", "one")
-    assert model.refusal("rows:0") == "operation GatherV2 (rows) takes positions from the caller's values"
+    model.node("two", "Const", dtype=INT32)
+    model.node("shape", "Shape", "x")
+    model.node("cut", "Slice", "x", positions, "two")
+    assert model.refusal("cut:0") == ("operation Slice (cut) takes positions from shapes" if refused else None)
+
+
+def test_images_with_open_sides_are_not_cut() -> None:
+    model = Model(shape=(-1, -1, -1, 3))
+    model.node("two", "Const", dtype=INT32)
+    model.node("cut", "StridedSlice", "x", "two", "two", "two")
+    assert model.refusal("cut:0") == "operation StridedSlice (cut) takes from what has open sides"
+
+
+def test_inputs_that_are_open_otherwise() -> None:
+    refused = "input 'x' is open in more than its batch and an image's sides"
+    assert Model(shape=(-1, -1)).refusal("x:0") == refused
+    assert Model(shape=(-1, -1, -1, -1)).refusal("x:0") == refused
+
+
+def test_steps_that_may_be_nothing() -> None:
+    """OpenVINO ends the process."""
+    model = Model()
+    model.node("two", "Const", dtype=INT32)
+    model.node("shape", "Size", "x")
+    model.node("steps", "Range", "two", "two", "shape")
+    assert model.refusal("steps:0", INT32) == "operation Range (steps) takes limits from shapes"
+
+
+def test_large_integers() -> None:
+    model = Model()
+    model.node("large", "Const", dtype=INT64)
+    model.meta.graph_def.node[-1].attr["value"].tensor.int64_val[0] = 1 << 40
+    assert model.refusal("large:0", INT64) == "operation Const (large) holds int64 of 16777216 or more"
+
+
+def test_products_that_may_overflow() -> None:
+    model = Model()
+    last = "x"
+    for number in range(6):
+        last = model.node(f"product{number}", "Mul", last, "x")
+    model.node("bounded", "Sigmoid", "x")
+    model.node("weighted", "Mul", "x", "bounded")
+    model.node("a", "Relu", last)
+    model.node("b", "Relu", "weighted")
+    assert model.refusal("a:0") == "operation Relu (a) may be given NaN"
+    assert model.refusal("b:0") is None
+
+
+@pytest.mark.parametrize(("value", "refused"), [(2.0, False), (0.0, True), (float("nan"), True), (float("inf"), True)])
+def test_constants_that_make_nan(value: float, refused: bool) -> None:
+    model = Model()
+    model.node("by", "Const", dtype=FLOAT)
+    model.meta.graph_def.node[-1].attr["value"].tensor.float_val[0] = value
+    model.node("quotient", "RealDiv", "x", "by")
+    model.node("y", "Relu", "quotient")
+    assert model.refusal("y:0") == ("operation Relu (y) may be given NaN" if refused else None)
+
+
+def test_what_is_set_as_a_model_is_loaded() -> None:
+    model = Model()
+    model.node("variable", "VarHandleOp", dtype=FLOAT)
+    model.node("value", "ReadVariableOp", "variable", dtype=FLOAT)
+    model.node("sum", "AddV2", "x", "value")
+    model.node("set", "AssignVariableOp", "variable", "value", dtype=FLOAT)
+    model.node("init", "NoOp", "^set")
+    model.meta.collection_def["saved_model_main_op"].node_list.value.append("init")
+    refused = "'saved_model_main_op' changes variables, which this signature may read"
+    assert model.refusal("sum:0") == refused
 
 
 def test_a_cast_of_floats_to_integers() -> None:
@@ -214,7 +285,7 @@ def test_another_signature_that_changes_variables() -> None:
     learn.outputs["n"].name, learn.outputs["n"].dtype = "counted:0", FLOAT
     found = refusals(model.meta)
     assert found["learn"] == "operation AssignAddVariableOp (assign) is not known to give equal answers"
-    assert found["serving_default"] == "signature 'learn' changes variables, which this one may read"
+    assert found["serving_default"] == "'learn' changes variables, which this signature may read"
 
 
 def test_outputs_are_as_declared() -> None:
@@ -267,7 +338,7 @@ def test_boxes_that_only_touch(threshold: float) -> None:
     model.node("axis", "Const", dtype=INT32)
     model.node("scores", "Sum", "x", "axis")
     model.node("threshold", "Const", dtype=FLOAT)
-    model.meta.graph_def.node[-1].attr["value"].tensor.float_val.append(threshold)
+    model.meta.graph_def.node[-1].attr["value"].tensor.float_val[0] = threshold
     model.node("kept", "NonMaxSuppressionV3", "x", "scores", "axis", "threshold", "threshold")
     refused = "operation NonMaxSuppressionV3 (kept) has no constant threshold above 0"
     assert model.refusal("kept:0", INT32) == (None if threshold else refused)
