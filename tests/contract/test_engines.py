@@ -12,7 +12,7 @@ import pytest
 
 from model_server.engines import canary
 from model_server.engines.openvino import Hardware
-from model_server.engines.verdicts import IN_MODEL, TENSORFLOW
+from model_server.engines.verdicts import IN_MODEL, OPENVINO, TENSORFLOW, Key, Verdict, remember
 from support.model_server import MODELS, ModelServer
 
 CHOSEN = re.compile(r"signature (\w+): (\w+) \((.*)\)$", re.MULTILINE)
@@ -40,8 +40,15 @@ def copied(folder: Path, name: str = "half_plus_two/1") -> Path:
     return folder / "model"
 
 
+def found_faster(model: Path) -> Path:
+    """Give a model the verdict for OpenVINO, which a busy machine may not find for one that takes microseconds."""
+    verdict = {"serving_default": Verdict(OPENVINO, "faster", is_equal=True)}
+    remember(model / "1" / IN_MODEL, Key.of(str(model / "1"), "f32"), verdict)
+    return model
+
+
 def test_openvino_answers_without_tensorflow_in_memory(tmp_path: Path) -> None:
-    with server(tmp_path / "server", copied(tmp_path)) as running:
+    with server(tmp_path / "server", found_faster(copied(tmp_path))) as running:
         running.wait_ready()
         assert chosen(running) == {"serving_default": "openvino"}
         assert running.predict("m", instances=[1.0, 2.0, 5.0]) == (200, {"predictions": [2.5, 3.0, 4.5]})
@@ -59,7 +66,7 @@ def test_openvino_answers_without_tensorflow_in_memory(tmp_path: Path) -> None:
 )
 def test_what_openvino_may_not_answer_goes_to_tensorflow(tmp_path: Path, body: str, answer: str) -> None:
     """The bytes are those of TensorFlow, and so are the errors; what comes next is OpenVINO's again."""
-    model = copied(tmp_path)
+    model = found_faster(copied(tmp_path))
     with server(tmp_path / "a", model) as running, server(tmp_path / "t", model, engine="tensorflow") as reference:
         running.wait_ready()
         reference.wait_ready()
@@ -74,9 +81,10 @@ def test_a_verdict_is_remembered_for_the_same_files(tmp_path: Path) -> None:
     flag = f"--engine_cache_dir={cache}"
     with server(tmp_path / "1", model, flag) as first:
         assert COMPARED in first.wait_ready().stderr
+        decided = chosen(first)
     with server(tmp_path / "2", model, flag) as second:
         assert COMPARED not in second.wait_ready().stderr
-        assert chosen(second) == {"serving_default": "openvino"}
+        assert chosen(second) == decided
     shutil.rmtree(model / "1")
     shutil.copytree(MODELS / "half_plus_two" / "2", model / "1")
     with server(tmp_path / "3", model, flag) as third:
@@ -87,12 +95,13 @@ def test_a_verdict_travels_with_its_model(tmp_path: Path) -> None:
     model = copied(tmp_path)
     with server(tmp_path / "1", model, f"--engine_cache_dir={tmp_path / 'cache'}") as first:
         first.wait_ready()
+        decided = chosen(first)
     (verdict,) = (tmp_path / "cache").glob("verdict-*.json")
     (model / "1" / IN_MODEL).parent.mkdir(exist_ok=True)
     shutil.copy(verdict, model / "1" / IN_MODEL)
     with server(tmp_path / "2", model) as second:
         assert COMPARED not in second.wait_ready().stderr
-        assert chosen(second) == {"serving_default": "openvino"}
+        assert chosen(second) == decided
     content = json.loads(verdict.read_text())
     content["holds_for"]["openvino"] = "2020.1.0"
     (model / "1" / IN_MODEL).write_text(json.dumps(content))
@@ -112,8 +121,6 @@ def test_a_damaged_verdict_is_passed_over(tmp_path: Path, content: str) -> None:
 def test_a_verdict_does_not_overrule_the_gate(tmp_path: Path) -> None:
     """Else a file beside a model could make the server abort."""
     model = copied(tmp_path, "classify_regress/1")
-    from model_server.engines.verdicts import Key, Verdict, remember
-
     key = Key.of(str(model / "1"), "f32")
     remember(model / "1" / IN_MODEL, key, {"serving_default": Verdict("openvino", "trust me", is_equal=True)})
     with server(tmp_path / "server", model) as running:
