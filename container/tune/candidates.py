@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
 from lightbox.concurrency import available_cores
+from lightbox.processes.commands import BINARY, model_server_program
 from lightbox.settings import Settings
 from lightbox.settings_base import TransportName
 from lightbox.settings_loading import variable_names
 
 PARAMETERS = (
+    "engine",
     "intra_op_parallelism",
     "workers",
     "threads",
@@ -22,7 +25,7 @@ PARAMETERS = (
 )
 """The fields that are turned, those that gain most at first: where time is short the last ones are left out."""
 
-AFFECT_ONE_CLIENT = frozenset({"intra_op_parallelism", "transports", "inter_op_parallelism"})
+AFFECT_ONE_CLIENT = frozenset({"engine", "intra_op_parallelism", "transports", "inter_op_parallelism"})
 """Those that one request at a time can gain from: it takes one thread of one worker, and waits for no batch."""
 
 
@@ -78,6 +81,8 @@ def _changes(parameter: str, settings: Settings, clients: int) -> Iterator[Chang
 
 
 def _values(parameter: str, settings: Settings, clients: int) -> Iterable[Mapping[str, str]]:
+    if parameter == "engine":
+        return _engines(settings)
     if parameter == "transports":
         return [{parameter: ",".join(_other_wire_first(settings.transports))}]
     if parameter == "enable_batching":
@@ -89,6 +94,13 @@ def _values(parameter: str, settings: Settings, clients: int) -> Iterable[Mappin
         return _other_numbers(parameter, _threads(settings, clients), settings.threads)
     present = getattr(settings, parameter)
     return _other_numbers(parameter, _parallelism(present), present)
+
+
+def _engines(settings: Settings) -> list[Mapping[str, str]]:
+    """Return the other engine, where the embedded model server runs and has two."""
+    if model_server_program(settings)[0] == BINARY or importlib.util.find_spec("openvino") is None:
+        return []
+    return [{"engine": "auto" if settings.engine in (None, "tensorflow") else "tensorflow"}]
 
 
 def _other_numbers(field: str, numbers: Iterable[int], present: int) -> list[Mapping[str, str]]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 
 import pytest
 
+from lightbox.processes.commands import BINARY
 from lightbox.settings_loading import load_settings
 from tune import candidates
 from tune.candidates import PARAMETERS, combined, single_changes
@@ -60,6 +62,19 @@ def test_batching_is_switched_off_where_it_is_on() -> None:
     assert len(on) == 2
     assert all("SAGEMAKER_TFS_ENABLE_BATCHING=true SAGEMAKER_TFS_MAX_BATCH_SIZE=8" in one for one in on)
     assert "SAGEMAKER_TFS_ENABLE_BATCHING=false" in tried(SAGEMAKER_TFS_ENABLE_BATCHING="true")
+
+
+def test_the_other_engine_is_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert tried()[0] == "LIGHTBOX_ENGINE=auto"
+    assert tried(LIGHTBOX_ENGINE="tensorflow")[0] == "LIGHTBOX_ENGINE=auto"
+    assert tried(LIGHTBOX_ENGINE="openvino")[0] == "LIGHTBOX_ENGINE=tensorflow"
+    monkeypatch.setattr(candidates, "model_server_program", lambda _: (BINARY, []))
+    assert not [one for one in tried() if "ENGINE" in one]
+
+
+def test_an_engine_that_is_not_installed_is_not_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    assert not [one for one in tried() if "ENGINE" in one]
 
 
 def test_the_other_transport_is_tried() -> None:
