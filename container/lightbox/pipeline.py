@@ -195,7 +195,9 @@ class Pipeline:
             # In the signature's order: gRPC's map has none, and answers over both wires are to be the same.
             ordered = {name: found[name] for name in signature.outputs if name in found}
             if postprocess is None:
-                return writer.write(_ranked(request.predicted(ordered), model.options), signature)
+                prediction = request.predicted(ordered)
+                named = _ranked(prediction, model.options) if handlers.preprocess is None else prediction
+                return writer.write(named, signature)
             shown = content.shown(call, request, model.options, context)
             response = writer.finish(postprocess, ordered, shown, signature)
         if isinstance(response, TensorResponse) and not content.outputs:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import re
 import socket
 import threading
 import time
@@ -216,6 +217,7 @@ ROUTES = [
     ("POST", "/v2/repository/models/mean/load"),
     ("POST", "/v2/repository/models/mean/unload"),
     ("GET", "/internal/probe"),
+    ("GET", "/internal/probe/mean/1"),
 ]
 FAILURES = [
     (BadRequest("x is wrong"), "bad_request"),
@@ -267,7 +269,8 @@ def test_every_route_of_the_app_is_walked() -> None:
     transport.serve(mean_model(), channel_means)
     rules = {rule.rule for rule in fake_app(transport, {"mean": ModelOptions()}).url_map.iter_rules()}
     filled = {
-        rule.rstrip("/").replace("<model>", "mean").replace("<name>", "any").replace("<version>", "1") for rule in rules
+        re.sub(r"<(?:int:)?version>", "1", rule.rstrip("/").replace("<model>", "mean").replace("<name>", "any"))
+        for rule in rules
     }
     twins = {"/v2/models/mean/versions/1", "/v2/models/mean/versions/1/ready"}
     assert filled - twins == {path for _, path in ROUTES}
