@@ -51,7 +51,7 @@ def test_a_short_run_tries_settings_and_leaves_nothing_behind(sample_models: Pat
     assert report["possible"] >= len(report["tried"]) >= 1
     first = report["tried"][0]
     assert first["problem"] is None
-    assert first["settings"] == {"SAGEMAKER_TFS_INTRA_OP_PARALLELISM": "1"}
+    assert first["settings"] == {"LIGHTBOX_ENGINE": "auto"}
     assert all(part["base"] > 0 and part["mine"] > 0 for part in first["throughput"]["rounds"])
     for settings in report["best"].values():
         assert load_settings(settings or {})
@@ -131,7 +131,7 @@ def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
     tmp = tmp_path / "tmp"
     tmp.mkdir()
     line = refused(tmp, tmp_path / "models")
-    assert f"broken cannot be served: LIGHTBOX_MODEL_DIR: {version}/saved_model.pb is no SavedModel" in line
+    assert f"broken cannot be served: LIGHTBOX_MODEL_DIR: {version}/saved_model.pb is not a SavedModel, or is damaged: " in line
     assert list(tmp.iterdir()) == []
 
 
