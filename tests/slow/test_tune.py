@@ -131,7 +131,10 @@ def test_a_model_that_cannot_be_loaded_is_named(tmp_path: Path) -> None:
     tmp = tmp_path / "tmp"
     tmp.mkdir()
     line = refused(tmp, tmp_path / "models")
-    assert f"broken cannot be served: LIGHTBOX_MODEL_DIR: {version}/saved_model.pb is not a SavedModel, or is damaged: " in line
+    assert (
+        f"broken cannot be served: LIGHTBOX_MODEL_DIR: {version}/saved_model.pb is not a SavedModel, or is damaged: "
+        in line
+    )
     assert list(tmp.iterdir()) == []
 
 
