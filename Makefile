@@ -41,6 +41,7 @@ models: $(READY)  ## Export the sample models into $(MODELS)/ if they are not th
 
 serve: $(READY) nginx models  ## Serve the sample models on port 8080
 	@LIGHTBOX_MODEL_DIR="$(abspath $(MODELS))" LIGHTBOX_ENGINE="$${LIGHTBOX_ENGINE-$(if $(filter tensorflow_model_server,$(LIGHTBOX_MODEL_SERVER)),,auto)}" \
+	 LIGHTBOX_PAGE="$${LIGHTBOX_PAGE-true}" \
 	 SAGEMAKER_TFS_DEFAULT_MODEL_NAME="$${SAGEMAKER_TFS_DEFAULT_MODEL_NAME-mobilenet_v2}" ./serve.sh serve
 
 # Most tests wait for servers, so more of them run at once than there are cores. Tests of one module stay together.

@@ -21,6 +21,7 @@ from model_zoo.saved_model import export, quiet_tensorflow
 from sample_models import main as make_sample_models
 from support.made_models import made
 from support.models import GOLDEN, copy_golden
+from support.page_models import page_models
 from support.stack import Stack, free_port, running
 
 # How long an example takes says how busy the machine is; what must be quick is measured in turns.
@@ -61,6 +62,7 @@ SHARING = {
         "e2e/test_readme.py",
         "e2e/test_smuggling.py",
     ),
+    "page_stack": ("e2e/test_page_files.py",),
     "golden_stack": ("e2e/test_content_types.py", "e2e/test_content_types_page.py"),
     "tensorflow": (
         "unit/lightbox/images/test_transform.py",
@@ -150,6 +152,20 @@ def stack(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iter
     """The sample models, served as ``make serve`` does, and over gRPC as well. Tests that harm it start their own."""
     environ = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "mobilenet_v2", "LIGHTBOX_KSERVE_GRPC_PORT": str(free_port())}
     with running(sample_models, tmp_path_factory.mktemp("stack"), **environ) as running_stack:
+        yield running_stack
+
+
+@pytest.fixture(scope="session")
+def page_stack(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """The models of the page's tests, with the page."""
+    folder = tmp_path_factory.mktemp("page")
+    models = page_models(folder / "models", sample_models)
+    environ = {
+        "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "mobilenet_v2",
+        "LIGHTBOX_PAGE": "true",
+        "LIGHTBOX_ENGINE": "tensorflow",
+    }
+    with running(models, folder / "run", **environ) as running_stack:
         yield running_stack
 
 

@@ -14,6 +14,7 @@ from lightbox.errors import StartError
 from lightbox.model.checks import newest_folder, newest_signatures
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import load_options
+from lightbox.processes import page
 from lightbox.processes.commands import PYTHON, child_environ, model_server_program
 from lightbox.processes.nginx import find_nginx
 from lightbox.processes.run_dir import RunDir
@@ -88,6 +89,7 @@ def _prepared(settings: Settings, while_planning: AbstractContextManager[None]) 
     with RunDir() as run_dir:
         with while_planning:
             plan = make_plan(settings, run_dir)
+        page.write_start(settings, plan, run_dir.path)
         yield Supervisor(settings, plan, run_dir)
 
 

@@ -247,6 +247,10 @@ class Pipeline:
         """Return the names of the models that can be asked for."""
         return self._catalogue.names()
 
+    def versions(self, model: str) -> Sequence[int]:
+        """Return the versions of a model that answer, the newest first; empty where nothing is known of them."""
+        return self._catalogue.versions(model)
+
     def forget(self, model: str) -> None:
         """Drop what is remembered of a model: another one may come under its name."""
         self._signatures.forget(model)

@@ -87,6 +87,9 @@ class FrontSettings(BaseModel):
     port: int = Field(8080, ge=1, le=65535, validation_alias="SAGEMAKER_BIND_TO_PORT")
     """Port on which nginx listens."""
 
+    page: bool = Field(False, validation_alias="LIGHTBOX_PAGE")
+    """Serve a page to try models with, at `/` and `/ui`. `make serve` turns it on."""
+
     kserve_grpc_port: int | None = Field(None, ge=1, le=65535, validation_alias="LIGHTBOX_KSERVE_GRPC_PORT")
     """Port of the Open Inference Protocol's gRPC service. Unset, that service is off. Its REST form is always on, at
     nginx's port."""

@@ -63,6 +63,8 @@ def test_a_body_beyond_the_limit(stack: Stack, path: str) -> None:
     ("verb", "path", "status"),
     [
         ("GET", "/", 404),
+        ("GET", "/ui", 404),
+        ("GET", "/ui/start.json", 404),
         ("GET", "/v1/models/mobilenet_v2", 404),
         ("POST", "/v1/models/mobilenet_v2:predict", 404),
         ("GET", "/models", 404),

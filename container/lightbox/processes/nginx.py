@@ -21,6 +21,7 @@ from lightbox.errors import (
     TooManyRequests,
     Unavailable,
 )
+from lightbox.processes import page
 from lightbox.processes.nginx_log import ANSWERED, FINISHED, SMALL_BYTES, level_to_log
 from lightbox.processes.startup import PortTaken
 from lightbox.protocols.edge import REQUEST_ID_PATTERN, error_body, model_error_body
@@ -94,6 +95,7 @@ def render(settings: Settings, run_dir: Path, addresses: Mapping[str, str], room
         "READ_TIMEOUT": str(settings.nginx_read_timeout),
         "LOAD_READ_TIMEOUT": str(settings.nginx_load_read_timeout),
     } | {name: _quotable(address) for name, address in addresses.items()}
+    values["PAGE"] = page.locations(settings, run_dir)
     values |= limits(settings, room, generation) | _error_bodies(settings, room)
     return _PLACEHOLDER.sub(lambda match: values[match[1]], TEMPLATE.read_text())
 

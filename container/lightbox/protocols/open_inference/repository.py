@@ -159,9 +159,14 @@ class Repository:
         }
 
     def parameters(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
-        """Return what REST tells besides: user code that writes responses, the model's own outputs, the engines."""
+        """Return what REST tells besides: user code that writes responses, the model's own outputs, the engines.
+
+        Where several versions can be asked for, also these, the newest first.
+        """
         spec = self._pipeline.describe(model, version_number(version), context)
         found = self.engines(spec.model, str(spec.version)).get("parameters", {})
+        if len(versions := self._pipeline.versions(spec.model)) > 1:
+            found |= {"versions": [str(number) for number in versions]}
         if functions := self._pipeline.outputs(spec).functions:
             own = [described(tensor) for tensor in spec.outputs.values()]
             found |= {"handler": list(functions), "model_outputs": own}

@@ -1,0 +1,49 @@
+"""The models that the page's tests serve: classes with and without names, versions, boxes, and plain numbers."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+from support.models import copy_golden, export
+
+NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+BOXES = [[0.25, 0.125, 0.75, 0.5], [0.5, 0.5, 0.875, 0.9375]]
+
+
+def page_models(folder: Path, sample_models: Path) -> Path:
+    """Make the models in a folder and return it."""
+    for name in ("mobilenet_v2", "digits"):
+        shutil.copytree(sample_models / name, folder / name)
+    named = folder / "named_digits"
+    shutil.copytree(sample_models / "digits", named)
+    shutil.copytree(named / "1", named / "2")
+    options = named / "code" / "lightbox.json"
+    options.write_text(json.dumps(json.loads(options.read_text()) | {"labels": NAMES, "top_k": 3}))
+    export_boxes(folder / "boxes" / "1")
+    copy_golden("image_mean", folder / "image_mean")
+    return folder
+
+
+def export_boxes(folder: Path) -> None:
+    """Export a detector of uint8 [N, 8, 8, 3] that finds BOXES in each image; the scores depend on its pixels."""
+
+    def make() -> Any:
+        import tensorflow as tf
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 8, 8, 3], tf.uint8, name="image")])  # type: ignore[untyped-decorator]
+        def serve(image: Any) -> dict[str, Any]:
+            rows = tf.shape(image)[0]
+            mean = tf.reduce_mean(tf.cast(image, tf.float32), axis=[1, 2, 3]) / 510
+            return {
+                "detection_boxes": tf.tile(tf.constant([BOXES]), [rows, 1, 1]),
+                "detection_classes": tf.tile(tf.constant([[3.0, 17.0]]), [rows, 1]),
+                "detection_scores": tf.stack([0.5 + mean, mean], axis=1),
+                "num_detections": tf.fill([rows], 2.0),
+            }
+
+        return serve
+
+    export("boxes", make, folder, "tests/support/page_models.py")
