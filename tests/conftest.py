@@ -14,7 +14,6 @@ from typing import Any
 import hypothesis
 import pytest
 
-from harness import ports
 from model_zoo import digits, efficientdet_d1
 from model_zoo.image_model import ImageModel
 from model_zoo.saved_model import export, quiet_tensorflow
@@ -29,23 +28,16 @@ hypothesis.settings.register_profile("patient", deadline=None)
 hypothesis.settings.load_profile("patient")
 
 
-PORTS_EACH = 2_000
 _BASETEMP = pytest.StashKey[Path]()
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_configure(config: pytest.Config) -> None:
-    """Let tests run side by side: each process of them has ports of its own, and all of them short temporary paths.
-
-    A unix socket's path may have 108 bytes.
-    """
+    """Give all temporary files short paths: a unix socket's path may have 108 bytes."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         # So a shell starts what runs in the background, and all that is started from here would ignore it too.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    worker = os.environ.get("PYTEST_XDIST_WORKER")
-    low = ports.PORTS.start + PORTS_EACH * (int(worker.removeprefix("gw")) if worker else 0)
-    ports.PORTS = range(low, low + PORTS_EACH)
-    if worker is None and config.option.basetemp is None:
+    if "PYTEST_XDIST_WORKER" not in os.environ and config.option.basetemp is None:
         config.stash[_BASETEMP] = folder = Path(tempfile.mkdtemp(prefix="t-"))
         config.option.basetemp = str(folder / "t")
 

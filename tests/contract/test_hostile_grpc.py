@@ -40,7 +40,7 @@ def status(server: ModelServer, **options: object) -> str:
 def send_all(server: ModelServer, data: bytes) -> bytes:
     """Send bytes, however soon the server closes; return what it says."""
     received = b""
-    with socket.create_connection(("127.0.0.1", server.grpc_port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", server.grpc_port), timeout=300) as client:
         try:
             client.sendall(data)
             client.shutdown(socket.SHUT_WR)

@@ -67,7 +67,7 @@ class LingeringWorker(JsonWorker):
             os._exit(0)  # a thread cannot be ended, and the interpreter would wait for it
 
     def _overdue(self) -> int:
-        edge = getattr(self.wsgi, "wsgi_app", None)
+        edge = getattr(getattr(self, "wsgi", None), "wsgi_app", None)  # none while the app is loaded
         return edge.overdue.count() if isinstance(edge, Edge) else 0
 
     def _resting(self) -> int:

@@ -161,3 +161,10 @@ def test_a_request_without_a_head_is_answered_too(lingering: LingeringWorker) ->
         response = http.client.HTTPResponse(theirs)
         response.begin()
         assert_error(response.status, response.headers, response.read(), "", "bad_request")
+
+
+def test_a_worker_that_loads_its_app_gives_signs_of_life(lingering: LingeringWorker) -> None:
+    del lingering.wsgi
+    lingering.alive = False
+    lingering.notify()
+    assert lingering.tmp.last_update() > 0
