@@ -44,9 +44,12 @@ serve: $(READY) nginx models  ## Serve the sample models on port 8080
 	 LIGHTBOX_PAGE="$${LIGHTBOX_PAGE-true}" \
 	 SAGEMAKER_TFS_DEFAULT_MODEL_NAME="$${SAGEMAKER_TFS_DEFAULT_MODEL_NAME-mobilenet_v2}" ./serve.sh serve
 
-# Most tests wait for servers, so more of them run at once than there are cores. Tests of one module stay together.
-TEST_PROCESSES ?= 4
-test: lint nginx  ## Run the lint checks and the unit, contract and end-to-end tests
+# Most tests wait for servers, so more of them run at once than there are cores. Tests of one module stay together. Each
+# process reads all tests: pytest compiles them beside the lint checks, once, and keeps what it has compiled.
+TEST_PROCESSES ?= 5
+test: $(READY_DEV) nginx  ## Run the lint checks and the unit, contract and end-to-end tests
+	@$(PY) -m pytest --collect-only -q > $(VENV)/collect.log 2>&1 & collect=$$!; $(MAKE) --no-print-directory lint || exit 1; \
+	 wait $$collect || { cat $(VENV)/collect.log; exit 1; }
 	$(PY) -m pytest -n $(TEST_PROCESSES) --dist loadscope --durations=30
 
 test-slow: $(READY_DEV) nginx  ## Run the tests that take minutes each: soak, overload, tune, benchmark, notebook, image

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import tempfile
 from collections.abc import Iterator
 from importlib import import_module
@@ -14,7 +15,7 @@ from typing import Any
 import hypothesis
 import pytest
 
-from model_zoo import digits, efficientdet_d1
+from model_zoo import digits, efficientdet_d1, mobilenet_v2
 from model_zoo.image_model import ImageModel
 from model_zoo.saved_model import export, quiet_tensorflow
 from sample_models import main as make_sample_models
@@ -71,6 +72,20 @@ SHARING = {
     ),
 }
 """Modules that run in one process, as they share what takes long: a fixture of the session, or an import."""
+LONGEST = (
+    "tensorflow",
+    "tests/contract/engines/test_corpus.py",
+    "stack",
+    "tests/e2e/test_stops.py",
+    "tests/e2e/test_life_cycle.py",
+    "tests/contract/test_engines.py",
+    "tests/contract/test_golden_transcripts.py",
+    "tests/unit/lightbox/test_cost_in_time.py",
+    "tests/unit/lightbox/test_cost_in_memory.py",
+    "tests/e2e/",
+    "tests/contract/",
+)
+"""What begins first, so that no process is left with the longest at the end."""
 _SHARED_IN = {f"tests/{module}": shared for shared, modules in SHARING.items() for module in modules}
 
 
@@ -80,13 +95,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
     if config.getvalue("dist") != "loadscope":
         return None
 
-    def scope_of(nodeid: str) -> str:
-        module = nodeid.split("::", 1)[0]
-        return _SHARED_IN.get(module, module)
-
+    config.option.loadscopereorder = False  # else in the order of how many tests there are, however short
     scheduler = import_module("xdist.scheduler").LoadScopeScheduling(config, log)
     scheduler._split_scope = scope_of
     return scheduler
+
+
+def scope_of(nodeid: str) -> str:
+    """Return what one process runs as a whole: the modules that share something, or the test's module."""
+    module = nodeid.split("::", 1)[0]
+    return _SHARED_IN.get(module, module)
+
+
+def _begins(item: pytest.Item) -> int:
+    scope = scope_of(item.nodeid)
+    return next((place for place, name in enumerate(LONGEST) if scope.startswith(name)), len(LONGEST))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -98,6 +121,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         for fixture in SHARING:
             if fixture in names and _SHARED_IN.get(module) != fixture and not module.startswith("tests/slow/"):
                 raise pytest.UsageError(f"{module} takes {fixture}: name it in SHARING in tests/conftest.py")
+    items.sort(key=_begins)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -106,9 +130,24 @@ def pytest_unconfigure(config: pytest.Config) -> None:
 
 
 @pytest.fixture(scope="session")
-def sample_models() -> Path:
-    """The folder of ``make models``: mobilenet_v2 and digits."""
-    return made("samples", lambda folder: make_sample_models([str(folder)]))
+def closed_port() -> Iterator[int]:
+    """A loopback port on which nothing listens."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield held.getsockname()[1]
+
+
+@pytest.fixture(scope="session")
+def sample_models(tmp_path_factory: pytest.TempPathFactory, closed_port: int) -> Path:
+    """The folder of ``make models``, mobilenet_v2 and digits, made as where ImageNet's weights cannot be downloaded."""
+
+    def make(folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("KERAS_HOME", str(tmp_path_factory.mktemp("keras")))
+            patch.setattr(mobilenet_v2, "WEIGHTS_URL", f"http://127.0.0.1:{closed_port}/weights.h5")
+            assert make_sample_models([str(folder)]) == 0
+
+    return made("samples", make)
 
 
 @pytest.fixture(scope="session")

@@ -39,7 +39,7 @@ def photo(request: pytest.FixtureRequest) -> bytes:
 
 @pytest.fixture(scope="module")
 def in_process() -> object:
-    return mobilenet_v2.keras_model("imagenet")[0]
+    return mobilenet_v2.seeded_model()
 
 
 def keras_answer(network: object, body: bytes) -> npt.NDArray[np.float32]:

@@ -1,7 +1,6 @@
 """Models exported once for all tests of the scripts: TensorFlow takes seconds for each."""
 
-import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-import sample_models
 from model_zoo import digits, mobilenet_v2
 from model_zoo.image_model import ImageModel, InputForm
 from model_zoo.saved_model import export, quiet_tensorflow
@@ -49,42 +47,23 @@ def predict(signature: Callable[[Path], Any]) -> Predict:
 
 
 @pytest.fixture(scope="session")
-def closed_port() -> Iterator[int]:
-    """A loopback port on which nothing listens."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield held.getsockname()[1]
-
-
-@pytest.fixture(scope="session")
-def samples(tmp_path_factory: pytest.TempPathFactory, closed_port: int) -> Path:
-    """What sample_models.py makes where ImageNet's weights cannot be downloaded."""
-
-    def make(folder: Path) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("KERAS_HOME", str(tmp_path_factory.mktemp("keras")))
-            patch.setattr(mobilenet_v2, "WEIGHTS_URL", f"http://127.0.0.1:{closed_port}/weights.h5")
-            assert sample_models.main([str(folder)]) == 0
-
-    return made("offline_samples", make)
-
-
-@pytest.fixture(scope="session")
 def seeded_mobilenet_v2() -> Any:
     """The Keras model that the samples hold."""
     return mobilenet_v2.seeded_model()
 
 
 @pytest.fixture(scope="session")
-def mobilenet_v2_forms(samples: Path) -> dict[str, Path]:
+def mobilenet_v2_forms(sample_models: Path) -> dict[str, Path]:
     """MobileNetV2's folder by form of input."""
-    return {"float32": samples / "mobilenet_v2"} | other_forms("mobilenet_v2", lambda: mobilenet_v2.image_model("none"))
+    return {"float32": sample_models / "mobilenet_v2"} | other_forms(
+        "mobilenet_v2", lambda: mobilenet_v2.image_model("none")
+    )
 
 
 @pytest.fixture(scope="session")
-def digits_forms(samples: Path, trained_digits: Any) -> dict[str, Path]:
+def digits_forms(sample_models: Path, trained_digits: Any) -> dict[str, Path]:
     """The digits net's folder by form of input."""
-    return {"float32": samples / "digits"} | other_forms("digits", lambda: digits.image_model(trained_digits))
+    return {"float32": sample_models / "digits"} | other_forms("digits", lambda: digits.image_model(trained_digits))
 
 
 def other_forms(name: str, model: Callable[[], ImageModel]) -> dict[str, Path]:

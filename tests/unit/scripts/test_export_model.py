@@ -11,9 +11,9 @@ WRITTEN = "assets.extra/weights.txt", "fingerprint.pb", "saved_model.pb"
 
 
 @pytest.fixture
-def out(samples: Path, tmp_path: Path) -> Path:
+def out(sample_models: Path, tmp_path: Path) -> Path:
     """A folder with version 1 of the digits net, free to be changed."""
-    return Path(shutil.copytree(samples / "digits", tmp_path / "digits"))
+    return Path(shutil.copytree(sample_models / "digits", tmp_path / "digits"))
 
 
 def refusal(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
@@ -57,10 +57,10 @@ def test_each_form_has_its_signature(request: pytest.FixtureRequest, signature: 
     assert {name: output.shape.as_list() for name, output in outputs.items()} == {"probabilities": [None, classes]}
 
 
-def test_the_saved_model_holds_no_keras_objects_and_no_training(samples: Path) -> None:
+def test_the_saved_model_holds_no_keras_objects_and_no_training(sample_models: Path) -> None:
     from tensorflow.core.protobuf.saved_model_pb2 import SavedModel
 
-    saved = SavedModel.FromString((samples / "digits" / "1" / "saved_model.pb").read_bytes())
+    saved = SavedModel.FromString((sample_models / "digits" / "1" / "saved_model.pb").read_bytes())
     (graph,) = saved.meta_graphs
     assert set(graph.signature_def) == {"__saved_model_init_op", "serving_default"}
     objects = {node.user_object.identifier for node in graph.object_graph_def.nodes}
@@ -70,9 +70,9 @@ def test_the_saved_model_holds_no_keras_objects_and_no_training(samples: Path) -
     assert not [name for name in operations if "Gradient" in name or "Dropout" in name or "Backprop" in name]
 
 
-def test_the_saved_model_is_little_more_than_its_weights(samples: Path) -> None:
+def test_the_saved_model_is_little_more_than_its_weights(sample_models: Path) -> None:
     sizes = {
-        model: sum(path.stat().st_size for path in (samples / model).rglob("*") if path.is_file())
+        model: sum(path.stat().st_size for path in (sample_models / model).rglob("*") if path.is_file())
         for model in ("mobilenet_v2", "digits")
     }
     assert sizes["mobilenet_v2"] < 16_000_000

@@ -68,8 +68,8 @@ def test_an_archive_without_a_model_is_refused(tmp_path: Path) -> None:
         published.image_model(pack(tmp_path / "folder", tmp_path / "model.tar.gz"))
 
 
-def test_another_kind_of_model_is_refused(samples: Path, tmp_path: Path) -> None:
-    archive = pack(samples / "digits" / "1", tmp_path / "model.tar.gz")
+def test_another_kind_of_model_is_refused(sample_models: Path, tmp_path: Path) -> None:
+    archive = pack(sample_models / "digits" / "1", tmp_path / "model.tar.gz")
     with pytest.raises(Refused, match="is no detector of the zoo: it lacks detection_anchor_indices, "):
         published.image_model(archive)
 

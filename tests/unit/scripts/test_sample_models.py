@@ -24,7 +24,8 @@ def complete(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_both_models_are_made_with_their_settings(samples: Path) -> None:
+def test_both_models_are_made_with_their_settings(request: pytest.FixtureRequest) -> None:
+    samples: Path = request.getfixturevalue("sample_models")
     assert sorted(path.name for path in samples.iterdir()) == ["digits", "mobilenet_v2"]
     for name, scaling in {"digits": "unit", "mobilenet_v2": "tf"}.items():
         assert (samples / name / "1" / "saved_model.pb").is_file()
