@@ -14,14 +14,21 @@ PORTS = range(10_000, 32_000)
 PORTS_EACH = 1_000
 """How many of them a process has for itself."""
 
+_turn: dict[str, int] = {}
+
 
 def free_ports(count: int = 1) -> int:
     """Return the first of ``count`` neighbouring TCP ports that nobody listens on now.
 
-    No other process of the machine gets them from here as long as this one runs.
+    They come in turn, so that those which were given last come again last. No other process of the machine gets them
+    from here as long as this one runs.
     """
+    own = own_ports()
     while True:
-        low = random.choice(own_ports()[: 1 - count or None])  # noqa: S311 - not a secret
+        low = _turn.setdefault("next", own.start)
+        if low + count > own.stop:
+            low = own.start
+        _turn["next"] = low + count
         if all(port_is_free(port) for port in range(low, low + count)):
             return low
 

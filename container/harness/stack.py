@@ -30,7 +30,8 @@ class Stack(ServerProcess):
         ends_with_parent: bool = False,
     ) -> None:
         """Start it with ``settings`` over ``environ``; its own ports where the settings name none."""
-        self.port, low = free_ports(), free_ports(OWN_PORTS)
+        self.port = free_ports(1 + OWN_PORTS)
+        low = self.port + 1
         self.ports = (self.port, low, low + 1)
         self.settings = {
             "SAGEMAKER_BIND_TO_PORT": str(self.port),

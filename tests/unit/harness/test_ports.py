@@ -19,24 +19,24 @@ def test_ports_are_neighbours_below_those_of_outgoing_connections() -> None:
             server.bind(("0.0.0.0", port))
 
 
-def test_as_many_as_a_process_has_begin_with_its_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ports_come_in_turn_and_from_the_first_again_after_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("harness.ports.port_is_free", lambda _: True)
-    assert free_ports(PORTS_EACH) == own_ports().start
-    monkeypatch.setattr("random.choice", max)
-    assert free_ports(2) == own_ports().stop - 2
+    monkeypatch.setattr("harness.ports._turn", {})
+    first = own_ports().start
+    assert [free_ports(PORTS_EACH - 3) - first, free_ports() - first] == [0, PORTS_EACH - 3]
+    assert [free_ports(2) - first, free_ports(2) - first, free_ports() - first] == [PORTS_EACH - 2, 0, 2]
 
 
 def test_ports_that_somebody_listens_on_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     low = free_ports(4)
-    choices = iter([low, low + 2])
-    monkeypatch.setattr("random.choice", lambda _: next(choices))
+    monkeypatch.setattr("harness.ports._turn", {"next": low})
     with socket.socket() as server:
         server.bind(("0.0.0.0", low + 1))
         server.listen()
         assert free_ports(2) == low + 2
 
 
-def test_a_process_gets_no_port_of_another(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_gets_no_port_of_another() -> None:
     program = (
         "import random; from harness import ports\n"
         f"random.shuffle = lambda parts: parts.sort(key=lambda part: part.start != {own_ports().start})\n"
