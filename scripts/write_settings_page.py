@@ -20,8 +20,8 @@ THEMES = {
     "Model servers and wires": "model_server transports instance_count safe_port_range inter_op_parallelism "
     "intra_op_parallelism gpu_memory_margin",
     "Engines of the embedded model server": "engine precision engine_cache_dir",
+    "Page and description": "page openapi",
     "Ports": "port kserve_grpc_port kserve_reflection",
-    "Page": "page",
     "Workers and queue": "workers threads max_waiting worker_class",
     "Time": "request_timeout proxy_read_timeout wait_seconds drain_seconds batch",
     "Limits": "max_body_mb max_text_mb max_bodies_mb max_grpc_mb request_memory_mb max_image_pixels max_image_side "
@@ -34,6 +34,7 @@ THEMES = {
 """Headings of the page, and the settings below each."""
 
 DERIVED = {
+    "openapi": "the value of `LIGHTBOX_PAGE`",
     "request_timeout": "30; 60 where an `inference.py` answers; 600 in batch transform",
     "proxy_read_timeout": "10 more than the request timeout",
     "max_text_mb": "`LIGHTBOX_MAX_BODY_MB`",

@@ -183,6 +183,11 @@ def create_app(
     app.register_blueprint(batch_transform_blueprint(settings))
     app.register_blueprint(kserve_blueprint(pipeline, repository or Repository(pipeline), settings.max_body_mb))
 
+    if settings.openapi:
+        from lightbox.protocols.openapi import openapi_blueprint
+
+        app.register_blueprint(openapi_blueprint(settings, pipeline))
+
     app.before_request(enter)
 
     @app.errorhandler(HTTPException)

@@ -251,6 +251,11 @@ class Pipeline:
         """Return the versions of a model that answer, the newest first; empty where nothing is known of them."""
         return self._catalogue.versions(model)
 
+    def served(self, model: str | None = None) -> tuple[PlannedModel, Handlers]:
+        """Return a model, the default one for None, and its user code. Raises as ``run`` does."""
+        found = self._catalogue.find(model)
+        return found, self._user_code.of(found)
+
     def forget(self, model: str) -> None:
         """Drop what is remembered of a model: another one may come under its name."""
         self._signatures.forget(model)

@@ -90,6 +90,12 @@ class FrontSettings(BaseModel):
     page: bool = Field(False, validation_alias="LIGHTBOX_PAGE")
     """Serve a page to try models with, at `/` and `/ui`. `make serve` turns it on."""
 
+    openapi: bool = Field(
+        default_factory=lambda given: bool(given.get("page", False)), validation_alias="LIGHTBOX_OPENAPI"
+    )
+    """Serve `/openapi.json`, which describes the routes and models of this start to tools. It is on where the page is.
+    If it is off, the route is 404."""
+
     kserve_grpc_port: int | None = Field(None, ge=1, le=65535, validation_alias="LIGHTBOX_KSERVE_GRPC_PORT")
     """Port of the Open Inference Protocol's gRPC service. Unset, that service is off. Its REST form is always on, at
     nginx's port."""

@@ -214,6 +214,7 @@ class OctetStreamWriter:
 
     media_types: ClassVar[tuple[str, ...]] = ("application/octet-stream",)
     single: ClassVar[bool] = True
+    headers: ClassVar[tuple[str, ...]] = ("X-Lightbox-Output", "X-Lightbox-Dtype", "X-Lightbox-Shape")
 
     def encode(self, prediction: Prediction) -> Response:
         """See Writer.encode."""
@@ -231,11 +232,12 @@ class OctetStreamWriter:
 
 
 def _description(name: str, array: Array) -> dict[str, str]:
-    return {
-        "X-Lightbox-Output": name.encode("ascii", "backslashreplace").decode(),
-        "X-Lightbox-Dtype": "string" if array.dtype.hasobject else array.dtype.name,
-        "X-Lightbox-Shape": ",".join(map(str, array.shape)),
-    }
+    values = (
+        name.encode("ascii", "backslashreplace").decode(),
+        "string" if array.dtype.hasobject else array.dtype.name,
+        ",".join(map(str, array.shape)),
+    )
+    return dict(zip(OctetStreamWriter.headers, values, strict=True))
 
 
 def _write_npy(stream: IO[bytes], name: str, array: Array, media_type: str) -> None:

@@ -188,6 +188,8 @@ class Exchange:
         self.request_id = request_id
         self.route = UNMATCHED
         """The rule that the path matched, as soon as one has."""
+        self.is_observed = True
+        """Whether observers hear of the response: the request is logged and counted."""
         self._environ = environ
         self._start_response = start_response
         self._observers = observers
@@ -225,9 +227,10 @@ class Exchange:
         headers = [item for item in headers if item[0] != REQUEST_ID_HEADER]
         headers += [("Server-Timing", self.context.server_timing()), (REQUEST_ID_HEADER, self.request_id)]
         write = self._start_response(status, headers, *([exc_info] if exc_info else []))
-        finished = self._finished(int(status[:3]), headers)
-        for observer in self._observers:
-            observer.responded(finished)
+        if self.is_observed:
+            finished = self._finished(int(status[:3]), headers)
+            for observer in self._observers:
+                observer.responded(finished)
         return write
 
     def _finished(self, status: int, headers: Headers) -> FinishedRequest:

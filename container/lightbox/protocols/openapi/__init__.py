@@ -1,0 +1,38 @@
+"""``GET /openapi.json``: OpenAPI 3.1 of what this start serves, made when it is asked for.
+
+Paths come from Flask's table of routes, codes from the table of errors, schemas from the models' signatures.
+"""
+
+from __future__ import annotations
+
+from flask import Blueprint, Response, current_app, g, request
+
+from lightbox.pipeline import Pipeline
+from lightbox.protocols.edge import EXCHANGE, Exchange
+from lightbox.protocols.http import json_body
+from lightbox.protocols.openapi.document import document
+from lightbox.protocols.openapi.models import described_models
+from lightbox.protocols.openapi.parts import Served
+from lightbox.settings import Settings
+
+_METHODS_WITHOUT_ROUTE = frozenset({"HEAD", "OPTIONS"})
+
+
+def openapi_blueprint(settings: Settings, pipeline: Pipeline) -> Blueprint:
+    """Return the route. No observer hears of its requests: they are nobody's predictions."""
+    blueprint = Blueprint("openapi", __name__)
+
+    @blueprint.get("/openapi.json")
+    def openapi() -> Response:
+        exchange: Exchange = request.environ[EXCHANGE]
+        exchange.is_observed = False
+        served = Served(settings, described_models(pipeline, g.context), pipeline.codecs.writers)
+        return Response(json_body(document(served, public_rules())), mimetype="application/json")
+
+    return blueprint
+
+
+def public_rules() -> list[tuple[str, str]]:
+    """Return method and path of the current app's routes, but for those of the supervisor."""
+    rules = (rule for rule in current_app.url_map.iter_rules() if not rule.rule.startswith("/internal/"))
+    return [(method, rule.rule) for rule in rules for method in (rule.methods or set()) - _METHODS_WITHOUT_ROUTE]

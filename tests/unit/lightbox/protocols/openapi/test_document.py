@@ -1,0 +1,241 @@
+"""/openapi.json over a fake model server: nothing is missing in it, and the app answers as it says."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flask import Flask
+from openapi_schema_validator import OAS31Validator
+from openapi_spec_validator import OpenAPIV31SpecValidator
+from werkzeug.exceptions import NotFound
+
+from lightbox.errors import STATUS_OF_CODE, Status
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import Array, SignatureSpec
+from lightbox.protocols.multi_model import multi_model_blueprint
+from lightbox.transports.fake import FakeTransport
+from support.fakes import channel_means, fake_app, mean_model, png, signature
+from support.stack import REPOSITORY
+
+Document = dict[str, Any]
+ON = {"LIGHTBOX_OPENAPI": "true"}
+LIMITED = ON | {"LIGHTBOX_MAX_RATE_PER_ADDRESS": "1000"}
+MULTI = ON | {"SAGEMAKER_MULTI_MODEL": "true"}
+IMAGE = png(np.full((4, 4, 3), (10, 20, 30)))
+DETECTOR = signature(
+    "detector",
+    {"image": ("uint8", (None, 4, 4, 3))},
+    {
+        "detection_boxes": ("float32", (None, 2, 4)),
+        "detection_classes": ("float32", (None, 2)),
+        "detection_scores": ("float32", (None, 2)),
+        "num_detections": ("float32", (None,)),
+    },
+)
+TWO = signature(
+    "two", {"a": ("float32", (None, 2)), "b": ("int32", (None,))}, {"s": ("float64", (None,)), "t": ("string", ())}
+)
+
+
+def detect(inputs: Mapping[str, Array]) -> dict[str, Array]:
+    count = len(inputs["image"])
+    return {
+        "detection_boxes": np.zeros((count, 2, 4), "f4"),
+        "detection_classes": np.ones((count, 2), "f4"),
+        "detection_scores": np.full((count, 2), 0.5, "f4"),
+        "num_detections": np.ones(count, "f4"),
+    }
+
+
+def two(inputs: Mapping[str, Array]) -> dict[str, Array]:
+    return {"s": inputs["a"].sum(1, np.float64), "t": np.array(b"text", object)}
+
+
+def app_of(models: Mapping[str, ModelOptions], environ: Mapping[str, str] = ON, code: Path | None = None) -> Flask:
+    transport = FakeTransport()
+    served: list[tuple[SignatureSpec, Any]] = [(mean_model(), channel_means), (DETECTOR, detect), (TWO, two)]
+    for spec, answer in served:
+        transport.serve(spec, answer)
+    app = fake_app(transport, models, environ, code)
+    if "SAGEMAKER_MULTI_MODEL" in environ:
+        nothing: Any = None  # the routes are asked for, none is called
+        app.register_blueprint(multi_model_blueprint(nothing, nothing, nothing))
+    return app
+
+
+def document_of(app: Flask) -> Document:
+    answer = app.test_client().get("/openapi.json")
+    assert answer.status_code == 200, answer.get_data(as_text=True)
+    assert answer.mimetype == "application/json"
+    found: Document = answer.get_json()
+    return found
+
+
+def check(document: Document, schema: Mapping[str, Any], value: Any) -> None:
+    OAS31Validator({**schema, "components": document["components"]}).validate(value)
+
+
+ALL = {"mean": ModelOptions(), "detector": ModelOptions(), "two": ModelOptions()}
+
+
+@pytest.mark.parametrize("environ", [ON, LIMITED, MULTI], ids=["fixed", "limited", "multi-model"])
+def test_it_is_openapi(environ: Mapping[str, str]) -> None:
+    document = document_of(app_of(ALL, environ))
+    assert document["openapi"].startswith("3.1.")
+    assert [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
+
+
+def test_without_the_setting_there_is_no_such_route() -> None:
+    answer = app_of(ALL, {}).test_client().get("/openapi.json")
+    assert (answer.status_code, answer.get_json()["code"]) == (404, "route_not_found")
+
+
+@pytest.mark.parametrize("environ", [ON, MULTI], ids=["fixed", "multi-model"])
+def test_each_route_of_the_app_is_there(environ: Mapping[str, str]) -> None:
+    app = app_of(ALL, environ)
+    paths = document_of(app)["paths"]
+    absent = set()
+    for rule in app.url_map.iter_rules():
+        pattern = re.sub(r"<[^>]+>", r"[^/]+", rule.rule)
+        methods = {method.lower() for method in (rule.methods or set()) - {"HEAD", "OPTIONS"}}
+        documented = {method for path, item in paths.items() if re.fullmatch(pattern, path) for method in item}
+        if not rule.rule.startswith("/internal/") and not methods <= documented:
+            absent.add(rule.rule)
+    # Without multi-model mode these refuse every request.
+    fixed = {"/v2/repository/models/<model>/load", "/v2/repository/models/<model>/unload"}
+    assert absent == (set() if environ is MULTI else fixed)
+
+
+def test_each_operation_is_a_route_of_the_app_or_of_the_front() -> None:
+    app = app_of(ALL, MULTI)
+    adapter = app.url_map.bind("localhost")
+    front = set()
+    for path, item in document_of(app)["paths"].items():
+        for method in item:
+            try:
+                adapter.match(re.sub(r"\{\w+\}", "x", path), method=method.upper())
+            except NotFound:
+                front.add(path)
+    configured = set(re.findall(r"location = (/\S+)", (REPOSITORY / "nginx.conf").read_text()))
+    assert front == {path for path in configured if not path.startswith("/nginx-")}
+
+
+def test_metrics_are_there_where_they_are_served() -> None:
+    assert "/metrics" not in document_of(app_of(ALL, ON | {"LIGHTBOX_METRICS": "false"}))["paths"]
+
+
+def codes(document: Document, used_only: bool) -> set[str]:
+    used = {
+        response["$ref"].rpartition("/")[2]
+        for item in document["paths"].values()
+        for operation in item.values()
+        for response in operation["responses"].values()
+        if "$ref" in response
+    }
+    found = set()
+    for name, response in document["components"]["responses"].items():
+        schema = response["content"]["application/json"]["schema"]
+        if "allOf" in schema and (name in used or not used_only):
+            found |= set(schema["allOf"][1]["properties"]["code"]["enum"])
+    return found
+
+
+def test_each_error_code_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    limited, multi = document_of(app_of(ALL, LIMITED)), document_of(app_of(ALL, MULTI))
+    assert codes(limited, used_only=False) == STATUS_OF_CODE.keys()
+    assert limited["components"]["schemas"]["Error"]["properties"]["code"]["enum"] == [*STATUS_OF_CODE]
+    # What is described is a route and takes its method.
+    assert codes(limited, used_only=True) | codes(multi, used_only=True) == STATUS_OF_CODE.keys() - {
+        "method_not_allowed"
+    }
+    monkeypatch.setitem(STATUS_OF_CODE, "on_fire", Status(418, "UNKNOWN"))
+    assert "Error418" in document_of(app_of(ALL))["components"]["responses"]
+
+
+IMAGES = {"data": IMAGE, "content_type": "image/png"}
+ROWS = {"json": {"instances": np.full((1, 4, 4, 3), 7).tolist()}}
+COLUMNS = {"json": {"inputs": {"image": np.full((2, 4, 4, 3), 7).tolist()}}}
+
+
+@pytest.mark.parametrize("sent", [IMAGES, ROWS, COLUMNS], ids=["image", "instances", "inputs"])
+@pytest.mark.parametrize(
+    "options",
+    [ModelOptions(), ModelOptions(labels=("r", "g", "b")), ModelOptions(top_k=2)],
+    ids=["plain", "labels", "top_k"],
+)
+@pytest.mark.parametrize("model", ["mean", "detector"])
+def test_responses_are_as_declared(model: str, options: ModelOptions, sent: dict[str, Any]) -> None:
+    app = app_of({model: options})
+    document = document_of(app)
+    schemas = document["components"]["schemas"]
+    if "json" in sent:
+        check(document, schemas[f"{model}.request"], sent["json"])
+    answer = app.test_client().post("/invocations", **sent)
+    assert answer.status_code == 200, answer.get_data(as_text=True)
+    check(document, schemas[f"{model}.response"], answer.get_json())
+    declared = set(document["paths"]["/invocations"]["post"]["responses"]["200"]["headers"])
+    assert {"X-Amzn-RequestId", "Server-Timing"} <= declared
+
+
+def test_a_schema_refuses_what_is_not_the_models() -> None:
+    document = document_of(app_of({"mean": ModelOptions()}))
+    schemas = document["components"]["schemas"]
+    request = OAS31Validator({**schemas["mean.request"], "components": document["components"]})
+    response = OAS31Validator({**schemas["mean.response"], "components": document["components"]})
+    assert not request.is_valid({"instances": np.full((1, 5, 4, 3), 7).tolist()})
+    assert not request.is_valid({"instances": np.full((1, 4, 4, 3), 256).tolist()})
+    assert not request.is_valid({"inputs": {"picture": []}})
+    assert not response.is_valid({"predictions": [[1, 2]]})
+    assert not response.is_valid({"predictions": [["1", "2", "3"]]})
+
+
+def test_tensors_of_the_open_inference_protocol() -> None:
+    app = app_of({"two": ModelOptions()})
+    document = document_of(app)
+    schemas = document["components"]["schemas"]
+    sent = {
+        "inputs": [
+            {"name": "a", "datatype": "FP32", "shape": [1, 2], "data": [[1.5, 2]]},
+            {"name": "b", "datatype": "INT32", "shape": [1], "data": [1]},
+        ]
+    }
+    check(document, schemas["two.infer_request"], sent)
+    answer = app.test_client().post("/v2/models/two/infer", json=sent)
+    assert answer.status_code == 200, answer.get_data(as_text=True)
+    check(document, schemas["two.infer_response"], answer.get_json())
+    metadata = app.test_client().get("/v2/models/two").get_json()
+    check(document, schemas["ModelMetadata"], metadata)
+    by_column = app.test_client().post("/invocations", json={"inputs": {"a": [[1, 2]], "b": [1]}}).get_json()
+    check(document, schemas["two.response"], by_column)
+
+
+@pytest.mark.parametrize(
+    ("code", "any_request", "any_response"),
+    [
+        ("def postprocess(outputs, request):\n    return 'x', 'text/plain'\n", False, True),
+        ("def preprocess(request):\n    return {}\n", True, False),
+        ("def handler(data, context):\n    return b'', 'text/plain'\n", True, True),
+    ],
+    ids=["postprocess", "preprocess", "handler"],
+)
+def test_user_code_may_read_and_answer_anything(
+    tmp_path: Path, code: str, any_request: bool, any_response: bool
+) -> None:
+    (tmp_path / "inference.py").write_text(code)
+    document = document_of(app_of({"mean": ModelOptions()}, ON, tmp_path))
+    invoke = document["paths"]["/invocations"]["post"]
+    assert ("*/*" in invoke["requestBody"]["content"]) is any_request
+    assert ("*/*" in invoke["responses"]["200"]["content"]) is any_response
+    assert {"4XX", "5XX"} <= invoke["responses"].keys()
+    assert [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
+
+
+def test_a_model_that_cannot_answer_is_left_out() -> None:
+    document = document_of(app_of({"mean": ModelOptions(), "gone": ModelOptions()}))
+    assert "/v2/models/gone" not in document["paths"]
+    assert "/v2/models/mean" in document["paths"]
