@@ -19,6 +19,7 @@ from model_zoo import digits, efficientdet_d1, mobilenet_v2
 from model_zoo.image_model import ImageModel
 from model_zoo.saved_model import export, quiet_tensorflow
 from sample_models import main as make_sample_models
+from support.browser import Page, browser
 from support.made_models import made
 from support.models import GOLDEN, copy_golden
 from support.page_models import page_models
@@ -55,7 +56,7 @@ SHARING = {
         "e2e/test_readme.py",
         "e2e/test_smuggling.py",
     ),
-    "page_stack": ("e2e/test_page_files.py",),
+    "page_stack": ("e2e/test_page.py", "e2e/test_page_errors.py", "e2e/test_page_files.py", "e2e/test_page_use.py"),
     "golden_stack": ("e2e/test_content_types.py", "e2e/test_content_types_page.py"),
     "tensorflow": (
         "unit/lightbox/images/test_transform.py",
@@ -194,10 +195,24 @@ def page_stack(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) ->
     environ = {
         "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "mobilenet_v2",
         "LIGHTBOX_PAGE": "true",
-        "LIGHTBOX_ENGINE": "tensorflow",
     }
     with running(models, folder / "run", **environ) as running_stack:
         yield running_stack
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Any]:
+    """A browser without a window, for all tests of the page."""
+    with browser() as driver:
+        yield driver
+
+
+@pytest.fixture
+def page(page_stack: Stack, chromium: Any) -> Iterator[Page]:
+    """The page, loaded anew. What the browser complains of must be looked at by the test, or fails it."""
+    opened = Page(chromium, page_stack.url).open()
+    yield opened
+    assert opened.complaints() == []
 
 
 @pytest.fixture(scope="session")

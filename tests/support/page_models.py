@@ -10,6 +10,7 @@ from typing import Any
 from support.models import copy_golden, export
 
 NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
+OWN = "tests/support/page_models.py"
 BOXES = [[0.25, 0.125, 0.75, 0.5], [0.5, 0.5, 0.875, 0.9375]]
 
 
@@ -24,6 +25,10 @@ def page_models(folder: Path, sample_models: Path) -> Path:
     options.write_text(json.dumps(json.loads(options.read_text()) | {"labels": NAMES, "top_k": 3}))
     export_boxes(folder / "boxes" / "1")
     copy_golden("image_mean", folder / "image_mean")
+    chosen = folder / "multi_signature"
+    copy_golden("multi_signature", chosen)
+    (chosen / "code").mkdir()
+    (chosen / "code" / "lightbox.json").write_text('{"engine": "auto"}')
     return folder
 
 
@@ -46,4 +51,4 @@ def export_boxes(folder: Path) -> None:
 
         return serve
 
-    export("boxes", make, folder, "tests/support/page_models.py")
+    export("boxes", make, folder, OWN)

@@ -315,6 +315,7 @@ tabs.forEach((tab, at) => {
 async function begin() {
   checkHealth();
   state.start = await server.start();
+  for (const route of ["openapi", "metrics"]) $(route).hidden = !state.start[route];
   for (const radio of document.querySelectorAll("input[name=wire]")) {
     const needed = radio.value === "both" ? ["grpc", "rest"] : [radio.value];
     radio.disabled = !needed.every((name) => state.start.wires.includes(name));

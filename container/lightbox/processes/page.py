@@ -68,5 +68,7 @@ def write_start(settings: Settings, plan: ServingPlan, run_dir: Path) -> None:
         "wires": [str(name) for name in plan.wires.names],
         "max_body_mb": settings.max_body_mb,
         "multi_model": settings.multi_model,
+        "openapi": settings.openapi,
+        "metrics": settings.metrics,
     }
     (run_dir / START).write_text(json.dumps(facts))

@@ -1,0 +1,223 @@
+"""What the page shows, in a real browser: each text and figure is compared with what the server answered."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+import statistics
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+import numpy as np
+import pytest
+import requests
+from PIL import Image
+
+from lightbox.processes.page import FILES
+from support.browser import Page
+from support.page_models import BOXES, NAMES
+from support.stack import Stack, poll
+
+WIRES = {"grpc": "gRPC", "rest": "REST"}
+DIGIT = (FILES / "samples" / "digit-7.png").read_bytes()
+
+
+def stages(answer: dict[str, Any]) -> dict[str, float]:
+    """The milliseconds of an answer's Server-Timing."""
+    pairs = re.findall(r"([a-z_]+);dur=([\d.]+)", answer["headers"]["server-timing"])
+    return {name: float(value) for name, value in pairs}
+
+
+def shown(milliseconds: float) -> str:
+    """Milliseconds as the page writes them: JavaScript rounds halves up."""
+    digits = Decimal("0.01" if milliseconds < 10 else "0.1")
+    return f"{Decimal(milliseconds).quantize(digits, ROUND_HALF_UP)} ms"
+
+
+def percents(scores: list[float], names: list[str]) -> list[list[str]]:
+    """The best five classes as the page writes them, rounded as JavaScript rounds."""
+    best = sorted(range(len(scores)), key=lambda at: -scores[at])[:5]
+    return [[names[at], f"{100 * scores[at]:.2f} %"] for at in best]
+
+
+def bars(page: Page, wire: str) -> list[list[str]]:
+    """The classes and scores that a card shows."""
+    return [text.split("\n") for text in page.texts(f"[data-wire={wire}] .classes li")]
+
+
+def same_bars(found: list[list[str]], expected: list[list[str]]) -> bool:
+    """Whether names are equal, and percentages but for the last digit's rounding."""
+    gaps = [abs(float(one[1][:-2]) - float(two[1][:-2])) for one, two in zip(found, expected, strict=True)]
+    return [one[0] for one in found] == [one[0] for one in expected] and max(gaps) < 0.011
+
+
+def test_classes_of_both_wires_beside_each_other(page: Page, page_stack: Stack) -> None:
+    page.sample("digit-7.png")
+    page.choose("model", "digits")
+    answers = page.run()
+    sent = {"X_Amzn_SageMaker_Custom_Attributes": "tfs-model-name=digits", "Content_Type": "application/x-image"}
+    own = page_stack.invoke(DIGIT, **sent).json()["predictions"][0]
+    for wire, answer in zip(WIRES, answers, strict=True):
+        assert answer["status"] == 200
+        assert json.loads(answer["text"])["predictions"][0] == pytest.approx(own)
+        names = [f"class {number}" for number in range(10)]
+        assert same_bars(bars(page, wire), percents(json.loads(answer["text"])["predictions"][0], names))
+        facts = page.text(f"[data-wire={wire}] .facts")
+        request_id = answer["headers"]["x-amzn-requestid"]
+        assert request_id in facts
+        assert f"{len(DIGIT)} bytes" in facts
+        assert f"{answer['bytes']} bytes" in facts
+        line = rf"request_id={request_id} .* model=digits transport={wire} status=200 bytes_in={len(DIGIT)} "
+        assert any(re.search(line, page_stack.log) for _ in poll(20)), "the log has the id that the page shows"
+    assert bars(page, "grpc")[0][0] == "class 7"
+    assert page.text("#agreement") == "Both wires gave exactly the same answer."
+    assert page.text("#status").startswith("gRPC: class 7, ")
+
+
+def test_names_of_classes_and_the_chosen_version(page: Page) -> None:
+    page.sample("digit-7.png")
+    page.choose("model", "named_digits")
+    assert page.texts("#version option") == ["Newest", "2", "1"]
+    page.choose("version", "1")
+    page.wire("rest")
+    (answer,) = page.run()
+    attributes = "tfs-model-name=named_digits,tfs-model-version=1,tfs-transport=rest"
+    assert answer["sent"]["X-Amzn-SageMaker-Custom-Attributes"] == attributes
+    items = json.loads(answer["text"])["predictions"][0]
+    assert items[0]["label"] == NAMES[7]
+    expected = [[item["label"], f"{100 * item['score']:.2f} %"] for item in items]
+    assert same_bars(bars(page, "rest"), expected)
+    widths = page.js("return [...document.querySelectorAll('.classes .fill')].map((e) => e.getAttribute('width'))")
+    assert [float(width[:-1]) for width in widths] == pytest.approx([100 * item["score"] for item in items])
+
+
+def test_boxes_lie_over_the_picture_which_is_upright(page: Page) -> None:
+    exif = Image.Exif()
+    exif[0x0112] = 6  # the camera was turned
+    buffer = io.BytesIO()
+    Image.effect_noise((64, 32), 90).convert("RGB").point(lambda value: value // 2 + 127).save(
+        buffer, "jpeg", exif=exif
+    )
+    page.give("drop", "turned.jpg", base64.b64encode(buffer.getvalue()).decode())
+    assert "turned.jpg, 32 × 64 pixels" in page.text("#image-facts")  # noqa: RUF001
+    page.choose("model", "boxes")
+    answers = page.run()
+    row = json.loads(answers[0]["text"])["predictions"][0]
+    drawn = page.js(
+        "const at = document.querySelector('#stage img').getBoundingClientRect();"
+        "return [...document.querySelectorAll('#stage rect:not(.halo)')].map((e) => e.getBoundingClientRect())"
+        ".map((r) => [(r.top - at.top) / at.height, (r.left - at.left) / at.width,"
+        " (r.bottom - at.top) / at.height, (r.right - at.left) / at.width])"
+    )
+    found = [at for at, score in enumerate(row["detection_scores"]) if score >= 0.3]
+    assert drawn == [pytest.approx(row["detection_boxes"][at], abs=0.02) for at in found]
+    assert row["detection_boxes"] == BOXES
+    names = [f"class {row['detection_classes'][at]:g}" for at in found]
+    assert page.texts("#stage .tag") == [f"{at + 1} {name}" for at, name in enumerate(names)]
+    for wire in WIRES:
+        for cells, at, name in zip(page.rows(f"[data-wire={wire}]"), found, names, strict=True):
+            assert cells[1] == name
+            assert float(cells[2]) == pytest.approx(row["detection_scores"][at], rel=1e-5)
+            assert [float(side) for side in cells[3].split(", ")] == pytest.approx(row["detection_boxes"][at])
+
+
+def test_other_outputs_with_type_shape_and_first_numbers(page: Page, page_stack: Stack) -> None:
+    page.sample("flower.jpg")
+    page.choose("model", "image_mean")
+    answer = page.run()[0]
+    (described,) = requests.get(page_stack.url + "/v2/models/image_mean", timeout=30).json()["outputs"]
+    values = json.loads(answer["text"])["predictions"]
+    ((name, datatype, shape, numbers),) = page.rows("[data-wire=grpc]")
+    assert (name, datatype) == (described["name"], described["datatype"])
+    assert shape == str(list(np.shape(values)))
+    assert [float(number) for number in numbers.split(", ")] == pytest.approx(values[0], rel=1e-5)
+
+
+def test_stages_as_bars_on_one_scale_with_the_difference_in_words(page: Page) -> None:
+    page.sample("temple.jpg")
+    timings = {wire: stages(answer) for wire, answer in zip(WIRES, page.run(), strict=True)}
+    longest = max(times["total"] for times in timings.values())
+    for wire, times in timings.items():
+        widths = page.js(
+            "return [...document.querySelectorAll(arguments[0])]"
+            ".map((e) => [e.dataset.stage, parseFloat(e.getAttribute('width'))])",
+            f"[data-bar={wire}] rect[data-stage]",
+        )
+        own = {name: value for name, value in times.items() if name != "total"}
+        assert dict(widths) == pytest.approx({name: 100 * value / longest for name, value in own.items()})
+        assert page.text(f"[data-bar={wire}] strong") == shown(times["total"])
+    tops = page.js("return [...document.querySelectorAll('.bar')].map((e) => e.getBoundingClientRect().top)")
+    assert tops == sorted(tops)
+    for name, over_grpc, over_rest, gap in page.rows("#bars")[:-1]:
+        pair = [timings[wire].get(name.strip()) for wire in WIRES]
+        assert [over_grpc, over_rest] == ["–" if value is None else f"{value:.2f}" for value in pair]  # noqa: RUF001
+        assert float(gap) == pytest.approx((pair[1] or 0) - (pair[0] or 0), abs=0.011)
+    slow, fast = sorted(WIRES, key=lambda wire: -timings[wire]["total"])
+    gap_in_words = shown(timings[slow]["total"] - timings[fast]["total"])
+    assert page.text("#difference").startswith(
+        f"{WIRES[slow]} took {shown(timings[slow]['total'])} and {WIRES[fast]} {shown(timings[fast]['total'])}: "
+        f"{WIRES[slow]} took {gap_in_words} longer"
+    )
+
+
+def test_twenty_runs_with_median_and_spread(page: Page) -> None:
+    page.sample("digit-7.png")
+    page.choose("model", "digits")
+    page.element("#repeat").click()
+    page.wait_for("recorded.filter((one) => one.url === '/invocations').length === 40")
+    page.wait_for("!document.getElementById('run').disabled")
+    answers = page.recorded()
+    for start, (wire, name) in enumerate(WIRES.items()):
+        totals = [stages(answer)["total"] for answer in answers[start::2]]
+        assert all(f"tfs-transport={wire}" in str(answer["sent"]) for answer in answers[start::2])
+        low, middle, high = statistics.quantiles(totals, n=4, method="inclusive")
+        words = rf"{name}: median of 20 runs (\S+) ms, middle half (\S+) ms to (\S+) ms, all (\S+) ms to (\S+) ms\."
+        found = re.search(words, page.text("#spread-words"))
+        assert found
+        expected = [middle, low, high, min(totals), max(totals)]
+        assert [float(number) for number in found.groups()] == pytest.approx(expected, abs=0.051)
+        assert page.js(f"return document.querySelectorAll('[data-spread={wire}] circle').length") == 20
+        assert page.rows("#runs")[start][5] == f"{found[1]} ms (median of 20)"
+
+
+def test_the_last_runs_stay_and_come_back(page: Page) -> None:
+    page.wire("grpc")
+    page.sample("digit-7.png")
+    page.choose("model", "digits")
+    first = page.run()[0]
+    page.sample("flower.jpg")
+    page.choose("model", "image_mean")
+    second = page.run()[0]
+    rows = page.rows("#runs")
+    ids = [answer["headers"]["x-amzn-requestid"] for answer in (second, first)]
+    assert [row[8] for row in rows] == ids
+    assert [row[1:4] for row in rows] == [["flower.jpg", "image_mean 1", "gRPC"], ["digit-7.png", "digits 1", "gRPC"]]
+    assert [row[5] for row in rows] == [shown(stages(answer)["total"]) for answer in (second, first)]
+    page.element("#runs tr:nth-child(2) button").click()
+    page.shown("digit-7.png")
+    assert page.text("[data-wire=grpc] [data-fact=id]") == ids[1]
+    assert bars(page, "grpc")[0][0] == "class 7"
+
+
+def test_engines_and_signatures_come_from_the_server(page: Page, page_stack: Stack) -> None:
+    page.choose("model", "multi_signature")
+    described = requests.get(page_stack.url + "/v2/models/multi_signature", timeout=30).json()
+    engines = described["parameters"]["engines"]
+    assert len(engines) > 1
+    offered = [f"{name} ({item['engine']})" for name, item in engines.items()]
+    assert page.texts("#signature option") == ["Default", *offered]
+    assert page.element("#signature-field").is_displayed()
+    page.choose("signature", next(iter(engines)))
+    assert f"tfs-signature-name={next(iter(engines))}" in page.text("#code")
+    facts = page.text("#model-facts")
+    assert all(f"{tensor['name']} {tensor['datatype']}" in facts for tensor in described["inputs"])
+    index = requests.post(page_stack.url + "/v2/repository/index", timeout=30).json()
+    assert page.texts("#model option") == [entry["name"] for entry in index]
+
+
+def test_the_default_model_is_chosen_and_both_wires(page: Page) -> None:
+    assert page.js("return document.getElementById('model').value") == "mobilenet_v2"
+    assert page.js("return document.querySelector('input[name=wire]:checked').value") == "both"
+    page.wait_until(lambda: page.text("#health") == "Server is ready", "the health of the server")
