@@ -40,8 +40,9 @@ def is_installed(engine: str) -> bool:
 def own_engine(folder: str) -> str:
     """Return the engine that the model's ``code/lightbox.json`` names, empty for none; raise INVALID_ARGUMENT."""
     version = Path(folder)
-    for code in (version.parent / "code", version.resolve() / "code"):
-        path = code / OPTIONS_FILE
+    target = version.resolve()  # Lightbox shows versions as links
+    for beside in (version.parent, target, target.parent):
+        path = beside / "code" / OPTIONS_FILE
         try:
             content = json.loads(path.read_bytes())
         except FileNotFoundError:
