@@ -56,7 +56,7 @@ SHARING = {
         "e2e/test_readme.py",
         "e2e/test_smuggling.py",
     ),
-    "page_stack": ("e2e/test_page.py", "e2e/test_page_errors.py", "e2e/test_page_files.py"),
+    "page_stack": ("e2e/test_page.py", "e2e/test_page_errors.py", "e2e/test_page_files.py", "e2e/test_page_use.py"),
     "golden_stack": ("e2e/test_content_types.py", "e2e/test_content_types_page.py"),
     "tensorflow": (
         "unit/lightbox/images/test_transform.py",

@@ -159,10 +159,14 @@ def test_openvino_alone_names_the_signature_that_it_does_not_take(tmp_path: Path
 
 
 def test_a_model_chooses_for_itself(tmp_path: Path) -> None:
+    """Also where the server sees a link to the version, as Lightbox shows it."""
     model = copied(tmp_path)
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / "1").symlink_to(model / "1", target_is_directory=True)
     (model / "code").mkdir()
     (model / "code" / "lightbox.json").write_text('{"engine": "openvino"}')
-    with server(tmp_path / "1", model, engine="tensorflow") as running:
+    with server(tmp_path / "1", linked, engine="tensorflow") as running:
         running.wait_ready()
         assert chosen(running) == {"serving_default": "openvino"}
     (model / "code" / "lightbox.json").write_text('{"engine": "fast"}')

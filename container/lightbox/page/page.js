@@ -163,6 +163,7 @@ function showRun(run) {
   $("difference").textContent = (run.series ? "The last of these runs: " : "") + inWords(timings);
   $("bars").replaceChildren(...bars(timings));
   $("spread").hidden = !run.series;
+  $("one-run").hidden = Boolean(run.series);
   if (run.series) {
     $("spread-words").textContent = spreadWords(run.series);
     $("spread-drawing").replaceChildren(...spread(run.series));
