@@ -57,7 +57,7 @@ SHARING = {
         "e2e/test_smuggling.py",
     ),
     "page_stack": ("e2e/test_page.py", "e2e/test_page_errors.py", "e2e/test_page_files.py", "e2e/test_page_use.py"),
-    "golden_stack": ("e2e/test_content_types.py", "e2e/test_content_types_page.py"),
+    "golden_stack": ("e2e/test_content_types.py", "e2e/test_content_types_page.py", "e2e/test_openapi.py"),
     "tensorflow": (
         "unit/lightbox/images/test_transform.py",
         "unit/lightbox/model/test_saved_model.py",
@@ -217,9 +217,10 @@ def page(page_stack: Stack, chromium: Any) -> Iterator[Page]:
 
 @pytest.fixture(scope="session")
 def golden_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """All recorded models. Tests that harm it start their own."""
+    """All recorded models, with their description. Tests that harm it start their own."""
     folder = tmp_path_factory.mktemp("golden")
     for path in GOLDEN.iterdir():
         copy_golden(path.name, folder / "models" / path.name)
-    with running(folder / "models", folder / "run", SAGEMAKER_TFS_DEFAULT_MODEL_NAME="half_plus_two") as running_stack:
+    environ = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "half_plus_two", "LIGHTBOX_OPENAPI": "true"}
+    with running(folder / "models", folder / "run", **environ) as running_stack:
         yield running_stack

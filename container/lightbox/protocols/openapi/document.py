@@ -93,7 +93,8 @@ def _parameters(served: Served) -> dict[str, Any]:
     own_id: Schema = {"type": "string", "pattern": f"^{REQUEST_ID_PATTERN}$"}
     found = {name: header(name, "The request's id, else one is made.", own_id) for name in REQUEST_ID_HEADERS}
     about = f"Pairs of name=value, separated by commas. Lightbox reads {', '.join(KNOWN_PAIRS)}."
-    found[CUSTOM_ATTRIBUTES] = header(CUSTOM_ATTRIBUTES, about, example="tfs-method=predict")
+    named: dict[str, Any] = {"example": f"tfs-model-name={served.models[0].name}"} if served.models else {}
+    found[CUSTOM_ATTRIBUTES] = header(CUSTOM_ATTRIBUTES, about, **named)
     if served.settings.multi_model:
         found[TARGET_MODEL] = header(TARGET_MODEL, "The model's folder or archive below the models directory.")
     return found
@@ -112,7 +113,7 @@ def _protocol_schemas() -> dict[str, Schema]:
     shape = array({"type": "integer", "minimum": -1})
     tensor = struct({"name": TEXT, "datatype": TEXT, "shape": shape})
     sizes = {"type": "array", "items": {"type": "integer", "minimum": 0}}
-    sent: dict[str, Schema] = {
+    tensor_data: dict[str, Schema] = {
         "name": TEXT,
         "datatype": TEXT,
         "shape": sizes,
@@ -122,7 +123,7 @@ def _protocol_schemas() -> dict[str, Schema]:
     wanted = struct({"name": TEXT, "parameters": ref("Parameters")}, ["parameters"])
     request = {
         "id": TEXT,
-        "inputs": array(struct(sent, ["data", "parameters"]), 1),
+        "inputs": array(struct(tensor_data, ["parameters"]), 1),
         "outputs": array(wanted),
         "parameters": ref("Parameters"),
     }
@@ -153,7 +154,7 @@ def _protocol_schemas() -> dict[str, Schema]:
                 "binary_data_size": {"description": "Of an input: bytes of its blob; as text the bytes of each image."},
             },
         },
-        "InferOutput": struct(sent, ["data", "parameters"]),
+        "InferOutput": struct(tensor_data, ["data", "parameters"]),
         "InferRequest": struct(request, ["id", "outputs", "parameters"]),
         "InferResponse": infer_response([ref("InferOutput")]),
     }

@@ -30,10 +30,11 @@ _NO_NAME = "\ufffd"
 
 @dataclass(frozen=True)
 class DescribedModel:
-    """A model; ``signatures`` begin with the one that answers when a request names none."""
+    """A model; ``has_default`` tells that the first of ``signatures`` answers requests that name none."""
 
     name: str
     signatures: tuple[SignatureSpec, ...]
+    has_default: bool
     options: ModelOptions
     handlers: Handlers
 
@@ -46,6 +47,11 @@ class DescribedModel:
     def writes_any_body(self) -> bool:
         """Whether user code writes responses of /invocations, whatever they are."""
         return isinstance(self.handlers, AwsHandlers) or self.handlers.postprocess is not None
+
+    @property
+    def default(self) -> SignatureSpec | None:
+        """The signature of requests that name none, None where they must name one."""
+        return self.signatures[0] if self.has_default else None
 
     @property
     def takes_images(self) -> bool:
@@ -61,7 +67,7 @@ class DescribedModel:
         """Return the model's component schemas by name. A model's name has no character that a component may not."""
         infer_request = any_of([_infer_request(signature) for signature in self.signatures])
         return {
-            f"{self.name}.request": request_body(self.signatures),
+            f"{self.name}.request": request_body(self.signatures, self.has_default),
             f"{self.name}.response": response_body(self.signatures, self.options),
             f"{self.name}.infer_request": infer_request,
             f"{self.name}.infer_response": self._infer_response(),
@@ -93,19 +99,19 @@ def infer_response(outputs: list[Schema], model: str | None = None) -> Schema:
 
 
 def _infer_request(signature: SignatureSpec) -> Schema:
-    images = image_input(signature) is not None
     count = len(signature.inputs)
-    inputs = array(any_of([infer_input(spec, images) for spec in signature.inputs.values()]), count, count)
-    wanted = struct(
-        {"name": {"enum": [*signature.outputs]}, "parameters": {"$ref": "#/components/schemas/Parameters"}},
-        ["parameters"],
-    )
+    inputs = array(any_of([infer_input(spec) for spec in signature.inputs.values()]), count, count)
+    if count > 1:  # in any order
+        named = ({"type": "object", "properties": {"name": {"const": name}}} for name in signature.inputs)
+        inputs["allOf"] = [{"contains": schema} for schema in named]
+    parameters = {"$ref": "#/components/schemas/Parameters"}
+    wanted = struct({"name": {"enum": [*signature.outputs]}, "parameters": parameters}, ["parameters"])
     return struct(
         {
             "id": {"type": "string"},
             "inputs": inputs,
-            "outputs": array(wanted),
-            "parameters": {"$ref": "#/components/schemas/Parameters"},
+            "outputs": array(wanted, 0, len(signature.outputs)) | {"uniqueItems": True},
+            "parameters": parameters,
         },
         ["id", "outputs", "parameters"],
     )
@@ -137,4 +143,4 @@ def _described(pipeline: Pipeline, name: str, context: RequestContext) -> Descri
         signatures.append(pipeline.describe(name, None, context))
     first = [signature.name for signature in signatures]
     signatures += [pipeline.describe(name, None, context, other) for other in known if other not in first]
-    return DescribedModel(name, tuple(signatures), model.options, handlers)
+    return DescribedModel(name, tuple(signatures), bool(first), model.options, handlers)

@@ -13,7 +13,7 @@ from lightbox.codecs.json_body import JsonCodec, JsonLinesCodec
 from lightbox.codecs.multipart import MultipartCodec
 from lightbox.protocols.edge import REQUEST_ID_HEADER, REQUEST_ID_HEADERS
 from lightbox.protocols.http import CUSTOM_ATTRIBUTES, TARGET_MODEL, TRITON_TYPE
-from lightbox.protocols.openapi import failures
+from lightbox.protocols.openapi import examples, failures
 from lightbox.protocols.openapi.models import DescribedModel
 from lightbox.protocols.openapi.tensors import Schema, any_of
 from lightbox.settings import Settings
@@ -83,6 +83,11 @@ def path_parameter(name: str, text: str, schema: Schema | None = None) -> dict[s
     }
 
 
+def example(value: Any) -> dict[str, Any]:
+    """Return the part of a media type that shows an example, nothing for None."""
+    return {} if value is None else {"example": value}
+
+
 REQUEST_IDS = [ref(name, "parameters") for name in REQUEST_ID_HEADERS]
 
 
@@ -100,7 +105,8 @@ def request_content(served: Served) -> dict[str, Any]:
     for media_type in (*SHOWN_TYPES, MAYBE_IMAGE_TYPES[0]):
         of_images = media_type in ("image/*", MAYBE_IMAGE_TYPES[0], *ImageBodyCodec.media_types)
         if media_type == JSON:
-            found[media_type] = {"schema": bodies}
+            first = served.models[0].default if served.models else None
+            found[media_type] = {"schema": bodies} | example(first and examples.invocation(first))
         elif media_type in MultipartCodec.media_types:
             parts = {"type": "object", "additionalProperties": BINARY, "minProperties": 1}
             found |= {media_type: {"schema": parts}} if images else {}

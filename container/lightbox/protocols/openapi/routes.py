@@ -9,7 +9,7 @@ from lightbox.codecs.npy import OctetStreamWriter
 from lightbox.processes.metrics_page import CONTENT_TYPE as METRICS_TYPE
 from lightbox.protocols.http import CUSTOM_ATTRIBUTES
 from lightbox.protocols.open_inference.rest import JSON_LENGTH
-from lightbox.protocols.openapi import failures
+from lightbox.protocols.openapi import examples, failures
 from lightbox.protocols.openapi.models import DescribedModel
 from lightbox.protocols.openapi.parts import (
     BINARY,
@@ -19,6 +19,7 @@ from lightbox.protocols.openapi.parts import (
     Operation,
     Served,
     attributes,
+    example,
     header,
     path_parameter,
     ref,
@@ -115,6 +116,7 @@ def _metadata(served: Served, model: DescribedModel | None) -> Operation:
 def _infer(served: Served, model: DescribedModel | None) -> Operation:
     sent = ref(f"{model.name}.infer_request") if model else ref("InferRequest")
     got = ref(f"{model.name}.infer_response") if model else ref("InferResponse")
+    shown = examples.inference(model.default) if model and model.default else None
     length = header(
         JSON_LENGTH,
         "Bytes of the JSON at the begin of the body, blobs follow it. 0: all of it is one input.",
@@ -131,7 +133,7 @@ def _infer(served: Served, model: DescribedModel | None) -> Operation:
         "requestBody": {
             "required": True,
             "description": BODY,
-            "content": {JSON: {"schema": sent}, "application/octet-stream": {"schema": BINARY}},
+            "content": {JSON: {"schema": sent} | example(shown), "application/octet-stream": {"schema": BINARY}},
         },
         "responses": served.responses(ok, failures.OF_A_PREDICTION, by_user_code=True),
     }

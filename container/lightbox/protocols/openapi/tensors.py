@@ -42,9 +42,9 @@ def array(items: Schema, least: int = 0, most: int | None = None) -> Schema:
 
 
 def any_of(schemas: Sequence[Schema]) -> Schema:
-    """Return a schema that any of these satisfies, each once."""
+    """Return a schema that any of these satisfies, each once; ``{}`` for none."""
     different = [schema for index, schema in enumerate(schemas) if schema not in schemas[:index]]
-    return different[0] if len(different) == 1 else {"anyOf": different}
+    return {"anyOf": different} if len(different) > 1 else dict(*different)
 
 
 def element(spec: TensorSpec) -> Schema:
@@ -113,20 +113,22 @@ def _columns(signature: SignatureSpec) -> list[Schema]:
     return [*(whole.values() if len(whole) == 1 else ()), struct(whole)]
 
 
-def request_body(signatures: Sequence[SignatureSpec]) -> Schema:
-    """Return the JSON of a request of predict, and of classify and regress where a signature can; the first signature
-    is the one that needs no name."""
+def request_body(signatures: Sequence[SignatureSpec], has_default: bool) -> Schema:
+    """Return the JSON of a request of predict, and of classify and regress where a signature can.
+
+    ``has_default`` tells that the first signature needs no name.
+    """
     forms: list[Schema] = []
     for index, signature in enumerate(signatures):
         name = {"signature_name": {"const": signature.name}}
-        optional = ["signature_name"] if index == 0 else []
+        optional = ["signature_name"] if has_default and index == 0 else []
         if _rows_or_none(signature.inputs):
             instances = {"instances": array(any_of(_instances(signature)), 1)}
             forms.append(struct(instances | name, optional))
         forms.append(struct({"inputs": any_of(_columns(signature))} | name, optional))
         if _takes_examples(signature):
             forms.append({"$ref": f"#/components/schemas/{EXAMPLES}"})
-    if signatures and _rows_or_none(signatures[0].inputs):
+    if has_default and _rows_or_none(signatures[0].inputs):
         forms.append(array(any_of(_instances(signatures[0])), 1) | {"description": "The instances themselves."})
     return any_of(forms)
 
@@ -187,31 +189,32 @@ def ranked_row(outputs: Mapping[str, TensorSpec], options: ModelOptions) -> Sche
     return array(struct(item, unnamed), 0, options.top_k or DEFAULT_TOP_K)
 
 
-def infer_input(spec: TensorSpec, images: bool) -> Schema:
-    """Return an input of the Open Inference Protocol; ``images`` tells that it may also be encoded images."""
+def _shape(spec: TensorSpec) -> Schema:
+    """Return the shape of a tensor: a size for each dimension, the signature's where that fixes one."""
+    size: Schema = {"type": "integer", "minimum": 0}
+    if not spec.shape:
+        return array(size, 0, None if spec.shape is None else 0)
+    sizes = [size if fixed is None else {"const": fixed} for fixed in spec.shape]
+    return {"type": "array", "prefixItems": sizes, "minItems": len(sizes), "maxItems": len(sizes)}
+
+
+def infer_input(spec: TensorSpec) -> Schema:
+    """Return an input of the Open Inference Protocol in a request that is all JSON, without blobs."""
     about = described(spec)
     rank = None if spec.shape is None else len(spec.shape)
-    forms = [_infer_input(about, bounded(spec), rank)]
-    if images and about["datatype"] != BYTES:
-        forms.append(_infer_input(about | {"datatype": BYTES}, {"type": "string"}, 1))
-    return any_of(forms)
-
-
-def _infer_input(about: Mapping[str, Any], item: Schema, rank: int | None) -> Schema:
-    if about["datatype"] == BYTES:
-        item = {"type": "string"}
+    item: Schema = {"type": "string"} if about["datatype"] == BYTES else bounded(spec)
+    items = item if rank in (0, 1) else any_of([item, {"type": "array"}])
+    elements = array(items) | {"description": "The elements, flat or nested as shape says."}
+    takes = f"The model takes {describe_shape(spec.shape)}." if spec.shape is not None else "Any shape."
     return struct(
         {
-            "name": {"const": about["name"]},
+            "name": {"const": spec.name},
             "datatype": {"const": about["datatype"]},
-            "shape": array({"type": "integer", "minimum": 0}, rank or 0, rank)
-            | {"description": f"The model takes {describe_shape([None if n < 0 else n for n in about['shape']])}."},
-            "data": array({}) | {"description": "The elements, flat or nested as the shape says.", "items": item}
-            if rank in (0, 1)
-            else array({}) | {"description": "The elements, flat or nested as the shape says."},
+            "shape": _shape(spec) | {"description": takes},
+            "data": elements,
             "parameters": {"$ref": "#/components/schemas/Parameters"},
         },
-        ["data", "parameters"],
+        ["parameters"],
     )
 
 

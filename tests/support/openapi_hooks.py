@@ -1,0 +1,70 @@
+"""What schemathesis loads beside /openapi.json: bodies of media types that a schema does not describe."""
+
+from __future__ import annotations
+
+import io
+import math
+from typing import Any
+
+import numpy as np
+import schemathesis
+from hypothesis import strategies as st
+
+from support.fakes import png
+
+JSON_LENGTH = "Inference-Header-Content-Length"
+OF_IMAGES = ("image/*", "application/x-image", "application/octet-stream", "multipart/form-data")
+PIXELS = st.integers(0, 255).map(lambda value: png(np.full((8, 8, 3), value)))
+IMAGES = st.one_of(PIXELS, st.binary(max_size=40))
+NUMBERS = st.lists(st.floats(width=32, allow_nan=False, allow_infinity=False), min_size=1, max_size=4)
+
+
+def _npy(numbers: list[float], archive: bool = False) -> bytes:
+    buffer = io.BytesIO()
+    array = np.array(numbers, np.float32)
+    if archive:
+        np.savez(buffer, x=array)
+    else:
+        np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def _lines(numbers: list[float]) -> bytes:
+    return "\n".join(map(str, numbers)).encode()
+
+
+for name, strategy in {
+    "image/*": IMAGES,
+    "application/x-image": IMAGES,
+    "application/octet-stream": IMAGES,
+    "application/x-npy": NUMBERS.map(_npy),
+    "application/x-npz": NUMBERS.map(lambda numbers: _npy(numbers, archive=True)),
+    "application/jsonlines": NUMBERS.map(_lines),
+    "application/jsons": NUMBERS.map(_lines),
+    "text/csv": NUMBERS.map(_lines),
+    "application/vnd.sagemaker-triton.binary+json": st.binary(max_size=40),
+}.items():
+    schemathesis.openapi.media_type(name, strategy)
+
+
+@schemathesis.hook
+def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any], kwargs: dict[str, Any]) -> None:
+    """Make what a schema cannot tie together agree in a valid request: shape and elements, the JSON and its length."""
+    if case.meta is None or case.meta.generation.mode is not schemathesis.GenerationMode.POSITIVE:
+        return
+    if case.path.endswith("/infer"):
+        if isinstance(case.body, dict):
+            case.headers.pop(JSON_LENGTH, None)
+            _agree(case.body)
+        else:
+            case.headers[JSON_LENGTH] = "0"
+    elif case.media_type in OF_IMAGES:
+        case.headers["X-Amzn-SageMaker-Custom-Attributes"] = "tfs-model-name=image_mean"
+
+
+def _agree(body: dict[str, Any]) -> None:
+    body["outputs"] = list({entry["name"]: entry for entry in body.get("outputs", ())}.values())
+    for entry in body["inputs"]:
+        sizes = entry["shape"] = [int(size) % 9 for size in entry["shape"]]
+        values = [value for value in entry["data"] if not isinstance(value, list)] or [0]
+        entry["data"] = [values[index % len(values)] for index in range(math.prod(sizes))]
