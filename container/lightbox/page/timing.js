@@ -1,7 +1,7 @@
 // Server-Timing as bars, one wire above the other, and the spread of repeated runs.
 import { WIRES, h, ms, svg, table } from "./dom.js";
 
-const COLOURS = { queue: 0, receive: 7, load: 6, signature: 6, wait: 0, decode: 1, preprocess: 2, encode: 3, predict: 5, decode_response: 4, postprocess: 6, handler: 7, other: 0 };
+const COLOURS = { queue: 10, receive: 7, load: 11, signature: 8, wait: 9, decode: 1, preprocess: 2, encode: 3, predict: 5, decode_response: 4, postprocess: 6, handler: 12, other: 0 };
 
 const fixed = (value) => value.toFixed(2).replace(/^-(?=0\.00$)/, "");
 
