@@ -52,6 +52,7 @@ SHARING = {
         "e2e/test_images.py",
         "e2e/test_kserve_grpc.py",
         "e2e/test_kserve_rest.py",
+        "e2e/test_op_threads.py",
         "e2e/test_predict_folder.py",
         "e2e/test_readme.py",
         "e2e/test_smuggling.py",

@@ -14,7 +14,7 @@ from lightbox.errors import StartError
 from lightbox.model.checks import newest_folder, newest_signatures
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import load_options
-from lightbox.processes import page
+from lightbox.processes import op_threads, page
 from lightbox.processes.commands import PYTHON, child_environ, model_server_program
 from lightbox.processes.nginx import find_nginx
 from lightbox.processes.run_dir import RunDir
@@ -78,6 +78,9 @@ def serve() -> int:
         log(f"warning: {warning}")
     for line in find_scaling_lines(settings):
         log(str(line))
+    threads = op_threads.choose(settings, _served(settings))
+    log(str(threads))
+    settings = threads.applied(settings)
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until the supervisor minds them
     with _prepared(settings, _stoppable()) as supervisor:
         return asyncio.run(supervisor.run())
@@ -131,11 +134,12 @@ def check(options: list[str]) -> int:
 def _setting_lines(settings: Settings) -> Iterator[str]:
     """Yield lines that a shell reads as these settings.
 
-    A default is among them, but for the request's timeout: set, it would bound an inference.py as well.
+    A default is among them, but for those that mean something else when they are set: the request's timeout would bound
+    an inference.py as well, and the threads for an operation would not be chosen at the start.
     """
     for field in Settings.model_fields:
         line = f"{variable_names(field)[0]}={shlex.quote(_text(field, getattr(settings, field)))}".replace("=''", "=")
-        given = field != "request_timeout" or field in settings.model_fields_set
+        given = field not in ("request_timeout", "intra_op_parallelism") or field in settings.model_fields_set
         yield line if given else f"# {line}"
 
 
@@ -152,10 +156,16 @@ def _print_plan(settings: Settings) -> None:
         models, default = plan_models(settings)
         for model in models.values():
             _print_model(model, model.name == default, settings)
+    print(op_threads.choose(settings, _served(settings)))
     for scaling in find_scaling_lines(settings):
         print(scaling)
     for warning in spelling_hints() + find_warnings(settings):
         print(f"warning: {warning}")
+
+
+def _served(settings: Settings) -> Collection[ModelOnDisk]:
+    """Return the models that are loaded at the start."""
+    return () if settings.multi_model else plan_models(settings)[0].values()
 
 
 def _judged(find: Callable[[Settings, Collection[str]], list[str]]) -> tuple[Settings, list[str]]:

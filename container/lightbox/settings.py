@@ -216,7 +216,8 @@ class Settings(TimeSettings):
     """Operations that the model server runs at once. 0 lets it choose."""
 
     intra_op_parallelism: int = Field(0, ge=0, validation_alias="SAGEMAKER_TFS_INTRA_OP_PARALLELISM")
-    """Threads for one operation of the model server. 0 lets it choose."""
+    """Threads for one operation of the model server. Unset, a start chooses: one where a call of the model is short or
+    there is one core, else one for each core; `serve.sh check` tells which and why. 0 leaves it to TensorFlow."""
 
     gpu_memory_margin: float = Field(0.2, ge=0, lt=1, validation_alias="SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN")
     """Share of the GPU's memory that stays free when several model servers divide it."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -72,6 +73,8 @@ def session_config(options: Options) -> bytes:
     inter = options.tensorflow_inter_op_parallelism or both
     if intra:
         config.intra_op_parallelism_threads = intra
+    elif not config.intra_op_parallelism_threads and cores() < len(os.sched_getaffinity(0)):
+        config.intra_op_parallelism_threads = cores()  # TensorFlow does not see the cgroup's quota
     if inter:
         config.inter_op_parallelism_threads = inter
     return bytes(config.SerializeToString())

@@ -14,6 +14,7 @@ from types import FrameType
 
 from lightbox.concurrency import available_cores
 from lightbox.model.layout import ModelOnDisk
+from lightbox.processes import op_threads
 from lightbox.processes.commands import model_server_program
 from lightbox.processes.nginx import find_nginx
 from lightbox.processes.startup import plan_models
@@ -111,10 +112,15 @@ def _measure(model: ModelOnDisk, settings: Settings, request: Request, seconds: 
         environ = _only(model, settings, Path(folder))
         try:
             with open_measurer(environ, request, seconds) as measurer:
-                return search(measurer, single_changes(settings, request.clients), announce)
+                return search(measurer, single_changes(_with_threads(settings, model), request.clients), announce)
         except CannotServe as error:
             reason = str(error).replace(str(Path(folder, model.name)), str(model.base_path))
             raise TuneRefused(f"{model.name} cannot be served: {reason}") from None
+
+
+def _with_threads(settings: Settings, model: ModelOnDisk) -> Settings:
+    """Return the settings with the threads for an operation that a start chooses, so that others are tried."""
+    return settings.model_copy(update={"intra_op_parallelism": op_threads.choose(settings, [model]).count})
 
 
 def _progress(line: str) -> None:

@@ -43,7 +43,7 @@ def read_signatures(folder: Path, model: str, version: int) -> dict[str, Signatu
     """
     path = folder / FILE
     try:
-        found = dict(_signatures(_serving_graph(path), model, version))
+        found = dict(_signatures(serving_graph(path), model, version))
     except ValueError as error:
         raise _damaged(path, error) from None
     if not found:
@@ -58,7 +58,7 @@ def check_whole(folder: Path) -> None:
     """Raise SavedModelError when a variable or an asset that the graph of a SavedModel needs is not in ``folder``."""
     path = folder / FILE
     try:
-        graph = _serving_graph(path)
+        graph = serving_graph(path)
         names = [_asset_name(asset) for number, asset in _fields(graph) if number == _ASSETS]
         absent = (f"{file} is missing" for name in names if not (file := folder / "assets" / name).exists())
         problem = next(absent, None) or variables_problem(folder, graph)
@@ -77,7 +77,7 @@ def input_rescaling(folder: Path, signature: str, name: str) -> Rescaling:
     """
     path = folder / FILE
     try:
-        graph = _serving_graph(path)
+        graph = serving_graph(path)
         inputs = dict(_entries(dict(_entries(graph, _SIGNATURES)).get(signature, memoryview(b"")), _INPUTS))
         tensor = dict(_fields(inputs.get(name, memoryview(b"")))).get(_TENSOR, memoryview(b""))
         return find_rescaling(graph, str(tensor, "utf-8"))
@@ -85,7 +85,7 @@ def input_rescaling(folder: Path, signature: str, name: str) -> Rescaling:
         raise _damaged(path, error) from None
 
 
-def _serving_graph(path: Path) -> memoryview:
+def serving_graph(path: Path) -> memoryview:
     """Return the graph that model servers load. Raises SavedModelError, and ValueError where the file is damaged."""
     try:
         graphs = [graph for number, graph in _fields(path.read_bytes()) if number == _META_GRAPHS]
@@ -124,16 +124,17 @@ def _signatures(graph: memoryview, model: str, version: int) -> Iterator[tuple[s
 
 def _tensors(signature: memoryview, field: int) -> Iterator[tuple[str, TensorSpec]]:
     for name, info in _entries(signature, field):
-        dtype, shape = 0, _shape(memoryview(b""))
+        dtype, shape = 0, shape_of(memoryview(b""))
         for number, value in _fields(info):
             if number == _DTYPE:
                 dtype = read_varint(value, 0)[0]
             elif number == _SHAPE:
-                shape = _shape(value)
+                shape = shape_of(value)
         yield name, TensorSpec(name, numpy_name(dtype), shape)
 
 
-def _shape(data: memoryview) -> tuple[int | None, ...] | None:
+def shape_of(data: memoryview) -> tuple[int | None, ...] | None:
+    """Return the sizes of a TensorShapeProto, None for each open one; None where the rank is unknown."""
     sizes: list[int | None] = []
     for number, value in _fields(data):
         if number == _UNKNOWN_RANK and read_varint(value, 0)[0]:

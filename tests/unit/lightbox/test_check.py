@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import socket
 import subprocess
 from pathlib import Path
@@ -54,6 +55,8 @@ def test_check_prints_settings_and_models(
     assert "LIGHTBOX_TRANSPORT=rest" in said
     assert f"model: image_mean in {models}/image_mean (default)" in said
     assert f"its code: {models}/code/inference.py" in said
+    assert re.search(r"^threads for one operation of TensorFlow: [1-9]\d* \(.+\)$", said, re.MULTILINE)
+    assert "\n# SAGEMAKER_TFS_INTRA_OP_PARALLELISM=0\n" in said, "set, it would leave it to TensorFlow"
     assert "its signature serving_default: image (uint8 [-1,8,8,3]) -> mean (float32 [-1,3])" in said
 
 

@@ -1,0 +1,92 @@
+"""How much one call of a SavedModel computes, read from its graph without TensorFlow.
+
+Convolutions and matrix products are counted: they take most of the time of a network, and are what TensorFlow divides
+among threads.
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from lightbox.model.graph import Graph, Node, fields
+from lightbox.model.saved_model import FILE, serving_graph, shape_of
+
+_COUNTED = frozenset({"Conv2D", "DepthwiseConv2dNative", "MatMul"})
+_UNCOUNTED = frozenset(
+    {
+        *("BatchMatMul", "BatchMatMulV2", "BatchMatMulV3", "Conv1D", "Conv2DBackpropInput", "Conv3D", "Einsum"),
+        *("Case", "Enter", "If", "StatelessCase", "StatelessIf", "StatelessWhile", "While"),
+        *("SparseTensorDenseMatMul", "TPUPartitionedCall", "XlaCallModule", "XlaLaunch", "_FusedConv2D"),
+    }
+)
+"""Operations that may take long, or run others any number of times."""
+_LISTED_SHAPES = 7
+"""The number of ``shape`` in ``AttrValue.ListValue``."""
+
+
+class _Unknown(Exception):
+    """The work cannot be told from the graph."""
+
+
+def multiplications(folder: Path) -> int | None:
+    """Return the multiplications of one call with one row, of the signature that has most.
+
+    None where the graph does not tell: images have open sides, there are loops or operations that are not counted, or
+    nothing is. Raises SavedModelError where the file cannot be read, and ValueError where it is damaged.
+    """
+    graph = Graph(serving_graph(folder / FILE))
+    try:
+        work = _Work(graph)
+        called = [work.of_call(node) for node in graph.nodes.values()]
+        # A graph of TensorFlow 2 calls a function for each signature; one of TensorFlow 1 holds the operations.
+        return max(work.of_nodes(graph.nodes, calls=False), *called, 0) or None
+    except _Unknown:
+        return None
+
+
+class _Work:
+    def __init__(self, graph: Graph) -> None:
+        self._graph = graph
+        self._above: list[Node] = []
+
+    def of_nodes(self, nodes: dict[str, Node], calls: bool = True) -> int:
+        return sum(self._of_node(node, nodes) + (self.of_call(node) if calls else 0) for node in nodes.values())
+
+    def of_call(self, node: Node) -> int:
+        function = self._graph.called_by(node)
+        if function is None:
+            return 0
+        if node in self._above:
+            raise _Unknown
+        self._above.append(node)
+        try:
+            return self.of_nodes(function.nodes)
+        finally:
+            self._above.pop()
+
+    def _of_node(self, node: Node, nodes: dict[str, Node]) -> int:
+        if node.op in _UNCOUNTED:
+            raise _Unknown
+        if node.op not in _COUNTED:
+            return 0
+        weights = nodes.get(node.inputs[1]) if len(node.inputs) > 1 else None
+        if weights is None or b"NCHW" in bytes(node.attributes.get("data_format", b"")):
+            raise _Unknown
+        # Each value of a filter is used once for each place of the output.
+        *places, _ = _output_shape(node)
+        return math.prod(places) * math.prod(_output_shape(weights))
+
+
+def _output_shape(node: Node) -> tuple[int, ...]:
+    """Return the shape of the first output, for one row."""
+    listed = dict(fields(node.attributes.get("_output_shapes", memoryview(b"")))).get(1, memoryview(b""))
+    first = next((value for number, value in fields(listed) if number == _LISTED_SHAPES), None)
+    shape = None if first is None else shape_of(first)
+    if not shape:
+        raise _Unknown
+    rows, *others = shape
+    sizes = (1 if rows is None else rows, *(size for size in others if size is not None))
+    if len(sizes) != len(shape):
+        raise _Unknown
+    return sizes

@@ -1,0 +1,87 @@
+"""How many threads the model server uses for one operation, where the settings leave it open.
+
+docs/adr/078-threads-from-the-graph.md has the measurements behind the numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lightbox.concurrency import available_cores
+from lightbox.errors import StartError
+from lightbox.model.checks import newest_folder
+from lightbox.model.cost import multiplications
+from lightbox.model.layout import ModelOnDisk
+from lightbox.processes.commands import BINARY, gpu_names, model_server_program
+from lightbox.settings import Settings
+from lightbox.settings_loading import environment, variable_names
+
+MOST_MULTIPLICATIONS = 400_000_000
+"""Up to here, one call is as fast with one thread as with two. Above, two threads answer a single client sooner."""
+MEASURED_CORES = 2
+"""With more cores nothing was measured."""
+
+
+@dataclass(frozen=True)
+class OpThreads:
+    """The number of threads and, in words, why; ``for_server`` is what its flag says, 0 for no flag."""
+
+    count: int
+    why: str
+    for_server: int
+
+    def __str__(self) -> str:
+        return f"threads for one operation of TensorFlow: {self.count or 'chosen by TensorFlow'} ({self.why})"
+
+    def applied(self, settings: Settings) -> Settings:
+        """Return the settings with this number."""
+        return settings.model_copy(update={"intra_op_parallelism": self.for_server})
+
+
+def choose(settings: Settings, models: Iterable[ModelOnDisk]) -> OpThreads:
+    """Choose for one model server that loads all ``models``: its sessions share their threads."""
+    if "intra_op_parallelism" in settings.model_fields_set:
+        given = settings.intra_op_parallelism
+        return OpThreads(given, f"{variable_names('intra_op_parallelism')[0]}={given}", given)
+    is_binary = model_server_program(settings)[0] == BINARY
+    if is_binary and gpu_names(environment()):
+        return OpThreads(0, "there is a GPU", 0)
+    cores = available_cores()
+    if cores == 1:
+        return OpThreads(1, "there is one core", 1)
+    is_light, why = _judge(settings, models, cores)
+    if is_light:
+        return OpThreads(1, why, 1)
+    # TensorFlow counts the cores of the machine, not those of the quota. The embedded server knows the quota itself,
+    # and would take the flag to mean OpenVINO as well.
+    return OpThreads(cores, why, cores if is_binary else 0)
+
+
+def _judge(settings: Settings, models: Iterable[ModelOnDisk], cores: int) -> tuple[bool, str]:
+    """Return whether calls are too short to be divided, and why."""
+    if cores > MEASURED_CORES:
+        return False, f"one for each of {cores} cores"
+    if settings.multi_model:
+        return False, f"one for each of {cores} cores: models are loaded later"
+    rows = settings.max_batch_size if settings.enable_batching else 1
+    call = "call" if rows == 1 else f"batch of {rows}"
+    heaviest, largest = "", 0
+    for model in models:
+        work = _work(model)
+        if work is None:
+            return False, f"one for each of {cores} cores: the graph of {model.name} does not tell how much it computes"
+        heaviest, largest = max((heaviest, largest), (model.name, work * rows), key=lambda item: item[1])
+    figure = f"a {call} of {heaviest} takes {largest / 1e6:,.0f} million multiplications"
+    most = f"{MOST_MULTIPLICATIONS / 1e6:,.0f} million"
+    if largest > MOST_MULTIPLICATIONS:
+        return False, f"one for each of {cores} cores: {figure}, more than {most}"
+    return True, f"{figure}, at most {most}"
+
+
+def _work(model: ModelOnDisk) -> int | None:
+    """Return the multiplications of the newest version's call, None where they cannot be told."""
+    try:
+        return multiplications(newest_folder(model))
+    except (StartError, ValueError):
+        return None

@@ -1,0 +1,21 @@
+"""A start chooses how many threads TensorFlow has for an operation, tells it, and gives it to the model server."""
+
+from __future__ import annotations
+
+import re
+
+from lightbox.concurrency import available_cores
+from support.stack import Stack
+
+FLAG = "--tensorflow_intra_op_parallelism="
+
+
+def test_the_log_and_the_model_server_s_command_line_agree(stack: Stack) -> None:
+    told = re.findall(r"threads for one operation of TensorFlow: (\d+) \((.+)\)$", stack.log, re.MULTILINE)
+    assert len(told) == 1
+    count, why = told[0]
+    commands = [process.cmdline() for process in stack.processes("-m model_server")]
+    flags = [argument for command in commands for argument in command if argument.startswith(FLAG)]
+    if available_cores() == 2:
+        assert (count, why) == ("1", "a call of mobilenet_v2 takes 301 million multiplications, at most 400 million")
+    assert flags == ([f"{FLAG}1"] if count == "1" else [])
