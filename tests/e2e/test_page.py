@@ -123,6 +123,17 @@ def test_boxes_lie_over_the_picture_which_is_upright(page: Page) -> None:
             assert [float(side) for side in cells[3].split(", ")] == pytest.approx(row["detection_boxes"][at])
 
 
+def test_objects_with_names(page: Page) -> None:
+    page.sample("flower.jpg")
+    page.choose("model", "named_boxes")
+    items = json.loads(page.run()[0]["text"])["predictions"][0]
+    assert len(items) == 2
+    assert page.texts("#stage .tag") == [f"{at} {item['label']}" for at, item in enumerate(items, 1)]
+    cells = page.rows("[data-wire=rest]")
+    assert [row[1] for row in cells] == [item["label"] for item in items] == ["thing 3", "thing 17"]
+    assert [float(row[2]) for row in cells] == pytest.approx([item["score"] for item in items], rel=1e-5)
+
+
 def test_other_outputs_with_type_shape_and_first_numbers(page: Page, page_stack: Stack) -> None:
     page.sample("flower.jpg")
     page.choose("model", "image_mean")
@@ -165,10 +176,8 @@ def test_stages_as_bars_on_one_scale_with_the_difference_in_words(page: Page) ->
 def test_twenty_runs_with_median_and_spread(page: Page) -> None:
     page.sample("digit-7.png")
     page.choose("model", "digits")
-    page.element("#repeat").click()
-    page.wait_for("recorded.filter((one) => one.url === '/invocations').length === 40")
-    page.wait_for("!document.getElementById('run').disabled")
-    answers = page.recorded()
+    answers = page.run("repeat")
+    assert len(answers) == 40
     for start, (wire, name) in enumerate(WIRES.items()):
         totals = [stages(answer)["total"] for answer in answers[start::2]]
         assert all(f"tfs-transport={wire}" in str(answer["sent"]) for answer in answers[start::2])

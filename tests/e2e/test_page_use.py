@@ -71,6 +71,7 @@ def test_all_by_keyboard(page: Page) -> None:
     tab_to(page, "run")
     press(page, "ENTER")
     page.wait_for("document.querySelector('.answer')")
+    page.settle()
     assert page.texts(".answer h3") == ["gRPC"]
     assert page.recorded()[0]["status"] == 200
     tab_to(page, "tab-curl")
@@ -80,6 +81,15 @@ def test_all_by_keyboard(page: Page) -> None:
     press(page, "ARROW_LEFT", "ARROW_LEFT")
     assert in_focus(page) == "tab-requests"
     assert page.js("return document.querySelectorAll('[role=tab][tabindex=\"-1\"]').length") == 3
+
+
+def test_runs_are_stopped(page: Page) -> None:
+    page.sample("flower.jpg")
+    page.js("document.getElementById('repeat').click(); document.getElementById('stop').click()")
+    page.wait_for("document.getElementById('status').innerText === 'Stopped.'")
+    page.settle()
+    assert page.texts(".answer") == []
+    assert {answer["status"] for answer in page.run()} == {200}
 
 
 def test_a_snippet_is_copied(page: Page) -> None:

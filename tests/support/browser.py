@@ -16,14 +16,17 @@ SCREENSHOTS = REPOSITORY / "build" / "page"
 SECONDS = 60.0
 _RECORD = """
 window.recorded = [];
+window.pending = 0;
 const original = window.fetch;
 window.fetch = async (url, options = {}) => {
-  const answer = await original(url, options);
+  window.pending += 1;
+  const answer = await original(url, options).finally(() => { window.pending -= 1; });
+  window.pending += 1;
   const copy = answer.clone();
   copy.text().then((text) => window.recorded.push({
     url, text, status: answer.status, headers: Object.fromEntries(answer.headers), sent: {...options.headers},
     bytes: new TextEncoder().encode(text).length,
-  }));
+  })).finally(() => { window.pending -= 1; });
   return answer;
 };
 """
@@ -131,9 +134,12 @@ class Page:
         """Press a button that sends the image; return the answers that came."""
         done = len(self.recorded())
         self.element(f"#{button}").click()
-        self.wait_for("!document.getElementById('run').disabled")
-        self.wait_for(f"recorded.filter((one) => one.url === '/invocations').length > {done} || error.innerText")
+        self.settle()
         return self.recorded()[done:]
+
+    def settle(self) -> None:
+        """Wait until no run is in progress and all answers are recorded."""
+        self.wait_for("!document.getElementById('run').disabled && window.pending === 0")
 
     def look(self, width: int, scheme: str, height: int = 1000) -> None:
         """Give the window a width in pixels, and light or dark colours."""

@@ -24,6 +24,10 @@ def page_models(folder: Path, sample_models: Path) -> Path:
     options = named / "code" / "lightbox.json"
     options.write_text(json.dumps(json.loads(options.read_text()) | {"labels": NAMES, "top_k": 3}))
     export_boxes(folder / "boxes" / "1")
+    shutil.copytree(folder / "boxes", folder / "named_boxes")
+    (folder / "named_boxes" / "code").mkdir()
+    things = {"labels": [f"thing {number}" for number in range(20)]}
+    (folder / "named_boxes" / "code" / "lightbox.json").write_text(json.dumps(things))
     copy_golden("image_mean", folder / "image_mean")
     chosen = folder / "multi_signature"
     copy_golden("multi_signature", chosen)

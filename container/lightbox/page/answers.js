@@ -6,6 +6,7 @@ const TOP = 5;
 const MOST_BOXES = 20;
 const LEAST_SCORE = 0.3;
 const FIRST = 10;
+const MOST_COMPARED = 2e6;
 const LIKE_CLASSES = /prob|score|logit|softmax|class|predictions/i;
 
 const shapeOf = (value) => {
@@ -59,17 +60,19 @@ function boxesOf(outputs) {
   return { items: shown.length ? shown : items.slice(0, TOP), of: items.length };
 }
 
+const asText = (text) => ({ kind: "text", text: text.slice(0, 2000) });
+
 // {kind: "classes" | "boxes" | "values" | "text", ...}
 export function read(text, meta) {
   let body;
-  try { body = parse(text); } catch { return { kind: "text", text }; }
+  try { body = parse(text); } catch { return asText(text); }
   const items = isObject(body) ? ranked(body.predictions) : null;
   if (items && items[0].box) return { kind: "boxes", items, of: items.length };
   if (items) return { kind: "classes", items, of: null, unit: inUnit(items.map((item) => item.score)) };
   const parameters = meta.parameters || {};
   const described = parameters.model_outputs || meta.outputs || [];
   const outputs = outputsOf(body, described);
-  if (!outputs) return { kind: "text", text };
+  if (!outputs) return asText(text);
   const boxes = boxesOf(outputs);
   if (boxes) return { kind: "boxes", ...boxes };
   const entries = Object.entries(outputs);
@@ -129,7 +132,7 @@ function values(answer) {
 export function card(result) {
   const { answer } = result;
   const body = answer.kind === "classes" ? classes(answer) : answer.kind === "boxes" ? boxes(answer)
-    : answer.kind === "values" ? values(answer) : h("pre", { tabindex: "0", role: "group", "aria-label": "Response" }, answer.text.slice(0, 2000));
+    : answer.kind === "values" ? values(answer) : h("pre", { tabindex: "0", role: "group", "aria-label": "Response" }, answer.text);
   const facts = [["Request ID", h("span", { class: "mono", "data-fact": "id" }, result.requestId)], ["Sent", bytes(result.sent)], ["Received", bytes(result.bytes)]];
   return h("article", { class: `answer ${result.wire}`, "data-wire": result.wire, "aria-label": `Answer over ${WIRES[result.wire]}` }, h("h3", {}, WIRES[result.wire]), body,
     h("dl", { class: "facts" }, ...facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
@@ -162,6 +165,7 @@ const numbersIn = (value) => (typeof value === "number" ? [value]
 export function agreement(results) {
   if (results.length < 2) return null;
   if (results[0].text === results[1].text) return "Both wires gave exactly the same answer.";
+  if (results[0].bytes > MOST_COMPARED) return "The answers of both wires differ.";
   const numbers = results.map((result) => numbersIn(parse(result.text)));
   if (numbers[0].length !== numbers[1].length || !numbers[0].length) return "The answers of both wires differ.";
   const most = numbers[0].reduce((worst, value, at) => Math.max(worst, Math.abs(value - numbers[1][at])), 0);

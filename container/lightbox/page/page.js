@@ -97,6 +97,8 @@ const shape = (tensor) => `${tensor.name} ${tensor.datatype} [${tensor.shape.joi
 async function describe(isOtherModel) {
   const load = ++state.loads;
   const model = $("model").value;
+  state.meta = {};
+  $("model-facts").replaceChildren();
   if (isOtherModel) {
     $("version").replaceChildren(h("option", { value: "" }, "Newest"));
     $("signature").replaceChildren(h("option", { value: "" }, "Default"));
@@ -106,8 +108,6 @@ async function describe(isOtherModel) {
     meta = await server.describe(model, $("version").value);
   } catch (failure) {
     if (load !== state.loads) return;
-    state.meta = {};
-    $("model-facts").replaceChildren();
     throw failure;
   }
   if (load !== state.loads) return;
@@ -128,7 +128,11 @@ async function describe(isOtherModel) {
   writeSnippet();
 }
 
-async function attempt(work) {
+function attempt(work) {
+  state.described = tryTo(work);
+}
+
+async function tryTo(work) {
   try {
     $("error").replaceChildren();
     await work();
@@ -138,19 +142,18 @@ async function attempt(work) {
 // Runs
 
 async function once(name, signal, request = chosen()) {
-  const { file, meta } = state;
+  const { file } = state;
   const limit = state.start.max_body_mb;
   if (limit && file.size > limit * 1048576) {
     throw new server.Failure(`${state.name} has ${bytes(file.size)}, and this server accepts at most ${limit} MiB (LIGHTBOX_MAX_BODY_MB). Choose a smaller image.`);
   }
   const found = await server.invoke(file, request, name, signal);
-  return { ...found, wire: name, sent: file.size, timing: { wire: name, seconds: found.seconds, ...parseTiming(found.timing) }, answer: read(found.text, meta) };
+  return { ...found, wire: name, sent: file.size, timing: { wire: name, seconds: found.seconds, ...parseTiming(found.timing) }, answer: read(found.text, state.meta) };
 }
 
 function showRun(run) {
   $("error").replaceChildren();
-  const { results } = run;
-  const same = agreement(results);
+  const { results, same } = run;
   $("answers").replaceChildren(...results.map(card), ...(same ? [h("p", { class: "small", id: "agreement" }, same)] : []));
   const figure = $("stage").querySelector("figure");
   if (figure) {
@@ -195,6 +198,7 @@ async function perform(work) {
   $("stop").hidden = false;
   $("error").replaceChildren();
   try {
+    await state.described;
     await work(state.abort.signal);
   } catch (failure) {
     if (failure.name === "AbortError") say("Stopped.");
@@ -212,7 +216,9 @@ async function perform(work) {
 function finished(results, series) {
   const { model, version } = chosen();
   const input = state.meta.inputs?.[0]?.shape;
-  const run = { results, series, model, version: version || state.meta.versions?.[0] || "", name: state.name, file: state.file,
+  const same = agreement(results);
+  results.forEach((result) => { delete result.text; });  // responses may have megabytes, and runs are kept
+  const run = { results, same, series, model, version: version || state.meta.versions?.[0] || "", name: state.name, file: state.file,
     time: new Date().toLocaleTimeString("en-GB"), size: input?.length === 4 ? input.slice(1, 3) : null };
   showRun(run);
   keep(run);
