@@ -55,7 +55,7 @@ test: $(READY_DEV) nginx browser  ## Run the lint checks and the unit, contract 
 	 wait $$collect || { cat $(VENV)/collect.log; exit 1; }
 	$(PY) -m pytest -n $(TEST_PROCESSES) --dist loadscope --durations=30
 
-test-slow: $(READY_DEV) nginx  ## Run the tests that take minutes each: soak, overload, tune, benchmark, notebook, image
+test-slow: $(READY_DEV) nginx browser  ## Run the tests that take minutes each: soak, overload, tune, benchmark, notebook, image
 	$(PY) -m pytest --durations=30 tests/slow tests/image
 
 # The audit may wait for an unreachable service, so it runs beside the other checks.

@@ -13,6 +13,7 @@ from docker_image.container import Container, wait_for
 from docker_image.digits import ask, digits
 from docker_image.docker import Docker
 from docker_image.sizes import all_but_the_model_server
+from lightbox.processes.page import FILES as PAGE_FILES
 
 PUBLIC_PORT = 8080
 REST_PORT = 8501
@@ -20,6 +21,7 @@ BOTH_WIRES = "--env=LIGHTBOX_TRANSPORT=grpc,rest"
 """What a container is run with that is asked over both wires."""
 LARGEST = 350_000_000
 """Bytes that everything but the model server's binary may take."""
+PAGE_IN_IMAGE = "/opt/lightbox/container/lightbox/page"
 HEALTH_SECONDS, STOP_SECONDS = 45.0, 15.0
 _LISTEN = "0A"
 
@@ -91,6 +93,14 @@ def reads_digits_over_both_wires(subject: Subject) -> str:
     return f"{len(labels)} images each"
 
 
+def has_the_page(subject: Subject) -> str:
+    """The files of the page to try models are there, and the container's user may read them."""
+    found = subject.container.execute("find", PAGE_IN_IMAGE, "-type", "f", "-readable", "-printf", "%P ").split()
+    wanted = [str(path.relative_to(PAGE_FILES)) for path in PAGE_FILES.rglob("*") if path.is_file()]
+    expect(sorted(found) == sorted(wanted), f"files of the page: expected {sorted(wanted)}, got {sorted(found)}")
+    return f"{len(found)} files"
+
+
 def is_healthy(subject: Subject) -> str:
     """Docker's own HEALTHCHECK passes."""
 
@@ -137,6 +147,7 @@ COMMON: tuple[Check, ...] = (
     first_process_is_tini,
     is_labelled,
     answers_ping,
+    has_the_page,
     reads_digits_over_both_wires,
     is_healthy,
     listens_as_documented,
