@@ -38,7 +38,7 @@ def run(command: str, folder: Path, port: int) -> str:
         env=environ,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=900,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -15,6 +15,7 @@ import numpy as np
 from model_server.engines import canary, gate, samples
 from model_server.engines.base import Runner
 from model_server.engines.graph import read_meta_graph
+from model_server.engines.guards import LARGEST
 from model_server.engines.openvino import Compiled, Hardware
 from model_server.engines.verdicts import OPENVINO, TENSORFLOW, Key, Verdict, keep, recall
 from model_server.tensors import Array
@@ -26,9 +27,6 @@ log = logging.getLogger("model_server")
 AUTO = "auto"
 ENGINES = (TENSORFLOW, OPENVINO, AUTO)
 OPTIONS_FILE = "lightbox.json"
-LARGEST = 1e6
-"""Larger floats go to TensorFlow: what overflows within a model may become NaN, which OpenVINO can lose."""
-
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
@@ -142,7 +140,7 @@ class Opener:
                     "signature %s of %s: OpenVINO's answers were never compared: %s", name, folder, verdict.reason
                 )
             try:
-                compiled[name] = Compiled(folder, meta_graph, name, self.hardware)
+                compiled[name] = Compiled(folder, meta_graph, name, self.hardware, is_exact=can_fall_back)
             except StatusError as error:
                 verdicts[name] = Verdict(TENSORFLOW, error.message)
         return compiled

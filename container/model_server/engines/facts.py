@@ -23,7 +23,7 @@ INTEGERS = frozenset((INT32, INT64))
 
 
 MOST_FACTORS = 6
-"""Values of the caller that may be multiplied: inputs are at most 1e6 (``choice.LARGEST``), and floats 3e38."""
+"""Values of the caller that may be multiplied: inputs are at most 1e6 (``guards.LARGEST``), and floats 3e38."""
 LARGEST_INTEGER = 1 << 24
 """OpenVINO computes some integers as float32, and 64 bits as 32."""
 
@@ -53,6 +53,8 @@ class Fact:
     """It is a constant, and 0 somewhere."""
     degree: int = 0
     """How often a value of the caller may be a factor of it."""
+    is_counted: bool = False
+    """It is a count or a position: the caller's values make it, but it is small."""
 
     def __str__(self) -> str:
         return name_of(self.dtype).removeprefix("DT_").lower()
@@ -89,6 +91,11 @@ def may_be_nan(inputs: Sequence[Fact]) -> bool:
     return any(fact.may_be_nan for fact in inputs)
 
 
+def is_small(fact: Fact) -> bool:
+    """Whether integers are so small that OpenVINO computes them exactly."""
+    return fact.kind <= Kind.FIXED or fact.is_counted
+
+
 def made_of(inputs: Sequence[Fact], factors: Sequence[Fact] = ()) -> Fact:
     """Return the float that is made of ``inputs``; ``factors`` are multiplied with each other.
 
@@ -110,6 +117,25 @@ def need_kind(node: Node, fact: Fact, most: Kind, what: str) -> None:
     """Refuse an input of a larger kind; ``what`` says what it is for."""
     if fact.kind > most:
         raise wrong(node, f"takes {what} from {'the caller' if fact.kind == Kind.FREE else 'shapes'}")
+
+
+def need_floats(node: Node, inputs: Sequence[Fact]) -> None:
+    """Allow float32 alone."""
+    for fact in inputs:
+        if fact.dtype != FLOAT:
+            raise wrong(node, f"computes with {fact}")
+
+
+def moved(node: Node, first: Fact, inputs: Sequence[Fact]) -> Fact:
+    """Return what is known of values like ``first`` that are moved about, with all that takes part."""
+    integers = [fact for fact in inputs if fact.dtype in INTEGERS]
+    is_counted = first.dtype in INTEGERS and all(is_small(fact) for fact in integers)
+    if first.dtype == INT64 and not is_counted:
+        raise wrong(node, "moves int64 of the caller's values")
+    value = first.value if len(inputs) == 1 else None
+    degree = max(fact.degree for fact in inputs)
+    has_zero = any(fact.has_zero for fact in inputs)
+    return Fact(first.dtype, kind_of(inputs), may_be_nan(inputs), value, has_zero, degree, is_counted)
 
 
 def hides_nan(rule: Rule) -> Rule:

@@ -16,11 +16,12 @@ from typing import Any
 import numpy as np
 
 from model_server.engines.graph import FILE
+from model_server.engines.guards import OUT_OF_RANGE, REASONS, add_guards
 from model_server.tensors import Array
 from tfs_wire.dtypes import numpy_dtype
 from tfs_wire.messages import config_pb2, meta_graph_pb2
 from tfs_wire.protobuf import varint
-from tfs_wire.status import Code, StatusError
+from tfs_wire.status import Code, StatusError, invalid
 
 DEFAULT_SIGNATURE = "serving_default"
 PRECISIONS = ("f32", "bf16")
@@ -74,8 +75,12 @@ class Compiled:
         meta_graph: meta_graph_pb2.MetaGraphDef,
         name: str,
         hardware: Hardware,
+        is_exact: bool = True,
     ) -> None:
-        """Read and compile the signature ``name``; raise StatusError where OpenVINO does not take it."""
+        """Read and compile the signature ``name``; raise StatusError where OpenVINO does not take it.
+
+        Unless ``is_exact``, calls are answered that only TensorFlow might answer as TensorFlow does (``guards``).
+        """
         self.name = name
         self.signature = meta_graph_pb2.SignatureDef()
         self.signature.CopyFrom(meta_graph.signature_def[name])
@@ -86,7 +91,9 @@ class Compiled:
             with tempfile.TemporaryDirectory(prefix="openvino-") as copy:
                 _write_single(Path(folder).resolve(), Path(copy), meta_graph, name)
                 core = openvino.Core()
-                self._model = core.compile_model(core.read_model(copy), "CPU", hardware.properties())
+                model = core.read_model(copy)
+                guards = add_guards(model)
+                self._model = core.compile_model(model, "CPU", hardware.properties())
         except RuntimeError as error:
             raise StatusError(Code.INTERNAL, _first_line(error)) from None
         inputs = {alias: port.index for port in _ports(self._model.inputs) for alias in port.names}
@@ -96,6 +103,7 @@ class Compiled:
             self._fetches = {info.name: outputs[alias] for alias, info in self.signature.outputs.items()}
         except KeyError as error:
             raise StatusError(Code.INTERNAL, f"OpenVINO has no tensor for {error.args[0]!r}") from None
+        self._guards = [(outputs[name], REASONS[name]) for name in guards if is_exact or name == OUT_OF_RANGE]
         self._declared = {
             info.name: (numpy_dtype(info.dtype), tuple(dim.size for dim in info.tensor_shape.dim))
             for info in self.signature.inputs.values()
@@ -129,6 +137,9 @@ class Compiled:
             request = _Request(self._model.create_infer_request(), self._tensor)
         try:
             request.run({self._feeds[name]: array for name, array in feeds.items()}, options)
+            for guard, reason in self._guards:
+                if request.output(guard):
+                    raise invalid(reason)
             return [request.output(self._fetches[name]) for name in fetches]
         except RuntimeError as error:
             raise StatusError(Code.INTERNAL, _first_line(error)) from None

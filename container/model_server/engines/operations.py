@@ -13,7 +13,6 @@ from model_server.engines.facts import (
     BOOL,
     FLOAT,
     INT32,
-    INT64,
     INTEGERS,
     RESOURCE,
     UINT8,
@@ -24,14 +23,17 @@ from model_server.engines.facts import (
     attribute_type,
     constant_of,
     hides_nan,
+    is_small,
     kind_of,
     made_of,
-    may_be_nan,
+    moved,
+    need_floats,
     need_kind,
     need_small,
     wrong,
 )
 from model_server.engines.graph import Node
+from model_server.engines.positions import boxes, cut, gathered, position, shape, split, steps, top
 
 
 def _sum(node: Node, inputs: Sequence[Fact]) -> Facts:
@@ -44,20 +46,14 @@ def _product(node: Node, inputs: Sequence[Fact]) -> Facts:
     return made_of(inputs, inputs) if inputs[0].dtype == FLOAT else Fact(inputs[0].dtype, kind_of(inputs))
 
 
-def _need_floats(node: Node, inputs: Sequence[Fact]) -> None:
-    for fact in inputs:
-        if fact.dtype != FLOAT:
-            raise wrong(node, f"computes with {fact}")
-
-
 def _floats(node: Node, inputs: Sequence[Fact]) -> Fact:
     """Compute with floats, several of which may be multiplied."""
-    _need_floats(node, inputs)
+    need_floats(node, inputs)
     return made_of(inputs, inputs)
 
 
 def _squares(node: Node, inputs: Sequence[Fact]) -> Facts:
-    _need_floats(node, inputs)
+    need_floats(node, inputs)
     return made_of(inputs, [max(inputs, key=lambda fact: fact.degree)] * 2)
 
 
@@ -73,9 +69,15 @@ def _makes_nan(node: Node, inputs: Sequence[Fact]) -> Facts:
     return Fact(FLOAT, fact.kind, fact.may_be_nan or fact.kind == Kind.FREE, degree=fact.degree)
 
 
+def _exponential(node: Node, inputs: Sequence[Fact]) -> Facts:
+    """``guards`` tells when a result is large or infinite: then what is computed from it may be NaN."""
+    need_floats(node, inputs)
+    return Fact(FLOAT, kind_of(inputs), degree=1)
+
+
 def _quotient(node: Node, inputs: Sequence[Fact]) -> Facts:
     dividend, divisor = inputs
-    _need_floats(node, inputs)
+    need_floats(node, inputs)
     fact = made_of([dividend, divisor])
     makes_nan = divisor.kind == Kind.FREE or divisor.has_zero
     return Fact(FLOAT, fact.kind, fact.may_be_nan or makes_nan, degree=fact.degree)
@@ -83,18 +85,18 @@ def _quotient(node: Node, inputs: Sequence[Fact]) -> Facts:
 
 def _mean(node: Node, inputs: Sequence[Fact]) -> Facts:
     values, axes = inputs
-    _need_floats(node, [values])
+    need_floats(node, [values])
     need_kind(node, axes, Kind.CONSTANT, "axes")
     return made_of([values])
 
 
 def _order(node: Node, inputs: Sequence[Fact]) -> Facts:
-    need_small(node, inputs)
+    need_small(node, [fact for fact in inputs if not (fact.dtype == INT32 and fact.is_counted)])
     return Fact(BOOL, kind_of(inputs))
 
 
 def _equality(node: Node, inputs: Sequence[Fact]) -> Facts:
-    _need_floats(node, inputs)
+    need_floats(node, inputs)
     return Fact(BOOL, kind_of(inputs))
 
 
@@ -109,38 +111,17 @@ def _layout(node: Node, inputs: Sequence[Fact]) -> Facts:
     """Move values about by sizes that the caller's values do not change."""
     for fact in inputs[1:]:
         need_kind(node, fact, Kind.FIXED, "sizes")
-    return _moved(node, inputs[0], inputs)
-
-
-def _cut(node: Node, inputs: Sequence[Fact]) -> Facts:
-    """Take values from positions: beyond the end TensorFlow raises an error, and OpenVINO answers."""
-    for fact in inputs[1:]:
-        need_kind(node, fact, Kind.CONSTANT, "positions")
-    return _moved(node, inputs[0], inputs)
+    return moved(node, inputs[0], inputs)
 
 
 def _padded(node: Node, inputs: Sequence[Fact]) -> Facts:
     values, sizes, *filling = inputs
     need_kind(node, sizes, Kind.FIXED, "sizes")
-    return _moved(node, values, [values, *filling])
+    return moved(node, values, [values, *filling])
 
 
 def _joined(node: Node, inputs: Sequence[Fact]) -> Facts:
-    return _moved(node, inputs[0], inputs)
-
-
-def _moved(node: Node, first: Fact, inputs: Sequence[Fact]) -> Fact:
-    if first.dtype == INT64 and first.kind == Kind.FREE:
-        raise wrong(node, "moves int64 of the caller's values")
-    value = first.value if len(inputs) == 1 else None
-    degree = max(fact.degree for fact in inputs)
-    has_zero = any(fact.has_zero for fact in inputs)
-    return Fact(first.dtype, kind_of(inputs), may_be_nan(inputs), value, has_zero, degree)
-
-
-def _split(node: Node, inputs: Sequence[Fact]) -> Facts:
-    """``Split``: the axis comes before the values."""
-    return _cut(node, [inputs[1], inputs[0]])
+    return moved(node, inputs[0], inputs)
 
 
 def _fill(node: Node, inputs: Sequence[Fact]) -> Facts:
@@ -148,16 +129,9 @@ def _fill(node: Node, inputs: Sequence[Fact]) -> Facts:
     return _layout(node, [value, sizes])
 
 
-def _range(node: Node, inputs: Sequence[Fact]) -> Facts:
-    """OpenVINO ends the process where steps are 0."""
-    for fact in inputs:
-        need_kind(node, fact, Kind.CONSTANT, "limits")
-    return Fact(inputs[0].dtype, Kind.CONSTANT, has_zero=True)
-
-
 def _select(node: Node, inputs: Sequence[Fact]) -> Facts:
     condition, first, second = inputs
-    return _moved(node, Fact(first.dtype, max(first.kind, second.kind)), [condition, first, second])
+    return moved(node, Fact(first.dtype, max(first.kind, second.kind)), [condition, first, second])
 
 
 def _cast(node: Node, inputs: Sequence[Fact]) -> Facts:
@@ -166,38 +140,11 @@ def _cast(node: Node, inputs: Sequence[Fact]) -> Facts:
     kind = source.kind
     if target == FLOAT and source.dtype in (FLOAT, UINT8, INT32, BOOL):
         return Fact(FLOAT, kind, source.may_be_nan, degree=1 if kind == Kind.FREE else 0)
-    if source.dtype in INTEGERS and kind <= Kind.FIXED and target in (FLOAT, *INTEGERS):
-        return Fact(target, kind)
+    if source.dtype in INTEGERS and is_small(source) and target in (FLOAT, *INTEGERS):
+        return Fact(target, kind, is_counted=source.is_counted and target != FLOAT)
     if source.dtype == FLOAT and kind == Kind.CONSTANT and target == INT32:
         return Fact(target, kind)
     raise wrong(node, f"turns {source} into {Fact(target, kind)}")
-
-
-def _shape(node: Node, _: Sequence[Fact]) -> Facts:
-    return Fact(attribute_type(node, "out_type", INT32), Kind.FIXED)
-
-
-def _position(node: Node, inputs: Sequence[Fact]) -> Facts:
-    _need_floats(node, inputs[:1])
-    return Fact(attribute_type(node, "output_type", INT64), kind_of(inputs))
-
-
-def _top(node: Node, inputs: Sequence[Fact]) -> Facts:
-    values, count = inputs
-    _need_floats(node, [values])
-    need_kind(node, count, Kind.CONSTANT, "the count")
-    return [("values", values), ("indices", Fact(INT32, values.kind))]
-
-
-def _boxes(*names: str) -> Rule:
-    def rule(node: Node, inputs: Sequence[Fact]) -> Facts:
-        _need_floats(node, inputs[:2])
-        threshold = inputs[3].value if len(inputs) > 3 else None
-        if threshold is None or threshold <= 0:
-            raise wrong(node, "has no constant threshold above 0")
-        return [(name, Fact(FLOAT if "scores" in name else INT32, Kind.FREE)) for name in names]
-
-    return rule
 
 
 def _normalised(node: Node, inputs: Sequence[Fact]) -> Facts:
@@ -260,7 +207,7 @@ RULES = _table(
     (_squares, "Square SquaredDifference"),
     (hides_nan(_floats), "Relu MaxPool"),
     (hides_nan(_bounded), "Relu6"),
-    (hides_nan(_makes_nan), "Exp"),
+    (hides_nan(_exponential), "Exp"),
     (_makes_nan, "Sqrt Rsqrt Log Pow Reciprocal"),
     (_quotient, "RealDiv"),
     (_normalised, "FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3"),
@@ -275,20 +222,21 @@ RULES = _table(
         "Identity Reshape Transpose Squeeze ExpandDims Tile BroadcastTo StopGradient Snapshot "
         "DepthToSpace SpaceToDepth SpaceToBatchND BatchToSpaceND",
     ),
-    (_cut, "Slice StridedSlice SplitV Unpack Gather GatherV2 GatherNd"),
+    (cut, "Slice StridedSlice SplitV Unpack"),
+    (gathered, "Gather GatherV2 GatherNd"),
     (_padded, "Pad PadV2 MirrorPad"),
     (_joined, "ConcatV2 Pack"),
-    (_split, "Split"),
+    (split, "Split"),
     (_fill, "Fill"),
-    (_range, "Range"),
+    (steps, "Range"),
     (_select, "Select SelectV2"),
     (_cast, "Cast"),
-    (_shape, "Shape Size Rank"),
-    (hides_nan(_position), "ArgMax ArgMin"),
-    (hides_nan(_top), "TopKV2"),
-    (hides_nan(_boxes("selected_indices")), "NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3"),
-    (hides_nan(_boxes("selected_indices", "valid_outputs")), "NonMaxSuppressionV4"),
-    (hides_nan(_boxes("selected_indices", "selected_scores", "valid_outputs")), "NonMaxSuppressionV5"),
+    (shape, "Shape Size Rank"),
+    (hides_nan(position), "ArgMax ArgMin"),
+    (hides_nan(top), "TopKV2"),
+    (hides_nan(boxes("selected_indices")), "NonMaxSuppression NonMaxSuppressionV2 NonMaxSuppressionV3"),
+    (hides_nan(boxes("selected_indices", "valid_outputs")), "NonMaxSuppressionV4"),
+    (hides_nan(boxes("selected_indices", "selected_scores", "valid_outputs")), "NonMaxSuppressionV5"),
     (hides_nan(_resized), "ResizeBilinear ResizeNearestNeighbor"),
     (_constant, "Const"),
     (_variable, "VarHandleOp ReadVariableOp"),

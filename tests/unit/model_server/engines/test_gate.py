@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from model_server.engines.gate import refusals
-from support.graphs import DOUBLE, FLOAT, INT32, INT64, STRING, Model
+from support.graphs import BOOL, DOUBLE, FLOAT, INT32, INT64, STRING, Model
 
 
 def test_floats_pass() -> None:
@@ -63,7 +63,11 @@ def test_positions_that_were_counted() -> None:
     model.node("top", "TopKV2", "x", "count")
     model.node("axis", "Const", dtype=INT32)
     model.node("rows", "GatherV2", "x", "top:1", "axis")
-    assert model.refusal("rows:0") == "operation GatherV2 (rows) takes positions from the caller"
+    model.node("few", "Less", "top:1", "count")
+    model.node("more", "AddV2", "top:1", "count")
+    assert model.refusal("rows:0") is None
+    assert model.refusal("few:0", BOOL) is None
+    assert model.refusal("more:0", INT32) == "operation AddV2 (more) computes with int32 of the caller's values"
     assert model.refusal("top:0") is None
     assert model.refusal("top:1", INT32) is None
 

@@ -1,0 +1,95 @@
+"""OpenVINO answers the tempting models as TensorFlow does, wherever the comparison at load lets it answer."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from model_server.engines.verdicts import IN_MODEL
+from support.stack import REPOSITORY
+from support.tempting_models import MODELS, tempting_models
+from support.tempting_models.serving import Served, differences, serving
+
+pytestmark = pytest.mark.timeout(1200)
+
+LET_THROUGH = {
+    "float_functions.leaky_0 0": "the sign of zero",
+    "nan_inside.inverse_zero 0": "the sign of zero",
+    "rare_values.erf_small 0": "Erf of less than a millionth",
+    "signed_zero_and_tiny.add_zero 0": "the sign of zero, numbers below 1.2e-38",
+    "signed_zero_and_tiny.maximum 0": "the sign of zero",
+    "signed_zero_and_tiny.negative 0": "the sign of zero",
+    "signed_zero_and_tiny.relu 0": "the sign of zero",
+    "signed_zero_and_tiny.times_minus 0": "the sign of zero",
+}
+"""Calls that OpenVINO may answer otherwise, and what is lost: docs/engines.md names it."""
+
+
+@pytest.fixture(scope="module")
+def models() -> Path:
+    return tempting_models()
+
+
+@pytest.fixture(scope="module")
+def reference(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with serving(models, tmp_path_factory.mktemp("reference"), "--engine=tensorflow") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def auto(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A server with OpenVINO wherever ``auto`` found its answers to be equal, be it faster or not."""
+    cache = tmp_path_factory.mktemp("verdicts")
+    flags = ("--engine=auto", f"--engine_cache_dir={cache}")
+    with serving(models, tmp_path_factory.mktemp("compared"), *flags):
+        pass
+    for path in cache.glob("verdict-*.json"):
+        content = json.loads(path.read_text())
+        for verdict in content["signatures"].values():
+            verdict["engine"] = "openvino" if verdict["is_equal"] else "tensorflow"
+        path.write_text(json.dumps(content))
+    folder = tmp_path_factory.mktemp("auto")
+    with serving(models, folder, *flags) as found:
+        yield found
+    log = (folder / "stderr.log").read_text()
+    assert log.count(": openvino (") > len(MODELS)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_was_found_to_be_equal_is_equal(reference: Served, auto: Served, model: str) -> None:
+    assert differences(model, reference.answers(model), auto.answers(model)).keys() - LET_THROUGH == set()
+
+
+def test_calls_of_all_shapes_at_the_same_time(reference: Served, auto: Served) -> None:
+    def differing(model: str) -> dict[str, str]:
+        return differences(model, wanted[model], auto.asked(model))
+
+    wanted = {model: reference.answers(model) for model in ("convolutions", "layout", "reductions")}
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(differing, [*wanted] * 4))
+    assert found == [{}] * len(found)
+
+
+def test_what_is_let_through_is_seen_and_on_the_page(reference: Served, auto: Served) -> None:
+    models = {call.partition(".")[0] for call in LET_THROUGH}
+    found = {call for model in models for call in differences(model, reference.answers(model), auto.answers(model))}
+    assert found == LET_THROUGH.keys()
+    page = " ".join((REPOSITORY / "docs" / "engines.md").read_text().split())
+    assert "the sign of a zero may be lost, numbers below 1.2e-38 may be 0, and `Erf` of less than a millionth" in page
+
+
+def test_a_detector_is_answered_equally(detector: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "efficientdet_d1" / "1"
+    shutil.copytree(detector / "1", folder)
+    command = [sys.executable, "-m", "model_server.engines", "--write", str(folder)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert "answers are equal" in done.stdout
+    kept = json.loads((folder / IN_MODEL).read_text())
+    assert kept["signatures"]["serving_default"]["is_equal"]
