@@ -21,6 +21,8 @@ STEPS = {
     for number, text in re.findall(r"^## (\d)\. .*?\n(.*?)(?=^## )", PAGE, re.MULTILINE | re.DOTALL)
 }
 
+pytestmark = pytest.mark.timeout(1800)  # a busy machine may take minutes to train
+
 
 def block(step: int, language: str, containing: str = "") -> str:
     """Return the step's one block in a language that contains a text."""
