@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
-import subprocess
-import sys
-from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +11,9 @@ import requests
 from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
-from support.stack import REPOSITORY, Stack
+from support.openapi import drive, never_answered
+from support.stack import Stack
 
-CHECKS = (
-    "not_a_server_error",
-    "status_code_conformance",
-    "content_type_conformance",
-    "response_headers_conformance",
-    "response_schema_conformance",
-)
 DRIVEN = ("half_plus_two", "image_mean", "two_in_two_out", "classify_regress")
 """Models whose own paths are driven. Of the others some fail or loop, as some of their inputs ask them to."""
 
@@ -88,41 +76,9 @@ def requests_counted(stack: Stack) -> float:
 
 
 def test_schemathesis_finds_what_is_declared(golden_stack: Stack, tmp_path: Path) -> None:
-    report = tmp_path / "report.ndjson"
     others = f"^/v2/models/(?!({'|'.join(DRIVEN)})(/|$))"
-    found = subprocess.run(
-        [
-            *(sys.executable, "-m", "schemathesis.cli", "run", f"{golden_stack.url}/openapi.json"),
-            *("--checks", ",".join(CHECKS), "--phases", "examples,fuzzing", "--max-examples", "5"),
-            *("--seed", "1", "--generation-deterministic", "--no-shrink"),
-            *("--suppress-health-check", "all", "--continue-on-failure", "--warnings", "off", "--no-color"),
-            *("--exclude-path-regex", others, "--request-timeout", "60"),
-            *("--report", "ndjson", "--report-ndjson-path", str(report)),
-        ],
-        cwd=tmp_path,
-        env=os.environ
-        | {
-            "PYTHONPATH": os.pathsep.join(str(REPOSITORY / name) for name in ("tests", "container", "scripts")),
-            "SCHEMATHESIS_HOOKS": "support.openapi_hooks",
-        },
-        capture_output=True,
-        text=True,
-        timeout=250,
-        check=False,
-    )
-    assert found.returncode == 0, found.stdout + found.stderr
-    statuses = Counter(answers(report))
+    statuses = drive(golden_stack, tmp_path, "examples,fuzzing", 5, "--exclude-path-regex", others)
     assert len({operation for operation, _ in statuses}) > 30
     # What is valid by the document is answered, not only refused as declared.
-    without = {operation for operation, _ in statuses} - {operation for operation, status in statuses if status == 200}
-    assert without == set()
+    assert never_answered(statuses) == set()
     assert sum(count for (_, status), count in statuses.items() if status >= 400) > 20
-
-
-def answers(report: Path) -> Iterator[tuple[str, int]]:
-    """Yield operation and status of each response in a report of schemathesis."""
-    for line in report.read_text().splitlines():
-        recorder = json.loads(line).get("ScenarioFinished", {}).get("recorder", {})
-        for key, interaction in recorder.get("interactions", {}).items():
-            case = recorder["cases"][key]["value"]
-            yield f"{case['method']} {case['path']}", interaction["response"]["status_code"]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from support.fakes import png
 
+COMES_AND_GOES = "two_in_two_out"
 JSON_LENGTH = "Inference-Header-Content-Length"
 OF_IMAGES = ("image/*", "application/x-image", "application/octet-stream", "multipart/form-data")
 PIXELS = st.integers(0, 255).map(lambda value: png(np.full((8, 8, 3), value)))
@@ -52,6 +53,7 @@ def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any],
     """Make what a schema cannot tie together agree in a valid request: shape and elements, the JSON and its length."""
     if case.meta is None or case.meta.generation.mode is not schemathesis.GenerationMode.POSITIVE:
         return
+    _name_model(case)
     if case.path.endswith("/infer"):
         if isinstance(case.body, dict):
             case.headers.pop(JSON_LENGTH, None)
@@ -60,6 +62,18 @@ def before_call(context: schemathesis.HookContext, case: schemathesis.Case[Any],
             case.headers[JSON_LENGTH] = "0"
     elif case.media_type in OF_IMAGES:
         case.headers["X-Amzn-SageMaker-Custom-Attributes"] = "tfs-model-name=image_mean"
+
+
+def _name_model(case: schemathesis.Case[Any]) -> None:
+    """Ask for a model that is there, where the document does not name one: in multi-model mode."""
+    changes = case.path.endswith("load") or case.method == "DELETE"
+    for name in ("model", "name"):
+        if name in case.path_parameters and not case.path.startswith("/endpoints/"):
+            case.path_parameters[name] = COMES_AND_GOES if changes else "half_plus_two"
+    if "version" in case.path_parameters:
+        case.path_parameters["version"] = "2" if "half" in case.formatted_path else "1"
+    if case.path == "/models" and isinstance(case.body, dict):
+        case.body["url"] = COMES_AND_GOES
 
 
 def _agree(body: dict[str, Any]) -> None:

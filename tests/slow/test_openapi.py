@@ -1,0 +1,67 @@
+"""Endpoints of several kinds against their own /openapi.json, with the values at each schema's borders too."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+
+import requests
+
+from support.models import copy_golden
+from support.openapi import drive, never_answered
+from support.stack import running
+
+ON = {"LIGHTBOX_OPENAPI": "true"}
+PHASES = "examples,coverage,fuzzing"
+POSTPROCESS = """
+def postprocess(outputs, request):
+    if request.custom_attributes:
+        raise ValueError("the user's code fails")
+    return {"values": [outputs["y"].tolist()]}
+"""
+
+
+def models(folder: Path) -> Path:
+    """Copy small models that answer whatever fits their signatures."""
+    for name in ("half_plus_two", "image_mean", "two_in_two_out"):
+        copy_golden(name, folder / name)
+    return folder
+
+
+def refusals(statuses: Counter[tuple[str, int]]) -> set[int]:
+    return {status for _, status in statuses if status >= 400}
+
+
+def test_models_with_class_names(tmp_path: Path) -> None:
+    folder = models(tmp_path / "models")
+    (folder / "image_mean" / "code").mkdir()
+    (folder / "image_mean" / "code" / "lightbox.json").write_text(json.dumps({"labels": ["red", "green", "blue"]}))
+    environ = ON | {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "half_plus_two"}
+    with running(folder, tmp_path, **environ) as stack:
+        statuses = drive(stack, tmp_path, PHASES, 20)
+    assert never_answered(statuses) == set()
+    assert {400, 404, 415, 424} <= refusals(statuses)
+
+
+def test_user_code(tmp_path: Path) -> None:
+    folder = models(tmp_path / "models")
+    (folder / "half_plus_two" / "code").mkdir()
+    (folder / "half_plus_two" / "code" / "inference.py").write_text(POSTPROCESS)
+    environ = ON | {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "half_plus_two"}
+    with running(folder, tmp_path, **environ) as stack:
+        # The code fails on purpose: then 500 is what is declared.
+        statuses = drive(stack, tmp_path, "examples,fuzzing", 10, "--exclude-checks", "not_a_server_error")
+    assert {400, 424, 500} <= refusals(statuses)
+
+
+def test_models_that_come_and_go(tmp_path: Path) -> None:
+    folder = models(tmp_path / "models")
+    with running(folder, tmp_path, **ON, SAGEMAKER_MULTI_MODEL="true") as stack:
+        for name in ("half_plus_two", "image_mean"):
+            loaded = requests.post(f"{stack.url}/models", json={"model_name": name, "url": name}, timeout=60)
+            assert loaded.status_code == 200, loaded.text
+        statuses = drive(stack, tmp_path, PHASES, 10)
+    assert statuses["POST /models", 200] and statuses["POST /v2/repository/models/{model}/load", 200]
+    assert statuses["POST /v2/repository/models/{model}/unload", 200] + statuses["DELETE /models/{name}", 200] > 0
+    assert {400, 404, 409, 415, 424} <= refusals(statuses)

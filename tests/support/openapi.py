@@ -1,0 +1,64 @@
+"""Requests that schemathesis makes from a running stack's /openapi.json."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from support.stack import REPOSITORY, Stack
+
+CHECKS = (
+    "not_a_server_error",
+    "status_code_conformance",
+    "content_type_conformance",
+    "response_headers_conformance",
+    "response_schema_conformance",
+)
+
+
+def drive(stack: Stack, tmp: Path, phases: str, examples: int, *options: str) -> Counter[tuple[str, int]]:
+    """Return how often each operation answered with each status; fail where an answer is not as declared.
+
+    The same requests are made each time. ``examples`` is the number of random ones for each operation.
+    """
+    report = tmp / "report.ndjson"
+    found = subprocess.run(
+        [
+            *(sys.executable, "-m", "schemathesis.cli", "run", f"{stack.url}/openapi.json"),
+            *("--checks", ",".join(CHECKS), "--phases", phases, "--max-examples", str(examples)),
+            *("--seed", "1", "--generation-deterministic", "--no-shrink", "--suppress-health-check", "all"),
+            *("--continue-on-failure", "--warnings", "off", "--no-color", "--request-timeout", "60"),
+            *("--report", "ndjson", "--report-ndjson-path", str(report)),
+            *options,
+        ],
+        cwd=tmp,
+        env=os.environ
+        | {
+            "PYTHONPATH": os.pathsep.join(str(REPOSITORY / name) for name in ("tests", "container", "scripts")),
+            "SCHEMATHESIS_HOOKS": "support.openapi_hooks",
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    return Counter(_answers(report))
+
+
+def _answers(report: Path) -> Iterator[tuple[str, int]]:
+    for line in report.read_text().splitlines():
+        recorder = json.loads(line).get("ScenarioFinished", {}).get("recorder", {})
+        for key, interaction in recorder.get("interactions", {}).items():
+            case = recorder["cases"][key]["value"]
+            yield f"{case['method']} {case['path']}", interaction["response"]["status_code"]
+
+
+def never_answered(statuses: Counter[tuple[str, int]]) -> set[str]:
+    """Return the operations that refused every request; a method that a path does not take is no operation."""
+    asked = {operation for operation, status in statuses if status != 405}
+    return asked - {operation for operation, status in statuses if status == 200}
