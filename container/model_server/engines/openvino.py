@@ -28,6 +28,8 @@ PRECISIONS = ("f32", "bf16")
 
 _META_GRAPHS_TAG = 2 << 3 | 2
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_QUOTA_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
+_PERIOD_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
 
 
 @dataclass(frozen=True)
@@ -59,11 +61,13 @@ class Hardware:
 def cores() -> int:
     """Return how many cores this process may use: those of its affinity, or the cgroup's quota if that is less."""
     count = len(os.sched_getaffinity(0))
-    try:
-        quota, period = _QUOTA.read_text().split()
-        return max(1, min(count, -(-int(quota) // int(period))))
-    except (OSError, ValueError):  # "max": no quota
-        return count
+    for files in ((_QUOTA,), (_QUOTA_V1, _PERIOD_V1)):
+        try:
+            quota, period = (int(text) for file in files for text in file.read_text().split())
+        except (OSError, ValueError):  # "max": no quota; or another version of cgroups
+            continue
+        return max(1, min(count, -(-quota // period))) if quota > 0 else count
+    return count
 
 
 class Compiled:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from model_server import configuration
+from model_server.engines import openvino
 from model_server.flags import parse
 from tfs_wire.messages import config_pb2
 
@@ -35,3 +36,24 @@ def test_the_quota_bounds_them_where_nothing_is_said(monkeypatch: pytest.MonkeyP
 def test_without_a_quota_tensorflow_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(configuration, "cores", lambda: 64)
     assert threads() == 0
+
+
+@pytest.mark.parametrize(
+    ("files", "count"),
+    [
+        ({"cpu.max": "150000 100000\n"}, 2),
+        ({"cpu.max": "max 100000\n"}, 64),
+        ({"quota": "300000\n", "period": "100000\n"}, 3),
+        ({"quota": "-1\n", "period": "100000\n"}, 64),
+        ({"quota": "5000\n", "period": "100000\n"}, 1),
+        ({}, 64),
+    ],
+)
+def test_the_quota_of_either_version_of_cgroups(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, files: dict[str, str], count: int
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
+    for variable, name in (("_QUOTA", "cpu.max"), ("_QUOTA_V1", "quota"), ("_PERIOD_V1", "period")):
+        monkeypatch.setattr(openvino, variable, tmp_path / name)
+    assert openvino.cores() == count
