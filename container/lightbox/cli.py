@@ -79,10 +79,9 @@ def serve() -> int:
     for line in find_scaling_lines(settings):
         log(str(line))
     threads = op_threads.choose(settings, _served(settings))
-    log(str(threads))
-    settings = threads.applied(settings)
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until the supervisor minds them
-    with _prepared(settings, _stoppable()) as supervisor:
+    with _prepared(threads.applied(settings), _stoppable()) as supervisor:
+        log(str(threads))
         return asyncio.run(supervisor.run())
 
 
