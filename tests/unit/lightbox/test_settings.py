@@ -220,3 +220,10 @@ def test_both_names_of_the_wire() -> None:
 def test_a_worker_class_that_gunicorn_does_not_have_is_refused() -> None:
     (line,) = problems(SAGEMAKER_GUNICORN_WORKER_CLASS="threads")
     assert all(name in line for name in ("gthread", "gevent", "eventlet", "sync", "tornado", "'threads'"))
+
+
+def test_openapi_follows_the_page_unless_it_is_set() -> None:
+    assert not load_settings({}).openapi
+    assert load_settings({"LIGHTBOX_PAGE": "true"}).openapi
+    assert not load_settings({"LIGHTBOX_PAGE": "true", "LIGHTBOX_OPENAPI": "false"}).openapi
+    assert load_settings({"LIGHTBOX_OPENAPI": "true"}).openapi
