@@ -72,6 +72,17 @@ $(VENV)-bench/.ready: requirements/bench.lock
 	$(VENV)-bench/bin/pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/bench.lock
 	@touch $@
 
+$(VENV)-quantize/.ready: requirements/quantize.lock
+	@echo "== setting up $(VENV)-quantize: what makes INT8 models"
+	scripts/make_venv.sh $(PYTHON) $(VENV)-quantize
+	$(VENV)-quantize/bin/pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/quantize.lock
+	@touch $@
+
+MODEL ?= $(MODELS)/mobilenet_v2
+quantize: $(READY) $(VENV)-quantize/.ready  ## Make an INT8 model of MODEL from the photos in IMAGES: make quantize MODEL=models/m IMAGES=photos
+	@LIGHTBOX_TENSORFLOW_MESSAGES="$$(echo $(VENV)/lib/python3*/site-packages)" PYTHONPATH=scripts:container \
+	 $(VENV)-quantize/bin/python scripts/quantize_model.py "$(MODEL)" --images "$(IMAGES)"
+
 BENCH ?= --full
 bench: $(READY_DEV) $(VENV)-bench/.ready nginx  ## Measure all and write docs/benchmarks; BENCH=--quick writes build/benchmarks
 	@code=0; PYTHONPATH=scripts:container $(PY) -m benchmark $(BENCH) \
@@ -119,6 +130,6 @@ lock:  ## Write requirements/*.lock from requirements/*.in
 	scripts/lock.sh $(VENV)-lock/bin/uv
 
 clean:  ## Remove the virtual environment, caches and sample models
-	rm -rf $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-quantize $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .PHONY: help setup nginx browser models serve test test-slow lint bench soak overload fuzz image pin-images production-page settings-page protos lock clean

@@ -82,11 +82,12 @@ class Settings(TimeSettings):
     answers are TensorFlow's and come faster. Set, it asks for the embedded server; without it `tensorflow`. `engine` in
     a model's `code/lightbox.json` is for that model alone."""
 
-    precision: Annotated[Literal["f32", "bf16"], BeforeValidator(in_lower_case)] = Field(
+    precision: Annotated[Literal["f32", "bf16", "int8"], BeforeValidator(in_lower_case)] = Field(
         "f32", validation_alias="LIGHTBOX_PRECISION"
     )
-    """How OpenVINO computes: `f32`, or `bf16`, which is faster on CPUs that have it and less exact: under `auto` such
-    answers seldom pass for TensorFlow's."""
+    """How OpenVINO computes: `f32`; `bf16`, which is faster on CPUs that have it and less exact: under `auto` such
+    answers seldom pass for TensorFlow's; or `int8` for the models that `scripts/quantize_model.py` has made, whose
+    answers are not TensorFlow's, and f32 for the others."""
 
     engine_cache_dir: Path | None = Field(None, validation_alias="LIGHTBOX_ENGINE_CACHE_DIR")
     """Folder in which OpenVINO's compiled models are kept, and what was found out about each model; without it they are

@@ -21,6 +21,7 @@ import numpy as np
 from model_server.engines import samples
 from model_server.engines.base import Runner
 from model_server.engines.graph import read_meta_graph
+from model_server.engines.int8 import INT8
 from model_server.engines.openvino import Compiled, Hardware
 from model_server.engines.verdicts import OPENVINO, TENSORFLOW, Verdict
 from model_server.tensors import Array
@@ -97,7 +98,7 @@ def main(arguments: Sequence[str]) -> None:
     given = json.loads(arguments[0])
     task = Task(**given | {"hardware": Hardware(**given["hardware"])})
     meta_graph = read_meta_graph(task.folder, task.tags)
-    reference = _tensorflow(task)
+    reference = None if task.hardware.precision == INT8 else _tensorflow(task)
     for name in task.signatures:
         verdict = _judge(task, meta_graph, name, reference)
         print(json.dumps({"signature": name} | asdict(verdict)), flush=True)
@@ -122,6 +123,8 @@ def _judge(task: Task, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, refer
     if reference is None:
         for feeds in samples.batches(compiled.signature, 1):
             compiled.run(feeds, fetches)
+        if task.hardware.precision == INT8:
+            return Verdict(OPENVINO, "INT8", lasts=False)
         return Verdict(OPENVINO, "not compared: TensorFlow is not installed", lasts=False)
     inputs = list(_inputs(compiled.signature, reference, fetches, name, task.folder))
     if not inputs:

@@ -16,8 +16,9 @@ from model_server.engines import canary, gate, samples
 from model_server.engines.base import Runner
 from model_server.engines.graph import read_meta_graph
 from model_server.engines.guards import LARGEST
+from model_server.engines.int8 import INT8, quantized
 from model_server.engines.openvino import Compiled, Hardware
-from model_server.engines.verdicts import OPENVINO, TENSORFLOW, Key, Verdict, keep, recall
+from model_server.engines.verdicts import OPENVINO, TENSORFLOW, Key, Verdict, digest, keep, recall
 from model_server.tensors import Array
 from tfs_wire.messages import meta_graph_pb2
 from tfs_wire.status import Code, StatusError, invalid
@@ -115,6 +116,8 @@ class Opener:
         open_ones = tuple(sorted(name for name, why in refusals.items() if why is None))
         if not open_ones:
             return found
+        if self.hardware.precision == INT8:
+            return found | self._with_int8(folder, meta_graph, open_ones, compares)
         key = Key.of(folder, self.hardware.precision)
         known = recall(folder, key, self.hardware.cache_folder) or {}
         unknown = tuple(name for name in open_ones if name not in known)
@@ -126,6 +129,26 @@ class Opener:
             keep(key, self.hardware.cache_folder, known)
         return found | {name: known[name] for name in open_ones}
 
+    def _with_int8(
+        self, folder: str, meta_graph: meta_graph_pb2.MetaGraphDef, names: Sequence[str], compares: bool
+    ) -> dict[str, Verdict]:
+        """Return OpenVINO for the signatures that have an INT8 model, and the verdict in f32 on the others."""
+        model = digest(Path(folder))
+        made = {name: found for name in names if (found := quantized(folder, name, model)) is not None}
+        in_f32 = replace(self, hardware=replace(self.hardware, precision="f32"))
+        verdicts = {
+            name: replace(verdict, reason=f"no INT8 model: {verdict.reason}")
+            for name, verdict in in_f32.verdicts(folder, meta_graph, compares).items()
+            if name in names and name not in made
+        }
+        if made and compares:
+            task = canary.Task(folder, self.tags, tuple(made), self.session_config.hex(), self.hardware)
+            verdicts |= canary.judge(task)
+        for name, item in made.items():
+            if not compares or verdicts[name].engine == OPENVINO:
+                verdicts[name] = Verdict(OPENVINO, f"INT8: {item.summary}", lasts=False)
+        return verdicts
+
     def _compiled(
         self, folder: str, meta_graph: meta_graph_pb2.MetaGraphDef, verdicts: dict[str, Verdict], can_fall_back: bool
     ) -> dict[str, Compiled]:
@@ -136,9 +159,8 @@ class Opener:
             if not is_taken:
                 continue
             if not verdict.is_equal:
-                log.warning(
-                    "signature %s of %s: OpenVINO's answers were never compared: %s", name, folder, verdict.reason
-                )
+                why = verdict.reason if verdict.reason.startswith("INT8") else f"never compared: {verdict.reason}"
+                log.warning("signature %s of %s: OpenVINO's answers may not be TensorFlow's: %s", name, folder, why)
             try:
                 compiled[name] = Compiled(folder, meta_graph, name, self.hardware, is_exact=can_fall_back)
             except StatusError as error:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 import queue
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ import numpy as np
 
 from model_server.engines.graph import FILE
 from model_server.engines.guards import OUT_OF_RANGE, REASONS, add_guards
+from model_server.engines.int8 import INT8, quantized
+from model_server.engines.verdicts import digest
 from model_server.tensors import Array
 from tfs_wire.dtypes import numpy_dtype
 from tfs_wire.messages import config_pb2, meta_graph_pb2
@@ -24,7 +27,7 @@ from tfs_wire.protobuf import varint
 from tfs_wire.status import Code, StatusError, invalid
 
 DEFAULT_SIGNATURE = "serving_default"
-PRECISIONS = ("f32", "bf16")
+PRECISIONS = ("f32", "bf16", INT8)
 
 _META_GRAPHS_TAG = 2 << 3 | 2
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
@@ -46,11 +49,12 @@ class Hardware:
     def properties(self) -> dict[str, object]:
         """Return OpenVINO's properties.
 
-        The precision is said although it is f32: some CPUs have bf16 as their default. Threads are not pinned:
+        The precision is said although it is f32: some CPUs have bf16 as their default. INT8 is in the model's own
+        operations, so that the others are said to be f32. Threads are not pinned:
         several processes would pin theirs to the same cores.
         """
         found: dict[str, object] = {
-            "INFERENCE_PRECISION_HINT": self.precision,
+            "INFERENCE_PRECISION_HINT": "f32" if self.precision == INT8 else self.precision,
             "INFERENCE_NUM_THREADS": self.threads,
             "NUM_STREAMS": self.streams,
             "ENABLE_CPU_PINNING": False,
@@ -92,10 +96,9 @@ class Compiled:
 
         self._tensor = openvino.Tensor
         try:
-            with tempfile.TemporaryDirectory(prefix="openvino-") as copy:
-                _write_single(Path(folder).resolve(), Path(copy), meta_graph, name)
-                core = openvino.Core()
-                model = core.read_model(copy)
+            core = openvino.Core()
+            with _readable(folder, meta_graph, name, hardware.precision) as readable:
+                model = core.read_model(readable)
                 guards = add_guards(model)
                 self._model = core.compile_model(model, "CPU", hardware.properties())
         except RuntimeError as error:
@@ -187,6 +190,28 @@ class _Port:
 
 def _ports(nodes: Sequence[Any]) -> list[_Port]:
     return [_Port(index, node.get_names()) for index, node in enumerate(nodes)]
+
+
+@contextmanager
+def _readable(
+    folder: str, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, precision: str = "f32"
+) -> Iterator[Path]:
+    """Give what OpenVINO reads one signature from: its INT8 model if asked for and there, else a SavedModel of it."""
+    made = quantized(folder, name, digest(Path(folder))) if precision == INT8 else None
+    if made is not None:
+        yield made.path
+        return
+    with tempfile.TemporaryDirectory(prefix="openvino-") as copy:
+        _write_single(Path(folder).resolve(), Path(copy), meta_graph, name)
+        yield Path(copy)
+
+
+def read_signature(folder: str, meta_graph: meta_graph_pb2.MetaGraphDef, name: str) -> Any:
+    """Return OpenVINO's model of a signature as its SavedModel has it. Raises RuntimeError as OpenVINO does."""
+    import openvino
+
+    with _readable(folder, meta_graph, name) as readable:
+        return openvino.Core().read_model(readable)
 
 
 def _write_single(folder: Path, copy: Path, meta_graph: meta_graph_pb2.MetaGraphDef, name: str) -> None:

@@ -55,11 +55,11 @@ class Key:
     @classmethod
     def of(cls, folder: str, precision: str) -> Key:
         """Return the key of a version's folder on this machine."""
-        return cls(_digest(Path(folder)), metadata.version("openvino"), platform.machine(), precision)
+        return cls(digest(Path(folder)), metadata.version("openvino"), platform.machine(), precision)
 
 
-def _digest(folder: Path) -> str:
-    """Return the SHA-256 of the graph and its variables."""
+def digest(folder: Path) -> str:
+    """Return the SHA-256 of a version's graph and variables."""
     total = hashlib.sha256()
     for path in [folder / FILE, *sorted((folder / "variables").glob("*"))]:
         total.update(f"{path.name} {path.stat().st_size}\n".encode())
