@@ -52,6 +52,13 @@ def classifiers() -> Path:
     return root
 
 
+def one_classifier() -> Path:
+    """Return the folder of mobilenet_v2 alone, which tells the memory of a stack with one model."""
+    root = MODELS / "one"
+    link(root / "mobilenet_v2" / "1", classifiers_and_detector() / "mobilenet_v2" / "1")
+    return root
+
+
 def with_handler(handler: Path, names: Collection[str]) -> Path:
     """Return a folder of some of ``classifiers_and_detector``, whose requests a user's ``inference.py`` answers."""
     main = classifiers_and_detector()

@@ -9,7 +9,9 @@ from typing import Any
 
 from benchmark import results
 from benchmark.results import Document
-from benchmark.scenarios import client, load, rest_or_grpc
+from benchmark.scenarios import client, engine_stacks, load, rest_or_grpc
+
+Measure = Callable[[Document], float | None]
 
 
 @dataclass(frozen=True)
@@ -91,6 +93,23 @@ def _same_network(document: Document, clients: int, name: str) -> dict[str, Any]
     return results.variant(document, "load", f"same_network_{clients}", name)
 
 
+def _engine_against_litserve(clients: int, cost: Callable[[dict[str, Any]], float]) -> Measure:
+    """Compare the better of the rows with OpenVINO and equal answers with the better of LitServe's worker counts."""
+
+    def measure(document: Document) -> float | None:
+        ours = [name for name in engine_stacks.EQUAL_ANSWERS if name != "Lightbox, engine tensorflow"]
+        sides = (ours, [load.LITSERVE.name, load.LITSERVE_ONE.name])
+        rows = [[_same_network(document, clients, name) for name in names] for names in sides]
+        found = [[cost(row) for row in side if row.get("answers")] for side in rows]
+        return min(found[0]) / min(found[1]) if all(found) else None
+
+    return measure
+
+
+def _cpu(row: dict[str, Any]) -> float:
+    return float(sum(row["cpu_ms"].values()))
+
+
 def _tail_at_half_of_peak(document: Document) -> float | None:
     peak = results.variant(document, "load", "same_network_8", load.LIGHTBOX).get("throughput")
     points = results.experiments(document, "load", "open")
@@ -145,6 +164,15 @@ TARGETS = (
         1.0,
         False,
         _against_litserve(8, "throughput"),
+    ),
+    Target(
+        "OpenVINO, CPU an image at 8 clients ÷ LitServe + ONNX Runtime", 0.70, True, _engine_against_litserve(8, _cpu)
+    ),
+    Target(
+        "OpenVINO, p50 at one client ÷ LitServe + ONNX Runtime",
+        0.80,
+        True,
+        _engine_against_litserve(1, lambda row: float(row["p50"])),
     ),
     Target("p99 ÷ p50 at the rate nearest half of peak load, open loop", 2.0, True, _tail_at_half_of_peak),
     Target("largest worker after 1,000 requests", 110, True, _worker_memory, "MB"),

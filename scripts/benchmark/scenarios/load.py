@@ -9,7 +9,7 @@ from benchmark import models, photos
 from benchmark.clients.base import Client, Load
 from benchmark.clients.http import HttpClient
 from benchmark.declarations import Experiment, Scale, Scenario, Variant
-from benchmark.scenarios import common
+from benchmark.scenarios import common, engine_stacks
 from benchmark.servers.rival import Rival
 from benchmark.servers.stack import Stack
 
@@ -54,6 +54,9 @@ def scenario(scale: Scale) -> Scenario:
             "ONNX Runtime folds batch normalizations into convolutions when it loads a network. TensorFlow Serving "
             "runs the graph that it is given: one row has the graph of `export_model.py mobilenet_v2_folded`, the next "
             "the same with `--input uint8`, which scales the pixels itself.",
+            "The rows with an engine's name serve mobilenet_v2 alone, with the embedded model server and two workers. "
+            "Other answers are those that differ from tensorflow_model_server's: such rows are no part of a target. "
+            "The first start with `auto` compares the engines, so the start of a second run is the one to quote.",
             "In the open loop requests start on time whatever the server does, and latency counts from that time.",
         ),
     )
@@ -106,7 +109,7 @@ def _same_network(clients: int, scale: Scale) -> Experiment:
     variants = [
         Variant(LIGHTBOX, common.lightbox(), common.post_image("mobilenet_v2")),
         Variant(LITSERVE.name, LITSERVE, form),
-        *scale.pick([], [Variant(LITSERVE_ONE.name, LITSERVE_ONE, form), *one_thread]),
+        *scale.pick([], [Variant(LITSERVE_ONE.name, LITSERVE_ONE, form), *one_thread, *engine_stacks.variants()]),
     ]
     if clients == 1:
         variants += [
