@@ -36,13 +36,16 @@ setup: $(READY_DEV)  ## Virtual environment with the locked dependencies
 nginx:  ## Install nginx if it is missing
 	@scripts/ensure_debian.sh nginx nginx-light
 
+native:  ## Compile the resize for images, with gcc from Debian where there is no C compiler
+	@scripts/build_native.sh
+
 browser:  ## Install Chromium and its driver if they are missing: the page's tests need them
 	@scripts/ensure_debian.sh chromedriver chromium chromium-driver fonts-dejavu-core
 
 models: $(READY)  ## Export the sample models into $(MODELS)/ if they are not there
 	@$(PY) scripts/sample_models.py $(MODELS)
 
-serve: $(READY) nginx models  ## Serve the sample models on port 8080
+serve: $(READY) nginx native models  ## Serve the sample models on port 8080
 	@LIGHTBOX_MODEL_DIR="$(abspath $(MODELS))" LIGHTBOX_ENGINE="$${LIGHTBOX_ENGINE-$(if $(filter tensorflow_model_server,$(LIGHTBOX_MODEL_SERVER)),,auto)}" \
 	 LIGHTBOX_PAGE="$${LIGHTBOX_PAGE-true}" \
 	 SAGEMAKER_TFS_DEFAULT_MODEL_NAME="$${SAGEMAKER_TFS_DEFAULT_MODEL_NAME-mobilenet_v2}" ./serve.sh serve
@@ -50,12 +53,12 @@ serve: $(READY) nginx models  ## Serve the sample models on port 8080
 # Most tests wait for servers, so more of them run at once than there are cores. Tests of one module stay together. Each
 # process reads all tests: pytest compiles them beside the lint checks, once, and keeps what it has compiled.
 TEST_PROCESSES ?= 5
-test: $(READY_DEV) nginx browser  ## Run the lint checks and the unit, contract and end-to-end tests
+test: $(READY_DEV) nginx native browser  ## Run the lint checks and the unit, contract and end-to-end tests
 	@$(PY) -m pytest --collect-only -q > $(VENV)/collect.log 2>&1 & collect=$$!; $(MAKE) --no-print-directory lint || exit 1; \
 	 wait $$collect || { cat $(VENV)/collect.log; exit 1; }
 	$(PY) -m pytest -n $(TEST_PROCESSES) --dist loadscope --durations=30
 
-test-slow: $(READY_DEV) nginx browser  ## Run the tests that take minutes each: soak, overload, tune, benchmark, notebook, image
+test-slow: $(READY_DEV) nginx native browser  ## Run the tests that take minutes each: soak, overload, tune, benchmark, notebook, image
 	$(PY) -m pytest --durations=30 tests/slow tests/image
 
 # The audit may wait for an unreachable service, so it runs beside the other checks.
@@ -132,4 +135,4 @@ lock:  ## Write requirements/*.lock from requirements/*.in
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-quantize $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup nginx browser models serve test test-slow lint bench soak overload fuzz image pin-images production-page settings-page protos lock clean
+.PHONY: help setup nginx native browser models serve test test-slow lint bench soak overload fuzz image pin-images production-page settings-page protos lock clean

@@ -1,0 +1,297 @@
+/* Pillow's 8-bit resize with the same bits: fixed-point coefficients, two passes, each rounded to 8 bits.
+ * It knows nothing of Python: lightbox/images/native_resize.py calls it. AVX2 is used where the CPU has it. */
+#include <limits.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+enum { DONE = 0, NO_MEMORY = 1, REFUSED = 2 };
+enum { BITS = 22, LOW_BITS = 15, MOST = 65535 };
+
+/* What one axis needs: for each target position the first source position and `taps` coefficients. They are kept
+ * whole, and as two 16-bit parts whose sum, the high one shifted by LOW_BITS, is the whole. */
+typedef struct {
+    int taps;
+    int inside; /* whether `taps` positions from each first one lie in the source */
+    int *first;
+    int32_t *whole;
+    int16_t *high, *low;
+} Axis;
+
+static double sinc(double x) {
+    if (x == 0.0) return 1.0;
+    x *= M_PI;
+    return sin(x) / x;
+}
+
+static double weight(int filter, double x) {
+    const double a = -0.5;
+    switch (filter) {
+    case 0: return x > -0.5 && x <= 0.5 ? 1.0 : 0.0;
+    case 1: x = fabs(x); return x < 1.0 ? 1.0 - x : 0.0;
+    case 2:
+        x = fabs(x);
+        if (x < 1.0) return ((a + 2.0) * x - (a + 3.0)) * x * x + 1;
+        return x < 2.0 ? (((x - 5) * x + 8) * x - 4) * a : 0.0;
+    default: return x >= -3.0 && x < 3.0 ? sinc(x) * sinc(x / 3) : 0.0;
+    }
+}
+
+static void free_axis(Axis *axis) {
+    free(axis->first);
+    free(axis->whole);
+    free(axis->high);
+    free(axis->low);
+}
+
+static int make_axis(Axis *axis, int source, float from, float to, int target, int filter) {
+    static const double reach[] = {0.5, 1.0, 2.0, 3.0};
+    const double scale = (double)(to - from) / target;
+    const double wide = scale < 1.0 ? 1.0 : scale;
+    const double support = reach[filter] * wide, narrow = 1.0 / wide;
+    const int most = (int)ceil(support) * 2 + 1, taps = (most + 3) / 4 * 4;
+    const size_t count = (size_t)target * (size_t)taps;
+    double *weights = malloc((size_t)taps * sizeof *weights);
+    axis->taps = taps;
+    axis->inside = source >= taps;
+    axis->first = malloc((size_t)target * sizeof *axis->first);
+    axis->whole = calloc(count, sizeof *axis->whole);
+    axis->high = calloc(count, sizeof *axis->high);
+    axis->low = calloc(count, sizeof *axis->low);
+    if (!weights || !axis->first || !axis->whole || !axis->high || !axis->low) {
+        free(weights);
+        return NO_MEMORY;
+    }
+    for (int i = 0; i < target; i++) {
+        const double centre = from + (i + 0.5) * scale;
+        double sum = 0.0;
+        int first = (int)(centre - support + 0.5), last = (int)(centre + support + 0.5);
+        if (first < 0) first = 0;
+        if (last > source) last = source;
+        int used = last - first;
+        if (used > most) used = most;
+        for (int j = 0; j < used; j++) {
+            weights[j] = weight(filter, (j + first - centre + 0.5) * narrow);
+            sum += weights[j];
+        }
+        /* Near the end the window moves back, with zeros before it, so that no tap lies outside. */
+        int moved = first + taps > source ? first + taps - source : 0;
+        if (!axis->inside) moved = first;
+        axis->first[i] = first - moved;
+        for (int j = 0; j < used && moved + j < taps; j++) {
+            const double k = sum != 0.0 ? weights[j] / sum : weights[j];
+            const int32_t fixed = (int32_t)((k < 0 ? -0.5 : 0.5) + k * (1 << BITS));
+            const size_t at = (size_t)i * taps + moved + j;
+            axis->whole[at] = fixed;
+            axis->high[at] = (int16_t)(fixed >> LOW_BITS);
+            axis->low[at] = (int16_t)(fixed & ((1 << LOW_BITS) - 1));
+        }
+    }
+    free(weights);
+    return DONE;
+}
+
+static uint8_t rounded(uint32_t sum) {
+    const int32_t value = (int32_t)sum >> BITS;
+    return value < 0 ? 0 : value > 255 ? 255 : (uint8_t)value;
+}
+
+/* `step` bytes a pixel, of which each is a channel. */
+static void across(const Axis *axis, const uint8_t *in, int source, uint8_t *out, int target, int step) {
+    const int taps = axis->taps < source ? axis->taps : source;
+    for (int x = 0; x < target; x++) {
+        const int32_t *k = axis->whole + (size_t)x * axis->taps;
+        const uint8_t *pixels = in + (size_t)axis->first[x] * step;
+        for (int c = 0; c < step; c++) {
+            uint32_t sum = 1u << (BITS - 1);
+            for (int j = 0; j < taps; j++) sum += (uint32_t)k[j] * pixels[(size_t)j * step + c];
+            out[(size_t)x * step + c] = rounded(sum);
+        }
+    }
+}
+
+static void down(const Axis *axis, const uint8_t *in, int source, size_t row, uint8_t *out, int y, size_t from) {
+    const int taps = axis->taps < source ? axis->taps : source;
+    const int32_t *k = axis->whole + (size_t)y * axis->taps;
+    const uint8_t *pixels = in + (size_t)axis->first[y] * row;
+    for (size_t x = from; x < row; x++) {
+        uint32_t sum = 1u << (BITS - 1);
+        for (int j = 0; j < taps; j++) sum += (uint32_t)k[j] * pixels[(size_t)j * row + x];
+        out[x] = rounded(sum);
+    }
+}
+
+#if defined(__x86_64__)
+#define AVX2 __attribute__((target("avx2")))
+
+AVX2 static __m256i joined(__m256i high, __m256i low) {
+    const __m256i half = _mm256_set1_epi32(1 << (BITS - 1));
+    return _mm256_srai_epi32(_mm256_add_epi32(_mm256_add_epi32(_mm256_slli_epi32(high, LOW_BITS), low), half), BITS);
+}
+
+AVX2 static void across_avx2(const Axis *axis, const uint8_t *in, uint8_t *out, int target) {
+    const __m128i pairs = _mm_setr_epi8(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
+    const __m256i spread = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
+    const __m128i half = _mm_set1_epi32(1 << (BITS - 1));
+    for (int x = 0; x < target; x++) {
+        const int16_t *high = axis->high + (size_t)x * axis->taps, *low = axis->low + (size_t)x * axis->taps;
+        const uint8_t *pixels = in + (size_t)axis->first[x] * 4;
+        __m256i h = _mm256_setzero_si256(), l = h;
+        for (int j = 0; j < axis->taps; j += 4) {
+            const __m128i four = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(pixels + 4 * (size_t)j)), pairs);
+            const __m256i p = _mm256_cvtepu8_epi16(four);
+            const __m256i kh = _mm256_castsi128_si256(_mm_loadl_epi64((const __m128i *)(high + j)));
+            const __m256i kl = _mm256_castsi128_si256(_mm_loadl_epi64((const __m128i *)(low + j)));
+            h = _mm256_add_epi32(h, _mm256_madd_epi16(p, _mm256_permutevar8x32_epi32(kh, spread)));
+            l = _mm256_add_epi32(l, _mm256_madd_epi16(p, _mm256_permutevar8x32_epi32(kl, spread)));
+        }
+        const __m256i both = _mm256_add_epi32(_mm256_slli_epi32(h, LOW_BITS), l);
+        __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+        sum = _mm_srai_epi32(_mm_add_epi32(sum, half), BITS);
+        sum = _mm_packus_epi16(_mm_packs_epi32(sum, sum), sum);
+        const int32_t pixel = _mm_cvtsi128_si32(sum);
+        memcpy(out + 4 * (size_t)x, &pixel, 4);
+    }
+}
+
+AVX2 static size_t down_avx2(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y) {
+    const int16_t *high = axis->high + (size_t)y * axis->taps, *low = axis->low + (size_t)y * axis->taps;
+    const uint8_t *pixels = in + (size_t)axis->first[y] * row;
+    size_t x = 0;
+    for (; x + 16 <= row; x += 16) {
+        __m256i h0 = _mm256_setzero_si256(), h1 = h0, l0 = h0, l1 = h0;
+        for (int j = 0; j < axis->taps; j += 2) {
+            const __m128i a = _mm_loadu_si128((const __m128i *)(pixels + (size_t)j * row + x));
+            const __m128i b = _mm_loadu_si128((const __m128i *)(pixels + (size_t)(j + 1) * row + x));
+            const __m256i p0 = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(a, b));
+            const __m256i p1 = _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(a, b));
+            int32_t two;
+            memcpy(&two, high + j, 4);
+            const __m256i kh = _mm256_set1_epi32(two);
+            memcpy(&two, low + j, 4);
+            const __m256i kl = _mm256_set1_epi32(two);
+            h0 = _mm256_add_epi32(h0, _mm256_madd_epi16(p0, kh));
+            h1 = _mm256_add_epi32(h1, _mm256_madd_epi16(p1, kh));
+            l0 = _mm256_add_epi32(l0, _mm256_madd_epi16(p0, kl));
+            l1 = _mm256_add_epi32(l1, _mm256_madd_epi16(p1, kl));
+        }
+        __m256i words = _mm256_packs_epi32(joined(h0, l0), joined(h1, l1));
+        words = _mm256_permute4x64_epi64(words, 0xD8);
+        const __m128i bytes =
+            _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+        _mm_storeu_si128((__m128i *)(out + x), bytes);
+    }
+    return x;
+}
+#endif
+
+int lightbox_has_avx2(void) {
+#if defined(__x86_64__)
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx2") != 0;
+#else
+    return 0;
+#endif
+}
+
+static void all_across(const Axis *axis, const uint8_t *in, int source, int rows, uint8_t *out, int target, int step,
+                       int vectors) {
+    for (int y = 0; y < rows; y++) {
+        const uint8_t *from = in + (size_t)y * source * step;
+        uint8_t *to = out + (size_t)y * target * step;
+#if defined(__x86_64__)
+        if (vectors && step == 4 && axis->inside) {
+            across_avx2(axis, from, to, target);
+            continue;
+        }
+#endif
+        across(axis, from, source, to, target, step);
+    }
+    (void)vectors;
+}
+
+static void all_down(const Axis *axis, const uint8_t *in, int source, size_t row, uint8_t *out, int target,
+                     int vectors) {
+    for (int y = 0; y < target; y++) {
+        size_t made = 0;
+#if defined(__x86_64__)
+        if (vectors && axis->inside) made = down_avx2(axis, in, row, out + (size_t)y * row, y);
+#endif
+        down(axis, in, source, row, out + (size_t)y * row, y, made);
+    }
+    (void)vectors;
+}
+
+static void deliver(const uint8_t *in, size_t pixels, int step, int reversed, const float *table, void *out) {
+    const int channels = step == 4 ? 3 : 1;
+    uint8_t *bytes = out;
+    float *floats = out;
+    for (size_t i = 0; i < pixels; i++)
+        for (int c = 0; c < channels; c++) {
+            const uint8_t value = in[i * step + (reversed ? channels - 1 - c : c)];
+            if (table) floats[i * channels + c] = table[c * 256 + value];
+            else bytes[i * channels + c] = value;
+        }
+}
+
+static int box_fits(float from, float to, int source) { return from >= 0 && to > from && to <= source; }
+
+/* Resize the box of an image, 4 bytes a pixel (RGB and one unused) or 1, into `out` [out_height, out_width, 3 or 1]:
+ * uint8, or with a `table` [channels, 256] the float32 that it has for each value. `filter`: 0 box, 1 bilinear,
+ * 2 bicubic, 3 lanczos. Returns 0, 1 without memory, 2 for arguments that do not fit one another. */
+int lightbox_resize(const uint8_t *in, size_t in_bytes, int width, int height, int step, float left, float top,
+                    float right, float bottom, int filter, int reversed, const float *table, void *out,
+                    size_t out_bytes, int out_width, int out_height, int vectors) {
+    if (!in || !out || (step != 1 && step != 4) || filter < 0 || filter > 3) return REFUSED;
+    if (width < 1 || height < 1 || out_width < 1 || out_height < 1) return REFUSED;
+    if (width > MOST || height > MOST || out_width > MOST || out_height > MOST) return REFUSED;
+    const size_t pixels = (size_t)out_width * out_height, channels = step == 4 ? 3 : 1;
+    if (in_bytes < (size_t)width * height * step || out_bytes != pixels * channels * (table ? 4 : 1)) return REFUSED;
+    if (!box_fits(left, right, width) || !box_fits(top, bottom, height)) return REFUSED;
+
+    const int need_x = out_width != width || left != 0 || right != (float)out_width;
+    const int need_y = out_height != height || top != 0 || bottom != (float)out_height;
+    const int rows_first = height > out_height && height - out_height > 2 * (width - out_width);
+    int code = DONE;
+    Axis x = {0}, y = {0};
+    uint8_t *between = NULL, *result = NULL;
+    const uint8_t *now = in;
+    if (need_x) code = make_axis(&x, width, left, right, out_width, filter);
+    if (!code && need_y) code = make_axis(&y, height, top, bottom, out_height, filter);
+    if (!code && need_x && need_y) {
+        const size_t bytes = (rows_first ? (size_t)width * out_height : (size_t)out_width * height) * step;
+        if (!(between = malloc(bytes))) code = NO_MEMORY;
+    }
+    if (!code && (need_x || need_y) && !(result = malloc(pixels * step))) code = NO_MEMORY;
+    if (!code) {
+        vectors = vectors && lightbox_has_avx2();
+        if (need_x && need_y && rows_first) {
+            all_down(&y, in, height, (size_t)width * step, between, out_height, vectors);
+            all_across(&x, between, width, out_height, result, out_width, step, vectors);
+        } else {
+            if (need_x) {
+                /* Only the rows that the second pass reads. */
+                int first = 0, last = height;
+                if (need_y) {
+                    first = y.first[0];
+                    if (y.inside) last = y.first[out_height - 1] + y.taps;
+                }
+                uint8_t *to = need_y ? between : result;
+                all_across(&x, in + (size_t)first * width * step, width, last - first,
+                           to + (size_t)first * out_width * step, out_width, step, vectors);
+                now = to;
+            }
+            if (need_y) all_down(&y, now, height, (size_t)out_width * step, result, out_height, vectors);
+        }
+        deliver(result ? result : in, pixels, step, reversed, table, out);
+    }
+    free(between);
+    free(result);
+    free_axis(&x);
+    free_axis(&y);
+    return code;
+}

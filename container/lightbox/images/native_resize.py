@@ -1,0 +1,140 @@
+"""Pillow's resize with the same bits, in C: it reads Pillow's memory and writes into the request's tensor.
+
+``make native`` compiles native_resize.c. Pillow resizes wherever the library is missing, and what it does not take.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+LIBRARY = Path(__file__).with_name("native_resize.so")
+
+_FILTERS = {
+    Image.Resampling.BOX: 0,
+    Image.Resampling.BILINEAR: 1,
+    Image.Resampling.BICUBIC: 2,
+    Image.Resampling.LANCZOS: 3,
+}
+_BYTES = {"RGB": 4, "L": 1}  # of a pixel in Pillow's memory
+_CHECKED_SIZES = (((67, 45), (24, 31)), ((45, 90), (40, 13)), ((20, 20), (37, 50)))
+
+Box = tuple[float, float, float, float]
+
+
+class _ArrowArray(ctypes.Structure):
+    """Arrow's C data interface, as far as it is read."""
+
+
+_ArrowArray._fields_ = [
+    ("length", ctypes.c_int64),
+    ("null_count", ctypes.c_int64),
+    ("offset", ctypes.c_int64),
+    ("n_buffers", ctypes.c_int64),
+    ("n_children", ctypes.c_int64),
+    ("buffers", ctypes.POINTER(ctypes.c_void_p)),
+    ("children", ctypes.POINTER(ctypes.POINTER(_ArrowArray))),
+]
+
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.restype = ctypes.c_void_p
+_capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
+
+
+class NativeResize:
+    """The compiled resize; safe to use from several threads, which run at the same time."""
+
+    def __init__(self, library: Path = LIBRARY, *, vectors: bool = True) -> None:
+        """Raise OSError if ``library`` cannot be loaded; without ``vectors``, use plain C only."""
+        loaded = ctypes.CDLL(str(library))
+        self._resize = loaded.lightbox_resize
+        number, address, size = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
+        self._resize.argtypes = [address, size, number, number, number, *[ctypes.c_float] * 4, number, number]
+        self._resize.argtypes += [address, address, size, number, number, number]
+        self._vectors = vectors
+        self.instructions = "AVX2" if vectors and loaded.lightbox_has_avx2() else "plain C"
+
+    def resize(
+        self,
+        image: Image.Image,
+        by: Image.Resampling,
+        out: npt.NDArray[np.generic],
+        *,
+        box: Box | None = None,
+        table: npt.NDArray[np.float32] | None = None,
+        reverse: bool = False,
+    ) -> bool:
+        """Resize as ``image.resize`` does into ``out`` [height, width, channels]: uint8, or float32 by ``table``.
+
+        ``table`` [channels, 256] has the float32 for each value of each channel of ``out``. ``reverse`` makes BGR
+        of RGB. Returns False, and leaves ``out`` alone, for what only Pillow can do. Raises ValueError for arguments
+        that do not fit one another.
+        """
+        step = _BYTES.get(image.mode)
+        if step is None or by not in _FILTERS:
+            return False
+        dtype = np.dtype(np.uint8 if table is None else np.float32)
+        channels = len(image.getbands())
+        if out.dtype != dtype or out.ndim != 3 or out.shape[2] != channels:
+            raise ValueError(f"out has shape {out.shape} and dtype {out.dtype}, expected [h, w, {channels}] of {dtype}")
+        if not (out.flags.c_contiguous and out.flags.writeable and out.flags.aligned):
+            raise ValueError("out must be contiguous, aligned and writeable")
+        if table is not None and not (
+            table.shape == (channels, 256) and table.dtype == np.float32 and table.flags.c_contiguous
+        ):
+            raise ValueError(
+                f"table has shape {table.shape} and dtype {table.dtype}, expected ({channels}, 256), float32"
+            )
+        image.load()
+        try:
+            schema, array = image.__arrow_c_array__()
+        except ValueError:
+            return False  # a large image has several pieces of memory
+        pixels = _ArrowArray.from_address(_capsule_pointer(array, b"arrow_array"))
+        source = pixels.children[0].contents if step == 4 else pixels
+        if pixels.offset or source.offset or source.length != image.width * image.height * step:
+            return False
+        code = self._resize(
+            source.buffers[1],
+            source.length,
+            image.width,
+            image.height,
+            step,
+            *(box or (0, 0, image.width, image.height)),
+            _FILTERS[by],
+            reverse,
+            None if table is None else table.ctypes.data,
+            out.ctypes.data,
+            out.nbytes,
+            out.shape[1],
+            out.shape[0],
+            self._vectors,
+        )
+        del schema, array  # they keep the pixels alive until here
+        if code == 1:
+            raise MemoryError(f"no memory to resize {image.size} to {out.shape}")
+        if code:
+            raise ValueError(f"cannot resize the box {box} of {image.size} to {out.shape}")
+        return True
+
+
+def load(library: Path = LIBRARY) -> NativeResize | None:
+    """Return the compiled resize if it is there, has AVX2 and gives what this Pillow gives, else None."""
+    try:
+        native = NativeResize(library)
+    except (OSError, AttributeError):
+        return None
+    if native.instructions != "AVX2":
+        return None  # Pillow is faster than plain C
+    return native if all(_agrees(native, *sizes, by) for sizes in _CHECKED_SIZES for by in _FILTERS) else None
+
+
+def _agrees(native: NativeResize, source: tuple[int, int], target: tuple[int, int], by: Image.Resampling) -> bool:
+    noise = np.random.default_rng(0).integers(0, 256, (source[1], source[0], 3), np.uint8)
+    image = Image.fromarray(noise)
+    out = np.empty((target[1], target[0], 3), np.uint8)
+    return native.resize(image, by, out) and bool(np.array_equal(out, np.asarray(image.resize(target, by))))
