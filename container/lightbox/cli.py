@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from lightbox.errors import StartError
+from lightbox.images.resize_library import resize_line
 from lightbox.model.checks import newest_folder, newest_signatures
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import load_options
@@ -82,6 +83,7 @@ def serve() -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until the supervisor minds them
     with _prepared(threads.applied(settings), _stoppable()) as supervisor:
         log(str(threads))
+        log(resize_line(settings.resize))
         return asyncio.run(supervisor.run())
 
 
@@ -156,6 +158,7 @@ def _print_plan(settings: Settings) -> None:
         for model in models.values():
             _print_model(model, model.name == default, settings)
     print(op_threads.choose(settings, _served(settings)))
+    print(resize_line(settings.resize))
     for scaling in find_scaling_lines(settings):
         print(scaling)
     for warning in spelling_hints() + find_warnings(settings):

@@ -169,6 +169,12 @@ class Settings(TimeSettings):
     fast_decode: bool = Field(False, validation_alias="LIGHTBOX_FAST_DECODE")
     """Decode large JPEGs at reduced scale, which is faster. Pixels change by up to 2/255."""
 
+    resize: Annotated[Literal["auto", "pillow"], BeforeValidator(in_lower_case)] = Field(
+        "auto", validation_alias="LIGHTBOX_RESIZE"
+    )
+    """What resizes images. `auto` uses the compiled resize where it was built and the CPU has AVX2, and Pillow
+    elsewhere; `pillow` always uses Pillow. The pixels are the same."""
+
     workers: int = Field(default_factory=available_cores, ge=1, le=64, validation_alias="SAGEMAKER_GUNICORN_WORKERS")
     """Number of gunicorn worker processes."""
 

@@ -21,6 +21,7 @@ from lightbox.errors import (
     TooLarge,
     UnsupportedMediaType,
 )
+from lightbox.images import native_resize
 from lightbox.images.decode import ImageLimits, OriginalImages, decode_rgb, is_image, open_image, sniff_format
 from lightbox.images.limits import MAX_PIXELS_SETTING
 from lightbox.images.transform import Filter, Resizer, Scaling
@@ -51,7 +52,7 @@ class ImageCodec:
         self._fast = settings.fast_decode
         cores = available_cores()
         self._slots = DecodeSlots(decoding_at_once(cores, settings.workers))
-        self._resizer = Resizer(cores)
+        self._resizer = Resizer(cores, native_resize.load() if settings.resize == "auto" else None)
 
     def originals(self, bodies: Callable[[], Sequence[bytes]], context: RequestContext) -> OriginalImages:
         """Return the images as the user's code sees them; nothing is decoded, and ``bodies`` not called, yet.

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-LIBRARY = Path(__file__).with_name("native_resize.so")
+from lightbox.images.resize_library import LIBRARY
 
 _FILTERS = {
     Image.Resampling.BOX: 0,

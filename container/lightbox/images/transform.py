@@ -21,6 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL.Image import Image, Resampling
 
+from lightbox.images.native_resize import Box, NativeResize
+
 _BAND_PIXELS = 100_000
 """Source pixels that take longer to resize than a thread takes to be woken, several times."""
 
@@ -68,8 +70,12 @@ def resize(image: Image, size: tuple[int, int], rows: range | None = None) -> Im
     if rows is None or len(rows) == height:
         return image if image.size == (width, height) else image.resize((width, height))
     # Pillow's filter reaches beyond the box where the image does: such rows are the same as if all were made.
-    box = (0, image.height * rows.start / height, image.width, image.height * rows.stop / height)
-    return image.resize((width, len(rows)), box=box)
+    return image.resize((width, len(rows)), box=_box(image, height, rows))
+
+
+def _box(image: Image, height: int, rows: range) -> Box:
+    """Return the part of the source that ``rows`` among ``height`` are made of: left, top, right, bottom."""
+    return (0, image.height * rows.start / height, image.width, image.height * rows.stop / height)
 
 
 def to_tensor(
@@ -144,8 +150,10 @@ def _row(per_channel: tuple[float, ...], width: int) -> Float32:
 class Resizer:
     """Resizes and scales images; safe to use from several threads."""
 
-    def __init__(self, cores: int) -> None:
+    def __init__(self, cores: int, native: NativeResize | None = None) -> None:
+        """Use at most ``cores`` for one image, and ``native`` instead of Pillow for what it takes."""
         self._cores = cores
+        self._native = native
         self._helpers = ThreadPoolExecutor(max(1, cores - 1), "resize")  # the caller's thread makes a band too
 
     def fill(
@@ -165,18 +173,43 @@ class Resizer:
         if by is not Filter.BICUBIC and image.size != size:
             if by in (Filter.TF_BILINEAR, Filter.TF_NEAREST):
                 _write(_resized_as_tensorflow(image, size, by), scaling, out)
-            else:
+            elif not self._made(image, Resampling[by.name], scaling, out, None):
                 to_tensor(image.resize(size, Resampling[by.name]), scaling, out.dtype, out=out)
             return
 
         def fill(rows: range) -> None:
-            to_tensor(resize(image, size, rows), scaling, out.dtype, out=out[rows.start : rows.stop])
+            part, box = out[rows.start : rows.stop], _box(image, size[1], rows)
+            if not self._made(image, Resampling.BICUBIC, scaling, part, box):
+                to_tensor(resize(image, size, rows), scaling, out.dtype, out=part)
 
         mine, *others = bands(image, size, self._cores if by_all_cores else 1)
         helped = [self._helpers.submit(fill, rows) for rows in others]
         fill(mine)
         for band in helped:
             band.result()
+
+    def _made(
+        self, image: Image, by: Resampling, scaling: Scaling, out: npt.NDArray[np.generic], box: Box | None
+    ) -> bool:
+        """Resize and scale by the compiled resize; False where Pillow has to."""
+        if self._native is None or not out.flags.c_contiguous or image.mode not in ("RGB", "L"):
+            return False
+        if out.dtype == np.uint8 and scaling is Scaling.NONE:
+            return self._native.resize(image, by, out, box=box)
+        if out.dtype != np.float32 or (image.mode == "L" and scaling in (Scaling.TORCH, Scaling.CAFFE)):
+            return False
+        table = _table(scaling, len(image.getbands()))
+        return self._native.resize(image, by, out, box=box, table=table, reverse=scaling is Scaling.CAFFE)
+
+
+@lru_cache(maxsize=16)
+def _table(scaling: Scaling, channels: int) -> Float32:
+    """Return [channels, 256]: what each value 0..255 becomes in each channel of the tensor."""
+    values = np.repeat(np.arange(256, dtype=np.uint8), channels).reshape(256, 1, channels)
+    scaled = _scaled(values, scaling, np.empty(values.shape, np.float32)).reshape(256, channels)
+    table = np.ascontiguousarray(scaled.T, np.float32)
+    table.flags.writeable = False
+    return table
 
 
 def _resized_as_tensorflow(image: Image, size: tuple[int, int], by: Filter) -> npt.NDArray[Any]:

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from lightbox.images.native_resize import NativeResize, load
+from lightbox.images.resize_library import resize_line
+from lightbox.images.transform import Filter, Resizer, Scaling
 
 ROOT = Path(__file__).parents[4]
 FILTERS = [
@@ -116,3 +118,28 @@ def test_pillow_resizes_without_a_usable_library(library: Path, tmp_path: Path) 
     assert load(tmp_path / "broken.so") is None
     native = load(library)
     assert native is None or native.instructions == "AVX2"
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L"])
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+@pytest.mark.parametrize("by", [Filter.BICUBIC, Filter.BILINEAR, Filter.LANCZOS, Filter.BOX, Filter.NEAREST])
+@pytest.mark.parametrize("size", [(224, 224), (640, 480)])
+def test_tensors_are_the_same_with_every_scaling(
+    library: Path, mode: str, dtype: Any, by: Filter, size: tuple[int, int]
+) -> None:
+    image = noise(640, 480, mode)
+    scalings = list(Scaling) if mode == "RGB" else [Scaling.NONE, Scaling.UNIT, Scaling.TF]
+    for scaling in scalings if dtype != np.uint8 else [Scaling.NONE]:
+        ours, pillows = empty(*size, mode, dtype), empty(*size, mode, dtype)
+        Resizer(2, NativeResize(library)).fill(image, scaling, ours, by, by_all_cores=True)
+        Resizer(2).fill(image, scaling, pillows, by, by_all_cores=False)
+        np.testing.assert_array_equal(ours, pillows)
+
+
+def test_the_line_says_what_resizes(library: Path, tmp_path: Path) -> None:
+    (tmp_path / "broken.so").write_bytes(b"no library")
+    assert resize_line("pillow", library) == "resize: Pillow, as LIGHTBOX_RESIZE says"
+    assert resize_line("auto", tmp_path / "none.so") == "resize: Pillow, because the native resize is not compiled"
+    assert "cannot be loaded" in resize_line("auto", tmp_path / "broken.so")
+    found = "native, with AVX2" if load(library) else "Pillow, because the CPU has no AVX2"
+    assert resize_line("auto", library) == f"resize: {found}"
