@@ -100,14 +100,14 @@ def _engine_against_litserve(clients: int, cost: Callable[[dict[str, Any]], floa
         ours = [name for name in engine_stacks.EQUAL_ANSWERS if name != "Lightbox, engine tensorflow"]
         sides = (ours, [load.LITSERVE.name, load.LITSERVE_ONE.name])
         rows = [[_same_network(document, clients, name) for name in names] for names in sides]
-        found = [[cost(row) for row in side if row.get("answers")] for side in rows]
+        found = [[cost(row) for row in side if row.get("answers") and cost(row)] for side in rows]
         return min(found[0]) / min(found[1]) if all(found) else None
 
     return measure
 
 
 def _cpu(row: dict[str, Any]) -> float:
-    return float(sum(row["cpu_ms"].values()))
+    return float(sum(row.get("cpu_ms", {}).values()))
 
 
 def _tail_at_half_of_peak(document: Document) -> float | None:

@@ -101,6 +101,10 @@ def document() -> results.Document:
     one = [variant(load.LIGHTBOX, 10), variant(load.LITSERVE.name, 12), variant("floor", 9), prepared]
     one[2]["stages"] = {"decode_cpu": 10.0}
     eight = [variant(load.LIGHTBOX, 10, throughput=95.0), variant(load.LITSERVE.name, 12, throughput=90.0)]
+    engine = "Lightbox, engine openvino"
+    one.append(variant(engine, 9))
+    eight[1]["cpu_ms"] = {"server": 20.0}
+    eight.append(variant(engine, 9) | {"cpu_ms": {"gunicorn": 5.0, "model server": 8.0}})
     cost = {"bytes_received": 2000.0, "hops": {"nginx-sidecar": [9, 9], "sidecar-model server gRPC": [602_000, 4000]}}
     point = variant(load.LIGHTBOX, 10, p99=15.0, **cost) | {"cpu_ms": {"gunicorn": 8.5, "model server": 12.0}}
     open_loop = [experiment("open", [point], x) for x in (20, 40, 80)]
