@@ -58,8 +58,9 @@ test: $(READY_DEV) nginx native browser  ## Run the lint checks and the unit, co
 	 wait $$collect || { cat $(VENV)/collect.log; exit 1; }
 	$(PY) -m pytest -n $(TEST_PROCESSES) --dist loadscope --durations=30
 
-test-slow: $(READY_DEV) nginx native browser  ## Run the tests that take minutes each: soak, overload, tune, benchmark, notebook, image
-	$(PY) -m pytest --durations=30 tests/slow tests/image
+SLOW_TEST_PROCESSES ?= 2
+test-slow: $(READY_DEV) nginx native browser  ## Run the tests that take long: image, soak, overload, tune, benchmark, notebook, engines, INT8, fuzz
+	$(PY) -m pytest -n $(SLOW_TEST_PROCESSES) --dist loadscope --durations=30 tests/slow tests/image
 
 # The audit may wait for an unreachable service, so it runs beside the other checks.
 lint: $(READY_DEV)  ## ruff, mypy --strict, import-linter, an audit of the dependencies

@@ -75,6 +75,10 @@ SHARING = {
 }
 """Modules that run in one process, as they share what takes long: a fixture of the session, or an import."""
 LONGEST = (
+    "tests/image/",
+    "tests/slow/test_engine_corpus.py",
+    "tests/slow/test_soak.py",
+    "tests/slow/test_openapi.py",
     "tensorflow",
     "tests/contract/engines/test_corpus.py",
     "stack",
