@@ -22,6 +22,7 @@ BOTH_WIRES = "--env=LIGHTBOX_TRANSPORT=grpc,rest"
 LARGEST = 350_000_000
 """Bytes that everything but the model server's binary may take."""
 PAGE_IN_IMAGE = "/opt/lightbox/container/lightbox/page"
+RESIZE_IN_IMAGE = "/opt/lightbox/container/lightbox/images/libresize.so"
 HEALTH_SECONDS, STOP_SECONDS = 45.0, 15.0
 _LISTEN = "0A"
 
@@ -101,6 +102,14 @@ def has_the_page(subject: Subject) -> str:
     return f"{len(found)} files"
 
 
+def has_the_resize(subject: Subject) -> str:
+    """The resize in C is there, and the machine's C library can load it."""
+    program = f"import ctypes; print(ctypes.CDLL({RESIZE_IN_IMAGE!r}).lightbox_has_avx2())"
+    found = subject.container.execute("python", "-c", program).strip()
+    expect(found in ("0", "1"), f"lightbox_has_avx2: expected 0 or 1, got {found}")
+    return f"AVX2: {found}"
+
+
 def is_healthy(subject: Subject) -> str:
     """Docker's own HEALTHCHECK passes."""
 
@@ -148,6 +157,7 @@ COMMON: tuple[Check, ...] = (
     is_labelled,
     answers_ping,
     has_the_page,
+    has_the_resize,
     reads_digits_over_both_wires,
     is_healthy,
     listens_as_documented,
