@@ -122,6 +122,13 @@ def _kserve_grpc() -> Iterator[bytes]:
         yield message.SerializeToString()
 
 
+def _native_resize() -> Iterator[bytes]:
+    for kind in range(4):
+        sizes = b"".join(size.to_bytes(2, "big") for size in (66 + kind, 44, 23, 30 + 20 * kind))
+        yield sizes + bytes([kind, kind % 2, 0, 0, 255, 255]) + bytes(range(256))
+    yield sizes + bytes([2, 1, 20, 60, 200, 100]) + bytes(range(0, 256, 7))
+
+
 _MAKERS: dict[str, Callable[[], Iterator[bytes]]] = {
     "image": _images,
     "image_of_any_size": _images,
@@ -135,6 +142,7 @@ _MAKERS: dict[str, Callable[[], Iterator[bytes]]] = {
     "gzip": _gzip,
     "kserve": _kserve,
     "kserve_grpc": _kserve_grpc,
+    "native_resize": _native_resize,
 }
 
 _CROWDS: dict[str, tuple[tuple[bytes, bytes, bytes], ...]] = {

@@ -9,11 +9,16 @@ from collections import defaultdict
 from collections.abc import Callable
 from functools import cache, partial
 
+import numpy as np
+from PIL import Image
+from PIL.Image import Resampling
+
 from fuzz.cost import Bound
 from lightbox.codecs import Codecs
 from lightbox.codecs.base import Method
 from lightbox.codecs.media_type import decoded_body
 from lightbox.errors import LightboxError
+from lightbox.images.native_resize import NativeResize, load
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.protocols.open_inference import grpc_messages
@@ -111,6 +116,38 @@ def kserve_grpc(data: bytes) -> None:
     _only_our_errors(lambda: grpc_messages.read_request(message))
 
 
+def native_resize(data: bytes) -> None:
+    """The resize in C beside Pillow's: the first 14 bytes are sizes, filter and box, the rest are pixels."""
+    native = _native_resize()
+    if native is None or len(data) < 14:
+        return
+    width, height, to_width, to_height = (1 + int.from_bytes(data[at : at + 2], "big") % 400 for at in (0, 2, 4, 6))
+    by = (Resampling.BOX, Resampling.BILINEAR, Resampling.BICUBIC, Resampling.LANCZOS)[data[8] % 4]
+    mode = "RGB" if data[9] % 2 else "L"
+    left, upper, right, lower = (byte / 255 for byte in data[10:14])
+    box = (width * left, height * upper, width * right, height * lower)
+    size = width * height * len(mode)
+    image = Image.frombytes(
+        mode, (width, height), (data[14:] * (size // max(1, len(data) - 14) + 1) + bytes(size))[:size]
+    )
+    ours = np.zeros((to_height, to_width, len(mode)), np.uint8)
+    try:
+        theirs = np.asarray(image.resize((to_width, to_height), by, box))
+    except ValueError as error:
+        try:
+            native.resize(image, by, ours, box=box)
+        except ValueError:
+            return
+        raise Fault(f"{box} of {image.size} is resized, and Pillow says {error}") from error
+    if native.resize(image, by, ours, box=box) and not np.array_equal(ours, theirs.reshape(ours.shape)):
+        raise Fault(f"{by.name} of {box} of {image.size} to {(to_width, to_height)} has other bits than Pillow's")
+
+
+@cache
+def _native_resize() -> NativeResize | None:
+    return load()
+
+
 TARGETS: dict[str, Callable[[bytes], None]] = {
     function.__name__: function
     for function in (
@@ -126,6 +163,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         gzip,
         kserve,
         kserve_grpc,
+        native_resize,
     )
 }
 
@@ -136,7 +174,7 @@ _UNPACKED = 4 << 20
 
 BOUNDS: defaultdict[str, Bound] = defaultdict(
     Bound,
-    dict.fromkeys(("image", "image_of_any_size", "tiff", "json_images", "multipart"), _PICTURE)
+    dict.fromkeys(("image", "image_of_any_size", "tiff", "json_images", "multipart", "native_resize"), _PICTURE)
     # Small files unpack to as much as LIMITS allows.
     | dict.fromkeys(("npy", "npz"), Bound(allocated=4 * _UNPACKED, grown=8 * _UNPACKED))
     # Rows are made arrays some thousands at a time: what these take is there once.

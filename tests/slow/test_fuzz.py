@@ -9,7 +9,7 @@ import sys
 
 from support.stack import REPOSITORY
 
-TARGETS = ("npy", "kserve_grpc")
+TARGETS = ("npy", "native_resize")
 
 
 def test_codecs_are_fuzzed() -> None:

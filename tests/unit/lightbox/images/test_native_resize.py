@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from lightbox.images.decode import decode_rgb
 from lightbox.images.native_resize import NativeResize, load
 from lightbox.images.resize_library import resize_line
 from lightbox.images.transform import Filter, Resizer, Scaling
 
 ROOT = Path(__file__).parents[4]
+VALID = ROOT / "tests" / "corpus" / "valid"
 FILTERS = [
     Image.Resampling.BOX,
     Image.Resampling.BILINEAR,
@@ -29,8 +32,10 @@ sides = st.one_of(st.integers(1, 12), st.integers(1, 300))
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The library; ``tests/slow/test_sanitized_resize.py`` adds flags."""
     path = tmp_path_factory.mktemp("native") / "resize.so"
-    subprocess.run([ROOT / "scripts" / "build_native.sh", path], check=True)
+    flags = os.environ.get("NATIVE_RESIZE_FLAGS", "").split()
+    subprocess.run([ROOT / "scripts" / "build_native.sh", path, *flags], check=True)
     return path
 
 
@@ -63,6 +68,16 @@ def test_the_bits_are_pillows(
     out = empty(to_width, to_height, mode)
     assert NativeResize(library, vectors=vectors).resize(image, by, out, box=box)
     np.testing.assert_array_equal(out, np.asarray(image.resize((to_width, to_height), by, box)).reshape(out.shape))
+
+
+@pytest.mark.parametrize("path", sorted(VALID.glob("*.png")) + sorted(VALID.glob("*.jpg")), ids=lambda path: path.name)
+def test_images_of_the_corpus(library: Path, path: Path) -> None:
+    image = decode_rgb(path.read_bytes(), mode="RGB")
+    for by in FILTERS:
+        for width, height in ((224, 224), (5, 3)):
+            out = empty(width, height)
+            assert NativeResize(library).resize(image, by, out)
+            np.testing.assert_array_equal(out, np.asarray(image.resize((width, height), by)))
 
 
 @pytest.mark.parametrize("reverse", [False, True])
