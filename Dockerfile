@@ -90,14 +90,14 @@ RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
 FROM ${PYTHON_IMAGE} AS resize
 COPY scripts/build_native.sh scripts/ensure_debian.sh /source/scripts/
 COPY container/lightbox/images/native_resize.c /source/container/lightbox/images/
-RUN /source/scripts/build_native.sh /source/libresize.so && test -s /source/libresize.so
+RUN /source/scripts/build_native.sh /source/libresize.so.1 && test -s /source/libresize.so.1
 
 
 # Lightbox's own files.
 FROM ${PYTHON_IMAGE} AS application
 ARG SOURCE_DATE_EPOCH
 COPY container /application/opt/lightbox/container
-COPY --from=resize /source/libresize.so /application/opt/lightbox/container/lightbox/images/
+COPY --from=resize /source/libresize.so.1 /application/opt/lightbox/container/lightbox/images/
 COPY serve.sh nginx.conf /application/opt/lightbox/
 RUN python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /application /application \
     && chmod -R u=rwX,go=rX /application \

@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 source=container/lightbox/images/native_resize.c
-output=${1:-container/lightbox/images/libresize.so}
+output=${1:-container/lightbox/images/libresize.so.1}
 shift || true
 if [ "$output" -nt "$source" ] && [ "$output" -nt "$0" ]; then exit 0; fi
 if ! scripts/ensure_debian.sh cc gcc libc6-dev; then

@@ -147,6 +147,8 @@ def _setting_lines(settings: Settings) -> Iterator[str]:
 def _print_plan(settings: Settings) -> None:
     kind, program = model_server_program(settings)
     print(f"\nmodel server: {kind} ({program[0]})\nnginx: {find_nginx()}")
+    print(op_threads.choose(settings, _served(settings)))
+    print(resize_line(settings.resize))
     wires = wires_to_come(settings)
     print(f"wires: {', '.join(wires.names)}")
     for line in listening(settings, wires, usual_ports(settings)):
@@ -157,8 +159,6 @@ def _print_plan(settings: Settings) -> None:
         models, default = plan_models(settings)
         for model in models.values():
             _print_model(model, model.name == default, settings)
-    print(op_threads.choose(settings, _served(settings)))
-    print(resize_line(settings.resize))
     for scaling in find_scaling_lines(settings):
         print(scaling)
     for warning in spelling_hints() + find_warnings(settings):

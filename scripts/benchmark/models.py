@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -72,10 +73,13 @@ def with_handler(handler: Path, names: Collection[str]) -> Path:
 
 
 def link(path: Path, target: Path) -> None:
-    """Make ``path`` a symbolic link to ``target``, unless it is there."""
+    """Make ``path`` a symbolic link to ``target``; one to another place is replaced."""
+    if path.is_symlink() and path.readlink() != target:
+        path.unlink(missing_ok=True)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.symlink_to(target, target_is_directory=True)
+        with suppress(FileExistsError):  # another process makes the same
+            path.symlink_to(target, target_is_directory=True)
 
 
 def small_classifier() -> Path:

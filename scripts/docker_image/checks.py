@@ -22,7 +22,7 @@ BOTH_WIRES = "--env=LIGHTBOX_TRANSPORT=grpc,rest"
 LARGEST = 350_000_000
 """Bytes that everything but the model server's binary may take."""
 PAGE_IN_IMAGE = "/opt/lightbox/container/lightbox/page"
-RESIZE_IN_IMAGE = "/opt/lightbox/container/lightbox/images/libresize.so"
+RESIZE_IN_IMAGE = "/opt/lightbox/container/lightbox/images/libresize.so.1"
 HEALTH_SECONDS, STOP_SECONDS = 45.0, 15.0
 _LISTEN = "0A"
 

@@ -132,15 +132,19 @@ def native_resize(data: bytes) -> None:
     )
     ours = np.zeros((to_height, to_width, len(mode)), np.uint8)
     try:
+        is_done, refusal = native.resize(image, by, ours, box=box), None
+    except ValueError as error:
+        is_done, refusal = False, error
+    try:
         theirs = np.asarray(image.resize((to_width, to_height), by, box))
     except ValueError as error:
-        try:
-            native.resize(image, by, ours, box=box)
-        except ValueError:
-            return
-        raise Fault(f"{box} of {image.size} is resized, and Pillow says {error}") from error
-    if native.resize(image, by, ours, box=box) and not np.array_equal(ours, theirs.reshape(ours.shape)):
+        if is_done:
+            raise Fault(f"{box} of {image.size} is resized, and Pillow says {error}") from error
+        return
+    if is_done and not np.array_equal(ours, theirs.reshape(ours.shape)):
         raise Fault(f"{by.name} of {box} of {image.size} to {(to_width, to_height)} has other bits than Pillow's")
+    if refusal is not None and box[0] < box[2] and box[1] < box[3]:
+        raise Fault(f"{box} of {image.size} is refused, and Pillow resizes it: {refusal}")
 
 
 @cache

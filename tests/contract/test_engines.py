@@ -190,7 +190,7 @@ def test_engines_are_told(tmp_path: Path) -> None:
     ("flag", "text"),
     [
         ("--engine=fast", "--engine: expected tensorflow, openvino, auto, got 'fast'"),
-        ("--engine_precision=f16", "--engine_precision: expected f32, bf16, got 'f16'"),
+        ("--engine_precision=f16", "--engine_precision: expected f32, bf16, int8, got 'f16'"),
     ],
 )
 def test_flags_that_cannot_be_followed(tmp_path: Path, flag: str, text: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 from pathlib import Path
 
-LIBRARY = Path(__file__).with_name("libresize.so")
-"""Not native_resize.so: Python would import that in place of native_resize.py."""
+LIBRARY = Path(__file__).with_name("libresize.so.1")
+"""Python takes what ends with .so for a module of its own."""
 
 
 def resize_line(setting: str, library: Path = LIBRARY) -> str:

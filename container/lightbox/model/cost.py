@@ -25,7 +25,7 @@ _LISTED_SHAPES = 7
 """The number of ``shape`` in ``AttrValue.ListValue``."""
 
 
-class _Unknown(Exception):
+class _Unknown(ValueError):
     """The work cannot be told from the graph."""
 
 

@@ -41,10 +41,12 @@ class VersionWatch:
         self._file = AnsweringVersions(run_dir)
         self._answering: dict[str, Sequence[int]] = {}
         self._followed: dict[str, ModelVersions] = {}
+        self._around: list[_AroundModel] = []
         for model in models.values():
             if model.versions_dir is None:
                 continue
             around = _AroundModel(model, model.versions_dir, statuses, sidecar, probe_seconds, self._publish)
+            self._around.append(around)
             initial = {number: _files(folder) for number, folder in around.folders().items()}
             self._followed[model.name] = followed = ModelVersions(around, initial)
             self._answering[model.name] = followed.answering()
@@ -62,6 +64,8 @@ class VersionWatch:
         """Note that a model server has ended."""
         for versions in self._followed.values():
             versions.server_ended()
+        for around in self._around:
+            around.server_ended()
 
 
 async def _follow(name: str, versions: ModelVersions) -> None:
@@ -95,6 +99,15 @@ class _AroundModel:
         self._probe_seconds = probe_seconds + PROBE_MARGIN_SECONDS
         self._publish = publish
         self._late_probes: dict[int, int] = {}
+        self._away: set[int] = set()
+
+    def server_ended(self) -> None:
+        """Hide versions whose folders are gone until these are back: a model server waits for a model without versions,
+        and does not start where one cannot be loaded."""
+        for link in self._shown.iterdir():
+            if is_version(link.name) and not link.exists():
+                self._away.add(int(link.name))
+                link.unlink(missing_ok=True)
 
     def folders(self) -> dict[int, Path]:
         """Return the folders on disk that are named by a version. Raises OSError."""
@@ -110,6 +123,8 @@ class _AroundModel:
         for number, folder in self.folders().items():
             with suppress(FileNotFoundError):  # removed a moment ago
                 found[number] = _files(folder)
+        for number in self._away & found.keys():
+            self.show(number)
         return found
 
     async def problem(self, version: int) -> str | None:
@@ -124,6 +139,7 @@ class _AroundModel:
     def show(self, version: int) -> None:
         """See Surroundings.show."""
         self.hide(version)
+        self._away.discard(version)
         (self._shown / str(version)).symlink_to(self._folder(version), target_is_directory=True)
 
     def hide(self, version: int) -> None:

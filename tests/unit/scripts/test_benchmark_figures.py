@@ -199,7 +199,7 @@ def test_pages_written_again_are_the_same(written: Path, tmp_path: Path) -> None
 @pytest.fixture
 def declared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Scenario]:
     """Every scenario in both scales, declared without making models."""
-    for maker in ("classifiers_and_detector", "classifiers", "small_classifier", "answers_of_sizes"):
+    for maker in ("classifiers_and_detector", "classifiers", "small_classifier", "answers_of_sizes", "one_classifier"):
         monkeypatch.setattr(f"benchmark.models.{maker}", lambda maker=maker: tmp_path / maker)
     monkeypatch.setattr("benchmark.models.with_handler", lambda handler, names: tmp_path / "_".join(names))
     monkeypatch.setattr("benchmark.models.many_models", lambda count: tmp_path / f"many_{count}")
