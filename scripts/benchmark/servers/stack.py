@@ -31,8 +31,9 @@ class Stack:
     front: bool = False
 
     def counting(self) -> Stack:
-        """See Server.counting."""
-        return replace(self, counted=True)
+        """See Server.counting. What counts stands where the binary would, and the bytes are the same with each engine."""
+        settings = tuple(item for item in self.settings if item[0] != "LIGHTBOX_ENGINE")
+        return replace(self, settings=settings, counted=True)
 
     def start(self, folder: Path) -> Running:
         """See Server.start. Marks: ``sidecar`` when gunicorn answers through nginx, ``ready`` when /ping is 200."""

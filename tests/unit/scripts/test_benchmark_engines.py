@@ -9,6 +9,7 @@ import pytest
 
 from benchmark import models, targets
 from benchmark.scenarios import engine_stacks, load
+from lightbox.settings_loading import load_settings
 
 
 @pytest.fixture(autouse=True)
@@ -45,3 +46,13 @@ def test_the_target_compares_processor_time_with_the_better_litserve() -> None:
     target = next(each for each in targets.TARGETS if each.what.startswith("OpenVINO, CPU an image"))
     assert target.measure(document) == pytest.approx(0.7)
     assert target.measure({"scenarios": []}) is None
+
+
+@pytest.mark.parametrize("settings", [*engine_stacks.EQUAL_ANSWERS.values(), *engine_stacks.OTHER_ANSWERS.values()])
+def test_bytes_are_counted_where_the_binary_would_be(
+    settings: dict[str, str],
+) -> None:
+    counting = engine_stacks.stack("any", settings).counting()
+    environ = dict(counting.settings) | {"LIGHTBOX_MODEL_SERVER": "tensorflow_model_server"}
+    assert counting.counted
+    load_settings(environ)  # raises for an engine beside the binary
