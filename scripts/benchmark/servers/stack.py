@@ -31,7 +31,7 @@ class Stack:
     front: bool = False
 
     def counting(self) -> Stack:
-        """See Server.counting. What counts stands where the binary would, and the bytes are the same with each engine."""
+        """See Server.counting. What counts stands in the place of the binary; bytes are the same with each engine."""
         settings = tuple(item for item in self.settings if item[0] != "LIGHTBOX_ENGINE")
         return replace(self, settings=settings, counted=True)
 
