@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from itertools import chain
 from pathlib import Path
 
@@ -47,7 +47,7 @@ class VersionWatch:
                 continue
             around = _AroundModel(model, model.versions_dir, statuses, sidecar, probe_seconds, self._publish)
             self._around.append(around)
-            initial = {number: _files(folder) for number, folder in around.folders().items()}
+            initial = around.files()
             self._followed[model.name] = followed = ModelVersions(around, initial)
             self._answering[model.name] = followed.answering()
         self._file.write(self._answering)
@@ -100,6 +100,7 @@ class _AroundModel:
         self._publish = publish
         self._late_probes: dict[int, int] = {}
         self._away: set[int] = set()
+        self._held = ExitStack()
 
     def server_ended(self) -> None:
         """Hide versions whose folders are gone until these are back: a model server waits for a model without versions,
@@ -119,12 +120,26 @@ class _AroundModel:
         return await asyncio.to_thread(self._found)
 
     def _found(self) -> dict[int, Files]:
-        found = {}
-        for number, folder in self.folders().items():
-            with suppress(FileNotFoundError):  # removed a moment ago
-                found[number] = _files(folder)
+        found = self.files()
         for number in self._away & found.keys():
             self.show(number)
+        return found
+
+    def files(self) -> dict[int, Files]:
+        """Return what is on disk. Raises OSError.
+
+        Each folder is held open until the next call: an inode in use is not given to a new folder, so a folder that was
+        removed and made again is a different one, however fast that went.
+        """
+        found = {}
+        with ExitStack() as held:
+            for number, folder in self.folders().items():
+                with suppress(FileNotFoundError):  # removed a moment ago
+                    descriptor = os.open(folder, os.O_PATH | os.O_DIRECTORY)
+                    held.callback(os.close, descriptor)
+                    found[number] = _files(folder, os.fstat(descriptor))
+            previous, self._held = self._held, held.pop_all()
+        previous.close()
         return found
 
     async def problem(self, version: int) -> str | None:
@@ -193,9 +208,7 @@ def _message(body: bytes) -> str:
         return body.decode(errors="replace")[:200]
 
 
-def _files(folder: Path) -> Files:
-    """Return what is in a folder. Raises FileNotFoundError where it is gone."""
-    status = folder.stat()
+def _files(folder: Path, status: os.stat_result) -> Files:
     entries = set()
     for parent, folders, files in os.walk(folder):
         for path in (Path(parent, name) for name in chain(folders, files)):

@@ -1,8 +1,9 @@
-"""Links to versions whose folders go away, while a model server starts again."""
+"""Versions whose folders go away and come back on a real disk."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
 from pathlib import Path
 
 import pytest
@@ -37,3 +38,18 @@ def test_a_version_without_its_folder_is_hidden_until_that_is_back(source: Path)
     assert (shown / "1").resolve() == source / "1"
     watch.server_ended()
     assert sorted(path.name for path in shown.iterdir()) == ["1", "2"]
+
+
+def test_a_folder_that_is_removed_and_made_again_at_once_is_another_one(source: Path) -> None:
+    model = PlannedModel(name="m", base_path=source.parent / "shown", options=ModelOptions(), versions_dir=source)
+    (around,) = VersionWatch({"m": model}, source.parent, [], "", 1.0)._around
+    before = around.files()
+    descriptors = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(20):
+        shutil.rmtree(source / "2")
+        (source / "2").mkdir()
+        after = around.files()
+        assert after[2].folder != before[2].folder
+        assert after[1] == before[1]
+        before = after
+    assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
