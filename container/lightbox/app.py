@@ -41,6 +41,7 @@ from lightbox.telemetry.metrics import METRICS_FOLDER, WorkerMetrics
 from lightbox.telemetry.tracing import Tracing
 from lightbox.transports.base import BalancedTransport, Transport
 from lightbox.transports.grpc import GrpcTransport, open_channel
+from lightbox.transports.local import LocalTransport
 from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.rest import RestTransport
 from lightbox.user_code.paths import find_inference
@@ -135,6 +136,8 @@ def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
 
     def to(server: ModelServerAddress, name: TransportName) -> Transport:
         if name == TransportName.GRPC:
+            if server.local_socket is not None:
+                return LocalTransport(server.local_socket, server.grpc_target, **patience)
             return GrpcTransport(server.grpc_target, **patience)
         return RestTransport(server.rest_url, connections=settings.threads, **patience)
 

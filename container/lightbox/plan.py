@@ -25,6 +25,8 @@ class ModelServerAddress(BaseModel):
     grpc_port: int | None = None
     rest_port: int | None = None
     grpc_socket: Path | None = None
+    local_socket: Path | None = None
+    """Where the embedded server has the local wire, which carries predict in gRPC's place."""
 
     @property
     def grpc_target(self) -> str:

@@ -38,6 +38,7 @@ class RequestContext:
     """Counts from where a request is begun. Times are in seconds, except in ``server_timing``.
 
     ``model`` and ``transport`` are noted as soon as they are known to exist, ``images`` as (format, pixels) of each.
+    ``wire`` is what has carried the call to the model server: a transport's name, or "local" for the local wire.
     ``outgoing`` are headers for the call of the model server, ``memory`` is what the request may hold.
 
     ``waited`` is how long the request had waited before, for a thread to begin it: the stage "queue".
@@ -50,6 +51,7 @@ class RequestContext:
         self.stages: dict[str, float] = {}
         self.model: str | None = None
         self.transport: str | None = None
+        self.wire: str | None = None
         self.images: list[tuple[str, int]] = []
         self.outgoing: dict[str, str] = {}
         self.memory = Share()
@@ -121,7 +123,8 @@ class RequestContext:
 
     def server_timing(self) -> str:
         """Return the value of a ``Server-Timing`` header (https://www.w3.org/TR/server-timing/), milliseconds."""
-        return ", ".join(f"{name};dur={seconds * 1000:.3f}" for name, seconds in self.durations().items())
+        told = [f"{name};dur={seconds * 1000:.3f}" for name, seconds in self.durations().items()]
+        return ", ".join([*told, f'wire;desc="{self.wire}"'] if self.wire else told)
 
 
 MakeContext = Callable[[float, Callable[[str], str | None], float], RequestContext]

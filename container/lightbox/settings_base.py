@@ -114,6 +114,11 @@ class FrontSettings(BaseModel):
     """Ports for the model servers, as `low-high`. Server i uses low+2i for gRPC and low+2i+1 for REST. Unset, gRPC uses
     9000 and REST 8501. `LIGHTBOX_TRANSPORT` decides which of them are open."""
 
+    local_wire: bool = Field(True, validation_alias="LIGHTBOX_LOCAL_WIRE")
+    """Send predictions to the embedded model server over a unix socket without gRPC, where requests would go over gRPC.
+    Answers and errors are the same and take less processor time. Turn it off to look for a fault.
+    `tensorflow_model_server` always gets gRPC."""
+
     max_bodies_mb: int | None = Field(None, ge=1, le=1 << 20, validation_alias="LIGHTBOX_MAX_BODIES_MB")
     """Limit in MiB for all request bodies that nginx holds together. Over it a request gets 503 before its body is
     read. Bodies of 1 MB and more count with their declared length. A chunked body declares none: it counts as

@@ -31,6 +31,11 @@ def channel_arguments(text: str) -> list[tuple[str, int | str]]:
     return pairs
 
 
+def most_calls(threads: int) -> int:
+    """Return how many calls may be under way or wait where ``threads`` may run at once."""
+    return max(1, threads) + max(_WAITING_CALLS, threads)
+
+
 def create(handlers: list[grpc.GenericRpcHandler], threads: int, arguments: list[tuple[str, int | str]]) -> grpc.Server:
     """Return a server that has no port yet and runs ``threads`` calls at once.
 
@@ -41,7 +46,7 @@ def create(handlers: list[grpc.GenericRpcHandler], threads: int, arguments: list
         ThreadPoolExecutor(max(1, threads), "grpc"),
         handlers=handlers,
         options=[*_OPTIONS, *arguments],
-        maximum_concurrent_rpcs=max(1, threads) + max(_WAITING_CALLS, threads),
+        maximum_concurrent_rpcs=most_calls(threads),
     )
 
 

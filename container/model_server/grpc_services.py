@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 import grpc
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 
 from model_server import metadata
 from model_server import tensor_proto as predict_response
@@ -23,6 +24,8 @@ from tfs_wire.messages import (
 )
 from tfs_wire.status import Code, StatusError, invalid
 
+log = logging.getLogger(__name__)
+
 PREDICTION_SERVICE = "tensorflow.serving.PredictionService"
 MODEL_SERVICE = "tensorflow.serving.ModelService"
 
@@ -30,6 +33,7 @@ _STATUS_CODES = {code.value[0]: code for code in grpc.StatusCode}
 _LONGEST_DETAILS = 4096
 """gRPC carries the text in a header, whose size clients bound (8 KB by default)."""
 _FOR_EVER_SECONDS = 1e9
+_NO_MEMORY = "Out of memory"
 
 Call = Callable[[Any, float | None], Message | bytes]
 """Takes a request and the seconds that its client still waits."""
@@ -75,6 +79,22 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
         with self._calls.counted(request.model_spec.name, "Predict", GRPC):
             found = self._calls.predict(request, run_options(seconds))
         return predict_response.serialize(found.outputs, found.spec.SerializeToString(), self._as_content)
+
+    def predict_bytes(self, request: bytearray, seconds: float) -> bytes:
+        """Answer a serialized PredictRequest; every failure is a StatusError, as gRPC would tell it."""
+        try:
+            message = predict_pb2.PredictRequest.FromString(request)
+        except DecodeError:
+            raise StatusError(Code.INTERNAL, "Exception deserializing request!") from None
+        try:
+            return self.predict(message, seconds)
+        except StatusError as error:
+            raise StatusError(error.code, _details(error)) from error
+        except MemoryError:
+            raise StatusError(Code.RESOURCE_EXHAUSTED, _NO_MEMORY) from None
+        except Exception as error:
+            log.exception("Predict failed")
+            raise StatusError(Code.UNKNOWN, f"Exception calling application: {error}") from error
 
     def classify(
         self, request: classification_pb2.ClassificationRequest, seconds: float | None
@@ -143,6 +163,10 @@ def _check_spec(request: Any) -> None:
         raise invalid("Missing ModelSpec")
 
 
+def _details(error: StatusError) -> str:
+    return error.message.encode("utf-8", "replace")[:_LONGEST_DETAILS].decode("utf-8", "ignore")
+
+
 def _serialize(response: Message | bytes) -> bytes:
     return response if isinstance(response, bytes) else response.SerializeToString()
 
@@ -158,10 +182,9 @@ def _handler(kind: type[Message], call: Call) -> grpc.RpcMethodHandler:
         try:
             return call(request, _seconds_left(context))
         except StatusError as error:
-            details = error.message.encode("utf-8", "replace")[:_LONGEST_DETAILS].decode("utf-8", "ignore")
-            context.abort(_STATUS_CODES[error.code.value], details)
+            context.abort(_STATUS_CODES[error.code.value], _details(error))
         except MemoryError:
-            context.abort(_STATUS_CODES[Code.RESOURCE_EXHAUSTED.value], "Out of memory")
+            context.abort(_STATUS_CODES[Code.RESOURCE_EXHAUSTED.value], _NO_MEMORY)
         raise AssertionError("unreachable")
 
     return grpc.unary_unary_rpc_method_handler(

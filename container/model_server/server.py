@@ -23,6 +23,7 @@ from model_server.flags import Options
 from model_server.grpc_services import Services
 from model_server.health import HealthService
 from model_server.loader import Loader
+from model_server.local_server import LocalServer
 from model_server.manager import STEP_SECONDS, Manager
 from model_server.metrics import Metrics
 from model_server.rest_api import RestApi
@@ -58,6 +59,7 @@ class Server:
         self._calls = Calls(self._core, self._metrics, options.enable_signature_method_name_check)
         self._grpc: grpc.Server | None = None
         self._rest: RestServer | None = None
+        self._local: LocalServer | None = None
 
     def _loader(self) -> Loader:
         options = self._options
@@ -107,10 +109,12 @@ class Server:
 
     def _start_grpc(self) -> None:
         options = self._options
-        handlers: list[grpc.GenericRpcHandler] = [Services(self._calls, options.enable_serialization_as_tensor_content)]
+        services = Services(self._calls, options.enable_serialization_as_tensor_content)
+        handlers: list[grpc.GenericRpcHandler] = [services]
         if options.enable_grpc_healthcheck_service:
             handlers.append(HealthService())
         arguments = grpc_server.channel_arguments(options.grpc_channel_arguments)
+        self._start_local(services)
         server = grpc_server.create(handlers, options.grpc_max_threads, arguments)
         grpc_server.bind(server, options.host, options.port, options.grpc_socket_path, self._credentials)
         server.start()
@@ -119,6 +123,17 @@ class Server:
             log.info("Running gRPC ModelServer at %s:%d ...", options.host, options.port)
         if options.grpc_socket_path:
             log.info("Running gRPC ModelServer at UNIX socket %s ...", options.grpc_socket_path)
+
+    def _start_local(self, services: Services) -> None:
+        path, most = self._options.local_socket_path, grpc_server.most_calls(self._options.grpc_max_threads)
+        if not path:
+            return
+        try:
+            self._local = LocalServer(path, most, services.predict_bytes)
+        except OSError as error:
+            log.error("no local wire at %s: %s", path, error)
+            return
+        self._local.start()
 
     def _start_rest(self) -> None:
         options = self._options
@@ -192,6 +207,8 @@ class Server:
         """Serve until SIGTERM or SIGINT, let calls under way end, then die of that signal."""
         self._stopping.wait()
         grpc_ended = self._grpc.stop(DRAIN_SECONDS) if self._grpc is not None else None
+        if self._local is not None:
+            self._local.stop(DRAIN_SECONDS)
         if self._rest is not None:
             self._rest.stop(DRAIN_SECONDS)
         if grpc_ended is not None:

@@ -107,7 +107,9 @@ def test_both_wires_agree(stack: Stack, photo: bytes) -> None:
 )
 def test_every_stage_has_a_time(stack: Stack, photo: bytes, wire: str, stages: list[str]) -> None:
     answer = stack.invoke(photo, X_Amzn_SageMaker_Custom_Attributes=attributes(wire))
-    entries = [entry.split(";dur=") for entry in answer.headers["Server-Timing"].split(", ")]
+    *timed, last = answer.headers["Server-Timing"].split(", ")
+    assert last == f'wire;desc="{"local" if wire == "grpc" else wire}"'
+    entries = [entry.split(";dur=") for entry in timed]
     # A busy machine may let the request wait, and signatures are looked up now and then.
     seen = [name for name, _ in entries if name not in ("queue", "wait", "signature")]
     assert seen == [*stages, "total"]

@@ -93,11 +93,11 @@ def answered(stack: Stack, image: bytes) -> None:
     assert any(stack.invoke(image).status_code == 200 for _ in poll(60, pause=0.25)), stack.log
 
 
-@pytest.mark.parametrize("wire", WIRES)
-def test_the_model_server_dies_and_comes_back(tmp_path: Path, wire: str) -> None:
+@pytest.mark.parametrize(("wire", "local"), [("grpc", "true"), ("grpc", "false"), ("rest", "true")])
+def test_the_model_server_dies_and_comes_back(tmp_path: Path, wire: str, local: str) -> None:
     models = tmp_path / "models"
     export_slow_image(models / "net")
-    with running(models, tmp_path / "run", LIGHTBOX_TRANSPORT=wire) as stack:
+    with running(models, tmp_path / "run", LIGHTBOX_TRANSPORT=wire, LIGHTBOX_LOCAL_WIRE=local) as stack:
         assert stack.invoke(red(0)).status_code == 200
         (models / "net").rename(models / "away")  # the next one waits for its model, its ports closed
         (server,) = stack.processes("-m model_server")
@@ -116,6 +116,8 @@ def test_the_model_server_dies_and_comes_back(tmp_path: Path, wire: str) -> None
                 stack.wait_for_ping(200, 5)
         answers = [stack.invoke(red(0)) for _ in range(10)]
         assert {answer.status_code for answer in answers} == {200}, answers[0].text
+        carrier = "local" if (wire, local) == ("grpc", "true") else wire
+        assert {answer.headers["Server-Timing"].rpartition(", ")[2] for answer in answers} == {f'wire;desc="{carrier}"'}
 
 
 @pytest.fixture(scope="module")

@@ -83,7 +83,9 @@ def test_the_real_binary_has_no_port_by_default(tmp_path: Path, run: Path) -> No
     with running(root, run, **real_binary(tmp_path)) as stack:
         assert listening(stack) == {(False, stack.port)}
         assert "the model server; " not in said(stack)
-        assert over(stack, "grpc").json() == stack.invoke(BODY).json() == ANSWER
+        answer = stack.invoke(BODY)
+        assert over(stack, "grpc").json() == answer.json() == ANSWER
+        assert answer.headers["Server-Timing"].endswith('wire;desc="grpc"')
         refused = over(stack, "rest")
         assert (refused.status_code, refused.json()["code"]) == (400, "bad_request")
         assert refused.json()["error"] == (

@@ -7,7 +7,7 @@ const fixed = (value) => value.toFixed(2).replace(/^-(?=0\.00$)/, "");
 
 // "decode;dur=2.8, total;dur=28" as {stages: [[name, ms]], total}
 export function parseTiming(header) {
-  const stages = header.split(",").map((part) => part.trim().split(";")).filter(([name]) => name)
+  const stages = header.split(",").map((part) => part.trim().split(";")).filter((pair) => pair.some((word) => word.trim().startsWith("dur=")))
     .map(([name, ...rest]) => [name, Number((rest.find((pair) => pair.trim().startsWith("dur=")) || "dur=0").trim().slice(4))]);
   const total = stages.find(([name]) => name === "total");
   const others = stages.filter(([name]) => name !== "total");

@@ -84,6 +84,8 @@ def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir:
         flags.append(f"--rest_api_port={address.rest_port}")
     if address.grpc_socket:
         flags.append(f"--grpc_socket_path={address.grpc_socket}")
+    if address.local_socket:
+        flags.append(f"--local_socket_path={address.local_socket}")
     if settings.enable_batching:
         flags += ["--enable_batching=true", f"--batching_parameters_file={run_dir / BATCHING_PARAMETERS}"]
     if settings.instance_count > 1:

@@ -175,6 +175,7 @@ def wires_to_come(settings: Settings) -> Wires:
 def choose_addresses(settings: Settings, run_dir: RunDir, wires: Wires) -> tuple[ModelServerAddress, ...]:
     """Return where each model server is to listen, and nobody else does."""
     taken = set(_for_callers(settings))
+    local = settings.local_wire and GRPC in wires.names and model_server_program(settings)[0] != BINARY
 
     def choose(usual: int) -> int:
         # Another service on the usual port is no reason not to start: nothing outside relies on it.
@@ -185,6 +186,7 @@ def choose_addresses(settings: Settings, run_dir: RunDir, wires: Wires) -> tuple
             grpc_port=choose(grpc_port) if wires.why_grpc_port else None,
             rest_port=choose(rest_port) if wires.why_rest_port else None,
             grpc_socket=run_dir.socket_path(f"model_server_{index}"),
+            local_socket=run_dir.socket_path(f"predict_{index}") if local else None,
         )
         for index, (grpc_port, rest_port) in enumerate(usual_ports(settings))
     )

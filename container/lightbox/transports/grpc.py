@@ -72,29 +72,35 @@ class GrpcTransport:
         with context.stage("encode"):
             request = write_predict_request(spec.model, spec.name, call.inputs, spec.version, call.outputs)
         with context.stage("predict"):
-            reply = self._call(self._predict, request, spec.model, spec.version, context)
+            reply = self.send(request, spec, context)
         with context.stage("decode_response"):
             try:
                 return read_predict_response(reply)
             except ValueError as error:
                 raise ModelFailed(f"the answer of the model {spec.model!r} cannot be read: {error}") from error
 
+    def send(self, request: bytes, spec: SignatureSpec, context: RequestContext) -> bytes | memoryview:
+        """Return the PredictResponse to a PredictRequest. Raises as ``predict`` does."""
+        context.wire = self.name
+        reply: bytes = self._call(self._predict, request, spec.model, spec.version, context)
+        return reply
+
     def _call(self, method: Any, request: Any, model: str, version: int | None, context: RequestContext) -> Any:
         try:
-            return method(request, timeout=_time_left(context), metadata=_metadata(context))
+            return method(request, timeout=time_left(context), metadata=_metadata(context))
         except grpc.RpcError as error:
             if not _was_never_sent(error):
                 raise _translate(error, model, version) from error
             if not self._reconnected(context):
                 raise ModelServerAway(f"no model server can be reached for the model {model!r}") from error
         try:
-            return method(request, timeout=_time_left(context), metadata=_metadata(context))
+            return method(request, timeout=time_left(context), metadata=_metadata(context))
         except grpc.RpcError as error:
             raise _translate(error, model, version) from error
 
     def _reconnected(self, context: RequestContext) -> bool:
         """Wait a moment for a model server that has just come back; tell whether it is there."""
-        patience = min(self._reconnect_seconds, _time_left(context))
+        patience = min(self._reconnect_seconds, time_left(context))
         ready = grpc.channel_ready_future(self.channel)
         try:
             ready.result(patience)
@@ -113,7 +119,8 @@ def _metadata(context: RequestContext) -> tuple[tuple[str, str], ...] | None:
     return tuple(context.outgoing.items()) or None
 
 
-def _time_left(context: RequestContext) -> float:
+def time_left(context: RequestContext) -> float:
+    """Return the seconds that a call may take; raise DeadlineExceeded where there are none."""
     remaining = context.remaining()
     if remaining <= 0:
         raise DeadlineExceeded(f"the request's {context.allowed_seconds:g} s passed before it was sent")

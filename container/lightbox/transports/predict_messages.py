@@ -122,7 +122,7 @@ def _empty_tensor(number: int, shape: tuple[int, ...]) -> tensor_pb2.TensorProto
     return tensor
 
 
-def read_predict_response(data: bytes) -> dict[str, Array]:
+def read_predict_response(data: bytes | memoryview) -> dict[str, Array]:
     """Return the outputs of a serialized PredictResponse by name.
 
     Float arrays are read-only views of ``data``. bfloat16 is widened to float32; string tensors are

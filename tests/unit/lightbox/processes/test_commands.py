@@ -114,4 +114,9 @@ def test_idle_connections_are_kept(tmp_path: Path) -> None:
 def test_without_ports_it_is_told_of_none() -> None:
     flags = model_server_flags(load_settings({}), ModelServerAddress(grpc_socket=Path("/run/x.sock")), Path("/run"))
     assert {"--port=0", "--grpc_socket_path=/run/x.sock"} <= set(flags)
-    assert not [flag for flag in flags if flag.startswith("--rest_api_port")]
+    assert not [flag for flag in flags if flag.startswith(("--rest_api_port", "--local_socket_path"))]
+
+
+def test_the_embedded_server_is_told_where_the_local_wire_is() -> None:
+    address = ModelServerAddress(grpc_socket=Path("/run/x.sock"), local_socket=Path("/run/y.sock"))
+    assert "--local_socket_path=/run/y.sock" in model_server_flags(load_settings({}), address, Path("/run"))

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -18,8 +19,10 @@ from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.request_context import RequestContext
 from lightbox.transports.base import PredictCall, Transport
 from lightbox.transports.grpc import GrpcTransport
+from lightbox.transports.local import LocalTransport
 from lightbox.transports.rest import RestTransport
 from model_server import tensor_proto as predict_response
+from model_server.local_server import LocalServer
 from support.http_server import answering_posts
 from support.stack import free_port
 
@@ -28,17 +31,30 @@ SIGNATURE = SignatureSpec(
 )
 CALL = PredictCall(SIGNATURE, {"x": np.ones(1, np.float32)})
 ANSWER = np.array([2.0], np.float32)
-WIRES = ["grpc", "rest"]
+WIRES = ["grpc", "local", "rest"]
+
+
+@pytest.fixture(autouse=True)
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the sockets of the local wire in the test's folder."""
+    monkeypatch.chdir(tmp_path)
+
+
+def socket_of(port: int) -> Path:
+    """Return where a server whose gRPC is at ``port`` has the local wire."""
+    return Path(f"{port}.sock")
 
 
 def transport(wire: str, port: int) -> Transport:
+    if wire == "local":
+        return LocalTransport(socket_of(port), f"127.0.0.1:{port}")
     return GrpcTransport(f"127.0.0.1:{port}") if wire == "grpc" else RestTransport(f"http://127.0.0.1:{port}")
 
 
 @contextmanager
 def answering(wire: str, port: int, calls: list[str], die: bool = False) -> Iterator[None]:
     """Serve predict at a port; note each call, and go away in the middle of it if it is to ``die``."""
-    with (grpc_server if wire == "grpc" else rest_server)(port, calls, die):
+    with {"grpc": grpc_server, "local": local_server, "rest": rest_server}[wire](port, calls, die):
         yield
 
 
@@ -62,6 +78,23 @@ def grpc_server(port: int, calls: list[str], die: bool) -> Iterator[None]:
         yield
     finally:
         server.stop(0).wait()
+
+
+@contextmanager
+def local_server(port: int, calls: list[str], die: bool) -> Iterator[None]:
+    def predict(_: bytearray, __: float) -> bytes:
+        calls.append("predict")
+        if die:
+            raise ConnectionAbortedError  # the connection ends
+        return predict_response.serialize({"y": ANSWER}, b"")
+
+    server = LocalServer(str(socket_of(port)), 4, predict)
+    server.start()
+    try:
+        with grpc_server(port, calls, die):
+            yield
+    finally:
+        server.stop(5)
 
 
 @contextmanager

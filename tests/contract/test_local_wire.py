@@ -1,0 +1,134 @@
+"""The local wire of the embedded model server answers what gRPC does: every recorded Predict, errors, deadlines."""
+
+from __future__ import annotations
+
+import base64
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import numpy as np
+import pytest
+
+from contract.golden import replay
+from contract.test_golden_transcripts import EXCLUDED, GRPC
+from lightbox.errors import LightboxError
+from lightbox.model.spec import SignatureSpec, TensorSpec
+from lightbox.request_context import RequestContext
+from lightbox.transports.base import PredictCall
+from lightbox.transports.grpc import GrpcTransport
+from lightbox.transports.local import LocalTransport
+from support.model_server import MODELS, ModelServer, golden_server
+from tfs_wire.local import ASK, GREETING, TOLD, receive
+from tfs_wire.status import Code
+
+PREDICT = "/tensorflow.serving.PredictionService/Predict"
+PREDICTS = [
+    pytest.param(case, id=case["id"])
+    for case in GRPC
+    if case["method"] == PREDICT and ("grpc", case["id"]) not in EXCLUDED
+]
+X = {"x": np.array([1.0], np.float32)}
+LONG = "x" * 10_000
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("local")
+
+
+@pytest.fixture(scope="module")
+def server(folder: Path) -> Iterator[ModelServer]:
+    yield from golden_server(folder, f"--local_socket_path={folder}/wire")
+
+
+def ask(folder: Path, request: bytes, seconds: float = 60.0) -> tuple[Code, bytes]:
+    """Send bytes over a new connection; return the code and the message."""
+    with socket.socket(socket.AF_UNIX) as client:
+        client.settimeout(60)
+        client.connect(f"{folder}/wire")
+        assert receive(client, len(GREETING)) == GREETING
+        client.sendall(ASK.pack(len(request), seconds) + request)
+        code, size = TOLD.unpack(receive(client, TOLD.size))
+        return Code(code), bytes(receive(client, size))
+
+
+@pytest.mark.parametrize("case", PREDICTS)
+def test_every_recorded_predict(
+    server: ModelServer, folder: Path, monkeypatch: pytest.MonkeyPatch, case: dict[str, Any]
+) -> None:
+    over_grpc = replay.call_grpc
+
+    def over_the_local_wire(target: str, asked: dict[str, Any], models: str = "/models") -> dict[str, Any]:
+        if asked["method"] != PREDICT:
+            return dict(over_grpc(target, asked, models))
+        parts = asked.get("request_parts")
+        request = base64.b64decode(asked["request_base64"]) if parts is None else replay.expand(parts)
+        code, message = ask(folder, request)
+        failed = code is not Code.OK
+        return {
+            "code": code.name,
+            "details": message.decode().replace(models, "/models") if failed else "",
+            "response": None if failed else message,
+        }
+
+    monkeypatch.setattr(replay, "call_grpc", over_the_local_wire)
+    rest = f"127.0.0.1:{server.rest_port}"
+    assert replay.check_grpc(server.grpc_address, rest, case, str(MODELS)) is None
+
+
+def test_there_are_predicts_that_succeed_and_some_that_fail() -> None:
+    codes = {case["code"] for case in GRPC if case["method"] == PREDICT}
+    assert {"OK", "INVALID_ARGUMENT", "NOT_FOUND"} <= codes
+
+
+def test_bytes_that_are_no_message_fail_as_over_grpc(server: ModelServer, folder: Path) -> None:
+    garbage = b"\xff\xff\xff"
+    with grpc.insecure_channel(server.grpc_address) as channel, pytest.raises(grpc.RpcError) as caught:
+        channel.unary_unary(PREDICT)(garbage, timeout=60)
+    code, message = ask(folder, garbage)
+    assert (code.name, message.decode()) == (caught.value.code().name, caught.value.details())
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "inputs", "outputs", "seconds"),
+    [
+        ("half_plus_two", 1, X, (), 60.0),
+        ("half_plus_two", 1, {"x": np.arange(500_000, dtype=np.float32)}, (), 60.0),
+        ("half_plus_two", 99, X, (), 60.0),
+        ("nowhere", 1, X, (), 60.0),
+        ("half_plus_two", 1, {"wrong": X["x"]}, (), 60.0),
+        ("half_plus_two", 1, {LONG: X["x"]}, (), 60.0),
+        ("half_plus_two", 1, {"x": np.array(["a"], object)}, (), 60.0),
+        ("half_plus_two", 1, X, ("ü",), 60.0),
+        ("slow", 1, {"steps": np.array([10**9])}, (), 0.3),
+    ],
+    ids=["small", "large", "version", "model", "input", "long text", "dtype", "output", "deadline"],
+)
+def test_transports_agree(
+    server: ModelServer,
+    folder: Path,
+    model: str,
+    version: int,
+    inputs: dict[str, np.ndarray[Any, Any]],
+    outputs: tuple[str, ...],
+    seconds: float,
+) -> None:
+    spec = SignatureSpec(model, version, "serving_default", {}, {"y": TensorSpec("y", "float32", None)})
+    transports = (
+        GrpcTransport(server.grpc_address),
+        LocalTransport(folder / "wire", server.grpc_address),
+    )
+    found = []
+    for transport, wire in zip(transports, ("grpc", "local"), strict=True):
+        context = RequestContext(seconds)
+        try:
+            answer = transport.predict(PredictCall(spec, inputs, outputs), context)
+            found.append([(name, array.tolist()) for name, array in answer.items()])
+        except LightboxError as error:
+            found.append([(type(error).__name__, error.message)])
+        assert context.wire == wire
+        transport.close()
+    assert found[0] == found[1]

@@ -1,0 +1,256 @@
+"""The local wire: what it does when its other end is away, stuck, full, stopping, or another one than before."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lightbox.errors import DeadlineExceeded, ModelFailed, Unavailable
+from lightbox.model.spec import SignatureSpec, TensorSpec
+from lightbox.request_context import RequestContext
+from lightbox.transports import local
+from lightbox.transports.base import PredictCall
+from lightbox.transports.grpc import GrpcTransport
+from lightbox.transports.local import LocalTransport
+from model_server import tensor_proto
+from model_server.local_server import LocalServer, Predict
+from tfs_wire.local import GREETING
+from tfs_wire.messages import predict_pb2
+from tfs_wire.status import Code, StatusError
+
+SIGNATURE = SignatureSpec(
+    "net", 1, "serving_default", {"x": TensorSpec("x", "float32", (None,))}, {"y": TensorSpec("y", "float32", (None,))}
+)
+OVER_GRPC = np.array([7.0], np.float32)
+
+
+def call(size: int = 3) -> PredictCall:
+    return PredictCall(SIGNATURE, {"x": np.arange(size, dtype=np.float32)})
+
+
+def doubled(request: bytearray, _: float) -> bytes:
+    message = predict_pb2.PredictRequest.FromString(request)
+    return tensor_proto.serialize({"y": tensor_proto.decode(message.inputs["x"]) * 2}, b"")
+
+
+@contextmanager
+def serving(path: Path, predict: Predict = doubled, most: int = 8) -> Iterator[LocalServer]:
+    server = LocalServer(str(path), most, predict)
+    server.start()
+    try:
+        yield server
+    finally:
+        server.stop(20)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "s"
+
+
+@pytest.fixture
+def transport(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalTransport]:
+    """A transport whose gRPC answers 7."""
+
+    def send(_: GrpcTransport, __: bytes, ___: SignatureSpec, context: RequestContext) -> bytes:
+        context.wire = "grpc"
+        return tensor_proto.serialize({"y": OVER_GRPC}, b"")
+
+    monkeypatch.setattr(GrpcTransport, "send", send)
+    made = LocalTransport(path, "127.0.0.1:1")
+    yield made
+    made.close()
+
+
+def asked(transport: LocalTransport, size: int = 3, seconds: float = 60.0) -> tuple[str | None, list[float]]:
+    """Return the wire of a call, and what it answered."""
+    context = RequestContext(seconds)
+    found = transport.predict(call(size), context)["y"]
+    assert not (found.size and found.flags.writeable)
+    return context.wire, found.tolist()
+
+
+DOUBLED = ("local", [0.0, 2.0, 4.0])
+BY_GRPC = ("grpc", [7.0])
+
+
+def test_a_connection_is_kept_for_the_next_call(path: Path, transport: LocalTransport) -> None:
+    threads = set()
+
+    def predict(request: bytearray, seconds: float) -> bytes:
+        threads.add(threading.get_ident())
+        return doubled(request, seconds)
+
+    with serving(path, predict):
+        assert [asked(transport) for _ in range(5)] == [DOUBLED] * 5
+    assert len(threads) == 1
+
+
+@pytest.mark.parametrize("size", [0, 1, 1_000_000])
+def test_small_and_large_tensors(path: Path, transport: LocalTransport, size: int) -> None:
+    with serving(path):
+        assert asked(transport, size) == ("local", [2.0 * number for number in range(size)])
+
+
+def test_calls_of_several_threads(path: Path, transport: LocalTransport) -> None:
+    with serving(path, most=8), ThreadPoolExecutor(8) as pool:
+        for size, (wire, found) in zip(
+            range(200), pool.map(lambda size: asked(transport, size), range(200)), strict=True
+        ):
+            assert (wire, found) == ("local", [2.0 * number for number in range(size)])
+
+
+def test_where_there_is_no_socket_it_is_grpc(transport: LocalTransport) -> None:
+    assert asked(transport) == BY_GRPC
+
+
+def test_where_nobody_listens_it_is_grpc(path: Path, transport: LocalTransport) -> None:
+    with socket.socket(socket.AF_UNIX) as left_behind:
+        left_behind.bind(str(path))
+        assert asked(transport) == BY_GRPC
+
+
+def test_another_program_at_the_socket_gets_no_request(path: Path, transport: LocalTransport) -> None:
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen()
+
+        def greet() -> bytes:
+            connection, _ = listener.accept()
+            with connection:
+                connection.sendall(b"LBWIRE99")
+                return connection.recv(100)
+
+        with ThreadPoolExecutor(1) as pool:
+            got = pool.submit(greet)
+            assert asked(transport) == BY_GRPC
+            assert got.result() == b""
+
+
+def test_a_server_that_came_back_is_found_by_the_next_call(path: Path, transport: LocalTransport) -> None:
+    for _ in range(3):
+        with serving(path):
+            assert asked(transport) == DOUBLED
+        assert asked(transport) == BY_GRPC
+
+
+def test_a_full_server_leaves_calls_to_grpc(path: Path, transport: LocalTransport) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def predict(request: bytearray, seconds: float) -> bytes:
+        entered.set()
+        assert leave.wait(60)
+        return doubled(request, seconds)
+
+    with serving(path, predict, most=1), ThreadPoolExecutor(1) as pool:
+        first = pool.submit(asked, transport)
+        assert entered.wait(60)
+        assert asked(transport) == BY_GRPC
+        leave.set()
+        assert first.result() == DOUBLED
+
+
+def test_a_message_over_the_limit_goes_over_grpc(
+    path: Path, transport: LocalTransport, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local, "MAX_REQUEST_BYTES", 1000)
+    with serving(path):
+        assert asked(transport) == DOUBLED
+        assert asked(transport, 1000) == BY_GRPC
+
+
+def test_a_server_refuses_a_length_over_the_limit(path: Path) -> None:
+    with serving(path), socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(path))
+        assert client.recv(len(GREETING), socket.MSG_WAITALL) == GREETING
+        client.sendall(b"\xff" * 16)
+        assert client.recv(1) == b""
+
+
+@pytest.mark.parametrize("greeting", [b"", GREETING], ids=["before its greeting", "after it"])
+@pytest.mark.parametrize("size", [3, 1_000_000])
+def test_a_stuck_server_is_waited_for_until_the_deadline(
+    path: Path, transport: LocalTransport, greeting: bytes, size: int
+) -> None:
+    with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor(1) as pool:
+        listener.bind(str(path))
+        listener.listen()
+        accepted = pool.submit(listener.accept)
+        context = RequestContext(0.3)
+        threading.Thread(target=lambda: accepted.result()[0].sendall(greeting)).start()
+        with pytest.raises(DeadlineExceeded):
+            transport.predict(call(size), context)
+        assert context.elapsed() >= 0.3
+        accepted.result()[0].close()
+
+
+def test_after_a_deadline_the_next_call_gets_its_own_answer(path: Path, transport: LocalTransport) -> None:
+    leave, allowed = threading.Event(), list[float]()
+
+    def predict(request: bytearray, seconds: float) -> bytes:
+        allowed.append(seconds)
+        if len(allowed) == 1:
+            assert leave.wait(60)
+        return doubled(request, seconds)
+
+    with serving(path, predict) as server:
+        with pytest.raises(DeadlineExceeded):
+            asked(transport, 5, seconds=0.3)
+        assert asked(transport) == DOUBLED
+        leave.set()
+    assert 0 < allowed[0] <= 0.3 < allowed[1] <= 60
+    assert not server.connections()
+
+
+def test_a_call_that_has_arrived_is_answered_before_a_stop(path: Path, transport: LocalTransport) -> None:
+    entered, leave = threading.Event(), threading.Event()
+
+    def predict(request: bytearray, seconds: float) -> bytes:
+        entered.set()
+        assert leave.wait(60)
+        return doubled(request, seconds)
+
+    with serving(path, predict) as server, ThreadPoolExecutor(2) as pool:
+        under_way = pool.submit(asked, transport)
+        assert entered.wait(60)
+        stopped = pool.submit(server.stop, 60)
+        assert asked(transport) == BY_GRPC or not stopped.done()
+        leave.set()
+        assert under_way.result() == DOUBLED
+        stopped.result()
+    assert asked(transport) == BY_GRPC
+
+
+def test_a_connection_that_rests_does_not_hold_a_stop_up(path: Path, transport: LocalTransport) -> None:
+    with serving(path) as server:
+        assert asked(transport) == DOUBLED
+        server.stop(60)
+        assert not server.connections()
+
+
+@pytest.mark.parametrize(
+    ("code", "kind"),
+    [(Code.INTERNAL, ModelFailed), (Code.UNAVAILABLE, Unavailable), (Code.RESOURCE_EXHAUSTED, Unavailable)],
+)
+def test_errors_leave_the_connection_as_it_was(
+    path: Path, transport: LocalTransport, code: Code, kind: type[Exception]
+) -> None:
+    answers = iter([StatusError(code, "first ünd"), None])
+
+    def predict(request: bytearray, seconds: float) -> bytes:
+        if error := next(answers):
+            raise error
+        return doubled(request, seconds)
+
+    with serving(path, predict) as server:
+        with pytest.raises(kind):
+            asked(transport)
+        assert asked(transport) == DOUBLED
+        assert server.connections() == 1
