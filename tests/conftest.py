@@ -16,7 +16,6 @@ import hypothesis
 import pytest
 
 from model_zoo import digits, efficientdet_d1, mobilenet_v2
-from model_zoo.image_model import ImageModel
 from model_zoo.saved_model import export, quiet_tensorflow
 from sample_models import main as make_sample_models
 from support.browser import Page, browser
@@ -65,7 +64,7 @@ SHARING = {
         "unit/lightbox/transports/test_predict_messages.py",
         "unit/model_server/test_tensor_proto.py",
         "unit/scripts/test_benchmark_servers.py",
-        "unit/scripts/test_efficientdet_d1.py",
+        "unit/scripts/test_detections.py",
         "unit/scripts/test_export_model.py",
         "unit/scripts/test_folding.py",
         "unit/scripts/test_input_forms.py",
@@ -80,7 +79,6 @@ LONGEST = (
     "tests/slow/test_soak.py",
     "tests/slow/test_openapi.py",
     "tensorflow",
-    "tests/contract/engines/test_corpus.py",
     "stack",
     "tests/e2e/test_stops.py",
     "tests/e2e/test_life_cycle.py",
@@ -164,13 +162,6 @@ def trained_digits() -> Any:
 
     folder = made("trained_digits", lambda folder: digits.trained_model().save(folder / "digits.keras"))
     return keras.saving.load_model(folder / "digits.keras")
-
-
-@pytest.fixture(scope="session")
-def seeded_detector() -> ImageModel:
-    """efficientdet_d1, not exported yet."""
-    quiet_tensorflow()
-    return efficientdet_d1.image_model()
 
 
 @pytest.fixture(scope="session")

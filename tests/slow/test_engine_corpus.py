@@ -1,4 +1,4 @@
-"""OpenVINO answers the tempting models as TensorFlow does, wherever the comparison at load lets it answer."""
+"""The tempting models: the server answers them as TensorFlow does, and so does OpenVINO wherever it is let answer."""
 
 from __future__ import annotations
 
@@ -12,9 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from model_server.engines import gate
+from model_server.engines.graph import read_meta_graph
 from model_server.engines.verdicts import IN_MODEL
 from support.stack import REPOSITORY
-from support.tempting_models import MODELS, tempting_models
+from support.tempting_models import MODELS, expected, tempting_models
+from support.tempting_models.measured import DIFFERENT
 from support.tempting_models.serving import Served, differences, serving
 
 pytestmark = pytest.mark.timeout(1200)
@@ -60,6 +63,25 @@ def auto(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Ser
         yield found
     log = (folder / "stderr.log").read_text()
     assert log.count(": openvino (") > len(MODELS)
+
+
+@pytest.mark.parametrize("model", DIFFERENT)
+def test_what_differs_is_refused(models: Path, model: str) -> None:
+    """The gate refuses what OpenVINO was seen to answer otherwise than TensorFlow."""
+    refusals = gate.refusals(read_meta_graph(str(models / model / "1"), ["serve"]))
+    assert [name for name in DIFFERENT[model] if refusals[name] is None] == []
+
+
+def test_the_gate_is_no_wall(models: Path) -> None:
+    """Most signatures are like those of ordinary models."""
+    refusals = [gate.refusals(read_meta_graph(str(models / model / "1"), ["serve"])) for model in MODELS]
+    reasons = [reason for found in refusals for reason in found.values()]
+    assert reasons.count(None) > len(reasons) / 3
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_tensorflow_answers_as_eager_tensorflow_does(models: Path, reference: Served, model: str) -> None:
+    assert differences(model, expected(models / model), reference.answers(model)) == {}
 
 
 @pytest.mark.parametrize("model", MODELS)

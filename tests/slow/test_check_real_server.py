@@ -5,14 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from real_server.parts import PARTS
 from support.stack import REPOSITORY
+
+pytestmark = pytest.mark.timeout(1200)
 
 
 def test_the_embedded_server_passes() -> None:
     script = REPOSITORY / "scripts" / "check_real_server.py"
     command = [sys.executable, str(script), "--server", "embedded"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("\n   ok\n") == len(PARTS)
     assert "469 passed, 0 failed" in done.stdout
