@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from benchmark import photos
 from benchmark.servers.base import REPOSITORY
 from model_zoo import layout
 
 MODELS = REPOSITORY / "build" / "benchmark_models"
 DETECTIONS = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
 """The outputs of efficientdet_d1 that a caller can use; the other four are 40 MB."""
+KERAS_NETWORKS = {"mobilenet_v3": "MobileNetV3Small", "resnet50": "ResNet50"}
+"""Networks with seeded weights, and their names in keras.applications."""
+QUANTIZE_VENV = REPOSITORY / ".venv-quantize"
+CALIBRATED = 64
+"""Crops that an INT8 model is made with; half of them compare it."""
 
 ANSWER_FLOATS = {"4 kB": 1 << 10, "64 kB": 1 << 14, "1 MB": 1 << 18, "7 MB": 7 << 18, "28 MB": 7 << 20}
 """Sizes of answers, and float32 numbers that make them."""
@@ -53,11 +62,47 @@ def classifiers() -> Path:
     return root
 
 
-def one_classifier() -> Path:
-    """Return the folder of mobilenet_v2 alone, which tells the memory of a stack with one model."""
-    root = MODELS / "one"
-    link(root / "mobilenet_v2" / "1", classifiers_and_detector() / "mobilenet_v2" / "1")
+def alone(name: str) -> Path:
+    """Return the folder of one model alone, which tells the memory of a stack with one model."""
+    root = MODELS / f"{name}_alone"
+    link(root / name, _with_pixels(name))
     return root
+
+
+def _with_pixels(name: str) -> Path:
+    """Return the folder of a model that takes prepared pixels."""
+    if name in KERAS_NETWORKS:
+        _keras_model(name, "float32", folder := MODELS / "networks" / "saved" / name)
+        return folder
+    return classifiers_and_detector() / name
+
+
+def quantized(name: str) -> Path:
+    """Return the folder of one model alone with an INT8 model beside its graph.
+
+    It is calibrated with crops of photographs. Raises CalledProcessError, and FileNotFoundError where the virtual
+    environment that quantizes is missing: ``make bench`` makes it.
+    """
+    root = MODELS / f"{name}_int8"
+    if not (root / name).exists():
+        partial = root / f".{name}"
+        shutil.rmtree(partial, ignore_errors=True)
+        shutil.copytree(_with_pixels(name), partial / name)
+        crops = photos.write_crops(MODELS / "crops", CALIBRATED)
+        _quantize(partial / name, crops)
+        (partial / name).rename(root / name)
+    return root
+
+
+def _quantize(model: Path, images: Path) -> None:
+    python = QUANTIZE_VENV / "bin" / "python"
+    if not python.exists():
+        raise FileNotFoundError(f"{QUANTIZE_VENV} is missing, in which models are quantized: `make bench` makes it")
+    paths = [str(REPOSITORY / folder) for folder in ("scripts", "container")]
+    messages = next(Path(sys.prefix, "lib").glob("python3*/site-packages"))
+    environ = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(paths), "LIGHTBOX_TENSORFLOW_MESSAGES": str(messages)}
+    command = [str(python), str(REPOSITORY / "scripts" / "quantize_model.py"), str(model), "--images", str(images)]
+    subprocess.run(command, env=environ, check=True, stdout=sys.stderr)  # noqa: S603 - our own script
 
 
 def with_handler(handler: Path, names: Collection[str]) -> Path:
@@ -86,19 +131,19 @@ def small_classifier() -> Path:
     """Return the folder of MobileNetV3Small as prepared tensor and as encoded bytes, weights seeded."""
     root = MODELS / "mobilenet_v3"
     for form, name in (("float32", "mobilenet_v3"), ("bytes", "mobilenet_v3_bytes")):
-        if not layout.versions(root / name):
-            from model_zoo.saved_model import export
-
-            export(mobilenet_v3(), form, root / name)  # type: ignore[arg-type]
+        _keras_model("mobilenet_v3", form, root / name)
     return root
 
 
-def mobilenet_v3() -> Any:
-    """Return MobileNetV3Small as a model of the zoo: its graph scales, so the caller sends 0..255."""
+def _keras_model(name: str, form: str, folder: Path) -> None:
+    """Export one of ``KERAS_NETWORKS``, unless it is there: the caller sends 0..255."""
+    if layout.versions(folder):
+        return
     from model_zoo.image_model import ImageModel
+    from model_zoo.saved_model import export
 
-    network = keras_network("mobilenet_v3")
-    return ImageModel(
+    network = keras_network(name)
+    model = ImageModel(
         predict=lambda pixels: {"probabilities": network(pixels, training=False)},
         keep=[variable.value for variable in network.variables],
         height=224,
@@ -107,6 +152,7 @@ def mobilenet_v3() -> Any:
         weights="random weights",
         random=True,
     )
+    export(model, form, folder)  # type: ignore[arg-type]
 
 
 def keras_network(name: str) -> Any:
@@ -121,7 +167,7 @@ def keras_network(name: str) -> Any:
 
     if name == "mobilenet_v2":
         return mobilenet_v2.keras_model("imagenet")[0]
-    network = keras.applications.MobileNetV3Small(weights=None)
+    network = getattr(keras.applications, KERAS_NETWORKS[name])(weights=None)
     fill_seeded(network, mobilenet_v2.SEED)
     return network
 

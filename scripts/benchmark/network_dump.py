@@ -74,6 +74,7 @@ _ATTRIBUTES: dict[str, Callable[[Any], Step]] = {
     "ReLU": lambda op: {"most": op.max_value},
     "Activation": lambda op: {"activation": _activation(op)},
     "Dense": lambda op: {"activation": _activation(op), "bias": op.use_bias},
+    "MaxPooling2D": lambda op: {"strides": op.strides, "size": op.pool_size, "padding": op.padding},
     "GlobalAveragePooling2D": lambda op: {"keepdims": op.keepdims},
     "Rescaling": lambda op: {"scale": float(op.scale), "offset": float(op.offset)},
 }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from functools import lru_cache
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
@@ -61,3 +62,21 @@ def pixels_npy(count: int, side: int) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, np.repeat(pixels(side), count, axis=0))
     return buffer.getvalue()
+
+
+def write_crops(folder: Path, count: int) -> Path:
+    """Write ``count`` crops of scikit-learn's two photographs as JPEG into a folder, unless they are there."""
+    from PIL import Image
+    from sklearn.datasets import load_sample_image
+
+    folder.mkdir(parents=True, exist_ok=True)
+    images = [Image.fromarray(load_sample_image(name)) for name in ("china.jpg", "flower.jpg")]
+    random = np.random.default_rng(11)
+    for number in range(count):
+        image = images[number % len(images)]
+        side = int(random.integers(160, image.height))
+        left, top = (int(random.integers(0, length - side + 1)) for length in image.size)
+        path = folder / f"{number:03}.jpg"
+        if not path.exists():
+            path.write_bytes(encode(image.crop((left, top, left + side, top + side)), 90))
+    return folder

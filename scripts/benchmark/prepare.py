@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Collection
 
+from benchmark import models
 from benchmark.declarations import Scale
 from benchmark.servers.base import REPOSITORY
 from benchmark.servers.rival import RIVALS, VENV
@@ -24,6 +25,8 @@ def prepare(scale: Scale, scenarios: Collection[str]) -> None:
     with_rivals = bool(NEED_RIVALS.intersection(scenarios))
     if with_rivals and not VENV.is_dir():
         raise Unprepared(f"{VENV} is missing, in which the other servers run: `make bench` makes it")
+    if "load" in scenarios and scale.name == "full" and not models.QUANTIZE_VENV.is_dir():
+        raise Unprepared(f"{models.QUANTIZE_VENV} is missing, in which models are quantized: `make bench` makes it")
     say.progress("models: made where they are missing")
     _run([sys.executable, "-m", "benchmark.prepare", scale.name, *scenarios])
     if with_rivals:
@@ -43,7 +46,7 @@ def _make(scale: Scale, scenarios: Collection[str]) -> None:
     for name in scenarios:
         SCENARIOS[name](scale)
     if NEED_RIVALS.intersection(scenarios):
-        for network in ("mobilenet_v2", "mobilenet_v3"):
+        for network in ("mobilenet_v2", "mobilenet_v3", *scale.pick((), ("resnet50",))):
             dump(network)
 
 

@@ -110,6 +110,41 @@ def _cpu(row: dict[str, Any]) -> float:
     return float(sum(row.get("cpu_ms", {}).values()))
 
 
+def _seconds_each(row: dict[str, Any]) -> float:
+    return 1 / row["throughput"] if row.get("throughput") else 0.0
+
+
+def _p50(row: dict[str, Any]) -> float:
+    return float(row.get("p50", 0))
+
+
+def _faster_than_litserve(document: Document) -> float | None:
+    cost = _engine_against_litserve(8, _seconds_each)(document)
+    return 1 / cost if cost else None
+
+
+def _auto_over_floor(document: Document) -> float | None:
+    ratio = _same_network(document, 1, engine_stacks.AUTO).get("ratio")
+    return None if ratio is None else float(ratio)
+
+
+def _auto_stack(document: Document) -> dict[str, Any]:
+    """Return what is known of the stack with engine auto after all its requests."""
+    found = results.scenario(document, "load") or {"servers": []}
+    return next((server for server in found["servers"] if server["name"] == engine_stacks.AUTO), {})
+
+
+def _auto_memory(document: Document) -> float | None:
+    pss = _auto_stack(document).get("pss")
+    return sum(pss.values()) / 1e6 if pss else None
+
+
+def _auto_start(document: Document) -> float | None:
+    """Seconds to the first 200 of /ping; where the comparison of the engines was made in this run, that is in it."""
+    ready = _auto_stack(document).get("started", {}).get("ready")
+    return None if ready is None or document["scale"] == "quick" else float(ready)
+
+
 def _tail_at_half_of_peak(document: Document) -> float | None:
     peak = results.variant(document, "load", "same_network_8", load.LIGHTBOX).get("throughput")
     points = results.experiments(document, "load", "open")
@@ -172,8 +207,12 @@ TARGETS = (
         "OpenVINO, p50 at one client ÷ LitServe + ONNX Runtime",
         0.80,
         True,
-        _engine_against_litserve(1, lambda row: float(row["p50"])),
+        _engine_against_litserve(1, _p50),
     ),
+    Target("OpenVINO, images/s at 8 clients ÷ LitServe + ONNX Runtime", 1.35, False, _faster_than_litserve),
+    Target("engine auto, p50 at one client ÷ floor with TensorFlow", 0.6, True, _auto_over_floor),
+    Target("engine auto, memory of all with two workers", 350, True, _auto_memory, "MB"),
+    Target("engine auto, start to ready", 2.0, True, _auto_start, "s"),
     Target("p99 ÷ p50 at the rate nearest half of peak load, open loop", 2.0, True, _tail_at_half_of_peak),
     Target("largest worker after 1,000 requests", 110, True, _worker_memory, "MB"),
     Target("sidecar start, model server aside, median of the stacks", 1.5, True, _sidecar_start, "s"),

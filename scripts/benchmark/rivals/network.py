@@ -30,10 +30,10 @@ def session(name: str, threads: int) -> onnxruntime.InferenceSession:
 
 def build_all() -> None:
     """Build what is missing, and check that each answers as Keras does; raise AssertionError if not."""
-    for name in ("mobilenet_v2", "mobilenet_v3"):
+    for dumped in sorted(NETWORKS.glob("*.npz")):
+        name = dumped.stem
         for resize in (False, True):
             path = NETWORKS / f"{name}{'_resize' if resize else ''}.onnx"
-            dumped = NETWORKS / f"{name}.npz"
             if path.exists() and path.stat().st_mtime > dumped.stat().st_mtime:
                 continue
             path.write_bytes(build(name, resize))
@@ -134,7 +134,7 @@ class _Graph:
         self.node("Clip", [*step["inputs"], *bounds], step["output"])
 
     def add_activation(self, step: dict[str, Any]) -> None:
-        kind = {"hard_silu": "HardSwish", "softmax": "Softmax"}[step["activation"]]
+        kind = {"hard_silu": "HardSwish", "relu": "Relu", "softmax": "Softmax"}[step["activation"]]
         self.node(kind, step["inputs"], step["output"])
 
     def add_zeropadding2d(self, step: dict[str, Any]) -> None:
@@ -151,6 +151,17 @@ class _Graph:
     def _binary(self, kind: str, step: dict[str, Any]) -> None:
         constants = [self.constant(np.float32(step["constant"]))] if "constant" in step else []
         self.node(kind, [*step["inputs"], *constants], step["output"])
+
+    def add_maxpooling2d(self, step: dict[str, Any]) -> None:
+        auto_pad = "SAME_UPPER" if step["padding"] == "same" else "VALID"
+        self.node(
+            "MaxPool",
+            step["inputs"],
+            step["output"],
+            kernel_shape=step["size"],
+            strides=step["strides"],
+            auto_pad=auto_pad,
+        )
 
     def add_globalaveragepooling2d(self, step: dict[str, Any]) -> None:
         pooled = step["output"] + ("" if step["keepdims"] else "/pooled")

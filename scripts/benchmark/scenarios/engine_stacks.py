@@ -2,36 +2,90 @@
 
 from __future__ import annotations
 
-from benchmark import models
-from benchmark.declarations import Variant
+from collections.abc import Sequence
+
+from benchmark import models, photos
+from benchmark.clients.base import Load
+from benchmark.clients.http import HttpClient
+from benchmark.declarations import Experiment, Scale, Variant
 from benchmark.scenarios import common
+from benchmark.servers.rival import Rival
 from benchmark.servers.stack import Stack
 
 MODEL = "mobilenet_v2"
+WORKERS = "2"
+AUTO = "Lightbox, engine auto"
 EQUAL_ANSWERS = {
     "Lightbox, engine tensorflow": {"LIGHTBOX_ENGINE": "tensorflow"},
-    "Lightbox, engine auto": {"LIGHTBOX_ENGINE": "auto"},
+    AUTO: {"LIGHTBOX_ENGINE": "auto"},
     "Lightbox, engine openvino": {"LIGHTBOX_ENGINE": "openvino"},
 }
 """Rows whose answers are those of tensorflow_model_server."""
 
+INT8 = "Lightbox, engine openvino, INT8 (other answers)"
 OTHER_ANSWERS = {
     "Lightbox, engine openvino, fast decode (other answers)": {
         "LIGHTBOX_ENGINE": "openvino",
         "LIGHTBOX_FAST_DECODE": "true",
     },
+    INT8: {"LIGHTBOX_ENGINE": "openvino", "LIGHTBOX_PRECISION": "int8"},
 }
 """Rows that answer faster with other numbers: they stand beside the comparison, not in it."""
 
+MODELS = {"mobilenet_v3": "MobileNetV3Small", "resnet50": "ResNet-50", "efficientdet_d1": "EfficientDet-D1"}
+"""Models that are measured with each engine beside mobilenet_v2, and what they are called."""
+QUANTIZED = (MODEL, "mobilenet_v3", "resnet50")
+BOUNDARY = "lightbox-benchmark"
+RIVALS = {
+    "mobilenet_v3": Rival("FastAPI + ONNX Runtime", "fastapi_onnx.py", ("mobilenet_v3", WORKERS)),
+    "resnet50": Rival("LitServe + ONNX Runtime, ResNet-50", "litserve_onnx.py", ("resnet50", WORKERS), "/health"),
+}
+"""Who else serves one of ``MODELS``; nobody an EfficientDet."""
 
-def stack(name: str, settings: dict[str, str]) -> Stack:
-    """Return a stack that serves mobilenet_v2 alone with two workers, so that its memory can be quoted."""
-    workers = {"SAGEMAKER_GUNICORN_WORKERS": "2"}
-    cache = {"LIGHTBOX_ENGINE_CACHE_DIR": str(models.MODELS / "engine_cache")}
-    return Stack(name, models.one_classifier(), (common.DEFAULT_MODEL, *(workers | cache | settings).items()))
+
+def stack(name: str, settings: dict[str, str], model: str = MODEL) -> Stack:
+    """Return a stack that serves a model alone with two workers, so that its memory can be quoted."""
+    common_settings = {
+        "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": model,
+        "SAGEMAKER_GUNICORN_WORKERS": WORKERS,
+        "LIGHTBOX_ENGINE_CACHE_DIR": str(models.MODELS / "engine_cache"),
+    }
+    folder = models.quantized(model) if "LIGHTBOX_PRECISION" in settings else models.alone(model)
+    shown = name if model == MODEL else f"{name}, {MODELS[model]}"
+    return Stack(shown, folder, tuple((common_settings | settings).items()))
 
 
-def variants() -> list[Variant]:
+def variants(model: str = MODEL) -> list[Variant]:
     """Return a row for each engine, and the rows with other answers behind them."""
     rows = EQUAL_ANSWERS | OTHER_ANSWERS
-    return [Variant(name, stack(name, settings), common.post_image(MODEL)) for name, settings in rows.items()]
+    if model not in QUANTIZED:
+        rows.pop(INT8)
+    return [Variant(name, stack(name, settings, model), common.post_image(model)) for name, settings in rows.items()]
+
+
+def experiments(scale: Scale) -> Sequence[Experiment]:
+    """Return an experiment for each of ``MODELS``; none in a quick run, which would make them first."""
+    return scale.pick((), tuple(_experiment(model) for model in MODELS))
+
+
+def _experiment(model: str) -> Experiment:
+    rows = variants(model)
+    if rival := RIVALS.get(model):
+        rows.append(Variant(rival.name, rival, _theirs(rival, photos.photo())))
+    clients = 8 if model in RIVALS else 2
+    load = Load(120 if model in RIVALS else 16, clients, most_seconds=10)
+    title = f"{MODELS[model]} with each engine, {clients} clients"
+    return Experiment(f"engines_{model}", title, tuple(rows), load, rounds=3)
+
+
+def _theirs(rival: Rival, image: bytes) -> HttpClient:
+    if rival.script.startswith("fastapi"):
+        return HttpClient(image, "application/octet-stream", "/binary/")
+    return post_form(image)
+
+
+def post_form(image: bytes) -> HttpClient:
+    """Return a client that posts an image as the file of a form, LitServe's way."""
+    head = 'Content-Disposition: form-data; name="image"; filename="photo.jpg"\r\nContent-Type: image/jpeg'
+    body = f"--{BOUNDARY}\r\n{head}\r\n\r\n".encode() + image + f"\r\n--{BOUNDARY}--\r\n".encode()
+    return HttpClient(body, f"multipart/form-data; boundary={BOUNDARY}", "/predict")

@@ -13,15 +13,14 @@ from benchmark.scenarios import common, engine_stacks
 from benchmark.servers.rival import Rival
 from benchmark.servers.stack import Stack
 
-WORKERS = "2"
+WORKERS = engine_stacks.WORKERS
 STUDY_CLIENTS = 50
 IMAGE_BYTES = 225_000
 """300 kB as base64."""
 
-FASTAPI = Rival("FastAPI + ONNX Runtime", "fastapi_onnx.py", ("mobilenet_v3", WORKERS))
+FASTAPI = engine_stacks.RIVALS["mobilenet_v3"]
 LITSERVE = Rival("LitServe + ONNX Runtime", "litserve_onnx.py", ("mobilenet_v2", WORKERS), health="/health")
 LITSERVE_ONE = Rival("LitServe + ONNX Runtime, 1 worker", "litserve_onnx.py", ("mobilenet_v2", "1"), health="/health")
-BOUNDARY = "lightbox-benchmark"
 ONE_THREAD = "Lightbox, one thread for an operation"
 FOLDED = "Lightbox, one thread, normalizations folded"
 PIXELS = "Lightbox, one thread, folded, uint8 pixels"
@@ -41,6 +40,7 @@ def scenario(scale: Scale) -> Scenario:
             _study("binary", scale),
             _same_network(1, scale),
             _same_network(8, scale),
+            *engine_stacks.experiments(scale),
             *(_open_loop(rate, scale) for rate in scale.pick((20,), (10, 20, 30, 40, 80))),
         ),
         axes={"open": "requests started each second"},
@@ -54,9 +54,11 @@ def scenario(scale: Scale) -> Scenario:
             "ONNX Runtime folds batch normalizations into convolutions when it loads a network. TensorFlow Serving "
             "runs the graph that it is given: one row has the graph of `export_model.py mobilenet_v2_folded`, the next "
             "the same with `--input uint8`, which scales the pixels itself.",
-            "The rows with an engine's name serve mobilenet_v2 alone, with the embedded model server and two workers. "
+            "The rows with an engine's name serve one model alone, with the embedded model server and two workers. "
             "Other answers are those that differ from tensorflow_model_server's: such rows are no part of a target. "
             "The first start with `auto` compares the engines, so the start of a second run is the one to quote.",
+            "INT8 models are calibrated with crops of two photographs: they cost what others cost, and their accuracy "
+            "means nothing. ResNet-50 and MobileNetV3Small have seeded random weights, the same for everybody.",
             "In the open loop requests start on time whatever the server does, and latency counts from that time.",
         ),
     )
@@ -73,13 +75,19 @@ def _study(form: str, scale: Scale) -> Experiment:
     text = base64.b64encode(image).decode()
     if form == "binary":
         theirs: Client = HttpClient(image, "application/octet-stream", "/binary/")
-        ours = [Variant(LIGHTBOX, small_lightbox(), common.post_image("mobilenet_v3", "grpc", image))]
+        client = common.post_image("mobilenet_v3", "grpc", image)
+        ours = [Variant(LIGHTBOX, small_lightbox(), client)]
     else:
         theirs = HttpClient(_json({"image": text}), "application/json", "/predict/")
         ours = [
             Variant(name, small_lightbox(), _base64_image(text, model))
             for name, model in ((LIGHTBOX, "mobilenet_v3"), (IN_THE_GRAPH, "mobilenet_v3_bytes"))
         ]
+        client = _base64_image(text, "mobilenet_v3")
+    if scale.name == "full":
+        name = engine_stacks.AUTO
+        alone = engine_stacks.stack(name, engine_stacks.EQUAL_ANSWERS[name], "mobilenet_v3")
+        ours.append(Variant(name, alone, client))
     return Experiment(
         f"study_{form}",
         f"MobileNetV3Small, {form}, {STUDY_CLIENTS} clients",
@@ -101,7 +109,7 @@ def _json(value: object) -> bytes:
 
 def _same_network(clients: int, scale: Scale) -> Experiment:
     image = photos.photo()
-    form = HttpClient(_form(image), f"multipart/form-data; boundary={BOUNDARY}", "/predict")
+    form = engine_stacks.post_form(image)
     settings = (common.DEFAULT_MODEL, ("SAGEMAKER_TFS_INTRA_OP_PARALLELISM", "1"))
     stack = Stack(ONE_THREAD, models.classifiers(), settings)
     ours = {ONE_THREAD: "mobilenet_v2", FOLDED: "mobilenet_v2_folded", PIXELS: "mobilenet_v2_folded_uint8"}
@@ -125,11 +133,6 @@ def _same_network(clients: int, scale: Scale) -> Experiment:
         floor=common.FLOOR if clients == 1 else None,
         counted=scale.pick(0, 2) if clients == 1 else 0,
     )
-
-
-def _form(image: bytes) -> bytes:
-    head = 'Content-Disposition: form-data; name="image"; filename="photo.jpg"\r\nContent-Type: image/jpeg'
-    return f"--{BOUNDARY}\r\n{head}\r\n\r\n".encode() + image + f"\r\n--{BOUNDARY}--\r\n".encode()
 
 
 def _open_loop(rate: int, scale: Scale) -> Experiment:

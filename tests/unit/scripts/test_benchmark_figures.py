@@ -13,7 +13,7 @@ from benchmark.__main__ import SCENARIO_NAMES, parse
 from benchmark.clients.base import Sample
 from benchmark.declarations import Scale, Scenario
 from benchmark.pages import tables
-from benchmark.scenarios import SCENARIOS, client, common, load, rest_or_grpc
+from benchmark.scenarios import SCENARIOS, client, common, engine_stacks, load, rest_or_grpc
 
 
 def sample(*milliseconds: float) -> Sample:
@@ -86,6 +86,7 @@ def document() -> results.Document:
         "rss": {"gunicorn": [30_000_000, 90_000_000]},
         "answers": 1500,
     }
+    alone = stack | {"name": engine_stacks.AUTO, "started": {"ready": 1.5}}
 
     def wires(slowest: float) -> list[dict[str, Any]]:
         return [
@@ -102,9 +103,9 @@ def document() -> results.Document:
     one[2]["stages"] = {"decode_cpu": 10.0}
     eight = [variant(load.LIGHTBOX, 10, throughput=95.0), variant(load.LITSERVE.name, 12, throughput=90.0)]
     engine = "Lightbox, engine openvino"
-    one.append(variant(engine, 9))
+    one += [variant(engine, 9), variant(engine_stacks.AUTO, 9, ratio=0.55)]
     eight[1]["cpu_ms"] = {"server": 20.0}
-    eight.append(variant(engine, 9) | {"cpu_ms": {"gunicorn": 5.0, "model server": 8.0}})
+    eight.append(variant(engine, 9, throughput=130.0) | {"cpu_ms": {"gunicorn": 5.0, "model server": 8.0}})
     cost = {"bytes_received": 2000.0, "hops": {"nginx-sidecar": [9, 9], "sidecar-model server gRPC": [602_000, 4000]}}
     point = variant(load.LIGHTBOX, 10, p99=15.0, **cost) | {"cpu_ms": {"gunicorn": 8.5, "model server": 12.0}}
     open_loop = [experiment("open", [point], x) for x in (20, 40, 80)]
@@ -122,7 +123,7 @@ def document() -> results.Document:
         "rival_versions": {},
     }
     listed = [
-        {"key": key, "title": key, "question": "?", "notes": [], "servers": [stack], "experiments": found}
+        {"key": key, "title": key, "question": "?", "notes": [], "servers": [stack, alone], "experiments": found}
         | {"stolen": 0.25 if key == "client" else 0.004}
         | {"axes": {"open": "requests started each second"} if key == "load" else {}}
         for key, found in scenarios.items()
@@ -199,9 +200,11 @@ def test_pages_written_again_are_the_same(written: Path, tmp_path: Path) -> None
 @pytest.fixture
 def declared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Scenario]:
     """Every scenario in both scales, declared without making models."""
-    for maker in ("classifiers_and_detector", "classifiers", "small_classifier", "answers_of_sizes", "one_classifier"):
+    for maker in ("classifiers_and_detector", "classifiers", "small_classifier", "answers_of_sizes"):
         monkeypatch.setattr(f"benchmark.models.{maker}", lambda maker=maker: tmp_path / maker)
     monkeypatch.setattr("benchmark.models.with_handler", lambda handler, names: tmp_path / "_".join(names))
+    for maker in ("alone", "quantized"):
+        monkeypatch.setattr(f"benchmark.models.{maker}", lambda name, maker=maker: tmp_path / f"{name}_{maker}")
     monkeypatch.setattr("benchmark.models.many_models", lambda count: tmp_path / f"many_{count}")
     return [declare(Scale(scale)) for declare in SCENARIOS.values() for scale in ("quick", "full")]
 
