@@ -5,47 +5,68 @@ from __future__ import annotations
 import atexit
 import random
 import socket
-from functools import cache
+from itertools import chain
 
 from lightbox.processes.run_dir import port_is_free
 
 PORTS = range(10_000, 32_000)
 """Below those that the kernel takes for outgoing connections, so that none of these comes in between."""
 PORTS_EACH = 1_000
-"""How many of them a process has for itself."""
+"""How many of them a process claims at a time."""
 
-_turn: dict[str, int] = {}
+
+class Part:
+    """Ports that this process has for itself: a server may begin to listen long after its port was found free."""
+
+    def __init__(self, ports: range) -> None:
+        """Claim ``ports``; raise OSError where another process has them."""
+        self.ports = ports
+        self._next = ports.start
+        # A name in Linux's abstract namespace: known to the whole machine, no file, gone with this process.
+        self._claim = socket.socket(socket.AF_UNIX)
+        try:
+            self._claim.bind(f"\0harness-ports-{ports.start}")
+        except OSError:
+            self._claim.close()
+            raise
+        atexit.register(self._claim.close)
+
+    def take(self, count: int) -> int | None:
+        """Return the first of ``count`` neighbours that are free, None where there are none; each comes in its turn."""
+        given = self._next
+        for low in chain(range(given, self.ports.stop, count), range(self.ports.start, given, count)):
+            if low + count <= self.ports.stop and all(port_is_free(port) for port in range(low, low + count)):
+                self._next = low + count
+                return low
+        return None
+
+
+_parts: list[Part] = []
 
 
 def free_ports(count: int = 1) -> int:
     """Return the first of ``count`` neighbouring TCP ports that nobody listens on now.
 
     They come in turn, so that those which were given last come again last. No other process of the machine gets them
-    from here as long as this one runs.
+    from here as long as this one runs. Raises OSError where other processes have all that are left.
     """
-    own = own_ports()
-    while True:
-        low = _turn.setdefault("next", own.start)
-        if low + count > own.stop:
-            low = own.start
-        _turn["next"] = low + count
-        if all(port_is_free(port) for port in range(low, low + count)):
+    if not 0 < count <= PORTS_EACH:
+        raise ValueError(f"count is {count}, expected 1 to {PORTS_EACH}")
+    for part in _parts:
+        if (low := part.take(count)) is not None:
             return low
+    while (low := _claim().take(count)) is None:
+        pass
+    return low
 
 
-@cache
-def own_ports() -> range:
-    """Claim a part of PORTS for this process: a server may begin to listen long after its port was found free."""
-    parts = [range(low, low + PORTS_EACH) for low in PORTS[::PORTS_EACH]]
-    random.shuffle(parts)
-    for part in parts:
-        # A name in Linux's abstract namespace: known to the whole machine, no file, gone with this process.
-        claim = socket.socket(socket.AF_UNIX)
+def _claim() -> Part:
+    starts = list(PORTS[::PORTS_EACH])
+    random.shuffle(starts)
+    for start in starts:
         try:
-            claim.bind(f"\0harness-ports-{part.start}")
+            _parts.append(Part(range(start, start + PORTS_EACH)))
         except OSError:
-            claim.close()
             continue
-        atexit.register(claim.close)
-        return part
-    raise OSError(f"no free ports: {len(parts)} processes of this machine have all of {PORTS.start} to {PORTS.stop}")
+        return _parts[-1]
+    raise OSError(f"no free ports: all of {PORTS.start} to {PORTS.stop} are claimed by processes of this machine")

@@ -5,10 +5,12 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
-from harness.ports import PORTS, PORTS_EACH, free_ports, own_ports
+from harness import ports
+from harness.ports import PORTS, PORTS_EACH, free_ports
 
 
 def test_ports_are_neighbours_below_those_of_outgoing_connections() -> None:
@@ -19,34 +21,62 @@ def test_ports_are_neighbours_below_those_of_outgoing_connections() -> None:
             server.bind(("0.0.0.0", port))
 
 
-def test_ports_come_in_turn_and_from_the_first_again_after_the_last(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.ports.port_is_free", lambda _: True)
-    monkeypatch.setattr("harness.ports._turn", {})
-    first = own_ports().start
+@pytest.fixture
+def part(monkeypatch: pytest.MonkeyPatch) -> Iterator[ports.Part]:
+    """A part of its own, the only one that this process has; it and others are given back."""
+    claimed: list[ports.Part] = []
+    monkeypatch.setattr(ports, "_parts", claimed)
+    free_ports()
+    (part,) = claimed
+    part._next = part.ports.start
+    yield part
+    for each in claimed:
+        each._claim.close()
+
+
+def test_ports_come_in_turn_and_from_the_first_again_after_the_last(
+    part: ports.Part, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ports, "port_is_free", lambda _: True)
+    first = part.ports.start
     assert [free_ports(PORTS_EACH - 3) - first, free_ports() - first] == [0, PORTS_EACH - 3]
     assert [free_ports(2) - first, free_ports(2) - first, free_ports() - first] == [PORTS_EACH - 2, 0, 2]
 
 
-def test_ports_that_somebody_listens_on_are_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
-    low = free_ports(4)
-    monkeypatch.setattr("harness.ports._turn", {"next": low})
+def test_ports_that_somebody_listens_on_are_passed_over(part: ports.Part) -> None:
     with socket.socket() as server:
-        server.bind(("0.0.0.0", low + 1))
+        server.bind(("0.0.0.0", part.ports.start + 1))
         server.listen()
-        assert free_ports(2) == low + 2
+        assert free_ports(2) == part.ports.start + 2
 
 
-def test_a_process_gets_no_port_of_another() -> None:
+def test_a_process_with_many_servers_claims_more(part: ports.Part, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "port_is_free", lambda port: port not in part.ports)
+    low = free_ports(100)
+    assert low not in part.ports
+    assert free_ports(100) == low + 100
+    assert len(ports._parts) == 2
+
+
+def test_a_process_gets_no_port_of_another(part: ports.Part) -> None:
     program = (
         "import random; from harness import ports\n"
-        f"random.shuffle = lambda parts: parts.sort(key=lambda part: part.start != {own_ports().start})\n"
-        "print(ports.own_ports().start)"
+        f"random.shuffle = lambda starts: starts.sort(key=lambda start: start != {part.ports.start})\n"
+        "print(ports.free_ports())"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert int(done.stdout) in set(PORTS[::PORTS_EACH]) - {own_ports().start}
+    assert int(done.stdout) in PORTS
+    assert int(done.stdout) not in part.ports
 
 
-def test_more_processes_than_parts_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("harness.ports.PORTS", own_ports())
-    with pytest.raises(OSError, match="no free ports: 1 processes of this machine have all of"):
-        own_ports.__wrapped__()
+def test_more_processes_than_parts_are_told(part: ports.Part, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ports, "PORTS", part.ports)
+    monkeypatch.setattr(ports, "port_is_free", lambda _: False)
+    with pytest.raises(OSError, match=r"no free ports: all of .* are claimed by processes of this machine"):
+        free_ports()
+
+
+@pytest.mark.parametrize("count", [0, PORTS_EACH + 1])
+def test_a_count_that_no_part_has_is_refused(count: int) -> None:
+    with pytest.raises(ValueError, match=f"count is {count}, expected 1 to 1000"):
+        free_ports(count)
