@@ -1,5 +1,5 @@
 /* Pillow's 8-bit resize with the same bits: fixed-point coefficients, two passes, each rounded to 8 bits.
- * It knows nothing of Python: lightbox/images/native_resize.py calls it. AVX2 is used where the CPU has it. */
+ * It knows nothing of Python: lightbox/images/native_resize.py calls it. AVX2 and NEON are used where the CPU has them. */
 #include <limits.h>
 #include <math.h>
 #include <stdint.h>
@@ -7,9 +7,12 @@
 #include <string.h>
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 enum { DONE = 0, NO_MEMORY = 1, REFUSED = 2 };
+enum { PLAIN = 0, AVX2 = 1, NEON = 2 };
 enum { BITS = 22, LOW_BITS = 15, MOST = 65535 };
 
 /* What one axis needs: for each target position the first source position and `taps` coefficients. They are kept
@@ -48,12 +51,13 @@ static void free_axis(Axis *axis) {
     free(axis->low);
 }
 
-static int make_axis(Axis *axis, int source, float from, float to, int target, int filter) {
+static int make_axis(Axis *axis, int source, float from, float to, int target, int filter,
+                     int together) {
     static const double reach[] = {0.5, 1.0, 2.0, 3.0};
     const double scale = (double)(to - from) / target;
     const double wide = scale < 1.0 ? 1.0 : scale;
     const double support = reach[filter] * wide, narrow = 1.0 / wide;
-    const int most = (int)ceil(support) * 2 + 1, taps = (most + 3) / 4 * 4;
+    const int most = (int)ceil(support) * 2 + 1, taps = (most + together - 1) / together * together;
     const size_t count = (size_t)target * (size_t)taps;
     double *weights = malloc((size_t)taps * sizeof *weights);
     axis->taps = taps;
@@ -126,14 +130,14 @@ static void down(const Axis *axis, const uint8_t *in, int source, size_t row, ui
 }
 
 #if defined(__x86_64__)
-#define AVX2 __attribute__((target("avx2")))
+#define WITH_AVX2 __attribute__((target("avx2")))
 
-AVX2 static __m256i joined(__m256i high, __m256i low) {
+WITH_AVX2 static __m256i joined(__m256i high, __m256i low) {
     const __m256i half = _mm256_set1_epi32(1 << (BITS - 1));
     return _mm256_srai_epi32(_mm256_add_epi32(_mm256_add_epi32(_mm256_slli_epi32(high, LOW_BITS), low), half), BITS);
 }
 
-AVX2 static void across_avx2(const Axis *axis, const uint8_t *in, uint8_t *out, int target) {
+WITH_AVX2 static void across_avx2(const Axis *axis, const uint8_t *in, uint8_t *out, int target) {
     const __m128i pairs = _mm_setr_epi8(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
     const __m256i spread = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
     const __m128i half = _mm_set1_epi32(1 << (BITS - 1));
@@ -158,7 +162,7 @@ AVX2 static void across_avx2(const Axis *axis, const uint8_t *in, uint8_t *out, 
     }
 }
 
-AVX2 static size_t down_avx2(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y) {
+WITH_AVX2 static size_t down_avx2(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y) {
     const int16_t *high = axis->high + (size_t)y * axis->taps, *low = axis->low + (size_t)y * axis->taps;
     const uint8_t *pixels = in + (size_t)axis->first[y] * row;
     size_t x = 0;
@@ -187,14 +191,106 @@ AVX2 static size_t down_avx2(const Axis *axis, const uint8_t *in, size_t row, ui
     }
     return x;
 }
+
+/* One byte a pixel: its taps lie beside one another. */
+WITH_AVX2 static void across_grey_avx2(const Axis *axis, const uint8_t *in, uint8_t *out, int target) {
+    for (int x = 0; x < target; x++) {
+        const int16_t *high = axis->high + (size_t)x * axis->taps, *low = axis->low + (size_t)x * axis->taps;
+        const uint8_t *pixels = in + axis->first[x];
+        __m128i h = _mm_setzero_si128(), l = h;
+        for (int j = 0; j < axis->taps; j += 8) {
+            const __m128i p = _mm_cvtepu8_epi16(_mm_loadl_epi64((const __m128i *)(pixels + j)));
+            h = _mm_add_epi32(h, _mm_madd_epi16(p, _mm_loadu_si128((const __m128i *)(high + j))));
+            l = _mm_add_epi32(l, _mm_madd_epi16(p, _mm_loadu_si128((const __m128i *)(low + j))));
+        }
+        __m128i sum = _mm_add_epi32(_mm_slli_epi32(h, LOW_BITS), l);
+        sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
+        sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
+        out[x] = rounded((uint32_t)_mm_cvtsi128_si32(sum) + (1u << (BITS - 1)));
+    }
+}
+
+static void across_vectors(const Axis *axis, const uint8_t *in, uint8_t *out, int target, int step) {
+    (step == 4 ? across_avx2 : across_grey_avx2)(axis, in, out, target);
+}
+
+static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y) {
+    return down_avx2(axis, in, row, out, y);
+}
+#elif defined(__aarch64__)
+static uint16x4_t rounded_neon(uint32x4_t sum) {
+    return vqmovun_s32(vshrq_n_s32(vreinterpretq_s32_u32(sum), BITS));
+}
+
+static void across_vectors(const Axis *axis, const uint8_t *in, uint8_t *out, int target, int step) {
+    for (int x = 0; x < target; x++) {
+        const uint32_t *k = (const uint32_t *)axis->whole + (size_t)x * axis->taps;
+        const uint8_t *pixels = in + (size_t)axis->first[x] * step;
+        uint32x4_t one = vdupq_n_u32(0), two = one;
+        if (step == 1) {
+            for (int j = 0; j < axis->taps; j += 8) {
+                const uint16x8_t p = vmovl_u8(vld1_u8(pixels + j));
+                one = vmlaq_u32(one, vmovl_u16(vget_low_u16(p)), vld1q_u32(k + j));
+                two = vmlaq_u32(two, vmovl_u16(vget_high_u16(p)), vld1q_u32(k + j + 4));
+            }
+            out[x] = rounded(vaddvq_u32(vaddq_u32(one, two)) + (1u << (BITS - 1)));
+            continue;
+        }
+        for (int j = 0; j < axis->taps; j += 4) {
+            const uint8x16_t four = vld1q_u8(pixels + 4 * (size_t)j);
+            const uint16x8_t low = vmovl_u8(vget_low_u8(four)), high = vmovl_u8(vget_high_u8(four));
+            one = vmlaq_n_u32(one, vmovl_u16(vget_low_u16(low)), k[j]);
+            two = vmlaq_n_u32(two, vmovl_u16(vget_high_u16(low)), k[j + 1]);
+            one = vmlaq_n_u32(one, vmovl_u16(vget_low_u16(high)), k[j + 2]);
+            two = vmlaq_n_u32(two, vmovl_u16(vget_high_u16(high)), k[j + 3]);
+        }
+        const uint16x4_t sum = rounded_neon(vaddq_u32(vaddq_u32(one, two), vdupq_n_u32(1u << (BITS - 1))));
+        const uint32_t pixel = vget_lane_u32(vreinterpret_u32_u8(vqmovn_u16(vcombine_u16(sum, sum))), 0);
+        memcpy(out + 4 * (size_t)x, &pixel, 4);
+    }
+}
+
+static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y) {
+    const uint32_t *k = (const uint32_t *)axis->whole + (size_t)y * axis->taps;
+    const uint8_t *pixels = in + (size_t)axis->first[y] * row;
+    size_t x = 0;
+    for (; x + 16 <= row; x += 16) {
+        uint32x4_t sums[4];
+        for (int i = 0; i < 4; i++) sums[i] = vdupq_n_u32(1u << (BITS - 1));
+        for (int j = 0; j < axis->taps; j++) {
+            const uint8x16_t p = vld1q_u8(pixels + (size_t)j * row + x);
+            const uint16x8_t low = vmovl_u8(vget_low_u8(p)), high = vmovl_u8(vget_high_u8(p));
+            sums[0] = vmlaq_n_u32(sums[0], vmovl_u16(vget_low_u16(low)), k[j]);
+            sums[1] = vmlaq_n_u32(sums[1], vmovl_u16(vget_high_u16(low)), k[j]);
+            sums[2] = vmlaq_n_u32(sums[2], vmovl_u16(vget_low_u16(high)), k[j]);
+            sums[3] = vmlaq_n_u32(sums[3], vmovl_u16(vget_high_u16(high)), k[j]);
+        }
+        const uint16x8_t low = vcombine_u16(rounded_neon(sums[0]), rounded_neon(sums[1]));
+        const uint16x8_t high = vcombine_u16(rounded_neon(sums[2]), rounded_neon(sums[3]));
+        vst1q_u8(out + x, vcombine_u8(vqmovn_u16(low), vqmovn_u16(high)));
+    }
+    return x;
+}
+#else
+static void across_vectors(const Axis *axis, const uint8_t *in, uint8_t *out, int target, int step) {
+    (void)axis, (void)in, (void)out, (void)target, (void)step;
+}
+
+static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y) {
+    (void)axis, (void)in, (void)row, (void)out, (void)y;
+    return 0;
+}
 #endif
 
-int lightbox_has_avx2(void) {
+/* What the CPU has: 0 nothing that is used, 1 AVX2, 2 NEON. */
+int lightbox_instructions(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") != 0;
+    return __builtin_cpu_supports("avx2") ? AVX2 : PLAIN;
+#elif defined(__aarch64__)
+    return NEON; /* every 64-bit ARM has it */
 #else
-    return 0;
+    return PLAIN;
 #endif
 }
 
@@ -203,27 +299,18 @@ static void all_across(const Axis *axis, const uint8_t *in, int source, int rows
     for (int y = 0; y < rows; y++) {
         const uint8_t *from = in + (size_t)y * source * step;
         uint8_t *to = out + (size_t)y * target * step;
-#if defined(__x86_64__)
-        if (vectors && step == 4 && axis->inside) {
-            across_avx2(axis, from, to, target);
-            continue;
-        }
-#endif
-        across(axis, from, source, to, target, step);
+        if (vectors && axis->inside) across_vectors(axis, from, to, target, step);
+        else across(axis, from, source, to, target, step);
     }
-    (void)vectors;
 }
 
 static void all_down(const Axis *axis, const uint8_t *in, int source, size_t row, uint8_t *out, int target,
                      int vectors) {
     for (int y = 0; y < target; y++) {
-        size_t made = 0;
-#if defined(__x86_64__)
-        if (vectors && axis->inside) made = down_avx2(axis, in, row, out + (size_t)y * row, y);
-#endif
-        down(axis, in, source, row, out + (size_t)y * row, y, made);
+        uint8_t *to = out + (size_t)y * row;
+        const size_t made = vectors && axis->inside ? down_vectors(axis, in, row, to, y) : 0;
+        down(axis, in, source, row, to, y, made);
     }
-    (void)vectors;
 }
 
 static void deliver(const uint8_t *in, size_t pixels, int step, int reversed, const float *table, void *out) {
@@ -260,15 +347,15 @@ int lightbox_resize(const uint8_t *in, size_t in_bytes, int width, int height, i
     Axis x = {0}, y = {0};
     uint8_t *between = NULL, *result = NULL;
     const uint8_t *now = in;
-    if (need_x) code = make_axis(&x, width, left, right, out_width, filter);
-    if (!code && need_y) code = make_axis(&y, height, top, bottom, out_height, filter);
+    if (need_x) code = make_axis(&x, width, left, right, out_width, filter, step == 1 ? 8 : 4);
+    if (!code && need_y) code = make_axis(&y, height, top, bottom, out_height, filter, 4);
     if (!code && need_x && need_y) {
         const size_t bytes = (rows_first ? (size_t)width * out_height : (size_t)out_width * height) * step;
         if (!(between = malloc(bytes))) code = NO_MEMORY;
     }
     if (!code && (need_x || need_y) && !(result = malloc(pixels * step))) code = NO_MEMORY;
     if (!code) {
-        vectors = vectors && lightbox_has_avx2();
+        vectors = vectors && lightbox_instructions() != PLAIN;
         if (need_x && need_y && rows_first) {
             all_down(&y, in, height, (size_t)width * step, between, out_height, vectors);
             all_across(&x, between, width, out_height, result, out_width, step, vectors);

@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from lightbox.images.resize_library import LIBRARY
+from lightbox.images.resize_library import INSTRUCTIONS, LIBRARY
 
 _FILTERS = {
     Image.Resampling.BOX: 0,
@@ -56,7 +57,7 @@ class NativeResize:
         self._resize.argtypes = [address, size, number, number, number, *[ctypes.c_float] * 4, number, number]
         self._resize.argtypes += [address, address, size, number, number, number]
         self._vectors = vectors
-        self.instructions = "AVX2" if vectors and loaded.lightbox_has_avx2() else "plain C"
+        self.instructions = INSTRUCTIONS[loaded.lightbox_instructions()] if vectors else INSTRUCTIONS[0]
 
     def resize(
         self,
@@ -123,18 +124,21 @@ class NativeResize:
 
 
 def load(library: Path = LIBRARY) -> NativeResize | None:
-    """Return the compiled resize if it is there, has AVX2 and gives what this Pillow gives, else None."""
+    """Return the compiled resize if it is there, has AVX2 or NEON, and gives what this Pillow gives, else None."""
     try:
         native = NativeResize(library)
     except (OSError, AttributeError):
         return None
-    if native.instructions != "AVX2":
+    if native.instructions == INSTRUCTIONS[0]:
         return None  # Pillow is faster than plain C
-    return native if all(_agrees(native, *sizes, by) for sizes in _CHECKED_SIZES for by in _FILTERS) else None
+    cases = itertools.product(_BYTES, _CHECKED_SIZES, _FILTERS)
+    return native if all(_agrees(native, mode, *sizes, by) for mode, sizes, by in cases) else None
 
 
-def _agrees(native: NativeResize, source: tuple[int, int], target: tuple[int, int], by: Image.Resampling) -> bool:
+def _agrees(
+    native: NativeResize, mode: str, source: tuple[int, int], target: tuple[int, int], by: Image.Resampling
+) -> bool:
     noise = np.random.default_rng(0).integers(0, 256, (source[1], source[0], 3), np.uint8)
-    image = Image.fromarray(noise)
-    out = np.empty((target[1], target[0], 3), np.uint8)
-    return native.resize(image, by, out) and bool(np.array_equal(out, np.asarray(image.resize(target, by))))
+    image = Image.fromarray(noise).convert(mode)
+    out = np.empty((target[1], target[0], len(image.getbands())), np.uint8)
+    return native.resize(image, by, out) and out.tobytes() == image.resize(target, by).tobytes()

@@ -8,6 +8,9 @@ from pathlib import Path
 LIBRARY = Path(__file__).with_name("libresize.so.1")
 """Python takes what ends with .so for a module of its own."""
 
+INSTRUCTIONS = ("plain C", "AVX2", "NEON")
+"""What ``lightbox_instructions`` of the library counts."""
+
 
 def resize_line(setting: str, library: Path = LIBRARY) -> str:
     """Say what resizes images with this value of LIGHTBOX_RESIZE, and why."""
@@ -16,7 +19,7 @@ def resize_line(setting: str, library: Path = LIBRARY) -> str:
     if not library.exists():
         return "resize: Pillow, because the native resize is not compiled"
     try:
-        usable = ctypes.CDLL(str(library)).lightbox_has_avx2()
+        found = ctypes.CDLL(str(library)).lightbox_instructions()
     except (OSError, AttributeError) as error:
         return f"resize: Pillow, because the native resize cannot be loaded: {error}"
-    return "resize: native, with AVX2" if usable else "resize: Pillow, because the CPU has no AVX2"
+    return f"resize: native, with {INSTRUCTIONS[found]}" if found else "resize: Pillow, because the CPU has no AVX2"

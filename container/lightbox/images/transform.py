@@ -193,7 +193,7 @@ class Resizer:
     ) -> bool:
         """Resize and scale by the compiled resize; False where Pillow has to, or is as quick."""
         is_same_size = image.size == (out.shape[1], out.shape[0])
-        if self._native is None or not out.flags.c_contiguous or image.mode != "RGB" or is_same_size:
+        if self._native is None or not out.flags.c_contiguous or image.mode not in ("RGB", "L") or is_same_size:
             return False
         if out.dtype == np.uint8 and scaling is Scaling.NONE:
             return self._native.resize(image, by, out, box=box)
