@@ -245,21 +245,3 @@ def test_models_as_sagemaker_lays_them_out(tmp_path: Path, layout: str) -> None:
     (tmp_path / "made" / "1").rename(target)
     with running(tmp_path / "model", tmp_path / "run") as stack:
         assert stack.invoke(red(0)).json() == {"predictions": [5.0]}
-
-
-def test_workers_stay_light_and_without_tensorflow(sample_models: Path, tmp_path: Path) -> None:
-    # 200 large ones would take 180 MB if their bodies stayed; whatever else might stay does so 2,000 times.
-    large, small = (png(np.random.default_rng(0).integers(0, 256, (*size, 3))) for size in ((480, 640), (8, 8)))
-    assert len(large) > 900_000
-    with running(sample_models, tmp_path) as stack, ThreadPoolExecutor(8) as pool:
-        wires = [attributes(wire, "digits") for wire in WIRES]
-        answers = pool.map(
-            lambda i: stack.invoke(large if i < 200 else small, X_Amzn_SageMaker_Custom_Attributes=wires[i % 10 == 0]),
-            range(2000),
-        )
-        assert {answer.status_code for answer in answers} == {200}
-        master, *workers = sorted(stack.processes("gunicorn"), key=psutil.Process.create_time)
-        assert workers
-        for process in (master, *workers):
-            assert process.memory_info().rss < 110e6
-            assert not [file.path for file in process.memory_maps() if "libtensorflow" in file.path]

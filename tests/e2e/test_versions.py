@@ -17,6 +17,8 @@ from support.stack import Stack, poll, running
 HALF_PLUS_TWO, HALF_PLUS_THREE, HALF_PLUS_NINE = ({"predictions": [answer]} for answer in (2.5, 3.5, 9.5))
 VERSION_1, VERSION_2 = (GOLDEN / "half_plus_two" / number for number in "12")
 """They answer 2.5 and 3.5 for 1.0."""
+BETWEEN_REQUESTS = 0.02
+"""Seconds that a caller pauses: without a pause it takes a core from what is tested and from other tests."""
 JSON = b'{"instances": [1.0]}'
 
 
@@ -48,7 +50,7 @@ class Caller(threading.Thread):
         self.count = 0
 
     def run(self) -> None:
-        while not self._ended.is_set():
+        while not self._ended.wait(BETWEEN_REQUESTS):
             answer = ask(self._stack, self._model)
             if self.answers[-1:] != [answer]:
                 self.answers.append(answer)
