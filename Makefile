@@ -51,11 +51,12 @@ serve: $(READY) nginx native models  ## Serve the sample models on port 8080
 	 SAGEMAKER_TFS_DEFAULT_MODEL_NAME="$${SAGEMAKER_TFS_DEFAULT_MODEL_NAME-mobilenet_v2}" ./serve.sh serve
 
 # Most tests wait for servers, so more of them run at once than there are cores. Tests of one module stay together. Each
-# process reads all tests: pytest compiles them beside the lint checks, once, and keeps what it has compiled.
+# process reads all tests: pytest compiles them beside the lint checks, once, and keeps what it has compiled. So are the
+# sample models made, for which many tests would wait.
 TEST_PROCESSES ?= 5
 test: $(READY_DEV) nginx native browser  ## Run the lint checks and the unit, contract and end-to-end tests
-	@$(PY) -m pytest --collect-only -q > $(VENV)/collect.log 2>&1 & collect=$$!; $(MAKE) --no-print-directory lint || exit 1; \
-	 wait $$collect || { cat $(VENV)/collect.log; exit 1; }
+	@{ $(PY) -m pytest --collect-only -q && PYTHONPATH=container:scripts:tests $(PY) -m support.samples; } > $(VENV)/prepared.log 2>&1 & \
+	 prepared=$$!; $(MAKE) --no-print-directory lint || exit 1; wait $$prepared || { cat $(VENV)/prepared.log; exit 1; }
 	$(PY) -m pytest -n $(TEST_PROCESSES) --dist loadscope --durations=30
 
 SLOW_TEST_PROCESSES ?= 2

@@ -15,9 +15,9 @@ from typing import Any
 import hypothesis
 import pytest
 
-from model_zoo import digits, efficientdet_d1, mobilenet_v2
+from model_zoo import digits, efficientdet_d1
 from model_zoo.saved_model import export, quiet_tensorflow
-from sample_models import main as make_sample_models
+from support import samples
 from support.browser import Page, browser
 from support.made_models import made
 from support.models import GOLDEN, copy_golden
@@ -142,16 +142,9 @@ def closed_port() -> Iterator[int]:
 
 
 @pytest.fixture(scope="session")
-def sample_models(tmp_path_factory: pytest.TempPathFactory, closed_port: int) -> Path:
-    """The folder of ``make models``, mobilenet_v2 and digits, made as where ImageNet's weights cannot be downloaded."""
-
-    def make(folder: Path) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setenv("KERAS_HOME", str(tmp_path_factory.mktemp("keras")))
-            patch.setattr(mobilenet_v2, "WEIGHTS_URL", f"http://127.0.0.1:{closed_port}/weights.h5")
-            assert make_sample_models([str(folder)]) == 0
-
-    return made("samples", make)
+def sample_models() -> Path:
+    """The folder of ``make models``, mobilenet_v2 and digits."""
+    return samples.sample_models()
 
 
 @pytest.fixture(scope="session")

@@ -51,17 +51,24 @@ def send_all(server: ModelServer, data: bytes) -> bytes:
     return received
 
 
+# gRPC takes longer for each ping, the more of them it has not acknowledged yet: 200,000 take half a minute of processor
+# time. So there are fewer of them, and the bound for a ping's memory is the same.
 @pytest.mark.parametrize(
-    "flood",
-    [PING * 200_000, SETTINGS * 100_000, frame(WINDOW_UPDATE, b"\0\0\0\1") * 200_000, bytes(4 * MB)],
+    ("flood", "most"),
+    [
+        (PING * 40_000, 64 * MB // 5),
+        (SETTINGS * 100_000, 64 * MB),
+        (frame(WINDOW_UPDATE, b"\0\0\0\1") * 200_000, 64 * MB),
+        (bytes(4 * MB), 64 * MB),
+    ],
     ids=["pings", "settings", "windows", "zeros"],
 )
-def test_floods_of_frames(recorded_server: ModelServer, flood: bytes) -> None:
+def test_floods_of_frames(recorded_server: ModelServer, flood: bytes, most: int) -> None:
     process = psutil.Process(recorded_server.process.pid)
     before = process.memory_info().rss
     send_all(recorded_server, PREFACE + SETTINGS + flood)
     assert status(recorded_server) == "OK"
-    assert process.memory_info().rss - before < 64 * MB
+    assert process.memory_info().rss - before < most
 
 
 def test_who_pings_without_end_is_sent_away(recorded_server: ModelServer) -> None:

@@ -1,0 +1,30 @@
+"""The sample models, made once: ``python -m support.samples`` makes them before the tests begin."""
+
+from __future__ import annotations
+
+import os
+import socket
+import tempfile
+from pathlib import Path
+from unittest.mock import patch
+
+from model_zoo import mobilenet_v2
+from sample_models import main
+from support.made_models import made
+
+
+def sample_models() -> Path:
+    """Return the folder of ``make models``, mobilenet_v2 and digits, made as where ImageNet's weights cannot be had."""
+    return made("samples", _make)
+
+
+def _make(folder: Path) -> None:
+    with socket.socket() as held, tempfile.TemporaryDirectory() as keras:
+        held.bind(("127.0.0.1", 0))  # nothing listens there
+        url = f"http://127.0.0.1:{held.getsockname()[1]}/weights.h5"
+        with patch.dict(os.environ, {"KERAS_HOME": keras}), patch.object(mobilenet_v2, "WEIGHTS_URL", url):
+            assert main([str(folder)]) == 0
+
+
+if __name__ == "__main__":
+    sample_models()
