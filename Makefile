@@ -36,7 +36,7 @@ setup: $(READY_DEV)  ## Virtual environment with the locked dependencies
 nginx:  ## Install nginx if it is missing
 	@scripts/ensure_debian.sh nginx nginx-light
 
-native:  ## Compile the resize for images, with gcc from Debian where there is no C compiler
+native: $(READY)  ## Compile the resize for images; where there is no C compiler, with one from Debian or the package index
 	@scripts/build_native.sh
 
 browser:  ## Install Chromium and its driver if they are missing: the page's tests need them
@@ -136,6 +136,6 @@ lock:  ## Write requirements/*.lock from requirements/*.in
 	scripts/lock.sh $(VENV)-lock/bin/uv
 
 clean:  ## Remove the virtual environment, caches and sample models
-	rm -rf $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-quantize $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-quantize $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
 .PHONY: help setup nginx native browser models serve test test-slow lint bench soak overload fuzz image pin-images production-page settings-page protos lock clean

@@ -21,5 +21,6 @@ compile handlers_aws sidecar.overrides --constraints dev.lock
 compile bench sidecar.overrides --constraints dev.lock
 compile tracing sidecar.overrides --constraints dev.lock
 compile fuzz sidecar.overrides --constraints dev.lock
+compile compiler sidecar.overrides --constraints dev.lock
 # nncf needs an older numpy than the others, so that this set is held to none of their versions.
 compile quantize openvino.overrides

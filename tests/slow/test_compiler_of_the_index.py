@@ -1,0 +1,52 @@
+"""On a machine without a C compiler, the resize is compiled with one from the package index: the same bits."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from lightbox.images.native_resize import NativeResize
+from support.stack import REPOSITORY, clean_environ
+
+TOOLS = ("bash", "dirname", "env", "id", "mkdir", "mv", "rm", "uname")
+"""What the script needs. There is no cc among them, no apt-get and no sudo."""
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def bare_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tools")
+    for tool in TOOLS:
+        found = shutil.which(tool)
+        assert found
+        (folder / tool).symlink_to(found)
+    return folder
+
+
+def test_it_makes_the_same_bits(bare_path: Path, tmp_path: Path) -> None:
+    library = tmp_path / "resize.so"
+    done = subprocess.run(
+        [bare_path / "bash", "scripts/build_native.sh", library],
+        cwd=REPOSITORY,
+        env=clean_environ() | {"PATH": str(bare_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "cc is missing" in done.stderr
+    assert "images are resized by Pillow" not in done.stdout
+    image = Image.fromarray(np.random.default_rng(1).integers(0, 256, (300, 400, 3), np.uint8))
+    native = NativeResize(library)
+    assert native.instructions in ("AVX2", "NEON", "plain C")
+    for mode in ("RGB", "L"):
+        for size in ((224, 224), (37, 500)):
+            converted = image.convert(mode)
+            out = np.empty((size[1], size[0], len(converted.getbands())), np.uint8)
+            assert native.resize(converted, Image.Resampling.BICUBIC, out)
+            assert out.tobytes() == converted.resize(size).tobytes()
