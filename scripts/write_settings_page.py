@@ -22,7 +22,7 @@ THEMES = {
     "intra_op_parallelism gpu_memory_margin",
     "Engines of the embedded model server": "engine precision engine_cache_dir",
     "Page and description": "page openapi",
-    "Ports": "port kserve_grpc_port kserve_reflection",
+    "Ports": "port kserve_grpc_port kserve_reflection tfs_api",
     "Workers and queue": "workers threads max_waiting worker_class",
     "Time": "request_timeout proxy_read_timeout wait_seconds drain_seconds batch",
     "Limits": "max_body_mb max_text_mb max_bodies_mb max_grpc_mb request_memory_mb max_image_pixels max_image_side "

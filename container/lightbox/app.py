@@ -32,6 +32,7 @@ from lightbox.protocols.sagemaker import (
     response_stream_blueprint,
     sagemaker_blueprint,
 )
+from lightbox.protocols.tfs_rest import TfsRest, tfs_blueprint
 from lightbox.request_context import MakeContext
 from lightbox.settings import Settings
 from lightbox.settings_base import TransportName
@@ -40,6 +41,7 @@ from lightbox.telemetry.logs import LastResponse, Observer, RequestLog, log_like
 from lightbox.telemetry.metrics import METRICS_FOLDER, WorkerMetrics
 from lightbox.telemetry.tracing import Tracing
 from lightbox.transports.base import BalancedTransport, Transport
+from lightbox.transports.forward import RestForward
 from lightbox.transports.grpc import GrpcTransport, open_channel
 from lightbox.transports.local import LocalTransport
 from lightbox.transports.model_management import ModelManagement
@@ -59,6 +61,7 @@ class Services:
     loader: ModelLoader | None = None
     state: LoadedModels | None = None
     run_dir: Path | None = None
+    model_servers: Sequence[ModelServerAddress] = ()
 
     @property
     def repository(self) -> Repository:
@@ -73,9 +76,18 @@ def wsgi_app(plan_path: str) -> Flask:
     if services.loader is not None and services.state is not None:
         invoke_model = partial(invoke, services.pipeline, services.settings.max_body_mb)
         app.register_blueprint(multi_model_blueprint(services.loader, services.state, invoke_model))
+    if services.settings.tfs_api:
+        app.register_blueprint(tfs_blueprint(tfs_rest(services)))
     gc.collect()
     gc.freeze()  # what lives as long as the worker is not looked through again at every collection
     return app
+
+
+def tfs_rest(services: Services) -> TfsRest:
+    """Return what answers TensorFlow Serving's REST API for callers."""
+    settings = services.settings
+    forward = RestForward([server.rest_url for server in services.model_servers], settings.threads)
+    return TfsRest(services.pipeline, forward, settings.deadline_seconds, settings.max_body_mb)
 
 
 def make_observers(settings: Settings, plan: ServingPlan, run_dir: Path, process: str) -> list[Observer]:
@@ -122,11 +134,12 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
     if not settings.multi_model:
         fixed = PlannedModels(plan, AnsweringVersions(plan_path.parent))
         pipeline = Pipeline(settings, plan, transports, user_code, channels, fixed)
-        return Services(settings, observers, pipeline, run_dir=plan_path.parent)
+        return Services(settings, observers, pipeline, run_dir=plan_path.parent, model_servers=plan.model_servers)
     state = LoadedModels(plan_path.parent)
     pipeline = Pipeline(settings, plan, transports, user_code, channels, catalogue=state)
     loader = model_loader(settings, plan, plan_path.parent, state, user_code)
-    return Services(settings, observers, pipeline, TargetModels(loader, state), loader, state, plan_path.parent)
+    targets = TargetModels(loader, state)
+    return Services(settings, observers, pipeline, targets, loader, state, plan_path.parent, plan.model_servers)
 
 
 def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:

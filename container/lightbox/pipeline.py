@@ -51,15 +51,15 @@ class Pipeline:
     ) -> None:
         self._settings = settings
         self._deadline_seconds = settings.deadline_seconds
-        self._catalogue = catalogue or PlannedModels(plan)
-        self._catalogue.on_change(self.forget)
+        self.catalogue = catalogue or PlannedModels(plan)
+        self.catalogue.on_change(self.forget)
         self._transports = transports
         self._default_transport = next(iter(transports))
         self._user_code = user_code or UserCode()
         self._any_model = PlannedModel(
             name="", base_path=settings.model_dir, options=ModelOptions(), code_dirs=plan.shared_code_dirs
         )
-        self._signatures = Signatures(self._catalogue.versions)
+        self._signatures = Signatures(self.catalogue.versions)
         self._handler_outputs = HandlerOutputs()
         self._in_progress = InProgress()
         self.codecs = Codecs(settings, self._in_progress)
@@ -80,7 +80,7 @@ class Pipeline:
         """Return the response to a call, in the form of its content, or raise a LightboxError."""
         with self._in_progress:
             try:
-                use = self._catalogue.using(call.model)
+                use = self.catalogue.using(call.model)
             except ModelNotFound as error:
                 return self._respond_for_unknown(error, call, context)
             with use as model:
@@ -220,7 +220,7 @@ class Pipeline:
 
     def probe(self, context: RequestContext) -> None:
         """Have the default model predict once; raise LightboxError when nobody answers for it."""
-        probe(self._catalogue.find(None).name, self._transport(None, context), self._signatures, context)
+        probe(self.catalogue.find(None).name, self._transport(None, context), self._signatures, context)
 
     def probe_version(self, model: str, version: int, context: RequestContext) -> None:
         """Have a version predict once; raise LightboxError unless it can answer as the one that answers now does."""
@@ -235,25 +235,25 @@ class Pipeline:
         transport: Transport | None = None,
     ) -> SignatureSpec:
         """Return a signature, by default the one that answers when a request names none. Raises as ``run`` does."""
-        name, transport = self._catalogue.find(model).name, transport or self._transport(None, context)
+        name, transport = self.catalogue.find(model).name, transport or self._transport(None, context)
         get = partial(self._signatures.get, transport, name, version, signature, context)
         return self._signatures.on_newest(name, version, get)
 
     def outputs(self, signature: SignatureSpec) -> DescribedOutputs:
         """Return what a request of tensors gets that names no outputs. Raises as ``run`` does."""
-        return self._handler_outputs.describe(signature, self._user_code.of(self._catalogue.find(signature.model)))
+        return self._handler_outputs.describe(signature, self._user_code.of(self.catalogue.find(signature.model)))
 
     def models(self) -> list[str]:
         """Return the names of the models that can be asked for."""
-        return self._catalogue.names()
+        return self.catalogue.names()
 
     def versions(self, model: str) -> Sequence[int]:
         """Return the versions of a model that answer, the newest first; empty where nothing is known of them."""
-        return self._catalogue.versions(model)
+        return self.catalogue.versions(model)
 
     def served(self, model: str | None = None) -> tuple[PlannedModel, Handlers]:
         """Return a model, the default one for None, and its user code. Raises as ``run`` does."""
-        found = self._catalogue.find(model)
+        found = self.catalogue.find(model)
         return found, self._user_code.of(found)
 
     def forget(self, model: str) -> None:

@@ -103,6 +103,10 @@ class FrontSettings(BaseModel):
     kserve_reflection: bool = Field(False, validation_alias="LIGHTBOX_KSERVE_REFLECTION")
     """Enable gRPC server reflection, so that tools such as grpcurl can list the services and their messages."""
 
+    tfs_api: bool = Field(False, validation_alias="LIGHTBOX_TFS_API")
+    """Serve TensorFlow Serving's own APIs to callers: REST below `/v1/` at nginx's port, gRPC at
+    `LIGHTBOX_KSERVE_GRPC_PORT` where that is set. Opens the model server's REST port inside the container."""
+
     max_grpc_mb: int | None = Field(None, ge=1, le=1 << 20, validation_alias="LIGHTBOX_MAX_GRPC_MB")
     """Limit in MiB for all gRPC messages together. A message counts from its first byte until it is answered, a
     compressed one with its decompressed size. Over the limit the largest message that is still arriving ends with

@@ -30,6 +30,12 @@ def test_it_is_openapi(document: dict[str, Any]) -> None:
     assert [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
 
 
+def test_tensorflow_servings_api_is_off_by_default(golden_stack: Stack, document: dict[str, Any]) -> None:
+    answer = requests.get(f"{golden_stack.url}/v1/models/half_plus_two", timeout=30)
+    assert (answer.status_code, answer.json()["code"]) == (404, "route_not_found")
+    assert not any(path.startswith("/v1") for path in document["paths"])
+
+
 def test_it_names_every_model_with_its_signatures(golden_stack: Stack, document: dict[str, Any]) -> None:
     index = requests.post(f"{golden_stack.url}/v2/repository/index", timeout=30).json()
     assert len(index) > 10

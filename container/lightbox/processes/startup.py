@@ -34,7 +34,7 @@ def choose_wires(settings: Settings, code_places: Iterable[Sequence[Path]], sock
     on_loopback = named is None and model_server_program(settings)[0] != BINARY
     names = named or ((GRPC, REST) if on_loopback else (GRPC,))
     handler = _aws_handler(code_places)
-    both = None
+    both, tfs = None, "LIGHTBOX_TFS_API passes requests on to it" if settings.tfs_api else None
     if handler is not None:
         both = f"{handler} has AWS's handlers, whose context has it"
     elif on_loopback:
@@ -44,7 +44,7 @@ def choose_wires(settings: Settings, code_places: Iterable[Sequence[Path]], sock
     return Wires(
         names=names,
         why_grpc_port=both if sockets_fit else NO_SOCKET,
-        why_rest_port=both or ("LIGHTBOX_TRANSPORT names rest" if REST in names else None),
+        why_rest_port=both or tfs or ("LIGHTBOX_TRANSPORT names rest" if REST in names else None),
     )
 
 

@@ -193,7 +193,8 @@ class Exchange:
         self._environ = environ
         self._start_response = start_response
         self._observers = observers
-        self._error_code: str | None = None
+        self.error_code: str | None = None
+        """What observers hear of an error; a view sets it that answers with an error of its own form."""
         self._started = False
 
     def run(self, app: WsgiApp) -> Iterable[bytes]:
@@ -215,7 +216,7 @@ class Exchange:
         return self._fail(error)
 
     def _fail(self, error: LightboxError) -> list[bytes]:
-        self._error_code = error.log_code or error.code
+        self.error_code = error.log_code or error.code
         status, headers, body = error_response(error, self.request_id, self._environ.get("PATH_INFO", ""))
         self._start(_status_line(status), headers, sys.exc_info() if self._started else None)
         return [body]
@@ -243,7 +244,7 @@ class Exchange:
             status=status,
             bytes_in=_size(self._environ.get("CONTENT_LENGTH")),
             bytes_out=_size(next(sizes, None)),
-            error_code=self._error_code,
+            error_code=self.error_code,
             context=self.context,
         )
 

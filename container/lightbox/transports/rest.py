@@ -43,7 +43,7 @@ RECONNECT_SECONDS, RECONNECT_PAUSE = 1.0, 0.05
 NOT_OVER_REST = frozenset({"float16", "bfloat16", "uint16", "complex64", "complex128"})
 """Dtypes for which TensorFlow Serving's REST API has no JSON form."""
 
-_CODE_OF_STATUS = {
+CODE_OF_STATUS = {
     400: "INVALID_ARGUMENT",
     404: "NOT_FOUND",
     429: "RESOURCE_EXHAUSTED",
@@ -170,7 +170,7 @@ class RestTransport:
     ) -> bytes:
         reply = self._send(verb, path, body, model, version, context)
         if reply.status_code != 200:
-            code = _CODE_OF_STATUS.get(reply.status_code, "INTERNAL")
+            code = CODE_OF_STATUS.get(reply.status_code, "INTERNAL")
             raise from_server(code, _error_text(reply), model, version)
         return reply.content
 

@@ -33,6 +33,7 @@ def openapi_blueprint(settings: Settings, pipeline: Pipeline) -> Blueprint:
 
 
 def public_rules() -> list[tuple[str, str]]:
-    """Return method and path of the current app's routes, but for those of the supervisor."""
+    """Return method and path of the current app's routes, but for those of the supervisor and what refuses the rest."""
     rules = (rule for rule in current_app.url_map.iter_rules() if not rule.rule.startswith("/internal/"))
+    rules = (rule for rule in rules if "<path:" not in rule.rule)
     return [(method, rule.rule) for rule in rules for method in (rule.methods or set()) - _METHODS_WITHOUT_ROUTE]

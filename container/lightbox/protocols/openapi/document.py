@@ -13,8 +13,8 @@ from lightbox.protocols.edge import REQUEST_ID_HEADER, REQUEST_ID_HEADERS, REQUE
 from lightbox.protocols.http import CUSTOM_ATTRIBUTES, KNOWN_PAIRS, TARGET_MODEL
 from lightbox.protocols.openapi import failures
 from lightbox.protocols.openapi.models import DescribedModel, infer_response
-from lightbox.protocols.openapi.parts import SERVER_TIMING, TEXT, Operation, Served, header, path_parameter, ref
-from lightbox.protocols.openapi.routes import FRONT_ROUTES, ONLY_MULTI_MODEL, ROUTES, Route
+from lightbox.protocols.openapi.parts import SERVER_TIMING, TEXT, Operation, Route, Served, header, path_parameter, ref
+from lightbox.protocols.openapi.routes import FRONT_ROUTES, ONLY_MULTI_MODEL, ROUTES
 from lightbox.protocols.openapi.tensors import BASE64, EXAMPLES, RESULTS, Schema, any_of, array, struct
 
 VERSION = "3.1.0"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from lightbox.codecs import MAYBE_IMAGE_TYPES, SHOWN_TYPES
 from lightbox.codecs.base import Writer
@@ -56,6 +56,17 @@ class Served:
         limited = self.settings.max_connections_per_address or self.settings.max_rate_per_address
         told = failures.statuses({*codes, *(["too_many_requests"] if limited else [])})
         return found | {str(status): ref(failures.component_name(status), "responses") for status in told}
+
+
+Describe = Callable[[Served, DescribedModel | None], Operation]
+
+
+class Route(NamedTuple):
+    """A route's name and tag, and what describes it."""
+
+    id: str
+    tag: str
+    describe: Describe
 
 
 def response(text: str, content: Mapping[str, Schema], by_worker: bool = True) -> dict[str, Any]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import NamedTuple
+from collections.abc import Iterable, Mapping
 
 from lightbox.codecs.npy import OctetStreamWriter
 from lightbox.processes.metrics_page import CONTENT_TYPE as METRICS_TYPE
@@ -16,7 +15,9 @@ from lightbox.protocols.openapi.parts import (
     JSON,
     REQUEST_IDS,
     TEXT,
+    Describe,
     Operation,
+    Route,
     Served,
     attributes,
     example,
@@ -28,18 +29,8 @@ from lightbox.protocols.openapi.parts import (
     response_content,
 )
 from lightbox.protocols.openapi.tensors import Schema, array
+from lightbox.protocols.openapi.tfs import TFS_ROUTES
 from lightbox.protocols.sagemaker import ACCEPT, MEDIA_TYPE
-
-Describe = Callable[[Served, DescribedModel | None], Operation]
-
-
-class Route(NamedTuple):
-    """A route's name and tag, and what describes it; ``models`` that its path names a model in the protocol's way."""
-
-    id: str
-    tag: str
-    describe: Describe
-
 
 BODY = "May have a Content-Encoding: gzip or deflate."
 
@@ -222,6 +213,7 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/v2/repository/models/<model>/unload"): Route(
         "repository_unload", PROTOCOL, _changed("Unload a model", _EMPTY)
     ),
+    **TFS_ROUTES,
     ("POST", "/models"): Route("load", MANY, _load),
     ("GET", "/models"): Route("list", MANY, _list),
     ("GET", "/models/<name>"): Route(

@@ -1,0 +1,145 @@
+"""TensorFlow Serving's REST API for callers: the routes below /v1.
+
+A request goes to the model server as it came, and its answer comes back as it is. Only encoded images for a model that
+takes pixels are read here, as on /invocations.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from typing import Any
+
+from flask import Blueprint, g, request
+from flask import Response as HttpResponse
+
+from lightbox.call import Call
+from lightbox.contents import JSON, Invocation
+from lightbox.error_texts import without_folders
+from lightbox.errors import LightboxError, ModelNotFound, RouteNotFound
+from lightbox.model import json_arrays
+from lightbox.model.spec import image_input
+from lightbox.pipeline import Pipeline
+from lightbox.protocols.edge import EXCHANGE, Exchange
+from lightbox.protocols.http import received_body
+from lightbox.request_context import RequestContext
+from lightbox.transports.base import from_server
+from lightbox.transports.forward import Reply, RestForward
+from lightbox.transports.rest import CODE_OF_STATUS
+
+VERBS = ("predict", "classify", "regress")
+MODEL = "/models/<model>"
+WHICH = ("", "/versions/<version>", "/labels/<label>")
+_METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
+_SIGNATURE = re.compile(rb'"signature_name"\s*:\s*"([^"\\]+)"')
+_NUMBER = re.compile(r"[0-9]{1,18}")
+
+
+@dataclass(frozen=True)
+class TfsRest:
+    """Answers requests; ``deadline_seconds`` is what they may take, ``max_body_mb`` bounds their bodies in MiB."""
+
+    pipeline: Pipeline
+    forward: RestForward
+    deadline_seconds: float
+    max_body_mb: int
+
+    def look(self, model: str, version: str = "", label: str = "") -> HttpResponse:
+        """Answer a status or metadata request."""
+        return self._answer(model, [], g.context)
+
+    def call(self, verb: str, model: str, version: str = "", label: str = "") -> HttpResponse:
+        """Answer a predict, classify or regress request."""
+        context: RequestContext = g.context
+        plain = raw_path() == f"/v1/models/{model}:{verb}"
+        newest = self.pipeline.versions(model) if plain else ()
+        targets = [f"/v1/models/{model}/versions/{number}:{verb}" for number in newest]
+        with received_body(self.pipeline.memory, self.max_body_mb, context) as body:
+            if verb == "predict" and b'"b64"' in body:
+                number = self._labelled(context) if label else version
+                if self._has_images(body, model, number, context):
+                    return self._predict_images(body, model, number, context)
+            return self._answer(model, targets, context, body)
+
+    def other(self, rest: str = "") -> HttpResponse:
+        """Let the model server say what is wrong with a path or a method."""
+        context: RequestContext = g.context
+        with received_body(self.pipeline.memory, self.max_body_mb, context) as body:
+            return self._answer("", [], context, body)
+
+    def _answer(
+        self, model: str, targets: Sequence[str], context: RequestContext, body: bytes | None = None
+    ) -> HttpResponse:
+        """Send the request on: to ``targets``, then to its own path."""
+        context.limit(self.deadline_seconds)
+        context.transport = context.wire = "rest"
+        try:
+            held = self.pipeline.catalogue.using(model) if model else nullcontext()
+            context.model = model or context.model
+        except ModelNotFound:  # the model server has the words for it
+            held = nullcontext()
+        with held, context.stage("predict"):
+            reply = self.forward.send(request.method, [*targets, raw_path()], body, context)
+        if reply.status < 400:
+            return HttpResponse(reply.body, reply.status, content_type=reply.content_type)
+        exchange: Exchange = request.environ[EXCHANGE]
+        exchange.error_code = _error(reply, model).code
+        told = without_folders(reply.body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+        return HttpResponse(told, reply.status, content_type=reply.content_type)
+
+    def _labelled(self, context: RequestContext) -> str:
+        """Return the version that the path's label stands for; "" where there is none."""
+        path = raw_path().partition("?")[0].rpartition(":")[0]
+        reply = self.forward.send("GET", [f"{path}/metadata"], None, context)
+        return str(json_arrays.loads(reply.body)["model_spec"]["version"]) if reply.status == 200 else ""
+
+    def _has_images(self, body: bytes, model: str, version: str, context: RequestContext) -> bool:
+        """Tell whether base64 in a body can only be encoded images: the model takes one input, of pixels."""
+        named = _SIGNATURE.search(body)
+        if version and not _NUMBER.fullmatch(version):
+            return False
+        try:
+            found = self.pipeline.describe(
+                model, int(version) if version else None, context, named[1].decode() if named else None
+            )
+        except (LightboxError, UnicodeError):  # the model server has the words for it
+            return False
+        image = image_input(found)
+        return image is not None and not image.encoded
+
+    def _predict_images(self, body: bytes, model: str, version: str, context: RequestContext) -> HttpResponse:
+        content = Invocation(self.pipeline.codecs, body, JSON, JSON)
+        answer = self.pipeline.run(Call(content, model=model, version=int(version) if version else None), context)
+        return HttpResponse(answer.body, content_type=answer.content_type, headers=dict(answer.headers))
+
+
+def raw_path() -> str:
+    """Return the request's path and query as they came; raise RouteNotFound where they are not below /v1/."""
+    path: str = request.environ.get("RAW_URI") or request.full_path.removesuffix("?")
+    if not path.lower().startswith("/v1/"):
+        raise RouteNotFound(f"there is no route {request.method} {request.path!r}")
+    return path
+
+
+def _error(reply: Reply, model: str) -> LightboxError:
+    """Return what the answer is to the log and to metrics."""
+    code = CODE_OF_STATUS.get(reply.status, "INTERNAL" if reply.status >= 500 else "INVALID_ARGUMENT")
+    return from_server(code, reply.body[:10_000].decode(errors="replace"), model, None)
+
+
+def tfs_blueprint(api: TfsRest) -> Blueprint:
+    """Return the routes of LIGHTBOX_TFS_API."""
+    blueprint = Blueprint("tfs", __name__, url_prefix="/v1")
+
+    def add(rule: str, method: str, view: Any, **defaults: Any) -> None:
+        blueprint.add_url_rule(rule, f"{method} {rule}".replace(".", "_"), view, methods=[method], defaults=defaults)
+
+    for which in WHICH:
+        add(f"{MODEL}{which}", "GET", api.look)
+        add(f"{MODEL}{which}/metadata", "GET", api.look)
+        for verb in VERBS:
+            add(f"{MODEL}{which}:{verb}", "POST", api.call, verb=verb)
+    blueprint.add_url_rule("/<path:rest>", "other", api.other, methods=_METHODS)
+    return blueprint

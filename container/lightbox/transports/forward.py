@@ -1,0 +1,78 @@
+"""Requests of TensorFlow Serving's own APIs, sent on to a model server as they came."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from urllib3 import HTTPConnectionPool, Timeout
+from urllib3.exceptions import HTTPError, NewConnectionError
+from urllib3.exceptions import TimeoutError as TimedOut
+from urllib3.util import parse_url
+
+from lightbox.errors import DeadlineExceeded, ModelServerAway, Unavailable
+from lightbox.request_context import RequestContext
+from lightbox.transports.grpc import time_left
+from lightbox.transports.rest import RECONNECT_PAUSE, RECONNECT_SECONDS
+
+
+@dataclass(frozen=True)
+class Reply:
+    """What a model server answered."""
+
+    status: int
+    content_type: str
+    body: bytes
+
+
+class RestForward:
+    """Sends requests to the REST API of model servers in turn; ``urls`` are their base addresses."""
+
+    def __init__(self, urls: Sequence[str], connections: int) -> None:
+        addresses = [parse_url(url) for url in urls]
+        self._pools = [
+            HTTPConnectionPool(address.host or "", address.port, maxsize=connections, retries=False)
+            for address in addresses
+        ]
+        self._turn = itertools.count()
+
+    def send(self, method: str, targets: Sequence[str], body: bytes | None, context: RequestContext) -> Reply:
+        """Return the first answer to one of ``targets``, paths in the order of preference, that is not 404; else a 404.
+
+        Raises ModelServerAway, Unavailable and DeadlineExceeded.
+        """
+        until = time.monotonic() + RECONNECT_SECONDS
+        while True:
+            first = next(self._turn)
+            missing = None
+            for target, step in itertools.product(targets, range(len(self._pools))):
+                pool = self._pools[(first + step) % len(self._pools)]
+                reply = _send(pool, method, target, body, context)
+                if reply is not None and reply.status != 404:
+                    return reply
+                missing = reply or missing
+            if missing is not None:
+                return missing
+            if time.monotonic() > until:
+                raise ModelServerAway("no model server can be reached")
+            time.sleep(RECONNECT_PAUSE)
+
+
+def _send(
+    pool: HTTPConnectionPool, method: str, target: str, body: bytes | None, context: RequestContext
+) -> Reply | None:
+    """Return a server's answer, None where it cannot be reached."""
+    seconds = time_left(context)
+    try:
+        found = pool.urlopen(
+            method, target, body=body, headers=dict(context.outgoing), timeout=Timeout(seconds), redirect=False
+        )
+    except NewConnectionError:
+        return None
+    except TimedOut as error:
+        raise DeadlineExceeded("the model server did not answer in time") from error
+    except HTTPError as error:
+        raise Unavailable("the model server ended while it processed the request") from error
+    return Reply(found.status, found.headers.get("Content-Type", ""), found.data)
