@@ -102,7 +102,7 @@ def test_the_model_server_dies_and_comes_back(tmp_path: Path, wire: str, local: 
         (models / "net").rename(models / "away")  # the next one waits for its model, its ports closed
         (server,) = stack.processes("-m model_server")
         server.kill()
-        stack.wait_for_ping(503, 5)
+        stack.wait_for_ping(503)
         refused = stack.invoke(red(0))
         assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
         assert int(refused.headers["Retry-After"]) >= 1
@@ -182,10 +182,10 @@ def test_a_second_signal_does_not_wait(odd_models: Path, tmp_path: Path) -> None
         cut = pool.submit(stack.invoke, red(255))
         stack.wait_until_computing()
         stack.process.send_signal(signal.SIGTERM)
-        for _ in poll(5):
+        for _ in poll(20):
             if "stopping" in stack.log:
                 break
-        stack.stop(seconds=3)
+        stack.stop(seconds=15)
         with pytest.raises(requests.RequestException):
             cut.result()
 

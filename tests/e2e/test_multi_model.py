@@ -249,8 +249,8 @@ def test_a_restarted_model_server_serves_what_was_loaded(multi_model_stack: Stac
     assert load(multi_model_stack, "one", root / "one").status_code == 200
     (server,) = multi_model_stack.processes("-m model_server")
     server.kill()
-    multi_model_stack.wait_for_ping(503, 5)
-    multi_model_stack.wait_for_ping(200, 20)
+    multi_model_stack.wait_for_ping(503)
+    multi_model_stack.wait_for_ping(200)
     assert invoke(multi_model_stack, "one", wire=wire).json() == {"predictions": [1.0]}
 
 

@@ -70,7 +70,7 @@ def test_no_folder_to_write_to(tmp_path: Path, models: Path) -> None:
 
 
 def test_unknown_commands_show_the_usage(tmp_path: Path) -> None:
-    done = subprocess.run([SERVE, "dance"], cwd=tmp_path, capture_output=True, text=True, timeout=30, check=False)
+    done = subprocess.run([SERVE, "dance"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 2
     assert "usage: serve.sh" in done.stderr
 

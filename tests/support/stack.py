@@ -41,7 +41,7 @@ class Stack(harness.stack.Stack):
         self.until_ready(START_SECONDS, pause=0.1)  # a start takes seconds, and each /ping processor time from it
         return self
 
-    def wait_for_ping(self, status: int, seconds: float = 20.0) -> None:
+    def wait_for_ping(self, status: int, seconds: float = START_SECONDS) -> None:
         """Wait until /ping answers with a status."""
         self.wait_until(lambda: self.ping() == status, seconds)
 
