@@ -78,6 +78,8 @@ LONGEST = (
     "tests/slow/test_engine_corpus.py",
     "tests/slow/test_soak.py",
     "tests/slow/test_openapi.py",
+    "tests/slow/test_check_real_server.py",
+    "tests/slow/test_detection.py",
     "tensorflow",
     "stack",
     "tests/e2e/test_stops.py",
