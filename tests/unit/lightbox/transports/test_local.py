@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightbox.errors import DeadlineExceeded, ModelFailed, Unavailable
+from lightbox.errors import DeadlineExceeded, ModelFailed, ModelServerAway, Unavailable
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.request_context import RequestContext
 from lightbox.transports import local
-from lightbox.transports.base import PredictCall
+from lightbox.transports.base import BalancedTransport, PredictCall
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
 from model_server import tensor_proto
@@ -233,6 +233,23 @@ def test_a_connection_that_rests_does_not_hold_a_stop_up(path: Path, transport: 
         assert asked(transport) == DOUBLED
         server.stop(60)
         assert not server.connections()
+
+
+def test_of_two_servers_the_one_that_is_there_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def away(_: GrpcTransport, __: bytes, ___: SignatureSpec, ____: RequestContext) -> bytes:
+        raise ModelServerAway("gone")
+
+    monkeypatch.setattr(GrpcTransport, "send", away)
+    transports = [LocalTransport(tmp_path / name, "127.0.0.1:1") for name in "ab"]
+    balanced = BalancedTransport(transports)
+    for name in "aba":  # each is once the one that has gone away
+        with serving(tmp_path / name):
+            for _ in range(4):
+                assert balanced.predict(call(), RequestContext(60.0))["y"].tolist() == [0.0, 2.0, 4.0]
+    with pytest.raises(ModelServerAway):
+        balanced.predict(call(), RequestContext(60.0))
+    for transport in transports:
+        transport.close()
 
 
 @pytest.mark.parametrize(

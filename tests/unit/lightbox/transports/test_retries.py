@@ -34,10 +34,17 @@ ANSWER = np.array([2.0], np.float32)
 WIRES = ["grpc", "local", "rest"]
 
 
+LOCAL: list[LocalTransport] = []
+
+
 @pytest.fixture(autouse=True)
-def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the sockets of the local wire in the test's folder."""
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Have the sockets of the local wire in the test's folder, and close those that the test has opened."""
     monkeypatch.chdir(tmp_path)
+    yield
+    while LOCAL:
+        for connection in LOCAL.pop()._idle:  # gRPC's threads may still look at the channel: it stays
+            connection.close()
 
 
 def socket_of(port: int) -> Path:
@@ -47,7 +54,8 @@ def socket_of(port: int) -> Path:
 
 def transport(wire: str, port: int) -> Transport:
     if wire == "local":
-        return LocalTransport(socket_of(port), f"127.0.0.1:{port}")
+        LOCAL.append(LocalTransport(socket_of(port), f"127.0.0.1:{port}"))
+        return LOCAL[-1]
     return GrpcTransport(f"127.0.0.1:{port}") if wire == "grpc" else RestTransport(f"http://127.0.0.1:{port}")
 
 
