@@ -19,6 +19,8 @@ from lightbox.protocols.open_inference.grpc_calls import WorkerPool
 from lightbox.protocols.open_inference.grpc_gate import Bounds, Gate
 from lightbox.protocols.open_inference.grpc_health import Readiness, ping
 from lightbox.protocols.open_inference.grpc_server import ROOM, InferenceServer, InferenceService
+from lightbox.protocols.tfs_grpc import HEALTH, METHODS, TfsGrpc
+from lightbox.transports.grpc import open_channel
 
 
 def main(plan_path: Path, health: str) -> None:
@@ -43,12 +45,17 @@ async def serve(services: Services, health: str) -> None:
     server = InferenceServer(
         InferenceService(services.pipeline, services.repository),
         pool,
-        Readiness(lambda: ping(health), stopping),
+        Readiness(lambda: ping(health), stopping, HEALTH if settings.tfs_api else ()),
         allowed,
         settings.load_seconds,
         settings.max_body_mb << 20,
         settings.kserve_reflection,
     )
+    if settings.tfs_api:
+        channels = [open_channel(address.grpc_target) for address in services.model_servers]
+        tfs = TfsGrpc(services.pipeline, channels, settings.deadline_seconds)
+        for service, methods in METHODS.items():
+            server.add(service, {method: tfs.work(f"/{service}/{method}") for method in methods})
     name = f"lightbox-grpc-{uuid.uuid4().hex}"
     server.server.add_insecure_port(f"unix-abstract:{name}")
     await server.server.start()

@@ -87,14 +87,14 @@ class GrpcTransport:
 
     def _call(self, method: Any, request: Any, model: str, version: int | None, context: RequestContext) -> Any:
         try:
-            return method(request, timeout=time_left(context), metadata=_metadata(context))
+            return method(request, timeout=time_left(context), metadata=outgoing_metadata(context))
         except grpc.RpcError as error:
-            if not _was_never_sent(error):
+            if not is_unsent(error):
                 raise _translate(error, model, version) from error
             if not self._reconnected(context):
                 raise ModelServerAway(f"no model server can be reached for the model {model!r}") from error
         try:
-            return method(request, timeout=time_left(context), metadata=_metadata(context))
+            return method(request, timeout=time_left(context), metadata=outgoing_metadata(context))
         except grpc.RpcError as error:
             raise _translate(error, model, version) from error
 
@@ -115,7 +115,8 @@ class GrpcTransport:
         self.channel.close()
 
 
-def _metadata(context: RequestContext) -> tuple[tuple[str, str], ...] | None:
+def outgoing_metadata(context: RequestContext) -> tuple[tuple[str, str], ...] | None:
+    """Return what a call carries for traces."""
     return tuple(context.outgoing.items()) or None
 
 
@@ -127,7 +128,7 @@ def time_left(context: RequestContext) -> float:
     return remaining
 
 
-def _was_never_sent(error: grpc.RpcError) -> bool:
+def is_unsent(error: grpc.RpcError) -> bool:
     """Tell whether a call failed before there was a connection to send it on: then it is safe to send it again."""
     return error.code() is grpc.StatusCode.UNAVAILABLE and "failed to connect" in (error.details() or "")
 

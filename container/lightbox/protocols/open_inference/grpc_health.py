@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
 from typing import Any
 
 from lightbox.protocols.open_inference import grpc_messages
@@ -25,8 +25,12 @@ _Response = grpc_messages.message_class("grpc.reflection.v1.ServerReflectionResp
 class Readiness:
     """Tells whether calls can be served, until ``stopping`` is set: then they cannot."""
 
-    def __init__(self, ask: Callable[[], Awaitable[bool]], stopping: asyncio.Event) -> None:
+    def __init__(
+        self, ask: Callable[[], Awaitable[bool]], stopping: asyncio.Event, services: Iterable[str] = ()
+    ) -> None:
+        """``services`` are known beside the protocol's own."""
         self.stopping = stopping
+        self._known = {*_KNOWN, *services}
         self._ask = ask
         self._asked = -WATCH_SECONDS
         self._last = False
@@ -40,7 +44,7 @@ class Readiness:
 
     async def status(self, service: str, age: float = 0.0) -> int | None:
         """Return a service's status by its number, None for an unknown service."""
-        if service not in _KNOWN:
+        if service not in self._known:
             return None
         return SERVING if await self.is_ready(age) else NOT_SERVING
 

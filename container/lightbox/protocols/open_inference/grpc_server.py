@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import Any
@@ -81,6 +81,14 @@ class InferenceServer:
         if with_reflection:
             self.server.add_generic_rpc_handlers(self._reflection())
 
+    def add(self, service: str, works: Mapping[str, Work]) -> None:
+        """Serve one more service; ``works`` answer its methods, in threads."""
+        handlers = {
+            name: grpc.unary_unary_rpc_method_handler(self._handler(f"/{service}/{name}", work, self._allowed_seconds))
+            for name, work in works.items()
+        }
+        self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+
     async def stop(self, grace: float) -> None:
         """Accept no more calls, and wait up to ``grace`` seconds for those in progress; idle streams end at once."""
         self._readiness.stopping.set()
@@ -110,8 +118,11 @@ class InferenceServer:
     def _unary(self, method: Any) -> Callable[[bytes, Any], Awaitable[bytes]]:
         """Return the handler of a call that a thread answers, message and answer as bytes."""
         route = f"/{grpc_messages.INFERENCE_SERVICE}/{method.name}"
-        work = self._within_limit(self._service.work(method))
         allowed_seconds = self._load_seconds if method.name in LOADING else self._allowed_seconds
+        return self._handler(route, self._service.work(method), allowed_seconds)
+
+    def _handler(self, route: str, work: Work, allowed_seconds: float) -> Callable[[bytes, Any], Awaitable[bytes]]:
+        work = self._within_limit(work)
 
         async def handle(data: bytes, rpc: Any) -> bytes:
             caller = Caller(rpc, allowed_seconds)

@@ -1,10 +1,11 @@
-"""TensorFlow Serving's REST API at the front of the running stack (LIGHTBOX_TFS_API)."""
+"""TensorFlow Serving's REST and gRPC APIs at the front of the running stack (LIGHTBOX_TFS_API)."""
 
 from __future__ import annotations
 
 import base64
 from collections.abc import Iterator
 
+import grpc
 import numpy as np
 import pytest
 import requests
@@ -24,6 +25,14 @@ DIFFERENT = {
     "http.gzip_truncated": "Lightbox unpacks bodies",
     "http.encoding_unknown": "Lightbox unpacks bodies",
 }
+RPCS = [case for case in replay.load(str(GOLDEN.parent / "grpc.jsonl")) if case["method"] != replay.RELOAD]
+DIFFERENT_RPCS = {
+    "predict.label.stable": "Lightbox configures no labels",
+    "predict.label.canary": "Lightbox configures no labels",
+    "metadata.label": "Lightbox configures no labels",
+    "health.nope": "Lightbox's health service has its own words",
+}
+GRPC_PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
 MODEL = "half_plus_two"
 
 
@@ -34,7 +43,7 @@ def tfs_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         copy_golden(path.name, folder / "models" / path.name)
     environ = {
         "LIGHTBOX_TFS_API": "true",
-        "LIGHTBOX_KSERVE_GRPC_PORT": str(free_port()),
+        GRPC_PORT: str(free_port()),
         "LIGHTBOX_OPENAPI": "true",
         "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": MODEL,
     }
@@ -49,6 +58,29 @@ def test_answers_are_the_real_servers(tfs_stack: Stack) -> None:
         if problem is not None:
             found[case["id"]] = problem
     assert found.keys() == DIFFERENT.keys(), found
+
+
+@pytest.fixture(scope="module")
+def rpc_address(tfs_stack: Stack) -> str:
+    address = f"127.0.0.1:{tfs_stack.environ[GRPC_PORT]}"
+    with grpc.insecure_channel(address) as channel:
+        grpc.channel_ready_future(channel).result(60)
+    return address
+
+
+def test_rpcs_are_answered_as_by_the_real_server(tfs_stack: Stack, rpc_address: str) -> None:
+    found = {}
+    for case in RPCS:
+        problem = replay.check_grpc(rpc_address, f"127.0.0.1:{tfs_stack.port}", case, "TMPDIR/models")
+        if problem is not None:
+            found[case["id"]] = problem
+    assert found.keys() == DIFFERENT_RPCS.keys(), found
+    tfs_stack.wait_until(lambda: "route=/tensorflow.serving.PredictionService/Predict model=" in tfs_stack.log, 20)
+
+
+def test_models_cannot_be_configured_by_callers(rpc_address: str) -> None:
+    answer = replay.call_grpc(rpc_address, {"method": replay.RELOAD, "request_base64": ""})
+    assert answer["code"] == "UNIMPLEMENTED"
 
 
 @pytest.mark.parametrize("which", ["", "/versions/1"])

@@ -1,0 +1,141 @@
+"""TensorFlow Serving's gRPC services for callers: messages go to the model server as they came."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+
+import grpc
+from google.protobuf.message import DecodeError
+
+from lightbox.error_texts import without_folders
+from lightbox.errors import LightboxError, ModelNotFound, ModelServerAway
+from lightbox.pipeline import Pipeline
+from lightbox.protocols.open_inference.grpc_calls import Work
+from lightbox.request_context import RequestContext
+from lightbox.transports.base import from_server
+from lightbox.transports.grpc import is_unsent, outgoing_metadata, time_left
+from lightbox.transports.rest import RECONNECT_PAUSE, RECONNECT_SECONDS
+from tfs_wire.messages import model_pb2
+from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
+
+CALLS = ("Predict", "Classify", "Regress")
+METHODS = {
+    "tensorflow.serving.PredictionService": (*CALLS, "GetModelMetadata", "MultiInference"),
+    "tensorflow.serving.ModelService": ("GetModelStatus",),
+}
+"""The services with the methods that callers may use; loading models is not among them."""
+HEALTH = tuple(service.rpartition(".")[2] for service in METHODS)
+"""What TensorFlow Serving calls them in its health service."""
+_MODEL_SPEC = 1
+"""The field's number in every request but MultiInference's."""
+_MODEL_SPEC_TAG = bytes([_MODEL_SPEC << 3 | LENGTH_DELIMITED])
+
+
+class _Told(LightboxError):
+    """What the model server told, with its own status and words; ``code`` is what it is to the log and to metrics."""
+
+    def __init__(self, status: str, details: str, model: str) -> None:
+        super().__init__(details)
+        self.code = from_server(status, details, model, None).code
+        self._status, self._details = status, without_folders(details)
+
+    @property
+    def message(self) -> str:
+        return self._details
+
+    @property
+    def grpc_status(self) -> str:
+        return self._status
+
+
+class TfsGrpc:
+    """Sends calls to model servers in turn, each over one of ``channels``; they may take ``deadline_seconds``."""
+
+    def __init__(self, pipeline: Pipeline, channels: Sequence[grpc.Channel], deadline_seconds: float) -> None:
+        self._pipeline = pipeline
+        self._deadline_seconds = deadline_seconds
+        self._turn = itertools.count()
+        routes = [f"/{service}/{method}" for service, methods in METHODS.items() for method in methods]
+        self._methods = {route: [channel.unary_unary(route) for channel in channels] for route in routes}
+
+    def work(self, route: str) -> Work:
+        """Return what answers the messages of a route."""
+
+        def work(data: bytes, header: Callable[[str], str | None], context: RequestContext) -> bytes:
+            with self._pipeline.memory.share() as context.memory:
+                context.memory.weigh(len(data))
+                context.memory.hold(3 * len(data), "the message")
+                return self._answer(route, data, context)
+
+        return work
+
+    def _answer(self, route: str, data: bytes, context: RequestContext) -> bytes:
+        context.limit(self._deadline_seconds)
+        context.transport = context.wire = "grpc"
+        spec = _model_spec(data)
+        messages = [data]
+        if route.rpartition("/")[2] in CALLS and not spec.WhichOneof("version_choice"):
+            messages = [data + _version(number) for number in self._pipeline.versions(spec.name)] + messages
+        try:
+            held = self._pipeline.catalogue.using(spec.name) if spec.name else nullcontext()
+            context.model = spec.name or context.model
+        except ModelNotFound:  # the model server has the words for it
+            held = nullcontext()
+        with held, context.stage("predict"):
+            return self._send(route, messages, spec.name, context)
+
+    def _send(self, route: str, messages: Sequence[bytes], model: str, context: RequestContext) -> bytes:
+        """Return the first answer that is not NOT_FOUND; raise the last error."""
+        until = time.monotonic() + RECONNECT_SECONDS
+        methods = self._methods[route]
+        while True:
+            first = next(self._turn)
+            missing: LightboxError | None = None
+            for message, step in itertools.product(messages, range(len(methods))):
+                method = methods[(first + step) % len(methods)]
+                try:
+                    found: bytes = method(message, timeout=time_left(context), metadata=outgoing_metadata(context))
+                except grpc.RpcError as error:
+                    if is_unsent(error):
+                        continue
+                    told = _told(error, model)
+                    if error.code() is not grpc.StatusCode.NOT_FOUND:
+                        raise told from error
+                    missing = told
+                else:
+                    return found
+            if missing is not None:
+                raise missing
+            if time.monotonic() > until:
+                raise ModelServerAway("no model server can be reached")
+            time.sleep(RECONNECT_PAUSE)
+
+
+def _told(error: grpc.RpcError, model: str) -> LightboxError:
+    status, details = error.code(), error.details() or ""
+    if status in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED):
+        return from_server(status.name, details, model, None)  # the words are gRPC's, of our own addresses
+    return _Told(status.name, details, model)
+
+
+def _model_spec(data: bytes) -> model_pb2.ModelSpec:
+    """Return the model that a request names, an empty one where it cannot be read: the model server has the words."""
+    spec = model_pb2.ModelSpec()
+    try:
+        for number, kind, value in read_fields(memoryview(data)):
+            if number == _MODEL_SPEC and kind == LENGTH_DELIMITED:
+                spec.MergeFromString(bytes(value))
+    except (ValueError, DecodeError):
+        return model_pb2.ModelSpec()
+    return spec
+
+
+def _version(number: int) -> bytes:
+    """Return what sets the version when it is put behind a request: protobuf merges messages of one field."""
+    spec = model_pb2.ModelSpec()
+    spec.version.value = number
+    written = bytes(spec.SerializeToString())
+    return _MODEL_SPEC_TAG + bytes([len(written)]) + written
