@@ -31,6 +31,7 @@ DIFFERENT_RPCS = {
     "predict.label.canary": "Lightbox configures no labels",
     "metadata.label": "Lightbox configures no labels",
     "health.nope": "Lightbox's health service has its own words",
+    "health.full.PredictionService": "Lightbox's health service has its own words",
 }
 GRPC_PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
 MODEL = "half_plus_two"
