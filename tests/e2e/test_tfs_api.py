@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import base64
+import json
+import subprocess
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import grpc
 import numpy as np
@@ -34,6 +38,7 @@ DIFFERENT_RPCS = {
     "health.full.PredictionService": "Lightbox's health service has its own words",
 }
 GRPC_PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
+CLIENT = Path(__file__).with_name("kserve_v1_client.py")
 MODEL = "half_plus_two"
 
 
@@ -106,6 +111,14 @@ def test_requests_are_logged_and_counted_by_their_rule(tfs_stack: Stack) -> None
     assert "error=bad_request" in lines["bad"]
     counted = requests.get(f"{tfs_stack.url}/metrics", timeout=60).text
     assert 'route="/v1/models/<model>:predict"' in counted
+
+
+def test_kserves_own_client_is_answered(tfs_stack: Stack) -> None:
+    """In a process of its own: kserve registers the messages that tritonclient, in other tests, does."""
+    command = [sys.executable, "-W", "ignore", str(CLIENT), tfs_stack.url, MODEL, "1", "5"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1]) == {"predictions": [3.5, 5.5]}
 
 
 def test_limits_are_lightboxs(tfs_stack: Stack) -> None:
