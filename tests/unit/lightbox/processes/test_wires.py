@@ -42,6 +42,7 @@ def write(folder: Path, source: str) -> None:
     [
         ({}, "grpc", "", ""),
         ({"LIGHTBOX_TRANSPORT": "grpc"}, "grpc", "", ""),
+        ({"LIGHTBOX_TFS_API": "true"}, "grpc", "", "LIGHTBOX_TFS_API"),
         ({"LIGHTBOX_TRANSPORT": "rest"}, "rest", "", "names rest"),
         ({"LIGHTBOX_TRANSPORT": "grpc,rest"}, "grpc rest", "", "names rest"),
         ({"LIGHTBOX_TRANSPORT": "rest,grpc"}, "rest grpc", "", "names rest"),
