@@ -64,6 +64,14 @@ def pixels_npy(count: int, side: int) -> bytes:
     return buffer.getvalue()
 
 
+@lru_cache(maxsize=2)
+def tensor_npy(side: int) -> bytes:
+    """Return a .npy file of the photograph as a prepared tensor, float32 [1, side, side, 3] within -1..1."""
+    buffer = io.BytesIO()
+    np.save(buffer, pixels(side).astype(np.float32) / np.float32(127.5) - np.float32(1))
+    return buffer.getvalue()
+
+
 def write_crops(folder: Path, count: int) -> Path:
     """Write ``count`` crops of scikit-learn's two photographs as JPEG into a folder, unless they are there."""
     from PIL import Image

@@ -51,3 +51,13 @@ PROTOCOL_FORMS = {"JPEG bytes, gRPC": 11.6, "JPEG bytes, REST": 12.6, "raw, REST
 LOAD_STUDY = "https://github.com/martynas-subonis/model-serving"
 LOAD_STUDY_ONNX = {"throughput": 255.5, "average": 195.7, "memory_mb": 359.1, "start": 1.40}
 """FastAPI + ONNX Runtime, 4 cores of an Apple M2 Max, 4 workers, 50 clients, 304 kB of base64 JSON."""
+
+OPENVINO_PAGE = "https://docs.openvino.ai/2022.2/openvino_docs_performance_benchmarks_ovms.html"
+OPENVINO_PER_CORE = {
+    ("mobilenet_v2", "f32"): (81.0, 70.0),
+    ("mobilenet_v2", "INT8"): (258.0, 158.0),
+    ("resnet50", "f32"): (13.5, None),
+    ("resnet50", "INT8"): (52.0, None),
+}
+"""Images a second for a core of a Xeon Platinum 8260M, prepared tensors: OpenVINO alone, and through OpenVINO Model
+Server with clients on another machine, whose work is not counted."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from benchmark import published, results
 from benchmark.pages.tables import number, size
 from benchmark.results import Document
-from benchmark.scenarios import client, common, load, rest_or_grpc, scale, wire
+from benchmark.scenarios import client, common, engine_stacks, load, rest_or_grpc, scale, wire
 from benchmark.targets import bound_per_second
 
 
@@ -116,12 +116,44 @@ def _load(document: Document) -> list[str]:
             f"mobilenet_v2: image preparation and the model's work allow at most {number(bound)} requests/s on these "
             f"cores; with 8 clients Lightbox reaches {number(ours['throughput'])}."
         )
+    lines += _per_core(document)
     study = published.LOAD_STUDY_ONNX
     lines.append(
         f"Published for FastAPI + ONNX Runtime, 4 workers on 4 cores: {study['throughput']} requests/s, "
         f"{study['average']} ms, {study['memory_mb']} MB, {study['start']} s to start (<{published.LOAD_STUDY}>)."
     )
     return lines
+
+
+def _per_core(document: Document) -> list[str]:
+    """Return images a second for a core: a second divided by the processor time of a request, the client's aside."""
+    lines = []
+    networks = {"same_network_8": engine_stacks.MODEL}
+    networks |= {f"engines_{model}": name for model, name in engine_stacks.MODELS.items()}
+    for key, name in networks.items():
+        rates = _rates(document, key)
+        shown = [f"{row.removeprefix('Lightbox, ')} {number(rate)}" for row, rate in rates.items() if "engine" in row]
+        shown += [f"{row} {number(rate)}" for row, rate in rates.items() if "ONNX" in row]
+        if any("engine" in row for row in rates):
+            lines.append(f"{name}, images a second for a core, with decoding of the 1024x768 JPEG: {'; '.join(shown)}.")
+    rates = _rates(document, engine_stacks.PREPARED)
+    pairs = []
+    for (model, precision), (alone, served) in published.OPENVINO_PER_CORE.items():
+        if ours := rates.get(engine_stacks.prepared_row(model, precision)):
+            theirs = f"OpenVINO {number(alone)}" + (f", through its model server {number(served)}" if served else "")
+            pairs.append(f"{model} {precision} {number(ours)} ({theirs})")
+    if pairs:
+        lines.append(
+            f"Prepared tensors over HTTP, requests a second for a core; published for a Xeon Platinum 8260M, in "
+            f"brackets (<{published.OPENVINO_PAGE}>): {'; '.join(pairs)}."
+        )
+    return lines
+
+
+def _rates(document: Document, key: str) -> dict[str, float]:
+    rows = [row for found in results.experiments(document, "load", key) for row in found["variants"]]
+    costs = {row["name"]: sum(row.get("cpu_ms", {}).values()) for row in rows if row.get("answers")}
+    return {name: 1000 / cost for name, cost in costs.items() if cost}
 
 
 def _scale(document: Document) -> list[str]:

@@ -34,6 +34,7 @@ OTHER_ANSWERS = {
 
 MODELS = {"mobilenet_v3": "MobileNetV3Small", "resnet50": "ResNet-50", "efficientdet_d1": "EfficientDet-D1"}
 """Models that are measured with each engine beside mobilenet_v2, and what they are called."""
+PREPARED = "prepared_tensors"
 QUANTIZED = (MODEL, "mobilenet_v3", "resnet50")
 BOUNDARY = "lightbox-benchmark"
 RIVALS = {
@@ -64,8 +65,8 @@ def variants(model: str = MODEL) -> list[Variant]:
 
 
 def experiments(scale: Scale) -> Sequence[Experiment]:
-    """Return an experiment for each of ``MODELS``; none in a quick run, which would make them first."""
-    return scale.pick((), tuple(_experiment(model) for model in MODELS))
+    """Return an experiment for each of ``MODELS``, and one without images; none in a quick run: it makes no models."""
+    return scale.pick((), (*(_experiment(model) for model in MODELS), _prepared()))
 
 
 def _experiment(model: str) -> Experiment:
@@ -76,6 +77,24 @@ def _experiment(model: str) -> Experiment:
     load = Load(120 if model in RIVALS else 16, clients, most_seconds=10)
     title = f"{MODELS[model]} with each engine, {clients} clients"
     return Experiment(f"engines_{model}", title, tuple(rows), load, rounds=3)
+
+
+def _prepared() -> Experiment:
+    """Return prepared tensors in the place of images: what others publish is measured so."""
+    rows = []
+    for model in (MODEL, "resnet50"):
+        headers = {common.ATTRIBUTES: common.attributes(model, "grpc")}
+        client = HttpClient(photos.tensor_npy(224), "application/x-npy", headers=headers)
+        for row in variants(model):
+            if row.name in (AUTO, INT8):
+                precision = "INT8" if row.name == INT8 else "f32"
+                rows.append(Variant(prepared_row(model, precision), row.server, client))
+    return Experiment(PREPARED, "Prepared tensors, 8 clients", tuple(rows), Load(120, 8, most_seconds=10), rounds=3)
+
+
+def prepared_row(model: str, precision: str) -> str:
+    """Return the name of a row with prepared tensors."""
+    return f"{model}, {precision}"
 
 
 def _theirs(rival: Rival, image: bytes) -> HttpClient:

@@ -112,7 +112,12 @@ def document() -> results.Document:
     scenarios = {
         "client": [experiment(client.FORMS, [variant(client.JPEG_GRPC, 10, ratio=1.05), variant("floor", 9.5)])],
         "rest_or_grpc": [experiment("classification", wires(250)), experiment("detection", wires(2500))],
-        "load": [experiment("same_network_1", one), experiment("same_network_8", eight), *open_loop],
+        "load": [
+            experiment("same_network_1", one),
+            experiment("same_network_8", eight),
+            experiment(engine_stacks.PREPARED, [variant("resnet50, INT8", 9) | {"cpu_ms": {"model server": 25.0}}]),
+            *open_loop,
+        ],
     }
     described = {
         "measured": "2026-01-01T00:00:00+00:00",
@@ -184,6 +189,11 @@ def test_pages_say_what_was_measured(written: Path) -> None:
     assert page.count("stand-in, not TensorFlow Serving") == 2
     assert "LIGHTBOX_TRANSPORT=grpc ./serve.sh serve" in page
     assert "BIND_TO_PORT" not in page
+    page = (written / "load.md").read_text()
+    assert "mobilenet_v2, images a second for a core, with decoding of the 1024x768 JPEG: engine openvino 76.9" in page
+    assert "LitServe + ONNX Runtime 50.0." in page
+    assert "in brackets (<https://docs.openvino.ai/" in page
+    assert "resnet50 INT8 40.0 (OpenVINO 52.0)." in page
     for name in ("rest_or_grpc_detection_latency", "load_open"):
         assert (written / "plots" / f"{name}.svg").is_file()
         assert (written / "plots" / f"{name}.png").is_file()
