@@ -89,8 +89,8 @@ quantize: $(READY) $(VENV)-quantize/.ready  ## Make an INT8 model of MODEL from 
 	 $(VENV)-quantize/bin/python scripts/quantize_model.py "$(MODEL)" --images "$(IMAGES)"
 
 BENCH ?= --full
-BENCH_PAGES = $(if $(filter-out --full,$(BENCH)),build/benchmarks,docs/benchmarks)
-bench: $(READY_DEV) $(VENV)-bench/.ready $(if $(findstring --full,$(BENCH)),$(VENV)-quantize/.ready) nginx  ## Measure all and write docs/benchmarks; any other BENCH (--quick, "--full load") writes build/benchmarks
+BENCH_PAGES = $(if $(findstring --full,$(BENCH)),docs/benchmarks,build/benchmarks)
+bench: $(READY_DEV) $(VENV)-bench/.ready $(if $(findstring --full,$(BENCH)),$(VENV)-quantize/.ready) nginx  ## Measure all and write docs/benchmarks; BENCH="--full load" one scenario of them; --quick writes build/benchmarks
 	@code=0; PYTHONPATH=scripts:container $(PY) -m benchmark $(BENCH) \
 	 --out $(BENCH_PAGES) || code=$$?; \
 	 $(if $(findstring docs,$(BENCH_PAGES)),$(PY) scripts/production_page.py || code=$$?;) exit $$code

@@ -33,11 +33,19 @@ def main(arguments: list[str] | None = None) -> int:
     folder = results.fresh_folder()
     document = results.new_document(scale.name, sys.argv[1:] if arguments is None else arguments)
     document["scenarios"] = Runner(folder, Progress(len(chosen)), at_once=scale.pick(STARTED_AT_ONCE, 1)).run(chosen)
+    answered = results.all_answered(document)
     options.out.mkdir(parents=True, exist_ok=True)
-    results.write(document, options.out / "results.json")
+    target = options.out / "results.json"
+    if options.scenarios and target.exists():
+        try:
+            document = results.merge(document, results.read(target))
+        except ValueError as problem:
+            print(f"benchmark: {target} is left as it was: {problem}", file=sys.stderr)
+            return 1
+    results.write(document, target)
     pages.write(document, options.out)
     print(f"== written: {options.out}/README.md and the pages, plots and results.json beside it", file=sys.stderr)
-    return 0 if results.all_answered(document) else 1
+    return 0 if answered else 1
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:

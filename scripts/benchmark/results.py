@@ -38,6 +38,24 @@ def new_document(scale: str, arguments: list[str]) -> Document:
     }
 
 
+RUN = ("measured", "command", "machine", "versions", "rival_versions")
+"""What tells how the scenarios of a document were measured."""
+
+
+def merge(new: Document, earlier: Document) -> Document:
+    """Return ``new`` with the scenarios of ``earlier`` that it has not, each with the run that it came from.
+
+    Raises ValueError where the two are not of one scale: a quick run's figures are not worth quoting.
+    """
+    if new["scale"] != earlier["scale"]:
+        raise ValueError(f"the results that are there are of a {earlier['scale']} run, these of a {new['scale']} one")
+    run = {name: earlier[name] for name in RUN}
+    found = {each["key"]: {"run": run} | each for each in earlier["scenarios"]}
+    fresh = {each["key"]: each for each in new["scenarios"]}
+    order = list(dict.fromkeys([*found, *fresh]))
+    return new | {"scenarios": [fresh.get(key) or found[key] for key in order]}
+
+
 def write(document: Document, path: Path) -> None:
     """Write the document as JSON that a person can read and a diff can show."""
     text = json.dumps(document, indent=1, ensure_ascii=False)

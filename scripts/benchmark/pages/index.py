@@ -44,7 +44,7 @@ def page(document: Document, folder: Path) -> str:
             *(f"- [{name.removesuffix('.md').replace('_', ' ')}]({name})" for name in others),
             "",
         ]
-    lines += ["## Machine and versions", "", measured_with(document), ""]
+    lines += ["## Machine and versions", "", measured_with(document), *_other_runs(document), ""]
     return "\n".join(lines)
 
 
@@ -62,3 +62,8 @@ def _targets(document: Document) -> list[str]:
             [target.what, f"{sign} {target.bound:g} {target.unit}".strip(), tables.number(value, target.unit), verdict]
         )
     return tables.table(["figure", "bound", "measured", ""], rows)
+
+
+def _other_runs(document: Document) -> list[str]:
+    others = ", ".join(found["key"] for found in document["scenarios"] if "run" in found)
+    return ["", f"{others}: measured in other runs, which their pages tell."] if others else []

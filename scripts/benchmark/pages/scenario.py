@@ -22,7 +22,12 @@ def page(document: Document, result: Mapping[str, Any], drawn: Collection[str]) 
     for key, axis in result["axes"].items():
         lines += _sweep(document, result, key, axis, drawn)
     lines += ["## The servers", "", *tables.servers(result["servers"]), *tables.settings(result["servers"])]
-    lines += [f"{measured_with(document)}{_stolen(result)}", "", "Back to [all benchmarks](README.md).", ""]
+    lines += [
+        f"{measured_with(result.get('run', document))}{_stolen(result)}",
+        "",
+        "Back to [all benchmarks](README.md).",
+        "",
+    ]
     return "\n".join(lines)
 
 
@@ -94,7 +99,7 @@ def model_server(document: Document) -> str:
     return "*Model server: tensorflow_model_server.*"
 
 
-def measured_with(document: Document) -> str:
+def measured_with(document: Mapping[str, Any]) -> str:
     """Return machine, versions and command."""
     machine = document["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())

@@ -207,6 +207,22 @@ def test_pages_written_again_are_the_same(written: Path, tmp_path: Path) -> None
     assert first == second
 
 
+def test_a_run_of_one_scenario_leaves_the_others_with_their_own_run(tmp_path: Path) -> None:
+    earlier = document()
+    (measured_again,) = [each for each in document()["scenarios"] if each["key"] == "load"]
+    newer = {"measured": "2026-02-02T00:00:00+00:00", "scenarios": [measured_again | {"stolen": 0.5}]}
+    merged = results.merge(document() | newer, earlier)
+    assert [each["key"] for each in merged["scenarios"]] == [each["key"] for each in earlier["scenarios"]]
+    assert [each.get("stolen") for each in merged["scenarios"] if each["key"] == "load"] == [0.5]
+    third = results.merge(document() | {"measured": "2026-03-03", "scenarios": [measured_again]}, merged)
+    pages.write(third, tmp_path)
+    assert "Measured 2026-01-01" in (tmp_path / "client.md").read_text()
+    assert "Measured 2026-03-03" in (tmp_path / "load.md").read_text()
+    assert "client, rest_or_grpc: measured in other runs" in (tmp_path / "README.md").read_text()
+    with pytest.raises(ValueError, match="the results that are there are of a full run, these of a quick one"):
+        results.merge(document() | {"scale": "quick"}, earlier)
+
+
 @pytest.fixture
 def declared(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[Scenario]:
     """Every scenario in both scales, declared without making models."""
