@@ -16,7 +16,16 @@ import numpy as np
 from lightbox.codecs.base import DecodedRequest, Layout, Method, Parsed, Prediction, Response
 from lightbox.codecs.examples import decode_examples
 from lightbox.codecs.image import ImageCodec
-from lightbox.codecs.json_numbers import MIN_BYTES, Hollow, NumberList, hollowed, parse_values, parsing_bytes, rows_of
+from lightbox.codecs.json_numbers import (
+    MIN_BYTES,
+    MIN_NUMBERS,
+    Hollow,
+    NumberList,
+    hollowed,
+    parse_values,
+    parsing_bytes,
+    rows_of,
+)
 from lightbox.codecs.json_response import encode_document, encode_lines
 from lightbox.codecs.json_tensors import (
     all_images,
@@ -141,7 +150,7 @@ class _Numbers:
 
 def _numbers(text: bytes, context: RequestContext) -> _Numbers | None:
     """Read the text if its long lists are regular arrays of numbers: then no object is made for each of them."""
-    if len(text) < MIN_BYTES:
+    if len(text) < MIN_BYTES or text.count(b",") + text.count(b"\n") < MIN_NUMBERS:
         return None
     with context.stage("decode"):
         context.memory.hold(3 * len(text) + max(2 * len(text), 8 * text.count(b",")), "the JSON")

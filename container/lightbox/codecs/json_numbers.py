@@ -127,6 +127,8 @@ _DECODER = json.JSONDecoder(parse_float=_finite, parse_int=_int)
 
 MIN_BYTES = 1 << 16
 """Shorter text is read as lists: that is little memory, and as quick."""
+MIN_NUMBERS = 16
+"""A text with fewer commas and lines has no long lists: it is an image in base64, most of the time."""
 _MIN_LIST = 1 << 12
 _BLOCK = 1 << 16
 _NUMERIC = np.zeros(256, bool)

@@ -11,8 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tfs_wire import dtypes
+from tfs_wire.rest.base64_value import decode_base64
 from tfs_wire.rest.request import read_predict
 from tfs_wire.status import StatusError
+
+ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 
 
 def read(body: bytes) -> Any:
@@ -24,11 +27,32 @@ def test_base64_with_and_without_padding(text: str) -> None:
     assert read(json.dumps({"instances": [{"b64": text}]}).encode()) == [b"ab"]
 
 
-@pytest.mark.parametrize("text", ["!", "A", "YWI==", "YWJj=", "YW=I", "\u00e9"])
+@pytest.mark.parametrize("text", ["!", "A", "YWI==", "YWJj=", "YWJj====", "YW=I", "\u00e9"])
 def test_malformed_base64(text: str) -> None:
     with pytest.raises(StatusError) as caught:
         read(json.dumps({"inputs": {"b64": text}}).encode())
     assert caught.value.message == "Unable to base64 decode"
+
+
+def slowly(text: str) -> bytes | None:
+    """Decode digit by digit; None for what is no base64."""
+    digits = "".join(character for character in text if character not in " \t\n\v\f\r")
+    digits, count = digits.rstrip("="), len(digits)
+    padding, missing = count - len(digits), -len(digits) % 4
+    if missing == 3 or padding not in (0, missing) or not set(digits) <= set(ALPHABET):
+        return None
+    bits = "".join(f"{ALPHABET.index(digit):06b}" for digit in digits)
+    return bytes(int(bits[at : at + 8], 2) for at in range(0, len(bits) // 8 * 8, 8))
+
+
+@given(st.text(st.sampled_from("AZaz09+/=\n -_\u00e9"), max_size=12) | st.text(max_size=8))
+@settings(max_examples=400, deadline=None)
+def test_each_text_is_read_as_its_digits_say(text: str) -> None:
+    try:
+        found = decode_base64({"b64": text})
+    except StatusError:
+        found = None
+    assert found == slowly(text)
 
 
 @given(st.lists(st.binary(max_size=20), min_size=1, max_size=4))
