@@ -24,6 +24,7 @@
     │   └── LateLoad          of POST /models, 408
     ├── ScalingMismatch       the model's options ask for a scaling that its dtype cannot hold
     ├── ModelFailed           the model server ran the model and it failed
+    ├── ToldByModelServer     passed on with the model server's own status and words
     └── HandlerFailed         the user's code raised something that is not one of these
 
     StartError                what ends a start with sentences for the operator; each is where it is raised

@@ -94,10 +94,11 @@ def answered(stack: Stack, image: bytes) -> None:
 
 
 @pytest.mark.parametrize(("wire", "local"), [("grpc", "true"), ("grpc", "false"), ("rest", "true")])
-def test_the_model_server_dies_and_comes_back(tmp_path: Path, wire: str, local: str) -> None:
-    models = tmp_path / "models"
+def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathFactory, wire: str, local: str) -> None:
+    folder = tmp_path_factory.mktemp("dies")  # short: there is no socket where its path would be too long
+    models = folder / "models"
     export_slow_image(models / "net")
-    with running(models, tmp_path / "run", LIGHTBOX_TRANSPORT=wire, LIGHTBOX_LOCAL_WIRE=local) as stack:
+    with running(models, folder / "run", LIGHTBOX_TRANSPORT=wire, LIGHTBOX_LOCAL_WIRE=local) as stack:
         assert stack.invoke(red(0)).status_code == 200
         (models / "net").rename(models / "away")  # the next one waits for its model, its ports closed
         (server,) = stack.processes("-m model_server")

@@ -162,8 +162,7 @@ class Supervisor:
                 task.cancel()
             await asyncio.gather(*children, *others, return_exceptions=True)
             await asyncio.gather(*(status.close() for status in self._statuses))
-        # What is left to do takes no time, and is not to be cut short. To block the signals would leave them to gRPC's
-        # threads.
+        # What is left takes no time and must not be cut short. Blocking the signals would leave them to gRPC's threads.
         for number in STOP_SIGNALS:
             signal.signal(number, signal.SIG_IGN)
         if failure is None:
@@ -202,6 +201,7 @@ class Supervisor:
         started = time.monotonic()
         while self._health.problem() is not None:
             await asyncio.sleep(0.05)
+            await self._versions.show_again()
             if self._settings.wait_seconds and time.monotonic() - started > self._settings.wait_seconds:
                 raise GaveUp(
                     f"SAGEMAKER_TFS_WAIT_TIME_SECONDS: not ready after {self._settings.wait_seconds:g} s: "

@@ -56,6 +56,13 @@ class VersionWatch:
         self._answering[model] = versions
         self._file.write(self._answering)
 
+    async def show_again(self) -> None:
+        """Show what ``server_ended`` has hidden and is back; ``follow`` does so too."""
+        for around in self._around:
+            if around.is_hiding():
+                with suppress(OSError):  # it is away still
+                    await around.found()
+
     async def follow(self) -> None:
         """Follow all models for ever."""
         await asyncio.gather(asyncio.Event().wait(), *(_follow(*item) for item in self._followed.items()))
@@ -109,6 +116,10 @@ class _AroundModel:
             if is_version(link.name) and not link.exists():
                 self._away.add(int(link.name))
                 link.unlink(missing_ok=True)
+
+    def is_hiding(self) -> bool:
+        """Tell whether a version is hidden until its folder is back."""
+        return bool(self._away)
 
     def folders(self) -> dict[int, Path]:
         """Return the folders on disk that are named by a version. Raises OSError."""

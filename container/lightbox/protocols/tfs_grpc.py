@@ -34,7 +34,7 @@ _MODEL_SPEC = 1
 _MODEL_SPEC_TAG = bytes([_MODEL_SPEC << 3 | LENGTH_DELIMITED])
 
 
-class _Told(LightboxError):
+class ToldByModelServer(LightboxError):
     """What the model server told, with its own status and words; ``code`` is what it is to the log and to metrics."""
 
     def __init__(self, status: str, details: str, model: str) -> None:
@@ -44,10 +44,12 @@ class _Told(LightboxError):
 
     @property
     def message(self) -> str:
+        """The model server's words, without the container's folders."""
         return self._details
 
     @property
     def grpc_status(self) -> str:
+        """The model server's status."""
         return self._status
 
 
@@ -118,7 +120,7 @@ def _told(error: grpc.RpcError, model: str) -> LightboxError:
     status, details = error.code(), error.details() or ""
     if status in (grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.CANCELLED, grpc.StatusCode.DEADLINE_EXCEEDED):
         return from_server(status.name, details, model, None)  # the words are gRPC's, of our own addresses
-    return _Told(status.name, details, model)
+    return ToldByModelServer(status.name, details, model)
 
 
 def _model_spec(data: bytes) -> model_pb2.ModelSpec:

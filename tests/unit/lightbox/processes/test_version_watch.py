@@ -40,6 +40,19 @@ def test_a_version_without_its_folder_is_hidden_until_that_is_back(source: Path)
     assert sorted(path.name for path in shown.iterdir()) == ["1", "2"]
 
 
+def test_what_was_hidden_is_shown_before_versions_are_followed(source: Path) -> None:
+    shown = source.parent / "shown"
+    model = PlannedModel(name="m", base_path=shown, options=ModelOptions(), versions_dir=source)
+    watch = VersionWatch({"m": model}, source.parent, [], "", 1.0)
+    source.rename(source.parent / "away")
+    watch.server_ended()
+    asyncio.run(watch.show_again())
+    assert list(shown.iterdir()) == []
+    (source.parent / "away").rename(source)
+    asyncio.run(watch.show_again())
+    assert sorted(path.name for path in shown.iterdir()) == ["1", "2"]
+
+
 def test_a_folder_that_is_removed_and_made_again_at_once_is_another_one(source: Path) -> None:
     model = PlannedModel(name="m", base_path=source.parent / "shown", options=ModelOptions(), versions_dir=source)
     (around,) = VersionWatch({"m": model}, source.parent, [], "", 1.0)._around
