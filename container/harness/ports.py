@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import random
 import socket
+import threading
 from itertools import chain
 
 from lightbox.processes.run_dir import port_is_free
@@ -42,6 +43,7 @@ class Part:
 
 
 _parts: list[Part] = []
+_lock = threading.Lock()
 
 
 def free_ports(count: int = 1) -> int:
@@ -52,12 +54,13 @@ def free_ports(count: int = 1) -> int:
     """
     if not 0 < count <= PORTS_EACH:
         raise ValueError(f"count is {count}, expected 1 to {PORTS_EACH}")
-    for part in _parts:
-        if (low := part.take(count)) is not None:
-            return low
-    while (low := _claim().take(count)) is None:
-        pass
-    return low
+    with _lock:
+        for part in _parts:
+            if (low := part.take(count)) is not None:
+                return low
+        while (low := _claim().take(count)) is None:
+            pass
+        return low
 
 
 def _claim() -> Part:

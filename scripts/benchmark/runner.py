@@ -173,7 +173,11 @@ class Runner:
         if twin is None:
             return
         self._progress.say(f"counting the bytes inside {server.name}")
-        running = twin.start(self._folder / f"counted-{next(self._numbers)}")
+        try:
+            running = twin.start(self._folder / f"counted-{next(self._numbers)}")
+        except ServerFailed as error:  # what was measured is worth more than the bytes
+            self._progress.say(f"the bytes inside {server.name} are not counted: {error}")
+            return
         try:
             for variant, calls, found in variants:
                 found["hops"] = _bytes_per_request(running, variant, calls)

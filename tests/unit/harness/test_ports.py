@@ -5,7 +5,9 @@ from __future__ import annotations
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -56,6 +58,18 @@ def test_a_process_with_many_servers_claims_more(part: ports.Part, monkeypatch: 
     assert low not in part.ports
     assert free_ports(100) == low + 100
     assert len(ports._parts) == 2
+
+
+def test_threads_get_different_ports(part: ports.Part, monkeypatch: pytest.MonkeyPatch) -> None:
+    def free(_: int) -> bool:
+        time.sleep(0.0001)  # lets another thread run
+        return True
+
+    monkeypatch.setattr(ports, "port_is_free", free)
+    with ThreadPoolExecutor(8) as threads:
+        lows = list(threads.map(free_ports, [10] * 80))
+    assert len(set(lows)) == len(lows)
+    assert {low in part.ports for low in lows} == {True}
 
 
 def test_a_process_gets_no_port_of_another(part: ports.Part) -> None:
