@@ -134,6 +134,18 @@ def test_another_program_at_the_socket_gets_no_request(path: Path, transport: Lo
             assert got.result() == b""
 
 
+def held() -> tuple[threading.Event, threading.Event, Predict]:
+    """Return a model's work with what tells that it has begun, and what lets it end."""
+    entered, leave = threading.Event(), threading.Event()
+
+    def predict(request: bytearray, seconds: float) -> bytes:
+        entered.set()
+        assert leave.wait(60)
+        return doubled(request, seconds)
+
+    return entered, leave, predict
+
+
 def test_a_server_that_came_back_is_found_by_the_next_call(path: Path, transport: LocalTransport) -> None:
     for _ in range(3):
         with serving(path):
@@ -142,13 +154,7 @@ def test_a_server_that_came_back_is_found_by_the_next_call(path: Path, transport
 
 
 def test_a_full_server_leaves_calls_to_grpc(path: Path, transport: LocalTransport) -> None:
-    entered, leave = threading.Event(), threading.Event()
-
-    def predict(request: bytearray, seconds: float) -> bytes:
-        entered.set()
-        assert leave.wait(60)
-        return doubled(request, seconds)
-
+    entered, leave, predict = held()
     with serving(path, predict, most=1), ThreadPoolExecutor(1) as pool:
         first = pool.submit(asked, transport)
         assert entered.wait(60)
@@ -210,13 +216,7 @@ def test_after_a_deadline_the_next_call_gets_its_own_answer(path: Path, transpor
 
 
 def test_a_call_that_has_arrived_is_answered_before_a_stop(path: Path, transport: LocalTransport) -> None:
-    entered, leave = threading.Event(), threading.Event()
-
-    def predict(request: bytearray, seconds: float) -> bytes:
-        entered.set()
-        assert leave.wait(60)
-        return doubled(request, seconds)
-
+    entered, leave, predict = held()
     with serving(path, predict) as server, ThreadPoolExecutor(2) as pool:
         under_way = pool.submit(asked, transport)
         assert entered.wait(60)
