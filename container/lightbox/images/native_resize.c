@@ -137,29 +137,51 @@ WITH_AVX2 static __m256i joined(__m256i high, __m256i low) {
     return _mm256_srai_epi32(_mm256_add_epi32(_mm256_add_epi32(_mm256_slli_epi32(high, LOW_BITS), low), half), BITS);
 }
 
-WITH_AVX2 static void across_avx2(const Axis *axis, const uint8_t *in, uint8_t *out, int target) {
-    const __m128i pairs = _mm_setr_epi8(0, 4, 1, 5, 2, 6, 3, 7, 8, 12, 9, 13, 10, 14, 11, 15);
-    const __m256i spread = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
+/* `ROWS` rows at once: the coefficients, the same for every row, are loaded and spread once for all of them. */
+enum { ROWS = 4 };
+
+WITH_AVX2 static inline __attribute__((always_inline)) void
+across_rows_avx2(const Axis *axis, const uint8_t *in, size_t in_row, uint8_t *out, size_t out_row, int target, int rows) {
+    const __m256i pairs = _mm256_setr_epi8(0, -1, 4, -1, 1, -1, 5, -1, 2, -1, 6, -1, 3, -1, 7, -1, /* two pixels */
+                                           8, -1, 12, -1, 9, -1, 13, -1, 10, -1, 14, -1, 11, -1, 15, -1);
+    const __m256i spread = _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, /* two coefficients */
+                                            4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
     const __m128i half = _mm_set1_epi32(1 << (BITS - 1));
     for (int x = 0; x < target; x++) {
         const int16_t *high = axis->high + (size_t)x * axis->taps, *low = axis->low + (size_t)x * axis->taps;
         const uint8_t *pixels = in + (size_t)axis->first[x] * 4;
-        __m256i h = _mm256_setzero_si256(), l = h;
+        __m256i h[ROWS], l[ROWS];
+        for (int r = 0; r < rows; r++) h[r] = l[r] = _mm256_setzero_si256();
         for (int j = 0; j < axis->taps; j += 4) {
-            const __m128i four = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)(pixels + 4 * (size_t)j)), pairs);
-            const __m256i p = _mm256_cvtepu8_epi16(four);
-            const __m256i kh = _mm256_castsi128_si256(_mm_loadl_epi64((const __m128i *)(high + j)));
-            const __m256i kl = _mm256_castsi128_si256(_mm_loadl_epi64((const __m128i *)(low + j)));
-            h = _mm256_add_epi32(h, _mm256_madd_epi16(p, _mm256_permutevar8x32_epi32(kh, spread)));
-            l = _mm256_add_epi32(l, _mm256_madd_epi16(p, _mm256_permutevar8x32_epi32(kl, spread)));
+            int64_t four_high, four_low;
+            memcpy(&four_high, high + j, 8);
+            memcpy(&four_low, low + j, 8);
+            const __m256i kh = _mm256_shuffle_epi8(_mm256_set1_epi64x(four_high), spread);
+            const __m256i kl = _mm256_shuffle_epi8(_mm256_set1_epi64x(four_low), spread);
+            for (int r = 0; r < rows; r++) {
+                const __m128i four = _mm_loadu_si128((const __m128i *)(pixels + (size_t)r * in_row + 4 * (size_t)j));
+                const __m256i p = _mm256_shuffle_epi8(_mm256_broadcastsi128_si256(four), pairs);
+                h[r] = _mm256_add_epi32(h[r], _mm256_madd_epi16(p, kh));
+                l[r] = _mm256_add_epi32(l[r], _mm256_madd_epi16(p, kl));
+            }
         }
-        const __m256i both = _mm256_add_epi32(_mm256_slli_epi32(h, LOW_BITS), l);
-        __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
-        sum = _mm_srai_epi32(_mm_add_epi32(sum, half), BITS);
-        sum = _mm_packus_epi16(_mm_packs_epi32(sum, sum), sum);
-        const int32_t pixel = _mm_cvtsi128_si32(sum);
-        memcpy(out + 4 * (size_t)x, &pixel, 4);
+        for (int r = 0; r < rows; r++) {
+            const __m256i both = _mm256_add_epi32(_mm256_slli_epi32(h[r], LOW_BITS), l[r]);
+            __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+            sum = _mm_srai_epi32(_mm_add_epi32(sum, half), BITS);
+            sum = _mm_packus_epi16(_mm_packs_epi32(sum, sum), sum);
+            const int32_t pixel = _mm_cvtsi128_si32(sum);
+            memcpy(out + (size_t)r * out_row + 4 * (size_t)x, &pixel, 4);
+        }
     }
+}
+
+WITH_AVX2 static void across_avx2(const Axis *axis, const uint8_t *in, size_t in_row, uint8_t *out, size_t out_row,
+                                  int target, int rows) {
+    int y = 0;
+    for (; y + ROWS <= rows; y += ROWS)
+        across_rows_avx2(axis, in + y * in_row, in_row, out + y * out_row, out_row, target, ROWS);
+    for (; y < rows; y++) across_rows_avx2(axis, in + y * in_row, in_row, out + y * out_row, out_row, target, 1);
 }
 
 WITH_AVX2 static size_t down_avx2(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y) {
@@ -210,8 +232,11 @@ WITH_AVX2 static void across_grey_avx2(const Axis *axis, const uint8_t *in, uint
     }
 }
 
-static void across_vectors(const Axis *axis, const uint8_t *in, uint8_t *out, int target, int step) {
-    (step == 4 ? across_avx2 : across_grey_avx2)(axis, in, out, target);
+static void across_vectors(const Axis *axis, const uint8_t *in, size_t in_row, uint8_t *out, size_t out_row, int target,
+                           int rows, int step) {
+    if (step == 4) across_avx2(axis, in, in_row, out, out_row, target, rows);
+    else
+        for (int y = 0; y < rows; y++) across_grey_avx2(axis, in + y * in_row, out + y * out_row, target);
 }
 
 static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y) {
@@ -222,7 +247,7 @@ static uint16x4_t rounded_neon(uint32x4_t sum) {
     return vqmovun_s32(vshrq_n_s32(vreinterpretq_s32_u32(sum), BITS));
 }
 
-static void across_vectors(const Axis *axis, const uint8_t *in, uint8_t *out, int target, int step) {
+static void across_neon(const Axis *axis, const uint8_t *in, uint8_t *out, int target, int step) {
     for (int x = 0; x < target; x++) {
         const uint32_t *k = (const uint32_t *)axis->whole + (size_t)x * axis->taps;
         const uint8_t *pixels = in + (size_t)axis->first[x] * step;
@@ -250,6 +275,11 @@ static void across_vectors(const Axis *axis, const uint8_t *in, uint8_t *out, in
     }
 }
 
+static void across_vectors(const Axis *axis, const uint8_t *in, size_t in_row, uint8_t *out, size_t out_row, int target,
+                           int rows, int step) {
+    for (int y = 0; y < rows; y++) across_neon(axis, in + y * in_row, out + y * out_row, target, step);
+}
+
 static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y) {
     const uint32_t *k = (const uint32_t *)axis->whole + (size_t)y * axis->taps;
     const uint8_t *pixels = in + (size_t)axis->first[y] * row;
@@ -272,8 +302,9 @@ static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t row, uint
     return x;
 }
 #else
-static void across_vectors(const Axis *axis, const uint8_t *in, uint8_t *out, int target, int step) {
-    (void)axis, (void)in, (void)out, (void)target, (void)step;
+static void across_vectors(const Axis *axis, const uint8_t *in, size_t in_row, uint8_t *out, size_t out_row, int target,
+                           int rows, int step) {
+    (void)axis, (void)in, (void)in_row, (void)out, (void)out_row, (void)target, (void)rows, (void)step;
 }
 
 static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y) {
@@ -296,12 +327,10 @@ int lightbox_instructions(void) {
 
 static void all_across(const Axis *axis, const uint8_t *in, int source, int rows, uint8_t *out, int target, int step,
                        int vectors) {
-    for (int y = 0; y < rows; y++) {
-        const uint8_t *from = in + (size_t)y * source * step;
-        uint8_t *to = out + (size_t)y * target * step;
-        if (vectors && axis->inside) across_vectors(axis, from, to, target, step);
-        else across(axis, from, source, to, target, step);
-    }
+    const size_t in_row = (size_t)source * step, out_row = (size_t)target * step;
+    if (vectors && axis->inside) across_vectors(axis, in, in_row, out, out_row, target, rows, step);
+    else
+        for (int y = 0; y < rows; y++) across(axis, in + y * in_row, source, out + y * out_row, target, step);
 }
 
 static void all_down(const Axis *axis, const uint8_t *in, int source, size_t row, uint8_t *out, int target,
