@@ -6,6 +6,7 @@ what C code takes as well.
 
 from __future__ import annotations
 
+import ctypes
 import gc
 import re
 import time
@@ -75,6 +76,7 @@ class Bound:
 def _memory(run: Callable[[bytes], None], data: bytes) -> tuple[int, int]:
     """Return the bytes that a run allocates at its peak, and by how many the process grows."""
     gc.collect(0)
+    _return_free_memory()
     _forget_peak()
     resident = _resident("VmRSS")
     tracemalloc.start(1)
@@ -84,6 +86,13 @@ def _memory(run: Callable[[bytes], None], data: bytes) -> tuple[int, int]:
     finally:
         tracemalloc.stop()
     return peak, max(0, _resident("VmHWM") - resident)
+
+
+def _return_free_memory() -> None:
+    """Give the kernel what the C library keeps: a run that is served from it would not let the process grow."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    if trim is not None:
+        trim(0)
 
 
 def _forget_peak() -> None:

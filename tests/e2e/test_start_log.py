@@ -35,6 +35,8 @@ def test_each_message_of_a_start_is_one_line_and_comes_once(tmp_path: Path, form
         "LIGHTBOX_LOG_FORMAT": form,
     }
     with running(tmp_path / "models", tmp_path / "run", **environ) as stack:
+        # The first worker answers while the second may still be starting.
+        stack.wait_until(lambda: stack.log.count("Booting worker with pid") == 2)
         lines = stack.log.splitlines()
     if form == "json":
         entries = [(entry["process"], entry["message"]) for entry in map(json.loads, lines)]

@@ -43,8 +43,14 @@ def test_what_allocates_more_for_each_byte_than_is_allowed_is_a_fault() -> None:
 
 def test_what_c_code_takes_counts_as_well() -> None:
     bound = Bound(grown=1 << 20, grown_per_byte=2)
+    small = [Image.new("L", (200, 200)) for _ in range(1000)]
+    kept = small[::20]  # so that the C library cannot return by itself what the others leave
+    del small
     with pytest.raises(TooCostly, match="the process grew by"):
         bound.check_memory(lambda data: Image.new("RGB", (4000, 4000), "red").close(), bytes(10))
+    with pytest.raises(TooCostly, match="the process grew by"):
+        bound.check_memory(lambda data: [Image.new("L", (200, 200)) for _ in range(500)].clear(), bytes(10))
+    assert kept
 
 
 def test_what_takes_longer_for_each_byte_than_is_allowed_every_time_is_a_fault() -> None:
