@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
+from collections.abc import Iterator
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from types import NoneType
 from typing import Any, Literal, get_args, get_origin
@@ -97,19 +102,36 @@ def _section(theme: str, names: list[str]) -> str:
 
 def _row(name: str, field: FieldInfo) -> str:
     cells = (f"`{variable_names(name)[0]}`", _type(name, field), _default(name, field), _values(name, field))
-    return f"| {' | '.join(cells)} | {_description(field)[0]} |\n"
+    return f"| {' | '.join(cells)} | {_description(name)[0]} |\n"
 
 
 def _details(name: str, field: FieldInfo) -> str:
     variable, *others = variable_names(name)
     also = f"Also read from `{'`, `'.join(others)}`." if others else ""
-    text = " ".join(part for part in (_description(field)[1], also) if part)
+    text = " ".join(part for part in (_description(name)[1], also) if part)
     return f"\n**`{variable}`**: {text}\n" if text else ""
 
 
-def _description(field: FieldInfo) -> tuple[str, str]:
+@cache
+def docstrings() -> dict[str, str]:
+    """Return the docstring of each setting that has one, by the setting's name, on one line."""
+    ours = (base for base in Settings.__mro__ if base.__module__.startswith("lightbox."))
+    return {name: " ".join(text.split()) for base in ours for name, text in _docstrings(base)}
+
+
+def _docstrings(declaring: type) -> Iterator[tuple[str, str]]:
+    """Yield the fields that a class declares with a text below them, and these texts."""
+    (body,) = ast.parse(textwrap.dedent(inspect.getsource(declaring))).body
+    assert isinstance(body, ast.ClassDef)
+    for field, below in zip(body.body, body.body[1:], strict=False):
+        match field, below:
+            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                yield name, text
+
+
+def _description(name: str) -> tuple[str, str]:
     """Return the first sentence, and the others."""
-    first, dot, others = " ".join((field.description or "").split()).partition(". ")
+    first, dot, others = docstrings().get(name, "").partition(". ")
     return first + dot.rstrip(), others
 
 

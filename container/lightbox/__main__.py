@@ -1,5 +1,6 @@
 """``python -m lightbox``: what serve.sh starts."""
 
+import gc
 import os
 import signal
 import sys
@@ -17,10 +18,13 @@ for stop in (signal.SIGTERM, signal.SIGINT):
     signal.signal(stop, stop_early)
 signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
 
+gc.disable()  # until all is imported: what is imported stays, and looking it through takes a tenth of a start
 try:
     from lightbox.cli import main
 except ModuleNotFoundError as error:
     sys.exit(f"serve.sh: {sys.executable} has no module {error.name!r}: run 'make setup' to install what is needed")
+
+gc.enable()
 
 if __name__ == "__main__":
     sys.exit(main(sys.argv[1:]))

@@ -13,6 +13,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from lightbox.errors import StartError
 from lightbox.images.resize_library import resize_line
 from lightbox.model.checks import newest_folder, newest_signatures
+from lightbox.model.graph import forget_graph
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import load_options
 from lightbox.processes import op_threads, page
@@ -84,6 +85,7 @@ def serve() -> int:
     with _prepared(threads.applied(settings), _stoppable()) as supervisor:
         log(str(threads))
         log(resize_line(settings.resize))
+        forget_graph()
         return asyncio.run(supervisor.run())
 
 

@@ -82,7 +82,9 @@ def _words(value: str) -> list[str]:
 class FrontSettings(BaseModel):
     """The first part of ``settings.Settings``."""
 
-    model_config = ConfigDict(extra="ignore", frozen=True, use_attribute_docstrings=True)
+    # Built when first used: of the three classes only the last one is. The docstrings of fields are for the settings
+    # page (scripts/write_settings_page.py): reading them here would parse the source in every process at its start.
+    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 
     port: int = Field(8080, ge=1, le=65535, validation_alias="SAGEMAKER_BIND_TO_PORT")
     """Port on which nginx listens."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from importlib import metadata
 
@@ -38,8 +39,10 @@ def _versions() -> str:
 
 def _serve(options: Options) -> int:
     # Only a command line that makes sense pays for gRPC, protobuf and the TensorFlow runtime.
+    gc.disable()  # what is imported stays: looking it through takes time of the start
     from model_server.server import Server
 
+    gc.enable()
     try:
         server = Server(options)
         server.start()

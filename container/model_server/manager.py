@@ -153,6 +153,7 @@ class Manager:
         error: StatusError | None = None
         try:
             self._loader.check(servable)
+            log.info("Loading servable version %s", servable)
             servable.session = self._attempts(servable)
             log.info("Successfully loaded servable version %s", servable)
         except StatusError as failure:

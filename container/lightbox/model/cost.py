@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from lightbox.model.graph import Graph, Node, fields
+from lightbox.model.graph import Graph, Node, fields, read_graph
 from lightbox.model.saved_model import FILE, serving_graph, shape_of
 
 _COUNTED = frozenset({"Conv2D", "DepthwiseConv2dNative", "MatMul"})
@@ -35,7 +35,7 @@ def multiplications(folder: Path) -> int | None:
     None where the graph does not tell: images have open sides, there are loops or operations that are not counted, or
     nothing is. Raises SavedModelError where the file cannot be read, and ValueError where it is damaged.
     """
-    graph = Graph(serving_graph(folder / FILE))
+    graph = read_graph(serving_graph(folder / FILE))
     try:
         work = _Work(graph)
         called = [work.of_call(node) for node in graph.nodes.values()]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from tfs_wire.protobuf import read_fields
 
@@ -42,24 +43,43 @@ class Graph:
         libraries = (value for number, value in fields(graph) if number == 2)
         functions = (value for library in libraries for number, value in fields(library) if number == 1)
         self._functions = {_name(signature): function for function in functions for signature in _signature(function)}
+        self._read: dict[str, Function] = {}
 
     def called_by(self, node: Node) -> Function | None:
         """Return the function that a node calls, None where it calls none."""
         called = next(
             (value for number, value in fields(node.attributes.get("f", memoryview(b""))) if number == 10), None
         )
-        function = None if called is None else self._functions.get(_name(called))
-        if function is None:
+        name = None if called is None else _name(called)
+        function = None if name is None else self._functions.get(name)
+        if name is None or function is None:
             return None
-        arguments = [
-            _name(value) for signature in _signature(function) for number, value in fields(signature) if number == 2
-        ]
-        returned = [dict(fields(entry)).get(2, b"") for number, entry in fields(function) if number == 4]
-        return Function(
-            tuple(arguments),
-            {node.name: node for node in _nodes(function, 3)},
-            frozenset(base_name(str(value, "utf-8")) for value in returned),
-        )
+        if name not in self._read:
+            self._read[name] = _function(function)
+        return self._read[name]
+
+
+@lru_cache(maxsize=1)
+def read_graph(meta_graph: memoryview) -> Graph:
+    """Return the graph of one serialized MetaGraphDef, as Graph does; the last one is kept until ``forget_graph``."""
+    return Graph(meta_graph)
+
+
+def forget_graph() -> None:
+    """Free the graph that ``read_graph`` keeps: a start looks at the same one several times, and no more after it."""
+    read_graph.cache_clear()
+
+
+def _function(function: memoryview) -> Function:
+    arguments = [
+        _name(value) for signature in _signature(function) for number, value in fields(signature) if number == 2
+    ]
+    returned = [dict(fields(entry)).get(2, b"") for number, entry in fields(function) if number == 4]
+    return Function(
+        tuple(arguments),
+        {node.name: node for node in _nodes(function, 3)},
+        frozenset(base_name(str(value, "utf-8")) for value in returned),
+    )
 
 
 def fields(message: memoryview) -> Iterator[tuple[int, memoryview]]:

@@ -26,7 +26,7 @@ class ModelOptionsError(StartError):
 class ModelOptions(BaseModel):
     """The keys of ``code/lightbox.json``; each may be left out."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     scaling: ScalingName = "none"
     """What happens to pixel values: none (0..255), unit (0..1), tf (-1..1), torch or caffe."""

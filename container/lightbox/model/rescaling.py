@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from lightbox.model.graph import Function, Graph, Node, base_name, fields
+from lightbox.model.graph import Function, Node, base_name, fields, read_graph
 from tfs_wire.protobuf import read_varint
 
 _MOST_STEPS = 200
@@ -109,7 +109,7 @@ class _Scope:
 
 def find_rescaling(meta_graph: memoryview, tensor: str) -> Rescaling:
     """Return what becomes of the input ``tensor`` of a serialized MetaGraphDef; raise ValueError for a damaged one."""
-    graph = Graph(meta_graph)
+    graph = read_graph(meta_graph)
     scope, name = _Scope(graph.nodes), base_name(tensor)
     scale: _Values = (1.0,)
     offset: _Values = (0.0,)

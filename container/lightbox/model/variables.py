@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lightbox.model.graph import Graph, Node, base_name, fields
+from lightbox.model.graph import Graph, Node, base_name, fields, read_graph
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.protobuf import read_varint
 
@@ -97,7 +97,7 @@ def _fits(found: _Shape, wanted: _Shape) -> bool:
 
 def _restored(meta_graph: memoryview) -> dict[str, _Wanted]:
     """Return dtype and shape, None where the graph does not tell it, of each variable that the graph restores."""
-    graph = Graph(meta_graph)
+    graph = read_graph(meta_graph)
     saver = next((value for number, value in fields(meta_graph) if number == 3), memoryview(b""))
     operation = base_name(next((str(value, "utf-8") for number, value in fields(saver) if number == 3), ""))
     return dict(_restored_by(operation, graph)) if operation in graph.nodes else {}

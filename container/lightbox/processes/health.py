@@ -43,6 +43,8 @@ async def get(address: str, path: str) -> tuple[int, bytes]:
 
 POLL_SECONDS, IMPATIENT_SECONDS = 0.25, 0.05
 """Between two looks at what is well, and at what is not."""
+GLANCE_SECONDS = 0.02
+"""Between two looks at whether the sidecar may be tried."""
 STALE_SECONDS = 10.0
 """A busy model server may answer its status late; for so long its last word counts."""
 
@@ -128,7 +130,10 @@ class SidecarWatch:
         while True:
             if self._look_for_server() and self.problem is not None:
                 self._look()
-            await asyncio.sleep(POLL_SECONDS if self.problem is None else IMPATIENT_SECONDS)
+            if self._trial is not None:
+                await asyncio.wait({self._trial}, timeout=IMPATIENT_SECONDS)
+            else:
+                await asyncio.sleep(POLL_SECONDS if self.problem is None else GLANCE_SECONDS)
 
     def _look_for_server(self) -> bool:
         found = any(server.available for server in self._servers)

@@ -13,6 +13,7 @@ import orjson
 
 from lightbox.errors import Unavailable
 from lightbox.model.checks import version_problem
+from lightbox.model.graph import forget_graph
 from lightbox.model.layout import LARGEST_VERSION, is_version
 from lightbox.plan import AnsweringVersions, PlannedModel
 from lightbox.processes.health import get
@@ -155,7 +156,7 @@ class _AroundModel:
 
     async def problem(self, version: int) -> str | None:
         """See Surroundings.problem."""
-        return await asyncio.to_thread(version_problem, self._folder(version), self._model, version)
+        return await asyncio.to_thread(_problem, self._folder(version), self._model, version)
 
     def _folder(self, version: int) -> Path:
         with suppress(OSError):
@@ -210,6 +211,13 @@ class _AroundModel:
     def log(self, version: int, text: str) -> None:
         """See Surroundings.log."""
         log(f"version {version} of the model {self._model!r} {text.replace(str(self._shown), str(self._source))}")
+
+
+def _problem(folder: Path, model: str, version: int) -> str | None:
+    try:
+        return version_problem(folder, model, version)
+    finally:
+        forget_graph()
 
 
 def _message(body: bytes) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import queue
+import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ from tfs_wire.status import Code, StatusError, invalid
 DEFAULT_SIGNATURE = "serving_default"
 PRECISIONS = ("f32", "bf16", INT8)
 
+_CONVERTER = "openvino.tools.ovc"
 _META_GRAPHS_TAG = 2 << 3 | 2
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 _QUOTA_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
@@ -74,6 +76,17 @@ def cores() -> int:
     return count
 
 
+def imported() -> Any:
+    """Return the package ``openvino`` without its model converter, which is not used and is half of its import."""
+    if "openvino" not in sys.modules:
+        sys.modules[_CONVERTER] = None  # type: ignore[assignment] # the import system's way to say: not there
+    import openvino
+
+    if sys.modules.get(_CONVERTER, openvino) is None:
+        del sys.modules[_CONVERTER]
+    return openvino
+
+
 class Compiled:
     """One signature, compiled. Any number of threads may call ``run``: each takes a request of its own."""
 
@@ -92,8 +105,7 @@ class Compiled:
         self.name = name
         self.signature = meta_graph_pb2.SignatureDef()
         self.signature.CopyFrom(meta_graph.signature_def[name])
-        import openvino
-
+        openvino = imported()
         self._tensor = openvino.Tensor
         try:
             core = openvino.Core()
@@ -208,10 +220,8 @@ def _readable(
 
 def read_signature(folder: str, meta_graph: meta_graph_pb2.MetaGraphDef, name: str) -> Any:
     """Return OpenVINO's model of a signature as its SavedModel has it. Raises RuntimeError as OpenVINO does."""
-    import openvino
-
     with _readable(folder, meta_graph, name) as readable:
-        return openvino.Core().read_model(readable)
+        return imported().Core().read_model(readable)
 
 
 def _write_single(folder: Path, copy: Path, meta_graph: meta_graph_pb2.MetaGraphDef, name: str) -> None:

@@ -1,0 +1,66 @@
+"""A start while callers wait: who comes before readiness is told to come again, who waits for it is answered."""
+
+from __future__ import annotations
+
+import http.client
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+import numpy as np
+
+from harness.http_client import Answer, Client
+from support.error_shape import assert_error
+from support.fakes import png
+from support.models import export_constant
+from support.stack import Stack, poll
+
+IMAGE = png(np.full((8, 8, 3), (7, 0, 0)))
+
+
+def ask(port: int, method: str, path: str, body: bytes | None = None) -> Answer | None:
+    """Return the answer to one request on a connection of its own, None where nobody listens yet."""
+    with Client(port) as client:
+        try:
+            return client.send(method, path, body, {"Content-Type": "image/png"} if body else None)
+        except ConnectionRefusedError:
+            return None
+
+
+def test_requests_before_readiness_are_told_to_come_again(tmp_path: Path) -> None:
+    export_constant(tmp_path / "models" / "constant", 1, 0.5)
+    ready = Event()
+    with Stack(tmp_path / "models", tmp_path / "run") as stack, ThreadPoolExecutor(4) as pool:
+
+        def call_until_ready() -> list[Answer | None]:
+            answers = []
+            for _ in poll(90, pause=0.02):
+                answers.append(ask(stack.port, "POST", "/invocations", IMAGE))  # a reset would raise
+                if ready.is_set():
+                    break
+            return answers
+
+        def call_when_ready() -> Answer:  # what a platform does with a request that it holds back
+            assert ready.wait(90), stack.log
+            answer = ask(stack.port, "POST", "/invocations", IMAGE)
+            assert answer is not None
+            return answer
+
+        early = [pool.submit(call_until_ready) for _ in range(2)]
+        held = [pool.submit(call_when_ready) for _ in range(2)]
+        pings = []
+        for _ in poll(90, pause=0.02):
+            ping = ask(stack.port, "GET", "/ping")
+            if ping is not None and ping.status == http.client.OK:
+                ready.set()
+                break
+            pings.append((ping, "/ping"))
+        assert ready.is_set(), stack.log
+        calls = [(answer, "/invocations") for call in early for answer in call.result()]
+        refused = [(answer, path) for answer, path in [*pings, *calls] if answer and answer.status != http.client.OK]
+        assert {path for _, path in refused} == {"/ping", "/invocations"}
+        for answer, path in refused:
+            assert_error(answer.status, answer.headers, answer.body, path, "unavailable")
+            assert int(answer.headers["Retry-After"]) >= 1
+        for call in held:
+            assert call.result().status == http.client.OK, call.result().body
