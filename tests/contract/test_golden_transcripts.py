@@ -10,6 +10,7 @@ import pytest
 
 from contract.golden import replay
 from support.model_server import GOLDEN, MODELS, ModelServer, golden_server
+from support.stack import poll
 
 REST = replay.load(str(GOLDEN / "rest.jsonl"))
 GRPC = replay.load(str(GOLDEN / "grpc.jsonl"))
@@ -55,7 +56,20 @@ def test_rest(replayed_server: ModelServer, case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("case", kept("grpc", GRPC))
 def test_grpc(replayed_server: ModelServer, case: dict[str, Any]) -> None:
     rest = f"127.0.0.1:{replayed_server.rest_port}"
-    assert replay.check_grpc(replayed_server.grpc_address, rest, case, str(MODELS)) is None
+    problem = replay.check_grpc(replayed_server.grpc_address, rest, case, str(MODELS))
+    for path in case.get("restore_ready", []):
+        wait_until_settled(rest, path)
+    assert problem is None
+
+
+def wait_until_settled(rest: str, path: str) -> None:
+    """Wait until no version of a model changes: the next case may need the one that is loaded last."""
+    states: list[str] = []
+    for _ in poll(60):
+        states = re.findall(r'"state": "(\w+)"', replay.call_rest(rest, {"method": "GET", "path": path})["body"])
+        if states and set(states) <= {"AVAILABLE", "END"}:
+            return
+    pytest.fail(f"{path} has the states {states} after a minute")
 
 
 def test_little_is_excluded() -> None:
