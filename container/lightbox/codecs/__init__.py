@@ -88,6 +88,10 @@ class Codecs:
             found = codec.parse(body, parsed, method, context)
         return Parsed(_taken_for_json()(found.decode), found.signature)
 
+    def is_one_image(self, body: bytes, content_type: str) -> bool:
+        """Tell whether a body is read as one image."""
+        return self._find(parse_content_type(content_type).name, body) is self._image
+
     def originals(
         self, body: bytes, content_type: str, context: RequestContext, images: Sequence[bytes] = ()
     ) -> OriginalImages:

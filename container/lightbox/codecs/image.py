@@ -24,6 +24,7 @@ from lightbox.errors import (
 from lightbox.images import native_resize
 from lightbox.images.decode import ImageLimits, OriginalImages, decode_rgb, is_image, open_image, sniff_format
 from lightbox.images.limits import MAX_PIXELS_SETTING
+from lightbox.images.picture import Crop, Mode, Opener, Picture, Pixels, Size, as_png
 from lightbox.images.transform import Filter, Resizer, Scaling
 from lightbox.model.arrays import string_tensor
 from lightbox.model.options import ModelOptions
@@ -76,16 +77,52 @@ class ImageCodec:
         of different sizes cannot be one batch, DeadlineExceeded when time runs out between two images, and
         UnsupportedMediaType when the model takes no image.
         """
-        wanted = image_input(signature)
-        if wanted is None:
-            raise UnsupportedMediaType(
-                f"the signature {signature.name!r} of the model {signature.model!r} takes "
-                f"{', '.join(map(str, signature.inputs.values()))}: none of these accepts an image; "
-                f"send application/json{_CHANNELS_FIRST if is_channels_first(signature) else ''}"
-            )
+        wanted = _wanted(signature)
         if wanted.encoded:
             return {wanted.name: self._encoded(bodies, wanted, context)}
-        return {wanted.name: self._pixels(bodies, wanted, options, context)}
+        if len(bodies) * self._limits.max_pixels > self._limits.max_request_pixels:  # else they cannot be too many
+            self.check(bodies, context)
+        openers = [partial(self._open, body, context) for body in bodies]
+        return {wanted.name: self._pixels(openers, wanted, options, context)}
+
+    def decode_picture(
+        self, picture: Picture, signature: SignatureSpec, options: ModelOptions, context: RequestContext
+    ) -> dict[str, Array]:
+        """Do what ``decode`` does with one picture; for a string tensor it is encoded. Raises as ``decode`` and it."""
+        wanted = _wanted(signature)
+        if wanted.encoded:
+            return {wanted.name: self._encoded([self.encode(picture, context)], wanted, context)}
+        return {wanted.name: self._pixels([partial(picture.open, context)], wanted, options, context)}
+
+    def encode(self, picture: Picture, context: RequestContext) -> bytes:
+        """Return a picture as a file, in turn with those who decode: as it came if it can be, else as PNG."""
+        if picture.original is not None:
+            return picture.original
+        with self._slots.take(context):
+            image = picture.open(context)
+            with context.stage("preprocess"):
+                return as_png(image)
+
+    def part(self, body: bytes, crop: Crop | None) -> Picture:
+        """Return a picture of a body, an encoded image, cut to ``crop``; it is decoded when it is opened."""
+
+        def opened(context: RequestContext, mode: Mode = "RGB", fast_size: Size | None = None) -> Pixels:
+            image = self._open(body, context, mode, fast_size if crop is None else None)
+            return image if crop is None else image.crop(crop.box(image.size))
+
+        return Picture(opened, body if crop is None else None)
+
+    def _open(self, body: bytes, context: RequestContext, mode: Mode = "RGB", fast_size: Size | None = None) -> Pixels:
+        with context.stage("decode"):
+            image = decode_rgb(
+                body,
+                self._limits,
+                apply_exif_orientation=self._upright,
+                mode=mode,
+                fast_size=fast_size if self._fast else None,
+            )
+        context.images.append((sniff_format(body) or "", image.width * image.height))
+        return image
 
     def _encoded(self, bodies: Sequence[bytes], wanted: ImageInput, context: RequestContext) -> Array:
         """Check the headers only: decoding is the graph's part."""
@@ -123,7 +160,7 @@ class ImageCodec:
                 yield str(header.format), pixels
 
     def _pixels(
-        self, bodies: Sequence[bytes], wanted: ImageInput, options: ModelOptions, context: RequestContext
+        self, openers: Sequence[Opener], wanted: ImageInput, options: ModelOptions, context: RequestContext
     ) -> Array:
         scaling, by = Scaling(options.scaling), Filter(options.resize)
         dtype = np.dtype(wanted.dtype)
@@ -133,24 +170,16 @@ class ImageCodec:
             )
         fixed = _fixed_size(wanted, options)
         batch: Array | None = None
-        if len(bodies) * self._limits.max_pixels > self._limits.max_request_pixels:  # else they cannot be too many
-            self.check(bodies, context)
-        for index, body in enumerate(bodies):
+        mode: Mode = "RGB" if wanted.channels == 3 else "L"
+        for index, opened in enumerate(openers):
             with self._slots.take(context):
-                with context.stage("decode"), _image_of_batch(index, len(bodies), context):
-                    image = decode_rgb(
-                        body,
-                        self._limits,
-                        apply_exif_orientation=self._upright,
-                        mode="RGB" if wanted.channels == 3 else "L",
-                        fast_size=fixed if self._fast and by.averages else None,
-                    )
-                context.images.append((sniff_format(body) or "", image.width * image.height))
+                with _image_of_batch(index, len(openers), context):
+                    image = opened(mode, fixed if by.averages else None)
                 with context.stage("preprocess"):
                     size = fixed or (wanted.width or image.width, wanted.height or image.height)
                     if batch is None:
-                        self._check_batch(len(bodies), size)
-                        batch = np.empty((len(bodies), size[1], size[0], wanted.channels), dtype)
+                        self._check_batch(len(openers), size)
+                        batch = np.empty((len(openers), size[1], size[0], wanted.channels), dtype)
                     if batch.shape[1:3] != (size[1], size[0]):
                         first = f"{batch.shape[2]}x{batch.shape[1]}"
                         raise MalformedBody(
@@ -201,6 +230,18 @@ def _image_of_batch(index: int, count: int, context: RequestContext) -> Iterator
         if count == 1:
             raise
         raise type(error)(f"image {index + 1}: {error.message}") from error
+
+
+def _wanted(signature: SignatureSpec) -> ImageInput:
+    """Return the input that takes images; raise UnsupportedMediaType where there is none."""
+    wanted = image_input(signature)
+    if wanted is None:
+        raise UnsupportedMediaType(
+            f"the signature {signature.name!r} of the model {signature.model!r} takes "
+            f"{', '.join(map(str, signature.inputs.values()))}: none of these accepts an image; "
+            f"send application/json{_CHANNELS_FIRST if is_channels_first(signature) else ''}"
+        )
+    return wanted
 
 
 def _fixed_size(wanted: ImageInput, options: ModelOptions) -> tuple[int, int] | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 import logging
 import re
 from collections.abc import Iterator, Mapping
@@ -15,6 +16,7 @@ from flask import g, request
 from lightbox.codecs.base import Method
 from lightbox.codecs.media_type import decoded_body, parse_content_type
 from lightbox.errors import BadRequest, LightboxError
+from lightbox.images.picture import Crop
 from lightbox.memory_budget import MemoryBudget
 from lightbox.protocols.edge import EXCHANGE, Exchange, pass_over_body
 from lightbox.request_context import RequestContext
@@ -70,6 +72,10 @@ TARGET_MODEL = "X-Amzn-SageMaker-Target-Model"
 
 # A run is looked at once, from its first letter: the time is linear in the header's length.
 _NAME = re.compile(r"(?<![a-z-])([a-z-]++)=")
+_NUMBER = re.compile(r"\s*[+-]?[0-9.]++\s*")
+_CROP = re.compile(r"([0-9]{1,6}),([0-9]{1,6}),([0-9]{1,6}),([0-9]{1,6})")
+CROP = "tfs-crop"
+"""The one pair whose value holds commas."""
 
 
 def parse_custom_attributes(header: str) -> dict[str, str]:
@@ -79,12 +85,20 @@ def parse_custom_attributes(header: str) -> dict[str, str]:
     say, and its value goes on until the next comma; without a value it is none. What is no pair is left to others.
     """
     attributes: dict[str, str] = {}
-    for part in header.split(","):
+    parts = header.split(",")
+    for place, part in enumerate(parts):
         name, equals, value = part.partition("=")
         if equals and (name := name.strip()) and (value.strip() or not name.startswith("tfs-")):
             attributes[name] = value.strip()
         attributes |= _tfs_pair(part)
+        if CROP in attributes and f"{CROP}=" in part:  # its value has commas: as many as there are numbers behind it
+            rest = itertools.takewhile(_is_number, parts[place + 1 :])
+            attributes[CROP] = ",".join([attributes[CROP], *map(str.strip, rest)])
     return attributes
+
+
+def _is_number(text: str) -> bool:
+    return bool(_NUMBER.fullmatch(text))
 
 
 def _tfs_pair(part: str) -> dict[str, str]:
@@ -96,7 +110,7 @@ def _tfs_pair(part: str) -> dict[str, str]:
     return {}
 
 
-KNOWN_PAIRS = ("tfs-model-name", "tfs-model-version", "tfs-method", "tfs-signature-name", "tfs-transport")
+KNOWN_PAIRS = ("tfs-model-name", "tfs-model-version", "tfs-method", "tfs-signature-name", "tfs-transport", CROP)
 _hinted: set[str] = set()
 _MOST_HINTS = 100
 
@@ -117,6 +131,16 @@ def parse_version(text: str | None) -> int | None:
     if not (text.isascii() and text.isdigit() and len(text) <= 18):
         raise BadRequest(f"tfs-model-version: expected a whole number, got {text!r}")
     return int(text)
+
+
+def parse_crop(text: str | None) -> Crop | None:
+    """Return the part of an image that ``tfs-crop`` names, None without one; raise BadRequest for what is none."""
+    if not text:
+        return None
+    match = _CROP.fullmatch(text)
+    if match is None:
+        raise BadRequest(f"tfs-crop: expected x,y,width,height in whole pixels, such as 0,0,640,480; got {text!r}")
+    return Crop(*map(int, match.groups()))
 
 
 def parse_method(text: str | None) -> Method:

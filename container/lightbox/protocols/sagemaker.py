@@ -24,13 +24,16 @@ from lightbox.call import Call
 from lightbox.codecs.base import Response
 from lightbox.contents import Invocation
 from lightbox.multi_model.loader import TargetModels
+from lightbox.picture_content import cropped
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.http import (
+    CROP,
     CUSTOM_ATTRIBUTES,
     TARGET_MODEL,
     hint_at_misspelled,
     is_triton_type,
     json_body,
+    parse_crop,
     parse_custom_attributes,
     parse_method,
     parse_version,
@@ -136,14 +139,16 @@ def _answer(
     if is_triton_type(content_type):
         model = model or attributes.get("tfs-model-name")
         return rest.answer(pipeline, body, content_type, model, headers.get, context)
+    content = Invocation(
+        pipeline.codecs,
+        body,
+        content_type,
+        headers.get("Accept", "") if accept is None else accept,
+        parse_method(attributes.get("tfs-method")),
+    )
+    crop = parse_crop(attributes.get(CROP))
     call = Call(
-        Invocation(
-            pipeline.codecs,
-            body,
-            content_type,
-            headers.get("Accept", "") if accept is None else accept,
-            parse_method(attributes.get("tfs-method")),
-        ),
+        content if crop is None else cropped(content, crop),
         model=model or attributes.get("tfs-model-name") or None,
         version=parse_version(attributes.get("tfs-model-version")),
         signature=attributes.get("tfs-signature-name") or None,

@@ -198,6 +198,7 @@ HEADER_PARTS = st.sampled_from(
     [
         *("application/json", "text/csv", "image/*", "*/*", "multipart/form-data; boundary="),
         *("tfs-model-name=", "tfs-method=", "tfs-model-version=", "tfs-signature-name=", "tfs-transport="),
+        *("tfs-crop=", "tfs-crop=0,0,1,1"),
         *(";q=", "q=0", "charset=", "gzip", "numbers", "verbose", "0", "-1", "9" * 30, "nan", "A" * 300),
         *(",", ";", "=", '"', "\\", " ", "\t", "\r\n", "\0", "\x7f", "é", "ÿ"),
     ]

@@ -1,0 +1,62 @@
+"""One image that is opened late: a part of a body, or what a session keeps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Literal, NamedTuple, Protocol
+
+from PIL.Image import Image
+
+from lightbox.errors import BadRequest
+from lightbox.request_context import RequestContext
+
+Mode = Literal["RGB", "L"]
+Pixels = Image
+Size = tuple[int, int]
+"""Width and height."""
+Opener = Callable[[Mode, Size | None], Image]
+"""Gives an image of a mode; one that is to be resized to a size may come in a smaller one."""
+
+
+class Open(Protocol):
+    """Gives the pixels of a picture, upright; times the stage that it is. Raises what decoding raises."""
+
+    def __call__(self, context: RequestContext, mode: Mode = "RGB", fast_size: Size | None = None) -> Image:
+        """Return an image of ``mode``; with ``fast_size`` one that is larger than that, but may be reduced."""
+        ...
+
+
+@dataclass(frozen=True)
+class Picture:
+    """An image by its pixels; ``original`` is the file that it came as, where the picture is all of it."""
+
+    open: Open
+    original: bytes | None = None
+
+
+class Crop(NamedTuple):
+    """A part of an image, in pixels from its upper left corner."""
+
+    x: int
+    y: int
+    width: int
+    height: int
+
+    def box(self, size: Size) -> tuple[int, int, int, int]:
+        """Return left, upper, right and lower of the part; raise BadRequest unless it lies in an image of ``size``."""
+        right, lower = self.x + self.width, self.y + self.height
+        if not (self.width and self.height and right <= size[0] and lower <= size[1]):
+            raise BadRequest(
+                f"tfs-crop: expected x,y,width,height of a part of the image, which is {size[0]}x{size[1]}; "
+                f"got {','.join(map(str, self))}"
+            )
+        return self.x, self.y, right, lower
+
+
+def as_png(image: Image) -> bytes:
+    """Return an image as PNG, packed quickly rather than well."""
+    file = BytesIO()
+    image.save(file, "PNG", compress_level=1)
+    return file.getvalue()
