@@ -172,8 +172,8 @@ class Settings(TimeSettings):
     resize: Annotated[Literal["auto", "pillow"], BeforeValidator(in_lower_case)] = Field(
         "auto", validation_alias="LIGHTBOX_RESIZE"
     )
-    """What resizes images. `auto` uses the compiled resize where it was built and the CPU has AVX2 or NEON, and Pillow
-    elsewhere; `pillow` always uses Pillow. The pixels are the same."""
+    """What resizes images and decodes JPEGs. `auto` uses the compiled resize and simplejpeg where the resize was built
+    and the CPU has AVX2 or NEON, and Pillow elsewhere; `pillow` always uses Pillow. The pixels are the same."""
 
     workers: int = Field(default_factory=available_cores, ge=1, le=64, validation_alias="SAGEMAKER_GUNICORN_WORKERS")
     """Number of gunicorn worker processes."""

@@ -40,6 +40,10 @@ def _tiffs() -> Iterator[bytes]:
     return (data for data in _images() if data[:2] in (b"II", b"MM"))
 
 
+def _jpegs() -> Iterator[bytes]:
+    return (data for data in _images() if data.startswith(b"\xff\xd8\xff"))
+
+
 def _crowd(parts: tuple[bytes, bytes, bytes]) -> bytes:
     """Return what has as many of a small part as there is room for, each with a number of its own where it has a %d."""
     begin, part, end = parts
@@ -131,6 +135,7 @@ def _native_resize() -> Iterator[bytes]:
 
 _MAKERS: dict[str, Callable[[], Iterator[bytes]]] = {
     "image": _images,
+    "jpeg": _jpegs,
     "image_of_any_size": _images,
     "json_numbers": _json,
     "json_images": _json,

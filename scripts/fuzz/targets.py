@@ -18,6 +18,9 @@ from lightbox.codecs import Codecs
 from lightbox.codecs.base import Method
 from lightbox.codecs.media_type import decoded_body
 from lightbox.errors import LightboxError
+from lightbox.images.decode import decode_for_resize, decode_rgb
+from lightbox.images.jpeg import Rgbx
+from lightbox.images.limits import ImageLimits
 from lightbox.images.native_resize import NativeResize, load
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec
@@ -38,6 +41,29 @@ class Fault(Exception):
 def image(data: bytes) -> None:
     """An image for a model of pixels."""
     _decode(data, "application/x-image", "uint8", (None, 16, 16, 3))
+
+
+def jpeg(data: bytes) -> None:
+    """A JPEG for the compiled resize beside what Pillow makes of it: the same pixels, or the same error."""
+    limits = ImageLimits(max_pixels=1_000_000, max_memory_mb=32)
+    if not data.startswith(b"\xff\xd8\xff"):
+        return
+    try:
+        expected = decode_rgb(data, limits)
+    except LightboxError as error:
+        refusal = error.message
+    else:
+        refusal = ""
+    try:
+        found = decode_for_resize(data, limits)
+    except LightboxError as error:
+        if error.message != refusal:
+            raise Fault(f"{error.message!r}, and Pillow says {refusal!r}") from error
+        return
+    if refusal:
+        raise Fault(f"a JPEG is decoded, and Pillow says {refusal!r}")
+    if (found.image if isinstance(found, Rgbx) else found).tobytes() != expected.tobytes():
+        raise Fault("a JPEG has other pixels than Pillow's")
 
 
 def image_of_any_size(data: bytes) -> None:
@@ -156,6 +182,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
     function.__name__: function
     for function in (
         image,
+        jpeg,
         image_of_any_size,
         json_numbers,
         json_images,
@@ -178,7 +205,7 @@ _UNPACKED = 4 << 20
 
 BOUNDS: defaultdict[str, Bound] = defaultdict(
     Bound,
-    dict.fromkeys(("image", "image_of_any_size", "tiff", "json_images", "multipart", "native_resize"), _PICTURE)
+    dict.fromkeys(("image", "jpeg", "image_of_any_size", "tiff", "json_images", "multipart", "native_resize"), _PICTURE)
     # Small files unpack to as much as LIMITS allows.
     | dict.fromkeys(("npy", "npz"), Bound(allocated=4 * _UNPACKED, grown=8 * _UNPACKED))
     # Rows are made arrays some thousands at a time: what these take is there once.

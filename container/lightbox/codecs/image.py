@@ -21,8 +21,17 @@ from lightbox.errors import (
     TooLarge,
     UnsupportedMediaType,
 )
-from lightbox.images import native_resize
-from lightbox.images.decode import ImageLimits, OriginalImages, decode_rgb, is_image, open_image, sniff_format
+from lightbox.images import jpeg, native_resize
+from lightbox.images.decode import (
+    ImageLimits,
+    OriginalImages,
+    decode_for_resize,
+    decode_rgb,
+    is_image,
+    open_image,
+    sniff_format,
+)
+from lightbox.images.jpeg import Rgbx
 from lightbox.images.limits import MAX_PIXELS_SETTING
 from lightbox.images.picture import Crop, Mode, Opener, Picture, Pixels, Size, as_png
 from lightbox.images.transform import Filter, Resizer, Scaling
@@ -33,6 +42,10 @@ from lightbox.request_context import RequestContext
 from lightbox.settings import Settings
 
 _CHANNELS_FIRST = "; the input has its channels first: an image fits channels last, [batch, height, width, 3]"
+
+
+Decode = Callable[..., Pixels | Rgbx]
+"""``decode_rgb``, or what else takes its arguments."""
 
 
 class ImageCodec:
@@ -53,7 +66,10 @@ class ImageCodec:
         self._fast = settings.fast_decode
         cores = available_cores()
         self._slots = DecodeSlots(decoding_at_once(cores, settings.workers))
-        self._resizer = Resizer(cores, native_resize.load() if settings.resize == "auto" else None)
+        native = native_resize.load() if settings.resize == "auto" else None
+        self._resizer = Resizer(cores, native)
+        # A resize by Pillow wants Pillow's image: what the other decoder saves, a copy would cost.
+        self._decode: Decode = decode_for_resize if native and jpeg.agrees() else decode_rgb
 
     def originals(self, bodies: Callable[[], Sequence[bytes]], context: RequestContext) -> OriginalImages:
         """Return the images as the user's code sees them; nothing is decoded, and ``bodies`` not called, yet.
@@ -82,7 +98,7 @@ class ImageCodec:
             return {wanted.name: self._encoded(bodies, wanted, context)}
         if len(bodies) * self._limits.max_pixels > self._limits.max_request_pixels:  # else they cannot be too many
             self.check(bodies, context)
-        openers = [partial(self._open, body, context) for body in bodies]
+        openers = [partial(self._open_for_resize, body, context) for body in bodies]
         return {wanted.name: self._pixels(openers, wanted, options, context)}
 
     def decode_picture(
@@ -113,8 +129,20 @@ class ImageCodec:
         return Picture(opened, body if crop is None else None)
 
     def _open(self, body: bytes, context: RequestContext, mode: Mode = "RGB", fast_size: Size | None = None) -> Pixels:
+        image = self._opened(decode_rgb, body, context, mode, fast_size)
+        assert isinstance(image, Pixels)
+        return image
+
+    def _open_for_resize(
+        self, body: bytes, context: RequestContext, mode: Mode = "RGB", fast_size: Size | None = None
+    ) -> Pixels | Rgbx:
+        return self._opened(self._decode, body, context, mode, fast_size)
+
+    def _opened(
+        self, decode: Decode, body: bytes, context: RequestContext, mode: Mode, fast_size: Size | None
+    ) -> Pixels | Rgbx:
         with context.stage("decode"):
-            image = decode_rgb(
+            image = decode(
                 body,
                 self._limits,
                 apply_exif_orientation=self._upright,

@@ -1,7 +1,6 @@
 """Encoded bytes to pixels: find the format, check the header, then load, then turn into upright RGB.
 
-Pillow's classes are called directly, not through ``Image.open``: a request can then never make Pillow scan for
-plugins, start Ghostscript (EPS) or try a format that is not in the table.
+Pillow's classes are called directly, not through ``Image.open``: no request makes it find plugins or start programs.
 
     JPEG   baseline, progressive, grey, RGB, CMYK; of a multi-picture file (MPO) the first picture
     PNG    every colour type and depth; of an APNG the default image or first frame
@@ -38,7 +37,9 @@ from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
 from lightbox.errors import ImageUndecodable, TooLarge
+from lightbox.images import jpeg
 from lightbox.images.color import UPRIGHT, orientation_of, swaps_sides, to_grey, to_rgb, turn_upright
+from lightbox.images.jpeg import Rgbx
 from lightbox.images.limits import (
     MAX_PIXELS_SETTING,
     ImageLimits,
@@ -48,8 +49,7 @@ from lightbox.images.limits import (
     undecodable,
 )
 
-# What Pillow warns of is the caller's file, and nothing for the operator's log. Set once, here:
-# catch_warnings around each decode would not be safe between threads.
+# What Pillow warns of is the caller's file. Set once, here: catch_warnings for each would not be safe between threads.
 warnings.filterwarnings("ignore", module=r"PIL\.")
 logging.getLogger("PIL").setLevel(logging.CRITICAL)
 
@@ -119,7 +119,7 @@ def correct_key(image: PngImageFile) -> None:
         image.info["transparency"] = tuple(v >> 8 if stored == "RGB;16B" else v & 255 for v in key)
 
 
-__all__ = ["ImageLimits", "decode_rgb", "is_image", "open_image", "sniff_format"]
+__all__ = ["ImageLimits", "decode_for_resize", "decode_rgb", "is_image", "open_image", "sniff_format"]
 
 DEFAULT_LIMITS = ImageLimits()
 
@@ -159,21 +159,52 @@ def decode_rgb(
     Transparent pixels are composited on white. Raises as open_image does, also for a file
     whose pixels are truncated or broken.
     """
+    found = _decoded(bytes(body), limits, apply_exif_orientation, mode, fast_size, for_pillow=True)
+    assert isinstance(found, Image)
+    return found
+
+
+def decode_for_resize(
+    body: bytes,
+    limits: ImageLimits = DEFAULT_LIMITS,
+    *,
+    apply_exif_orientation: bool = True,
+    mode: Literal["RGB", "L"] = "RGB",
+    fast_size: tuple[int, int] | None = None,
+) -> Image | Rgbx:
+    """Decode as decode_rgb does, to the same pixels; those of most JPEGs are where the compiled resize reads them."""
+    return _decoded(body, limits, apply_exif_orientation, mode, fast_size, for_pillow=False)
+
+
+def _decoded(
+    body: bytes,
+    limits: ImageLimits,
+    upright: bool,
+    mode: Literal["RGB", "L"],
+    fast_size: tuple[int, int] | None,
+    *,
+    for_pillow: bool,
+) -> Image | Rgbx:
     image = open_image(body, limits)
     with undecodable(f"{image.format} image"):
-        if fast_size:
-            _reduce(image, fast_size)
-        _allow(image, limits.cpu_seconds)
-        image.load()
-        orientation = orientation_of(image) if apply_exif_orientation else UPRIGHT
-    pixels = to_rgb(image) if mode == "RGB" else to_grey(image)
-    del image  # before the turned copy is made: half the memory of a large one
-    return turn_upright(pixels, orientation)
+        is_reduced = fast_size is not None and _reduce(image, fast_size)
+        pixels = None if for_pillow or is_reduced or mode == "L" else jpeg.decode(image, body)
+        if pixels is None:
+            _allow(image, limits.cpu_seconds)
+            image.load()
+        orientation = orientation_of(image) if upright else UPRIGHT
+    if pixels is not None and orientation == UPRIGHT:
+        return pixels
+    converted = pixels.image if pixels is not None else to_rgb(image) if mode == "RGB" else to_grey(image)
+    del image, pixels  # before the turned copy is made: half the memory of a large one
+    return turn_upright(converted, orientation)
 
 
-def _reduce(image: ImageFile, size: tuple[int, int]) -> None:
+def _reduce(image: ImageFile, size: tuple[int, int]) -> bool:
     width, height = reversed(size) if swaps_sides(orientation_of(image)) else size
+    before = image.size
     image.draft(None, (2 * width, 2 * height))
+    return image.size != before
 
 
 def _allow(image: ImageFile, cpu_seconds: float) -> None:

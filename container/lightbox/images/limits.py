@@ -128,12 +128,17 @@ def check_decoding(image: ImageFile, body: bytes, limits: ImageLimits) -> None:
     limits.check_memory(_peak_memory(image, several_scans=scans > 1))
 
 
-def _scans(image: JpegImageFile, body: bytes) -> int:
-    """At least as many scans as libjpeg will read; image.fp stands behind the head of the first."""
+def has_one_scan(image: JpegImageFile, body: bytes) -> bool:
+    """Tell whether libjpeg reads one scan and no more; ``image`` is as it was opened, ``image.fp`` behind its head."""
     head = _START_OF_SCAN + struct.pack(">HB", 6 + 2 * image.layers, image.layers)
     # One scan of all components ends a file that is not progressive. Most are, and need no search.
     interleaved = image.fp is not None and body.startswith(head, image.fp.tell() - 8 - 2 * image.layers)
-    return 1 if interleaved and "progressive" not in image.info else body.count(_START_OF_SCAN)
+    return interleaved and "progressive" not in image.info
+
+
+def _scans(image: JpegImageFile, body: bytes) -> int:
+    """At least as many scans as libjpeg will read."""
+    return 1 if has_one_scan(image, body) else body.count(_START_OF_SCAN)
 
 
 def _at_least(pillow_limit: int | None, ours: int) -> int | None:

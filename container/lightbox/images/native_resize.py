@@ -8,11 +8,13 @@ from __future__ import annotations
 import ctypes
 import itertools
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from lightbox.images.jpeg import Rgbx
 from lightbox.images.resize_library import INSTRUCTIONS, LIBRARY
 
 _FILTERS = {
@@ -46,6 +48,28 @@ _capsule_pointer.restype = ctypes.c_void_p
 _capsule_pointer.argtypes = [ctypes.py_object, ctypes.c_char_p]
 
 
+class _Pixels(NamedTuple):
+    address: int | None
+    length: int
+    owner: object
+
+
+def _pixels(image: Image.Image | Rgbx, step: int) -> _Pixels | None:
+    """Find an image's memory, ``step`` bytes a pixel and no gaps; None if a large one has several pieces of it."""
+    if isinstance(image, Rgbx):
+        return _Pixels(image.pixels.ctypes.data, image.pixels.nbytes, image.pixels)
+    image.load()
+    try:
+        owner = image.__arrow_c_array__()
+    except ValueError:
+        return None
+    pixels = _ArrowArray.from_address(_capsule_pointer(owner[1], b"arrow_array"))
+    source = pixels.children[0].contents if step == 4 else pixels
+    if pixels.offset or source.offset or source.length != image.width * image.height * step:
+        return None
+    return _Pixels(source.buffers[1], source.length, owner)
+
+
 class NativeResize:
     """The compiled resize; safe to use from several threads, which run at the same time."""
 
@@ -61,7 +85,7 @@ class NativeResize:
 
     def resize(
         self,
-        image: Image.Image,
+        image: Image.Image | Rgbx,
         by: Image.Resampling,
         out: npt.NDArray[np.generic],
         *,
@@ -75,11 +99,11 @@ class NativeResize:
         of RGB. Returns False, and leaves ``out`` alone, for what only Pillow can do. Raises ValueError for arguments
         that do not fit one another.
         """
-        step = _BYTES.get(image.mode)
+        step = 4 if isinstance(image, Rgbx) else _BYTES.get(image.mode)
         if step is None or by not in _FILTERS:
             return False
         dtype = np.dtype(np.uint8 if table is None else np.float32)
-        channels = len(image.getbands())
+        channels = 3 if step == 4 else 1
         if out.dtype != dtype or out.ndim != 3 or out.shape[2] != channels:
             raise ValueError(f"out has shape {out.shape} and dtype {out.dtype}, expected [h, w, {channels}] of {dtype}")
         if not (out.flags.c_contiguous and out.flags.writeable and out.flags.aligned):
@@ -90,18 +114,11 @@ class NativeResize:
             raise ValueError(
                 f"table has shape {table.shape} and dtype {table.dtype}, expected ({channels}, 256), float32"
             )
-        image.load()
-        try:
-            schema, array = image.__arrow_c_array__()
-        except ValueError:
-            return False  # a large image has several pieces of memory
-        pixels = _ArrowArray.from_address(_capsule_pointer(array, b"arrow_array"))
-        source = pixels.children[0].contents if step == 4 else pixels
-        if pixels.offset or source.offset or source.length != image.width * image.height * step:
+        if (pixels := _pixels(image, step)) is None:
             return False
         code = self._resize(
-            source.buffers[1],
-            source.length,
+            pixels.address,
+            pixels.length,
             image.width,
             image.height,
             step,
@@ -115,7 +132,7 @@ class NativeResize:
             out.shape[0],
             self._vectors,
         )
-        del schema, array  # they keep the pixels alive until here
+        del pixels  # it keeps them alive until here
         if code == 1:
             raise MemoryError(f"no memory to resize {image.size} to {out.shape}")
         if code:

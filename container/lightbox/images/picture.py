@@ -10,13 +10,14 @@ from typing import Literal, NamedTuple, Protocol
 from PIL.Image import Image
 
 from lightbox.errors import BadRequest
+from lightbox.images.jpeg import Rgbx
 from lightbox.request_context import RequestContext
 
 Mode = Literal["RGB", "L"]
 Pixels = Image
 Size = tuple[int, int]
 """Width and height."""
-Opener = Callable[[Mode, Size | None], Image]
+Opener = Callable[[Mode, Size | None], Image | Rgbx]
 """Gives an image of a mode; one that is to be resized to a size may come in a smaller one."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from importlib.util import find_spec
 from pathlib import Path
 
 LIBRARY = Path(__file__).with_name("libresize.so.1")
@@ -22,4 +23,7 @@ def resize_line(setting: str, library: Path = LIBRARY) -> str:
         found = ctypes.CDLL(str(library)).lightbox_instructions()
     except (OSError, AttributeError) as error:
         return f"resize: Pillow, because the native resize cannot be loaded: {error}"
-    return f"resize: native, with {INSTRUCTIONS[found]}" if found else "resize: Pillow, because the CPU has no AVX2"
+    if not found:
+        return "resize: Pillow, because the CPU has no AVX2"
+    decoder = "simplejpeg" if find_spec("simplejpeg") else "Pillow, because simplejpeg is not installed"
+    return f"resize: native, with {INSTRUCTIONS[found]}; JPEGs are decoded by {decoder}"

@@ -21,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL.Image import Image, Resampling
 
+from lightbox.images.jpeg import Rgbx
 from lightbox.images.native_resize import Box, NativeResize
 
 _BAND_PIXELS = 100_000
@@ -73,7 +74,7 @@ def resize(image: Image, size: tuple[int, int], rows: range | None = None) -> Im
     return image.resize((width, len(rows)), box=_box(image, height, rows))
 
 
-def _box(image: Image, height: int, rows: range) -> Box:
+def _box(image: Image | Rgbx, height: int, rows: range) -> Box:
     """Return the part of the source that ``rows`` among ``height`` are made of: left, top, right, bottom."""
     return (0, image.height * rows.start / height, image.width, image.height * rows.stop / height)
 
@@ -158,7 +159,7 @@ class Resizer:
 
     def fill(
         self,
-        image: Image,
+        image: Image | Rgbx,
         scaling: Scaling,
         out: npt.NDArray[np.generic],
         by: Filter = Filter.BICUBIC,
@@ -172,15 +173,15 @@ class Resizer:
         size = (out.shape[1], out.shape[0])
         if by is not Filter.BICUBIC and image.size != size:
             if by in (Filter.TF_BILINEAR, Filter.TF_NEAREST):
-                _write(_resized_as_tensorflow(image, size, by), scaling, out)
+                _write(_resized_as_tensorflow(_for_pillow(image), size, by), scaling, out)
             elif not self._made(image, Resampling[by.name], scaling, out, None):
-                to_tensor(image.resize(size, Resampling[by.name]), scaling, out.dtype, out=out)
+                to_tensor(_for_pillow(image).resize(size, Resampling[by.name]), scaling, out.dtype, out=out)
             return
 
         def fill(rows: range) -> None:
             part, box = out[rows.start : rows.stop], _box(image, size[1], rows)
             if not self._made(image, Resampling.BICUBIC, scaling, part, box):
-                to_tensor(resize(image, size, rows), scaling, out.dtype, out=part)
+                to_tensor(resize(_for_pillow(image), size, rows), scaling, out.dtype, out=part)
 
         mine, *others = bands(image, size, self._cores if by_all_cores else 1)
         helped = [self._helpers.submit(fill, rows) for rows in others]
@@ -189,17 +190,18 @@ class Resizer:
             band.result()
 
     def _made(
-        self, image: Image, by: Resampling, scaling: Scaling, out: npt.NDArray[np.generic], box: Box | None
+        self, image: Image | Rgbx, by: Resampling, scaling: Scaling, out: npt.NDArray[np.generic], box: Box | None
     ) -> bool:
         """Resize and scale by the compiled resize; False where Pillow has to, or is as quick."""
-        is_same_size = image.size == (out.shape[1], out.shape[0])
-        if self._native is None or not out.flags.c_contiguous or image.mode not in ("RGB", "L") or is_same_size:
+        if self._native is None or not out.flags.c_contiguous:
+            return False
+        if isinstance(image, Image) and (image.mode not in ("RGB", "L") or image.size == (out.shape[1], out.shape[0])):
             return False
         if out.dtype == np.uint8 and scaling is Scaling.NONE:
             return self._native.resize(image, by, out, box=box)
         if out.dtype != np.float32:
             return False
-        table = _table(scaling, len(image.getbands()))
+        table = _table(scaling, out.shape[2])
         return self._native.resize(image, by, out, box=box, table=table, reverse=scaling is Scaling.CAFFE)
 
 
@@ -248,7 +250,11 @@ def _nearest(source: int, target: int) -> npt.NDArray[np.int64]:
     return np.minimum(np.floor(_centres(source, target)), source - 1).astype(np.int64)
 
 
-def bands(image: Image, size: tuple[int, int], most: int) -> list[range]:
+def _for_pillow(image: Image | Rgbx) -> Image:
+    return image.image if isinstance(image, Rgbx) else image
+
+
+def bands(image: Image | Rgbx, size: tuple[int, int], most: int) -> list[range]:
     """Cut the rows of a resized image into equal bands, at most ``most``, that can be made apart and at once.
 
     A power of two that divides the height: the cuts are then exact in the source, and the pixels those of the whole.
@@ -267,6 +273,6 @@ def bands(image: Image, size: tuple[int, int], most: int) -> list[range]:
     return [range(start, start + step) for start in range(0, height, step)]
 
 
-def _rows_first(image: Image, width: int, height: int) -> bool:
+def _rows_first(image: Image | Rgbx, width: int, height: int) -> bool:
     """Tell whether Pillow brings the height down first, then the width; both round to 8 bits, so their order shows."""
     return image.height > height and image.height - height > 2 * (image.width - width)

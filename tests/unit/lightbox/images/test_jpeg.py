@@ -1,0 +1,175 @@
+"""simplejpeg makes Pillow's pixels, and leaves to Pillow what it does not make."""
+
+from __future__ import annotations
+
+import ctypes
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pytest
+import simplejpeg
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image
+
+from corpus.writers import exif, jpeg_segment, with_segments
+from lightbox.codecs.image import ImageCodec
+from lightbox.errors import ImageUndecodable, TooLarge
+from lightbox.images import jpeg
+from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb
+from lightbox.images.jpeg import Rgbx
+from lightbox.images.native_resize import load
+from lightbox.images.transform import Filter, Resizer, Scaling
+from lightbox.model.spec import Array
+from lightbox.settings_loading import load_settings
+from support.memory import forget_peak, resident_mb
+
+CORPUS = Path(__file__).parents[3] / "corpus" / "valid"
+JPEGS = sorted(CORPUS.glob("*.jpg"))
+LEFT_TO_PILLOW = ("progressive", "grey", "cmyk")
+LIMITS = ImageLimits(max_pixels=2_000_000, max_memory_mb=60)
+
+sides = st.one_of(st.integers(1, 40), st.integers(1, 300))
+
+
+def saved(image: Image.Image, format_name: str, **options: object) -> bytes:
+    file = BytesIO()
+    image.save(file, format_name, **options)
+    return file.getvalue()
+
+
+def as_pillow(found: Image.Image | Rgbx) -> Image.Image:
+    return found.image if isinstance(found, Rgbx) else found
+
+
+def same_outcome(body: bytes) -> Image.Image | Rgbx | None:
+    """Check that both ways end the same; return what the quick one gives, None for an error."""
+    try:
+        expected = decode_rgb(body, LIMITS)
+    except (ImageUndecodable, TooLarge) as error:
+        with pytest.raises(type(error)) as raised:
+            decode_for_resize(body, LIMITS)
+        assert raised.value.message == error.message
+        return None
+    found = decode_for_resize(body, LIMITS)
+    assert found.size == expected.size
+    assert as_pillow(found).tobytes() == expected.tobytes()
+    return found
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    sides,
+    sides,
+    st.integers(0, 2**32 - 1),
+    st.integers(1, 100),
+    st.sampled_from(["4:4:4", "4:2:2", "4:2:0", "4:1:1"]),
+    st.sampled_from([{}, {"restart_marker_blocks": 3}, {"keep_rgb": True}]),
+    st.booleans(),
+)
+def test_the_pixels_are_pillows(
+    width: int, height: int, seed: int, quality: int, subsampling: str, options: dict[str, object], smooth: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    pixels = rng.integers(0, 256, (height, width, 3), np.uint8)
+    image = Image.fromarray(pixels)
+    if smooth:
+        image = Image.fromarray(rng.integers(0, 256, (4, 4, 3), np.uint8)).resize((width, height))
+    if "keep_rgb" in options:
+        subsampling = "4:4:4"
+    body = saved(image, "JPEG", quality=quality, subsampling=subsampling, **options)
+    assert isinstance(same_outcome(body), Rgbx)
+
+
+@pytest.mark.parametrize("path", JPEGS, ids=lambda path: path.name)
+def test_the_corpus(path: Path) -> None:
+    found = same_outcome(path.read_bytes())
+    if any(word in path.name for word in LEFT_TO_PILLOW):
+        assert isinstance(found, Image.Image)
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.sampled_from(JPEGS), st.integers(0, 10**9), st.binary(max_size=4), st.integers(0, 4))
+def test_damaged_files_end_as_with_pillow(path: Path, place: int, piece: bytes, removed: int) -> None:
+    body = path.read_bytes()
+    at = place % len(body)
+    same_outcome(body[:at] + piece + body[at + removed :])
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+@pytest.mark.parametrize("apply", [True, False])
+def test_a_photo_is_turned_upright(orientation: int, apply: bool) -> None:
+    noise = np.random.default_rng(5).integers(0, 256, (30, 50, 3), np.uint8)
+    body = with_segments(saved(Image.fromarray(noise), "JPEG"), jpeg_segment(0xE1, exif(orientation)))
+    expected = decode_rgb(body, apply_exif_orientation=apply)
+    found = decode_for_resize(body, apply_exif_orientation=apply)
+    assert as_pillow(found).tobytes() == expected.tobytes()
+    assert isinstance(found, Rgbx) == (orientation == 1 or not apply)
+
+
+def test_pillow_reduces_and_makes_grey() -> None:
+    body = saved(Image.effect_noise((1600, 1200), 30).convert("RGB"), "JPEG")
+    for options in ({"fast_size": (100, 100)}, {"mode": "L"}):
+        found, expected = decode_for_resize(body, **options), decode_rgb(body, **options)
+        assert isinstance(found, Image.Image)
+        assert found.tobytes() == expected.tobytes()
+    assert isinstance(decode_for_resize(body, fast_size=(1000, 1000)), Rgbx)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
+@pytest.mark.parametrize("by", list(Filter))
+@pytest.mark.parametrize("size", [(224, 160), (320, 240)])
+def test_tensors_are_the_same(dtype: type, by: Filter, size: tuple[int, int]) -> None:
+    noise = np.random.default_rng(6).integers(0, 256, (240, 320, 3), np.uint8)
+    body = saved(Image.fromarray(noise), "JPEG")
+    decoded = decode_for_resize(body)
+    assert isinstance(decoded, Rgbx)
+    for scaling in Scaling if dtype is not np.uint8 else [Scaling.NONE]:
+        ours: Array = np.empty((size[1], size[0], 3), dtype)
+        pillows = ours.copy()
+        Resizer(2, load()).fill(decoded, scaling, ours, by, by_all_cores=True)
+        Resizer(2).fill(decode_rgb(body), scaling, pillows, by, by_all_cores=False)
+        np.testing.assert_array_equal(ours, pillows)
+
+
+def test_without_simplejpeg_or_with_other_pixels_pillow_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert jpeg.agrees()
+    with monkeypatch.context() as patch:
+        patch.setattr(jpeg, "simplejpeg", None)
+        assert not jpeg.agrees()
+        assert ImageCodec(load_settings({}))._decode is decode_rgb
+    with monkeypatch.context() as patch:
+        other = simplejpeg.decode_jpeg
+
+        class Other:
+            def decode_jpeg(self, *args: object, **options: object) -> object:
+                return other(*args, fastupsample=True, fastdct=True, **options)
+
+        patch.setattr(jpeg, "simplejpeg", Other())
+        assert not jpeg.agrees()
+
+
+def test_a_turned_photo_takes_no_more_memory_than_is_estimated() -> None:
+    photo = saved(Image.effect_noise((1000, 1000), 30).resize((5000, 4000)).convert("RGB"), "JPEG", quality=60)
+    body = with_segments(photo, jpeg_segment(0xE1, exif(6)))
+    ctypes.CDLL(None).malloc_trim(0)
+    forget_peak()
+    before = resident_mb("VmRSS")
+    found = decode_for_resize(body, ImageLimits(max_memory_mb=160))  # 8 bytes a pixel
+    assert found.size == (4000, 5000)
+    assert resident_mb("VmHWM") - before < 190
+
+
+def test_pillow_does_all_where_the_setting_says_so() -> None:
+    assert ImageCodec(load_settings({"LIGHTBOX_RESIZE": "pillow"}))._decode is decode_rgb
+    if load() is not None:
+        assert ImageCodec(load_settings({}))._decode is decode_for_resize
+
+
+def test_the_copy_for_pillow_has_its_own_memory() -> None:
+    found = decode_for_resize(saved(Image.new("RGB", (9, 7), "red"), "JPEG"))
+    assert isinstance(found, Rgbx)
+    image = found.image
+    found.pixels[:] = 0
+    assert image.getpixel((0, 0)) != (0, 0, 0)
