@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from lightbox.model.formats import told_of_folder
 from lightbox.model.layout import SAVED_MODEL_FILES, ModelOnDisk, is_saved_model, is_version
 from lightbox.model.options import ModelOptions, load_options, options_file
 from lightbox.model.ranking import ranking_problem
@@ -28,7 +29,7 @@ def unusable_versions(model: ModelOnDisk) -> list[str]:
 def version_problem(folder: Path, model: str, version: int) -> str | None:
     """Return why the version in ``folder`` cannot be served, None where it can."""
     if not is_saved_model(folder):
-        return f"{folder} holds no {SAVED_MODEL_FILES[0]}"
+        return f"{folder} holds no {SAVED_MODEL_FILES[0]}{told_of_folder(folder)}"
     try:
         if _signatures(model, version, folder):
             check_whole(folder)

@@ -12,24 +12,14 @@ model only where at least one of them holds a SavedModel: ``data/2024/`` and ``c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from lightbox.errors import StartError
+from lightbox.model.formats import told_of, told_of_folder
 
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
-_KERAS = "keras.models.load_model(FILE).export('MODEL_DIR/NAME/1') makes one"
-EXPORTS = {
-    ".keras": _KERAS,
-    ".h5": _KERAS,
-    ".hdf5": _KERAS,
-    ".pt": "convert it to ONNX or Keras first, then to a SavedModel",
-    ".pth": "convert it to ONNX or Keras first, then to a SavedModel",
-    ".onnx": "onnx2tf -i FILE -o MODEL_DIR/NAME/1 makes one",
-    ".tflite": "export the model that it was made of; a .tflite file cannot be converted back",
-}
-"""What to do with files of other formats where a SavedModel is expected, by their suffix."""
 LARGEST_VERSION = (1 << 63) - 1
 """The model servers' numbers of versions have 64 bits with a sign."""
 LONGEST_NAME = 255
@@ -62,7 +52,7 @@ def find_models(root: Path) -> list[ModelOnDisk]:
     """Return the models below ``root`` by name; raise ModelLayoutError when there is none to serve."""
     if root.is_file():
         raise ModelLayoutError(
-            f"LIGHTBOX_MODEL_DIR: the model directory {root} is a file, not a directory{_how_to_export([root])}"
+            f"LIGHTBOX_MODEL_DIR: the model directory {root} is a file, not a directory{told_of([root])}"
         )
     if not root.is_dir():
         raise ModelLayoutError(f"LIGHTBOX_MODEL_DIR: the model directory {root} does not exist")
@@ -85,15 +75,19 @@ def find_models(root: Path) -> list[ModelOnDisk]:
         raise ModelLayoutError(
             f"LIGHTBOX_MODEL_DIR: no SavedModel was found in {root}: expected {root}/<N>/saved_model.pb, "
             f"{root}/<name>/<N>/saved_model.pb or {root}/export/Servo/<N>/saved_model.pb, N a whole number"
-            f"{_how_to_export(path for pattern in ('*', '*/*') for path in sorted(root.glob(pattern)))}"
+            f"{_instead(root)}"
         )
     return [models[name] for name in sorted(models)]
 
 
-def _how_to_export(files: Iterable[Path]) -> str:
-    """Return how the first file that holds a model of another format becomes a SavedModel; "" where there is none."""
-    found = next((file for file in files if file.suffix in EXPORTS and file.is_file()), None)
-    return f"; {found} is no SavedModel: {EXPORTS[found.suffix]}" if found else ""
+def _instead(root: Path) -> str:
+    """Return what lies in ``root`` and in its folders instead of SavedModels."""
+    folders = (
+        folder
+        for folder in sorted(root.iterdir())
+        if folder.is_dir() and folder.name != "code" and folder.name[0] != "."
+    )
+    return told_of_folder(root) or told_of(file for folder in folders for file in sorted(folder.iterdir()))
 
 
 def folders_without_model(root: Path) -> list[Path]:

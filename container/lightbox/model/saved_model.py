@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from lightbox.errors import StartError
+from lightbox.model.formats import POINTER, disguise, points
 from lightbox.model.rescaling import Rescaling, find_rescaling
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.model.variables import variables_problem
@@ -60,8 +61,8 @@ def check_whole(folder: Path) -> None:
     try:
         graph = serving_graph(path)
         names = [_asset_name(asset) for number, asset in _fields(graph) if number == _ASSETS]
-        absent = (f"{file} is missing" for name in names if not (file := folder / "assets" / name).exists())
-        problem = next(absent, None) or variables_problem(folder, graph)
+        problems = filter(None, (_asset_problem(folder / "assets" / name) for name in names))
+        problem = next(problems, None) or variables_problem(folder, graph)
     except OSError as error:
         raise SavedModelError(f"{error.filename} cannot be read: {error.strerror}") from None
     except ValueError as error:
@@ -88,9 +89,12 @@ def input_rescaling(folder: Path, signature: str, name: str) -> Rescaling:
 def serving_graph(path: Path) -> memoryview:
     """Return the graph that model servers load. Raises SavedModelError, and ValueError where the file is damaged."""
     try:
-        graphs = [graph for number, graph in _fields(path.read_bytes()) if number == _META_GRAPHS]
+        content = path.read_bytes()
     except OSError as error:
         raise SavedModelError(f"{path} cannot be read: {error.strerror}") from None
+    if told := disguise(content):
+        raise SavedModelError(f"{path} {told}")
+    graphs = [graph for number, graph in _fields(content) if number == _META_GRAPHS]
     serving = next((graph for graph in graphs if _tags(graph) == {SERVE_TAG}), None)
     if serving is None:
         raise SavedModelError(f"{path} has no graph with the one tag {SERVE_TAG!r}: there is nothing to serve in it")
@@ -99,6 +103,12 @@ def serving_graph(path: Path) -> memoryview:
 
 def _damaged(path: Path, error: ValueError) -> SavedModelError:
     return SavedModelError(f"{path} is not a SavedModel, or is damaged: {error}")
+
+
+def _asset_problem(file: Path) -> str | None:
+    if not file.exists():
+        return f"{file} is missing"
+    return f"{file} {POINTER}" if points(file) else None
 
 
 def _asset_name(asset: memoryview) -> str:

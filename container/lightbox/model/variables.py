@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from lightbox.model.formats import POINTER, is_pointer, points
 from lightbox.model.graph import Graph, Node, base_name, fields, read_graph
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.protobuf import read_varint
@@ -49,8 +50,11 @@ def variables_problem(folder: Path, meta_graph: memoryview) -> str | None:
     index = folder / INDEX
     if not index.exists():
         return f"{index} is missing: the graph restores {len(wanted)} variables from it, {_some(wanted)}"
+    content = index.read_bytes()
+    if is_pointer(content):
+        return f"{index} {POINTER}"
     try:
-        shards, entries = _read_index(index.read_bytes())
+        shards, entries = _read_index(content)
     except ValueError as error:
         return f"{index} is damaged or incomplete: {error}"
     return _mismatch(index, entries, wanted) or _truncated(folder, shards, entries)
@@ -75,6 +79,8 @@ def _truncated(folder: Path, shards: int, entries: Mapping[str, _Entry]) -> str 
         if not path.exists():
             return f"{path} is missing: expected {expected} bytes"
         if (size := path.stat().st_size) < expected:
+            if points(path):
+                return f"{path} {POINTER}"
             return f"{path} is cut short: expected {expected} bytes, got {size}"
     return None
 

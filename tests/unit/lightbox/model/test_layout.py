@@ -6,6 +6,8 @@ import pytest
 
 from lightbox.model.layout import ModelLayoutError, choose_default, find_models, folders_without_model, is_model_name
 
+KERAS = "keras.models.load_model(FILE).export('MODEL_DIR/NAME/1') makes one"
+
 
 def saved_model(folder: Path) -> None:
     folder.mkdir(parents=True)
@@ -106,23 +108,27 @@ def test_bad_names(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "told"),
+    ("name", "what", "told"),
     [
-        ("pets.keras", "keras.models.load_model(FILE).export('MODEL_DIR/NAME/1') makes one"),
-        ("pets.h5", "keras.models.load_model(FILE).export('MODEL_DIR/NAME/1') makes one"),
-        ("pets.onnx", "onnx2tf -i FILE -o MODEL_DIR/NAME/1 makes one"),
-        ("pets.pt", "convert it to ONNX or Keras first, then to a SavedModel"),
-        ("pets.tflite", "export the model that it was made of"),
+        ("pets.keras", "a Keras model", KERAS),
+        (
+            "pets.h5",
+            "a Keras model, or weights of one, in HDF5",
+            "keras.models.load_model(FILE).export('MODEL_DIR/NAME/1') makes one",
+        ),
+        ("pets.onnx", "an ONNX model", "onnx2tf -i FILE -o MODEL_DIR/NAME/1 makes one"),
+        ("pets.pt", "a PyTorch model", "convert it to ONNX or Keras first, then to a SavedModel"),
+        ("pets.tflite", "a TensorFlow Lite model", "export the model that it was made of"),
     ],
 )
-def test_a_model_of_another_format_is_told_how_to_become_one(tmp_path: Path, name: str, told: str) -> None:
+def test_a_model_of_another_format_is_told_how_to_become_one(tmp_path: Path, name: str, what: str, told: str) -> None:
     for file in (tmp_path / "a" / name, tmp_path / "b" / "pets" / name):
         file.parent.mkdir(parents=True)
         file.touch()
         for root in (tmp_path / file.relative_to(tmp_path).parts[0], file):
             with pytest.raises(ModelLayoutError) as raised:
                 find_models(root)
-            assert f"; {file} is no SavedModel: {told}" in str(raised.value)
+            assert f"; {file} is {what}, no SavedModel: {told}" in str(raised.value)
 
 
 def test_a_file_is_no_model_directory(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from lightbox.model.saved_model import SavedModelError, check_whole
 from model_zoo.saved_model import quiet_tensorflow
 from support.models import GOLDEN, copy_made
 
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
 DATA = "variables/variables.data-00000-of-00001"
 
 
@@ -147,6 +148,12 @@ def test_with_data_that_is_cut(model: Path, kept: int) -> None:
     assert f"bytes, got {kept};" in problem(model)
 
 
+@pytest.mark.parametrize("name", ["variables/variables.index", DATA])
+def test_with_a_pointer_of_git_lfs(model: Path, name: str) -> None:
+    (model / name).write_bytes(POINTER)
+    assert problem(model).startswith(f"{model}/{name} is a pointer of git-lfs, not the file itself: run git lfs pull ")
+
+
 def test_an_index_that_is_cut_at_any_place(model: Path) -> None:
     index = model / "variables" / "variables.index"
     whole = index.read_bytes()
@@ -204,3 +211,5 @@ def test_without_an_asset(tmp_path: Path) -> None:
     (file,) = (model / "assets").iterdir()
     file.unlink()
     assert problem(model).startswith(f"{file} is missing; ")
+    file.write_bytes(POINTER)
+    assert problem(model).startswith(f"{file} is a pointer of git-lfs")

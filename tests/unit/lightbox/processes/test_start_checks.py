@@ -120,10 +120,12 @@ def test_data_beside_a_model_is_told_and_stops_nothing(root: Path) -> None:
 def test_a_version_without_a_saved_model(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     (root / "image_mean" / "9").mkdir()
     (problem,) = find_problems(settings(root))
-    assert problem == f"LIGHTBOX_MODEL_DIR: {root / 'image_mean' / '9'} holds no saved_model.pb"
+    assert problem == f"LIGHTBOX_MODEL_DIR: {root / 'image_mean' / '9'} holds no saved_model.pb; the folder is empty"
     alone = tmp_path_factory.mktemp("alone")
     (alone / "2024").mkdir()
-    assert f"LIGHTBOX_MODEL_DIR: {alone / '2024'} holds no saved_model.pb" in find_problems(settings(alone))
+    assert f"LIGHTBOX_MODEL_DIR: {alone / '2024'} holds no saved_model.pb; the folder is empty" in find_problems(
+        settings(alone)
+    )
 
 
 def test_outputs_that_the_default_model_does_not_give(root: Path) -> None:
