@@ -20,7 +20,7 @@ from lightbox.multi_model.state import LoadedModels
 from lightbox.pipeline import Pipeline
 from lightbox.plan import AnsweringVersions, ModelServerAddress, PlannedModel, PlannedModels, ServingPlan
 from lightbox.processes.code_trial import try_code
-from lightbox.protocols.edge import Edge
+from lightbox.protocols.edge import Count, Edge, uncounted
 from lightbox.protocols.http import enter
 from lightbox.protocols.multi_model import multi_model_blueprint
 from lightbox.protocols.open_inference.repository import Repository
@@ -39,6 +39,7 @@ from lightbox.settings_base import TransportName
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import LastResponse, Observer, RequestLog, log_like_others, worker_descriptor
 from lightbox.telemetry.metrics import METRICS_FOLDER, WorkerMetrics
+from lightbox.telemetry.saturation import RequestCount
 from lightbox.telemetry.tracing import Tracing
 from lightbox.transports.base import BalancedTransport, Transport
 from lightbox.transports.forward import RestForward
@@ -62,6 +63,7 @@ class Services:
     state: LoadedModels | None = None
     run_dir: Path | None = None
     model_servers: Sequence[ModelServerAddress] = ()
+    count: Count = uncounted
 
     @property
     def repository(self) -> Repository:
@@ -72,7 +74,14 @@ class Services:
 def wsgi_app(plan_path: str) -> Flask:
     """Return the app for a plan that the supervisor wrote; settings come from the environment."""
     services = assemble(Path(plan_path))
-    app = create_app(services.settings, services.pipeline, services.targets, services.repository, services.observers)
+    app = create_app(
+        services.settings,
+        services.pipeline,
+        services.targets,
+        services.repository,
+        services.observers,
+        services.count,
+    )
     if services.loader is not None and services.state is not None:
         invoke_model = partial(invoke, services.pipeline, services.settings.max_body_mb)
         app.register_blueprint(multi_model_blueprint(services.loader, services.state, invoke_model))
@@ -126,6 +135,7 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
     # As in AWS's container, what a handler logs with the logging module is seen.
     # A no-op in gunicorn's workers, whose logging stands by now.
     logging.basicConfig(level=settings.gunicorn_loglevel.upper())
+    count = RequestCount(plan_path.parent).add
     user_code = UserCode()
     user_code.load(plan.models.values())
     # Not the transports' own: a handler may close them.
@@ -134,12 +144,14 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
     if not settings.multi_model:
         fixed = PlannedModels(plan, AnsweringVersions(plan_path.parent))
         pipeline = Pipeline(settings, plan, transports, user_code, channels, fixed)
-        return Services(settings, observers, pipeline, run_dir=plan_path.parent, model_servers=plan.model_servers)
+        return Services(
+            settings, observers, pipeline, run_dir=plan_path.parent, model_servers=plan.model_servers, count=count
+        )
     state = LoadedModels(plan_path.parent)
     pipeline = Pipeline(settings, plan, transports, user_code, channels, catalogue=state)
     loader = model_loader(settings, plan, plan_path.parent, state, user_code)
     targets = TargetModels(loader, state)
-    return Services(settings, observers, pipeline, targets, loader, state, plan_path.parent, plan.model_servers)
+    return Services(settings, observers, pipeline, targets, loader, state, plan_path.parent, plan.model_servers, count)
 
 
 def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
@@ -178,8 +190,9 @@ def create_app(
     targets: TargetModels | None = None,
     repository: Repository | None = None,
     observers: Sequence[Observer] = (),
+    count: Count = uncounted,
 ) -> Flask:
-    """Return the Flask app around a pipeline; ``observers`` hear of every request."""
+    """Return the Flask app around a pipeline; ``observers`` hear of every request, ``count`` is the edge's."""
     app = Flask("lightbox", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_mb << 20
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # it is an empty page of HTML; 405 tells as much, in our form
@@ -192,6 +205,7 @@ def create_app(
         observers,
         context_maker(observers),
         settings.nginx_load_read_timeout if settings.multi_model else settings.nginx_read_timeout,
+        count,
     )
     app.register_blueprint(internal_blueprint(pipeline))
     app.register_blueprint(sagemaker_blueprint(pipeline, settings.max_body_mb, targets))

@@ -35,12 +35,13 @@ async def serve(services: Services, health: str) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     settings, allowed = services.settings, services.pipeline.allowed_seconds
     pool = WorkerPool(
-        settings.workers * settings.threads,
+        settings.slots,
         settings.workers * settings.max_waiting,
         settings.nginx_read_timeout - allowed,
         services.observers,
         context_maker(services.observers),
         settings.grpc_bytes,
+        services.count,
     )
     server = InferenceServer(
         InferenceService(services.pipeline, services.repository),

@@ -281,6 +281,11 @@ class Settings(TimeSettings):
         return max(self.max_grpc_mb or 0, 2 * self.max_body_mb) << 20
 
     @property
+    def slots(self) -> int:
+        """Requests that may be in progress in all workers together."""
+        return self.workers * self.threads
+
+    @property
     def most_requests(self) -> int:
         """Requests that may be in progress or wait in all workers together."""
         return self.workers * (self.threads + self.max_waiting)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import queue
 import signal
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +19,7 @@ import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
 from e2e.test_kserve_rest import photo, predictions
+from lightbox.concurrency import available_cores
 from support.fakes import png
 from support.models import copy_golden, export_slow_image
 from support.stack import Stack, free_port, poll, running
@@ -127,6 +129,39 @@ def test_calls_are_counted_and_logged_as_requests_are(stack: Stack, client: Any,
     (line,) = [line for line in stack.log.splitlines() if "request_id=counted" in line]
     assert line.startswith(f"[request] request_id=counted method=POST route={route} model=mobilenet_v2 transport=grpc")
     assert "predict_ms=" in line
+
+
+def test_saturation_counts_http_and_grpc_together(stack: Stack, input_name: str) -> None:
+    """With five eighths of the slots taken by either alone, it would stay below 0.63."""
+    clients = 8 * available_cores() * 5 // 8
+    done = threading.Event()
+
+    def over_http() -> None:
+        with requests.Session() as session:
+            while not done.is_set():
+                session.post(f"{stack.url}/invocations", photo(), headers={"Content-Type": "image/jpeg"}, timeout=60)
+
+    def over_grpc() -> None:
+        with connect(stack) as own:
+            while not done.is_set():
+                own.infer("mobilenet_v2", [images(input_name, photo())])
+
+    with ThreadPoolExecutor(2 * clients) as pool:
+        calls = [pool.submit(caller) for caller in (over_http, over_grpc) for _ in range(clients)]
+        try:
+            assert any(_saturation(stack) > 0.7 for _ in poll(60, 0.2))
+            page = requests.get(f"{stack.url}/metrics", timeout=10).text
+        finally:
+            done.set()
+        for made in calls:
+            made.result()
+    (shown,) = [float(line.split()[1]) for line in page.splitlines() if line.startswith("lightbox_saturation ")]
+    assert 0.7 < shown <= 1
+    assert any(_saturation(stack) < 0.5 for _ in poll(60, 0.2))
+
+
+def _saturation(stack: Stack) -> float:
+    return float(requests.get(f"{stack.url}/ping", timeout=10).headers["X-Lightbox-Saturation"])
 
 
 def test_the_front_is_as_light_as_a_worker(stack: Stack, client: Any, input_name: str) -> None:

@@ -67,7 +67,7 @@ def _real_binary() -> str | None:
 def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir: Path) -> list[str]:
     """Return the flags of tensorflow_model_server; the embedded one takes the same."""
     fronts = 1 if settings.kserve_grpc_port is None else 2
-    in_progress = settings.workers * settings.threads * fronts
+    in_progress = settings.slots * fronts
     flags = [
         f"--port={address.grpc_port or 0}",
         f"--model_config_file={run_dir / MODEL_CONFIG}",

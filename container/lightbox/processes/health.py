@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from email.message import Message
 from email.parser import Parser
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -20,8 +21,9 @@ import orjson
 from lightbox.errors import LightboxError, MethodNotAllowed, Unavailable
 from lightbox.processes import nginx_log as body_account
 from lightbox.processes.metrics_page import CONTENT_TYPE, MetricsPage
-from lightbox.protocols.edge import choose_request_id, error_body, error_response, http_bytes, model_error_body
+from lightbox.protocols.edge import Headers, choose_request_id, error_body, error_response, http_bytes, model_error_body
 from lightbox.telemetry.logs import LastResponse
+from lightbox.telemetry.saturation import SATURATION_HEADER, Saturation
 from lightbox.temporary_storage import storage_full
 from lightbox.transports.model_status import ModelStatus
 
@@ -49,7 +51,6 @@ STALE_SECONDS = 10.0
 """A busy model server may answer its status late; for so long its last word counts."""
 
 LIVE_PATH, READY_PATH = "/v2/health/live", "/v2/health/ready"
-_READY = b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 REFUSAL_HEADER, MODEL_ERROR_HEADER = "X-Lightbox-Refusal", "X-Lightbox-Model-Error"
 """Of an answer to nginx: the body that its client gets, in our form and as SageMaker's ModelError, ASCII both."""
 _ROOM = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
@@ -175,12 +176,13 @@ class Health:
     """Knows whether requests can be served; answers /ping with 200 or 503, and /metrics if there is such a page."""
 
     def __init__(
-        self, model: str | None, statuses: Sequence[ModelStatus], sidecar: str, response: LastResponse
+        self, model: str | None, statuses: Sequence[ModelStatus], sidecar: str, run_dir: Path, slots: int
     ) -> None:
+        self.saturation = Saturation(run_dir, slots)
         self.metrics: MetricsPage | None = None
         self.bodies: body_account.BodyAccount | None = None
         self.servers = [ServerWatch(model, status) for status in statuses]
-        self.sidecar = SidecarWatch(model, sidecar, self.servers, response)
+        self.sidecar = SidecarWatch(model, sidecar, self.servers, LastResponse(run_dir))
         self._front_port: int | None = None
         self._front_problem: str | None = None
         self.draining = False
@@ -205,7 +207,7 @@ class Health:
     async def follow(self) -> None:
         """Watch gunicorn, the gRPC front and every model server forever."""
         servers = (server.follow() for server in self.servers)
-        await asyncio.gather(self.sidecar.follow(), self._follow_front(), *servers)
+        await asyncio.gather(self.sidecar.follow(), self._follow_front(), self.saturation.follow(), *servers)
 
     async def _follow_front(self) -> None:
         """See when the gRPC front listens, once after each of its starts."""
@@ -233,7 +235,7 @@ class Health:
             if self.bodies and head.startswith(body_account.PATHS):
                 writer.write(_room(self.bodies, head.decode("latin-1")))
             elif self.metrics and head.startswith(_METRICS_REQUESTS):
-                writer.write(_page(await self.metrics.render(self.problem() is None)))
+                writer.write(_page(await self.metrics.render(self.problem() is None, self.saturation.value)))
             else:
                 writer.write(self._reply(head.decode("latin-1")))
             await writer.drain()
@@ -243,14 +245,17 @@ class Health:
         method, target = head.split(" ", 2)[:2]
         path = target.partition("?")[0]
         if path in (LIVE_PATH, READY_PATH) and method not in ("GET", "HEAD"):
-            return _failed(MethodNotAllowed(f"{path} takes GET, got {method}", ["GET"]), head)
+            return _failed(MethodNotAllowed(f"{path} takes GET, got {method}", ["GET"]), head, [])
         if path == LIVE_PATH:
             return _good({"live": True})
         problem = self.problem()
-        states = {"live": True, "ready": problem is None} if path == READY_PATH else {}
+        if path == READY_PATH:
+            states = {"live": True, "ready": problem is None}
+            return _good(states) if problem is None else _failed(_not_ready(problem), head, [], **states)
+        told = [(SATURATION_HEADER, f"{self.saturation.value:.3f}")]
         if problem is None:
-            return _good(states) if states else _READY
-        return _failed(Unavailable(f"not ready: {problem}"), head, **states)
+            return http_bytes(200, [("Content-Type", "application/json"), ("Content-Length", "0"), *told], b"")
+        return _failed(_not_ready(problem), head, told)
 
 
 def _room(bodies: body_account.BodyAccount, head: str) -> bytes:
@@ -282,5 +287,10 @@ def _good(value: dict[str, Any]) -> bytes:
     return http_bytes(200, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))], body)
 
 
-def _failed(error: LightboxError, head: str, **more: Any) -> bytes:
-    return http_bytes(*error_response(error, choose_request_id(_headers(head).get), **more))
+def _not_ready(problem: str) -> Unavailable:
+    return Unavailable(f"not ready: {problem}")
+
+
+def _failed(error: LightboxError, head: str, told: Headers, **more: Any) -> bytes:
+    status, headers, body = error_response(error, choose_request_id(_headers(head).get), **more)
+    return http_bytes(status, headers + told, body)

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightbox.model.engine_report import all_engines
-from lightbox.telemetry.metrics import METRICS_FOLDER, MODEL_ENGINE, MODEL_VERSIONS, READY, REJECTED, RESTARTS
+from lightbox.telemetry.metrics import (
+    METRICS_FOLDER,
+    MODEL_ENGINE,
+    MODEL_VERSIONS,
+    READY,
+    REJECTED,
+    RESTARTS,
+    SATURATION,
+)
 from lightbox.transports.model_status import ModelStatus
 
 if TYPE_CHECKING:
@@ -32,6 +40,7 @@ class ProcessFacts:
     refused: Mapping[str, int] = field(default_factory=dict)
     engines: Sequence[tuple[str, ...]] = ()
     """By the labels of the metric."""
+    saturation: float = 0.0
 
 
 def exposition(folder: Path, facts: ProcessFacts) -> bytes:
@@ -80,6 +89,7 @@ class _Facts:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         yield GaugeMetricFamily(READY.name, READY.help, value=float(self._facts.ready))
+        yield GaugeMetricFamily(SATURATION.name, SATURATION.help, value=self._facts.saturation)
         restarts: Any = CounterMetricFamily(RESTARTS.name, RESTARTS.help, labels=RESTARTS.labels)
         for process, count in self._facts.restarts.items():
             restarts.add_metric([process], count)
@@ -111,10 +121,11 @@ class MetricsPage:
         self.restarts: Counter[str] = Counter()
         self._refused = refused
 
-    async def render(self, ready: bool) -> bytes:
+    async def render(self, ready: bool, saturation: float) -> bytes:
         """Return the page in Prometheus's text format."""
         engines = [(item.model, str(item.version), item.signature, item.engine) for item in all_engines(self._run_dir)]
-        facts = ProcessFacts(ready, dict(self.restarts), await self._versions(), dict(self._refused), engines)
+        versions = await self._versions()
+        facts = ProcessFacts(ready, dict(self.restarts), versions, dict(self._refused), engines, saturation)
         return await asyncio.to_thread(exposition, self._folder, facts)
 
     async def _versions(self) -> dict[tuple[str, ...], int]:

@@ -27,7 +27,7 @@ from lightbox.processes.startup import listening
 from lightbox.processes.version_watch import VersionWatch
 from lightbox.settings import Settings
 from lightbox.telemetry import logs
-from lightbox.telemetry.logs import LastResponse, RequestLog, log
+from lightbox.telemetry.logs import RequestLog, log
 from lightbox.transports.model_status import ModelStatus
 from lightbox.user_code.paths import UserCodeError
 
@@ -56,7 +56,7 @@ class Supervisor:
         self._plan = plan
         sidecar, self._health_address = run_dir.address("sidecar"), run_dir.address("health")
         self._statuses = [ModelStatus(server.grpc_target) for server in plan.model_servers]
-        self._health = Health(plan.default_model, self._statuses, sidecar, LastResponse(run_dir.path))
+        self._health = Health(plan.default_model, self._statuses, sidecar, run_dir.path, settings.slots)
         self._room = room_for_bodies(settings)
         self._health.bodies = self._bodies = BodyAccount(self._room, settings.max_body_mb << 20)
         self._refused = RefusedRequests(RequestLog(2, settings.log_format == "json", "nginx"))

@@ -45,6 +45,12 @@ _PIECE = 1 << 18
 
 Headers = list[tuple[str, str]]
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+Count = Callable[[int], None]
+"""Hears 1 of each request that comes, and -1 when it is over."""
+
+
+def uncounted(change: int) -> None:
+    """Count nothing: for a server without a supervisor beside it."""
 
 
 def choose_request_id(header: Callable[[str], str | None]) -> str:
@@ -131,8 +137,10 @@ class Edge:
         observers: Sequence[Observer] = (),
         make_context: MakeContext | None = None,
         answered_after: float = math.inf,
+        count: Count = uncounted,
     ) -> None:
         self.overdue = Overdue(answered_after)
+        self._count = count
         self._app = app
         self._slots = threading.Semaphore(in_progress)
         self._deadline_seconds = deadline_seconds
@@ -143,6 +151,7 @@ class Edge:
         """Answer a request when its turn comes; 504 when its time passed before."""
         waited, came = seconds_since_received(environ), time.perf_counter()
         left = self._deadline_seconds - waited
+        self._count(1)
         admitted = left > 0 and self._slots.acquire(timeout=left)
         try:
             exchange = self._exchange(environ, start_response, waited + time.perf_counter() - came)
@@ -154,6 +163,7 @@ class Edge:
         finally:
             if admitted:
                 self._slots.release()
+            self._count(-1)
 
     def _exchange(self, environ: dict[str, Any], start_response: Callable[..., Any], waited: float) -> Exchange:
         def header(name: str) -> str | None:

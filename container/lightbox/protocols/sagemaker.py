@@ -82,7 +82,7 @@ def batch_transform_blueprint(settings: Settings) -> Blueprint:
 def execution_parameters(settings: Settings) -> dict[str, Any]:
     """Return as many concurrent requests as the workers have threads, each with as many records as fit."""
     least_payload = min(settings.max_body_mb, USUAL_PAYLOAD_MB)
-    concurrency = min(settings.workers * settings.threads, SENT_AT_ONCE_MB // least_payload)
+    concurrency = min(settings.slots, SENT_AT_ONCE_MB // least_payload)
     return {
         "MaxConcurrentTransforms": concurrency,
         "BatchStrategy": "MULTI_RECORD",

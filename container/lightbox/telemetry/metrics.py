@@ -56,6 +56,9 @@ WORKER_STARTS = Metric("lightbox_worker_starts", "Starts of workers, including r
 
 # Known to the supervisor.
 READY = Metric("lightbox_ready", "1 if /ping is 200.")
+SATURATION = Metric(
+    "lightbox_saturation", "Requests in progress and waiting against those that may be in progress, from 0 to 1."
+)
 RESTARTS = Metric("lightbox_child_restarts", "Restarts of a process after it ended.", ("process",))
 MODEL_VERSIONS = Metric(
     "lightbox_model_versions", "Versions of a model in each state of the model server.", ("model", "server", "state")
@@ -66,7 +69,7 @@ MODEL_ENGINE = Metric(
 
 COUNTERS = (REQUESTS, REJECTED, BYTES_IN, BYTES_OUT, WORKER_STARTS, RESTARTS)
 HISTOGRAMS = (SECONDS, STAGES, IMAGES)
-GAUGES = (IN_PROGRESS, READY, MODEL_VERSIONS, MODEL_ENGINE)
+GAUGES = (IN_PROGRESS, READY, SATURATION, MODEL_VERSIONS, MODEL_ENGINE)
 
 
 def series_names() -> set[str]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from lightbox.errors import DeadlineExceeded, LightboxError, Unavailable
-from lightbox.protocols.edge import as_lightbox_error, choose_request_id
+from lightbox.protocols.edge import Count, as_lightbox_error, choose_request_id, uncounted
 from lightbox.request_context import MakeContext, RequestContext
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
 from lightbox.telemetry.metrics import QUEUE_FULL
@@ -55,7 +55,8 @@ class WorkerPool:
 
     Belongs to one event loop. ``patience`` is how many seconds past its deadline a call that runs may take: code that
     does not heed its deadline cannot be ended, but its caller gets an answer. ``observers`` hear of every call.
-    ``most_bytes`` is what their messages may have together, those of callers who have hung up included.
+    ``most_bytes`` is what their messages may have together, those of callers who have hung up included. ``count`` hears
+    of each that is let in.
     """
 
     def __init__(
@@ -66,6 +67,7 @@ class WorkerPool:
         observers: Sequence[Observer] = (),
         make_context: MakeContext | None = None,
         most_bytes: float = math.inf,
+        count: Count = uncounted,
     ) -> None:
         self._threads = ThreadPoolExecutor(in_progress, "call")
         self._most = in_progress + waiting
@@ -73,6 +75,7 @@ class WorkerPool:
         self._here: set[Future[Outcome]] = set()
         self._most_bytes = most_bytes
         self._bytes = 0
+        self._count = count
         self._observers = observers
         self._make_context = make_context or (lambda allowed, header, waited: RequestContext(allowed, waited))
 
@@ -84,6 +87,7 @@ class WorkerPool:
         message, size, loop = [data], len(data), asyncio.get_running_loop()
         place = self._threads.submit(self._work, route, message, caller, work)
         self._here.add(place)
+        self._count(1)
         self._bytes += size
 
         def leave(done: Future[Outcome]) -> None:
@@ -132,6 +136,7 @@ class WorkerPool:
     def _leave(self, place: Future[Outcome], message: list[bytes], size: int) -> None:
         message.clear()  # of a call that was given up the pool keeps the arguments until a thread is free
         self._here.discard(place)
+        self._count(-1)
         self._bytes -= size
 
     def _work(self, route: str, message: list[bytes], caller: Caller, work: Work) -> Outcome:

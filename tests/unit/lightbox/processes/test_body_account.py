@@ -11,7 +11,6 @@ from lightbox.processes import nginx_log as body_account
 from lightbox.processes.health import Health, get
 from lightbox.processes.nginx_log import FAILURE, BodyAccount, missing_storage, room_for_bodies
 from lightbox.settings_loading import load_settings
-from lightbox.telemetry.logs import LastResponse
 
 MB = 1_000_000
 
@@ -61,7 +60,7 @@ def test_the_room_is_what_is_set_or_a_quarter_of_the_memory(
 
 def test_what_nginx_is_answered(tmp_path: Path) -> None:
     async def ask() -> list[int]:
-        health = Health(None, [], "unix:none", LastResponse(tmp_path))
+        health = Health(None, [], "unix:none", tmp_path, slots=1)
         health.bodies = BodyAccount(most=10 * MB, largest=10 * MB)
         address = f"unix:{tmp_path}/health"
         async with await health.serve(address):

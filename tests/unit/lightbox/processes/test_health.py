@@ -12,6 +12,7 @@ from typing import Any
 from lightbox.processes.health import Health, get
 from lightbox.request_context import RequestContext
 from lightbox.telemetry.logs import FinishedRequest, LastResponse
+from lightbox.telemetry.saturation import RequestCount
 from lightbox.transports.model_status import ModelStatus
 from support.model_service import Reload, ScriptedServer, serving
 
@@ -50,7 +51,7 @@ class Scene:
         sidecar, self.ping = f"unix:{self._folder}/sidecar", f"unix:{self._folder}/health"
         with serving(self.server, self._folder / "server") as target:
             status = ModelStatus(target)
-            self.health = Health("net", [status], sidecar, LastResponse(self._folder))
+            self.health = Health("net", [status], sidecar, self._folder, slots=4)
             async with (
                 await asyncio.start_unix_server(self.worker.answer, f"{self._folder}/sidecar"),
                 await self.health.serve(self.ping),
@@ -63,6 +64,15 @@ class Scene:
 
     async def pinged(self, status: int) -> bool:
         return (await get(self.ping, "/ping"))[0] == status
+
+    async def saturation(self) -> str:
+        """Return the header of /ping's response."""
+        reader, writer = await asyncio.open_unix_connection(self.ping.removeprefix("unix:"))
+        writer.write(b"GET /ping HTTP/1.1\r\n\r\n")
+        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        writer.close()
+        (line,) = [line for line in head.splitlines() if line.startswith("X-Lightbox-Saturation: ")]
+        return line.partition(" ")[2]
 
     async def until_pinged(self, status: int) -> None:
         await until(lambda: self.pinged(status))
@@ -181,5 +191,24 @@ def test_an_answer_of_workers_whose_gunicorn_is_gone_proves_nothing(tmp_path: Pa
         await scene.stays_away(scene.probes)
         scene.answer_somebody()
         await scene.until_pinged(200)
+
+    play(tmp_path, story)
+
+
+def test_ping_tells_how_full_the_container_is_whether_it_is_ready_or_not(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        assert await scene.saturation() == "0.000"
+        requests = RequestCount(tmp_path)
+        requests.add(2)  # of four
+
+        async def half() -> bool:
+            return 0.4 < float(await scene.saturation()) <= 0.5
+
+        await until(half)
+        assert await scene.pinged(503)
+        scene.server.say({1: "AVAILABLE"})
+        scene.worker.status = 200
+        await scene.until_pinged(200)
+        assert float(await scene.saturation()) > 0.4
 
     play(tmp_path, story)

@@ -94,9 +94,10 @@ def test_models_that_come_and_go_do_not_make_series_for_ever(tmp_path: Path) -> 
 
 
 def test_the_supervisor_adds_what_it_knows(tmp_path: Path) -> None:
-    facts = ProcessFacts(False, {"nginx": 2}, {("cats", "0", "AVAILABLE"): 1})
+    facts = ProcessFacts(False, {"nginx": 2}, {("cats", "0", "AVAILABLE"): 1}, saturation=0.25)
     text = exposition(tmp_path / "metrics", facts).decode()
     assert "lightbox_ready 0.0" in text
+    assert "lightbox_saturation 0.25" in text
     assert 'lightbox_child_restarts_total{process="nginx"} 2.0' in text
     assert 'lightbox_model_versions{model="cats",server="0",state="AVAILABLE"} 1.0' in text
 
