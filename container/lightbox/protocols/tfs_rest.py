@@ -18,7 +18,7 @@ from flask import Response as HttpResponse
 from lightbox.call import Call
 from lightbox.contents import JSON, Invocation
 from lightbox.error_texts import without_folders
-from lightbox.errors import LightboxError, ModelNotFound, RouteNotFound
+from lightbox.errors import DeadlineExceeded, LightboxError, ModelNotFound, RouteNotFound, Unavailable
 from lightbox.model import json_arrays
 from lightbox.model.spec import image_input
 from lightbox.pipeline import Pipeline
@@ -104,6 +104,8 @@ class TfsRest:
             found = self.pipeline.describe(
                 model, int(version) if version else None, context, named[1].decode() if named else None
             )
+        except (Unavailable, DeadlineExceeded):
+            raise  # nothing is known of the model: forwarded, an image could come back as a wrong input
         except (LightboxError, UnicodeError):  # the model server has the words for it
             return False
         image = image_input(found)

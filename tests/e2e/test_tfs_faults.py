@@ -1,0 +1,64 @@
+"""TensorFlow Serving's APIs at the front under overload, and while the model server is away: as on /invocations."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from support.models import export_slow_image
+from support.stack import Stack, free_port, poll, running
+from support.tfs_calls import GRPC_PORT, WAYS
+
+LONG = 50
+"""A pixel with which the model computes for a second or more."""
+HTTP_WAYS = ["rows", "image"]
+
+
+@pytest.fixture(scope="module")
+def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack where one request at a time is taken by HTTP, and one by gRPC."""
+    folder = tmp_path_factory.mktemp("narrow")
+    export_slow_image(folder / "models" / "slow")
+    environ = {
+        "LIGHTBOX_TFS_API": "true",
+        GRPC_PORT: str(free_port()),
+        "SAGEMAKER_GUNICORN_WORKERS": "1",
+        "SAGEMAKER_GUNICORN_THREADS": "1",
+        "LIGHTBOX_MAX_WAITING": "0",
+        "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "120",
+    }
+    with running(folder / "models", folder / "run", **environ) as stack:
+        yield stack
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_more_than_can_be_served_is_told_to_come_again(narrow: Stack, way: str) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        taken = pool.submit(WAYS[way], narrow, LONG)
+        narrow.wait_until_computing()
+        others = HTTP_WAYS if way in HTTP_WAYS else [way]
+        refused = [WAYS[other](narrow, 0) for other in others]
+        assert not taken.done()
+        assert all(told.again for told in refused), refused
+        assert taken.result().served, taken.result()
+    assert any(WAYS[way](narrow, 0).served for _ in poll(20))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_model_server_that_dies_costs_only_what_it_had(narrow: Stack, way: str) -> None:
+    with ThreadPoolExecutor(1) as pool:
+        lost = pool.submit(WAYS[way], narrow, LONG)
+        narrow.wait_until_computing()
+        narrow.processes("-m model_server")[0].send_signal(signal.SIGKILL)
+        assert lost.result().again, lost.result()
+    meanwhile = []
+    for _ in poll(60):
+        meanwhile.append(WAYS[way](narrow, 0))
+        if meanwhile[-1].served:
+            break
+    assert meanwhile[-1].served, narrow.log
+    assert all(told.again for told in meanwhile[:-1]), meanwhile
+    narrow.wait_for_ping(200)

@@ -1,0 +1,81 @@
+"""One predict call to the model ``slow`` by each way of TensorFlow Serving's APIs, as its clients make it."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import grpc
+import numpy as np
+import requests
+
+from support.fakes import png
+from support.stack import Stack
+from tfs_wire.messages import predict_pb2
+
+GRPC_PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
+PATH = "/v1/models/slow:predict"
+SECONDS = 130.0
+DT_UINT8 = 4
+
+
+@dataclass(frozen=True)
+class Told:
+    """What a caller got: 200 or OK, or the refusal's status and its Retry-After."""
+
+    status: int | str
+    retry_after: str | None
+    text: str
+
+    @property
+    def served(self) -> bool:
+        """Whether it was an answer of the model."""
+        return self.status in (200, "OK")
+
+    @property
+    def again(self) -> bool:
+        """Whether it was told to come again, and nothing else."""
+        return self.status == "UNAVAILABLE" or (self.status == 503 and int(self.retry_after or 0) >= 1)
+
+
+def pixels(red: int) -> Any:
+    """Return an image of 8 by 8 pixels; its red is how long the model takes."""
+    return np.full((8, 8, 3), (red, 0, 0), np.uint8)
+
+
+def by_rows(stack: Stack, red: int) -> Told:
+    """Send prepared tensors over REST: the request is forwarded as it came."""
+    return _post(stack, {"instances": [pixels(red).tolist()]})
+
+
+def by_image(stack: Stack, red: int) -> Told:
+    """Send an encoded image over REST: it is decoded here."""
+    return _post(stack, {"instances": [{"b64": base64.b64encode(png(pixels(red))).decode()}]})
+
+
+def by_grpc(stack: Stack, red: int) -> Told:
+    """Send a PredictRequest to PredictionService."""
+    request = predict_pb2.PredictRequest()
+    request.model_spec.name = "slow"
+    tensor = request.inputs["image"]
+    tensor.dtype = DT_UINT8
+    for size in (1, 8, 8, 3):
+        tensor.tensor_shape.dim.add().size = size
+    tensor.tensor_content = pixels(red).tobytes()
+    with grpc.insecure_channel(f"127.0.0.1:{stack.environ[GRPC_PORT]}") as channel:
+        predict = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
+        try:
+            predict(request.SerializeToString(), timeout=SECONDS)
+        except grpc.RpcError as error:
+            return Told(error.code().name, None, error.details())
+    return Told("OK", None, "")
+
+
+def _post(stack: Stack, body: object) -> Told:
+    answer = requests.post(stack.url + PATH, json=body, timeout=SECONDS)
+    return Told(answer.status_code, answer.headers.get("Retry-After"), answer.text)
+
+
+WAYS: dict[str, Callable[[Stack, int], Told]] = {"rows": by_rows, "image": by_image, "grpc": by_grpc}
