@@ -32,6 +32,7 @@ THEMES = {
     "Time": "request_timeout proxy_read_timeout wait_seconds drain_seconds batch",
     "Limits": "max_body_mb max_text_mb max_bodies_mb max_grpc_mb request_memory_mb max_image_pixels max_image_side "
     "max_image_memory_mb max_request_pixels max_connections_per_address max_rate_per_address",
+    "Sessions": "sessions session_seconds max_sessions sessions_memory_mb",
     "Batching in the model server": "enable_batching max_batch_size batch_timeout_micros num_batch_threads "
     "max_enqueued_batches",
     "Multi-model mode": "multi_model code_dir max_models max_archive_mb universal_bucket universal_prefix",
@@ -47,6 +48,7 @@ DERIVED = {
     "max_bodies_mb": "from free memory and disk",
     "max_grpc_mb": "twice `LIGHTBOX_MAX_BODY_MB`",
     "request_memory_mb": "a quarter of the container's memory",
+    "sessions_memory_mb": "a quarter of `LIGHTBOX_REQUEST_MEMORY_MB`",
     "max_request_pixels": "10 times `LIGHTBOX_MAX_IMAGE_PIXELS`",
     "workers": "the number of cores",
     "threads": "8; 1 with `sync` and `tornado`",

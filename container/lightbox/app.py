@@ -34,6 +34,7 @@ from lightbox.protocols.sagemaker import (
 )
 from lightbox.protocols.tfs_rest import TfsRest, tfs_blueprint
 from lightbox.request_context import MakeContext
+from lightbox.sessions import SessionStore
 from lightbox.settings import Settings
 from lightbox.settings_base import TransportName
 from lightbox.settings_loading import load_settings
@@ -144,11 +145,13 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
     if not settings.multi_model:
         fixed = PlannedModels(plan, AnsweringVersions(plan_path.parent))
         pipeline = Pipeline(settings, plan, transports, user_code, channels, fixed)
+        pipeline.sessions = SessionStore.of(settings, plan_path.parent)
         return Services(
             settings, observers, pipeline, run_dir=plan_path.parent, model_servers=plan.model_servers, count=count
         )
     state = LoadedModels(plan_path.parent)
     pipeline = Pipeline(settings, plan, transports, user_code, channels, catalogue=state)
+    pipeline.sessions = SessionStore.of(settings, plan_path.parent)
     loader = model_loader(settings, plan, plan_path.parent, state, user_code)
     targets = TargetModels(loader, state)
     return Services(settings, observers, pipeline, targets, loader, state, plan_path.parent, plan.model_servers, count)

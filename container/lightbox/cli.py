@@ -95,6 +95,9 @@ def _prepared(settings: Settings, while_planning: AbstractContextManager[None]) 
     with RunDir() as run_dir:
         with while_planning:
             plan = make_plan(settings, run_dir)
+        if settings.sessions:
+            place = run_dir.make_sessions(settings.session_bytes)
+            log(f"sessions: at most {settings.session_bytes >> 20} MiB of images in {place}")
         page.write_start(settings, plan, run_dir.path)
         yield Supervisor(settings, plan, run_dir)
 

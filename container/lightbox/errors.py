@@ -5,6 +5,7 @@
     │   ├── HandlerRefused    its falcon.HTTPError
     │   ├── ImageUndecodable
     │   ├── UnknownSignature
+    │   ├── UnknownSession    defined beside the sessions
     │   ├── InputMismatch     name, dtype, rank or dimensions differ from the model's signature
     │   └── MalformedBody
     ├── TooLarge              bytes, pixels or frames beyond a limit
@@ -56,6 +57,7 @@ STATUS_OF_CODE: dict[str, Status] = {
     "image_undecodable": Status(400, "INVALID_ARGUMENT"),
     "input_mismatch": Status(400, "INVALID_ARGUMENT"),
     "malformed_body": Status(400, "INVALID_ARGUMENT"),
+    "unknown_session": Status(400, "INVALID_ARGUMENT"),
     "too_large": Status(413, "RESOURCE_EXHAUSTED"),
     "model_not_found": Status(404, "NOT_FOUND"),
     "route_not_found": Status(404, "NOT_FOUND"),

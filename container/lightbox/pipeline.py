@@ -22,6 +22,7 @@ from lightbox.model.signatures import Signatures, probe, probe_version
 from lightbox.model.spec import SignatureSpec
 from lightbox.plan import Catalogue, PlannedModel, PlannedModels, ServingPlan
 from lightbox.request_context import RequestContext
+from lightbox.sessions import SessionStore
 from lightbox.settings import Settings
 from lightbox.settings_base import TransportName
 from lightbox.transports.base import PredictCall, Transport
@@ -64,6 +65,7 @@ class Pipeline:
         self._in_progress = InProgress()
         self.codecs = Codecs(settings, self._in_progress)
         """With them protocols make the content of calls."""
+        self.sessions: SessionStore | None = None
         self.max_text_mb = settings.max_text_mb
         self.memory = MemoryBudget(settings.worker_memory)
         self._aws = AwsRequests(

@@ -16,6 +16,7 @@ QUEUE, OTHER, TOTAL = "queue", "other", "total"
 STAGES = (
     QUEUE,
     "receive",
+    "session",
     "load",
     "signature",
     "wait",
@@ -41,6 +42,8 @@ class RequestContext:
     ``wire`` is what has carried the call to the model server: a transport's name, or "local" for the local wire.
     ``outgoing`` are headers for the call of the model server, ``memory`` is what the request may hold.
 
+    ``session`` is what logs call its session, ``spared`` what its image would have cost: seconds of decoding, bytes.
+
     ``waited`` is how long the request had waited before, for a thread to begin it: the stage "queue".
     """
 
@@ -55,6 +58,8 @@ class RequestContext:
         self.images: list[tuple[str, int]] = []
         self.outgoing: dict[str, str] = {}
         self.memory = Share()
+        self.session: str | None = None
+        self.spared: tuple[float, int] | None = None
         # Both are shared with copies: of each stage that is open its thread, and the seconds of stages inside it.
         self._open: list[tuple[int, list[float]]] = []
         self._elapsed: list[float] = []
@@ -121,9 +126,19 @@ class RequestContext:
         other.allowed_seconds = max(seconds, self.allowed_seconds)
         return other
 
+    def session_fields(self) -> dict[str, str | float]:
+        """Return what logs tell of the session, and of what its image spared, in milliseconds and bytes."""
+        fields: dict[str, str | float] = {} if self.session is None else {"session": self.session}
+        if self.spared is not None:
+            fields |= {"spared_ms": round(self.spared[0] * 1000, 3), "spared_bytes": self.spared[1]}
+        return fields
+
     def server_timing(self) -> str:
         """Return the value of a ``Server-Timing`` header (https://www.w3.org/TR/server-timing/), milliseconds."""
         told = [f"{name};dur={seconds * 1000:.3f}" for name, seconds in self.durations().items()]
+        if self.spared is not None:
+            seconds, size = self.spared
+            told.append(f'spared;dur={seconds * 1000:.3f};desc="decode and {size} bytes"')
         return ", ".join([*told, f'wire;desc="{self.wire}"'] if self.wire else told)
 
 

@@ -16,6 +16,7 @@ from lightbox.memory_budget import default_request_memory_mb
 from lightbox.settings_base import (
     NO_LIMIT,
     ONE_AT_A_TIME,
+    RequestMemory,
     ScalingName,
     TimeSettings,
     TransportName,
@@ -137,8 +138,8 @@ class Settings(TimeSettings):
     )
     """Limit in MiB for one JSON or CSV body, decompressed. Over it a request gets 413."""
 
-    request_memory_mb: int = Field(
-        default_factory=default_request_memory_mb, ge=16, validation_alias="LIGHTBOX_REQUEST_MEMORY_MB"
+    request_memory_mb: RequestMemory = Field(
+        default_factory=default_request_memory_mb, validation_alias="LIGHTBOX_REQUEST_MEMORY_MB"
     )
     """Limit in MiB for the memory that the requests of all workers hold together. Each worker gets an equal part. A
     request that needs more than the part gets 413, one that finds it in use gets 503."""
@@ -273,7 +274,13 @@ class Settings(TimeSettings):
     @property
     def worker_memory(self) -> int:
         """Bytes that the requests of one worker may hold; the gRPC front is a worker too."""
-        return (self.request_memory_mb << 20) // (self.workers + (self.kserve_grpc_port is not None))
+        own_processes = self.workers + (self.kserve_grpc_port is not None)
+        return ((self.request_memory_mb << 20) - self.session_bytes) // own_processes
+
+    @property
+    def session_bytes(self) -> int:
+        """Bytes that the images of all sessions may have together."""
+        return (self.sessions_memory_mb or self.request_memory_mb // 4) << 20 if self.sessions else 0
 
     @property
     def grpc_bytes(self) -> int:

@@ -6,7 +6,16 @@ import re
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import (
+    AfterValidator,
+    AliasChoices,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+)
 
 NO_LIMIT = 100_000_000
 """Batches in the queue; AWS's container takes the same number in batch transform."""
@@ -77,6 +86,17 @@ def parse_names(value: Any) -> Any:
 
 def _words(value: str) -> list[str]:
     return [word.strip() for word in value.split(",") if word.strip()]
+
+
+def more_than_sessions(value: int, info: ValidationInfo) -> int:
+    """Return the MiB for requests; raise ValueError where those for sessions, a part of them, are as many."""
+    part = info.data.get("sessions_memory_mb") or 0
+    if info.data.get("sessions") and part >= value:
+        raise ValueError(f"expected more than its part for sessions, LIGHTBOX_SESSIONS_MEMORY_MB={part}")
+    return value
+
+
+RequestMemory = Annotated[int, AfterValidator(more_than_sessions), Field(ge=16, validate_default=True)]
 
 
 class FrontSettings(BaseModel):
@@ -196,6 +216,28 @@ class TimeSettings(FrontSettings):
 
     drain_seconds: float = Field(30.0, ge=0, le=3600, validation_alias="LIGHTBOX_DRAIN_SECONDS")
     """Seconds that accepted requests have to finish after SIGTERM."""
+
+    sessions: bool = Field(
+        False, validation_alias=AliasChoices("LIGHTBOX_SESSIONS", "SAGEMAKER_ENABLE_STATEFUL_SESSIONS")
+    )
+    """Keep a caller's image in a session for later requests. If it is off, a request with a session's header gets
+    400."""
+
+    session_seconds: int = Field(
+        1200,
+        ge=1,
+        le=86400,
+        validation_alias=AliasChoices("LIGHTBOX_SESSION_SECONDS", "SAGEMAKER_SESSIONS_EXPIRATION"),
+    )
+    """Seconds from a session's beginning until it expires."""
+
+    max_sessions: int = Field(1000, ge=1, le=10_000, validation_alias="LIGHTBOX_MAX_SESSIONS")
+    """Limit for the number of sessions, each of which keeps at most one image. Over it a new session gets 503."""
+
+    sessions_memory_mb: int | None = Field(None, ge=1, le=1 << 20, validation_alias="LIGHTBOX_SESSIONS_MEMORY_MB")
+    """Limit in MiB for the images of all sessions, at 3 bytes a pixel. It is a part of `LIGHTBOX_REQUEST_MEMORY_MB`:
+    requests have the rest. An image that does not fit gets 503, one that can never fit 413. The images are in
+    `/dev/shm` if that has so much space free at start, else in `TMPDIR`."""
 
     @property
     def deadline_seconds(self) -> float:

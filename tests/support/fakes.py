@@ -15,6 +15,7 @@ from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from lightbox.pipeline import Pipeline
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
+from lightbox.sessions import SessionStore
 from lightbox.settings_loading import load_settings
 from lightbox.transports.base import Transport
 from lightbox.user_code.registry import UserCode
@@ -48,6 +49,7 @@ def fake_app(
     models: Mapping[str, ModelOptions],
     environ: Mapping[str, str] | None = None,
     code: Path | None = None,
+    sessions: SessionStore | None = None,
 ) -> Flask:
     """Return the app over a fake model server that both wires lead to; the first model is the default one.
 
@@ -65,7 +67,9 @@ def fake_app(
     )
     user_code = UserCode()
     user_code.load(plan.models.values())
-    return create_app(settings, Pipeline(settings, plan, {"grpc": transport, "rest": transport}, user_code))
+    pipeline = Pipeline(settings, plan, {"grpc": transport, "rest": transport}, user_code)
+    pipeline.sessions = sessions
+    return create_app(settings, pipeline)
 
 
 def png(pixels: Array) -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from lightbox.codecs.base import Codec, Method, Parsed, Reader, Writer
 from lightbox.codecs.csv import CsvCodec
@@ -90,7 +90,9 @@ class Codecs:
 
     def is_one_image(self, body: bytes, content_type: str) -> bool:
         """Tell whether a body is read as one image."""
-        return self._find(parse_content_type(content_type).name, body) is self._image
+        with suppress(UnsupportedMediaType):
+            return self._find(parse_content_type(content_type).name, body) is self._image
+        return False
 
     def originals(
         self, body: bytes, content_type: str, context: RequestContext, images: Sequence[bytes] = ()

@@ -33,7 +33,7 @@ from lightbox.images.decode import (
 )
 from lightbox.images.jpeg import Rgbx
 from lightbox.images.limits import MAX_PIXELS_SETTING
-from lightbox.images.picture import Crop, Mode, Opener, Picture, Pixels, Size, as_png
+from lightbox.images.picture import Crop, Mode, Opener, Picture, Pixels, Size, as_png, rows_of
 from lightbox.images.transform import Filter, Resizer, Scaling
 from lightbox.model.arrays import string_tensor
 from lightbox.model.options import ModelOptions
@@ -127,6 +127,23 @@ class ImageCodec:
             return image if crop is None else image.crop(crop.box(image.size))
 
         return Picture(opened, body if crop is None else None)
+
+    def keep(
+        self,
+        body: bytes,
+        context: RequestContext,
+        check: Callable[[int, int], None],
+        keep: Callable[[Size, Iterator[bytes]], None],
+    ) -> None:
+        """Decode an encoded image and give its size and its RGB rows to ``keep``.
+
+        ``check`` gets width and height before. Raises as ``decode`` and they do.
+        """
+        check(*open_image(body, self._limits).size)
+        with self._slots.take(context):
+            image = self._open(body, context)
+            with context.stage("session"):
+                keep(image.size, rows_of(image))
 
     def _open(self, body: bytes, context: RequestContext, mode: Mode = "RGB", fast_size: Size | None = None) -> Pixels:
         image = self._opened(decode_rgb, body, context, mode, fast_size)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple, Protocol, cast
 
+from PIL import Image as Images
 from PIL.Image import Image
 
 from lightbox.errors import BadRequest
+from lightbox.images.color import STRIP_PIXELS
 from lightbox.images.jpeg import Rgbx
 from lightbox.request_context import RequestContext
 
@@ -54,6 +56,22 @@ class Crop(NamedTuple):
                 f"got {','.join(map(str, self))}"
             )
         return self.x, self.y, right, lower
+
+
+def cut_from_rows(pixels: memoryview, size: Size, crop: Crop | None) -> Image:
+    """Return an image, or a part of one, whose RGB pixels of ``size`` are in memory. Only the part is read."""
+    left, upper, right, lower = crop.box(size) if crop else (0, 0, *size)
+    stride = 3 * size[0]
+    part = pixels[upper * stride + 3 * left : (lower - 1) * stride + 3 * right]
+    # Pillow takes whatever has a buffer; its annotations do not say so.
+    return Images.frombuffer("RGB", (right - left, lower - upper), cast("bytes", part), "raw", "RGB", stride, 1)
+
+
+def rows_of(image: Image) -> Iterator[bytes]:
+    """Yield the pixels of an RGB image, some rows at a time."""
+    step = max(1, STRIP_PIXELS // image.width)
+    for top in range(0, image.height, step):
+        yield image.crop((0, top, image.width, min(top + step, image.height))).tobytes()
 
 
 def as_png(image: Image) -> bytes:

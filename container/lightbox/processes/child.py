@@ -143,3 +143,8 @@ def _signal_group(group: int, number: int) -> bool:
 def die_with_parent() -> None:
     """Have the kernel send this process SIGTERM when the thread that started it ends."""
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+
+
+def describe_exit(code: int) -> str:
+    """Return how a process ended, in words."""
+    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

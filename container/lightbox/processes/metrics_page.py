@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightbox.model.engine_report import all_engines
+from lightbox.sessions import SessionStore
 from lightbox.telemetry.metrics import (
     METRICS_FOLDER,
     MODEL_ENGINE,
@@ -18,6 +19,8 @@ from lightbox.telemetry.metrics import (
     REJECTED,
     RESTARTS,
     SATURATION,
+    SESSION_BYTES,
+    SESSIONS,
 )
 from lightbox.transports.model_status import ModelStatus
 
@@ -41,6 +44,8 @@ class ProcessFacts:
     engines: Sequence[tuple[str, ...]] = ()
     """By the labels of the metric."""
     saturation: float = 0.0
+    sessions: tuple[int, int] = (0, 0)
+    """How many are open, and the bytes of their images."""
 
 
 def exposition(folder: Path, facts: ProcessFacts) -> bytes:
@@ -102,6 +107,8 @@ class _Facts:
         for labels in self._facts.engines:
             engines.add_metric(labels, 1)
         yield engines
+        for metric, value in zip((SESSIONS, SESSION_BYTES), self._facts.sessions, strict=True):
+            yield GaugeMetricFamily(metric.name, metric.help, value=value)
 
 
 class MetricsPage:
@@ -113,6 +120,7 @@ class MetricsPage:
         run_dir: Path,
         models: Callable[[], Iterable[str]],
         refused: Mapping[str, int],
+        sessions: SessionStore | None = None,
     ) -> None:
         self._run_dir = run_dir
         self._folder = run_dir / METRICS_FOLDER
@@ -120,12 +128,14 @@ class MetricsPage:
         self._models = models
         self.restarts: Counter[str] = Counter()
         self._refused = refused
+        self._sessions = sessions
 
     async def render(self, ready: bool, saturation: float) -> bytes:
         """Return the page in Prometheus's text format."""
         engines = [(item.model, str(item.version), item.signature, item.engine) for item in all_engines(self._run_dir)]
+        sessions = self._sessions.usage() if self._sessions else (0, 0)
         versions = await self._versions()
-        facts = ProcessFacts(ready, dict(self.restarts), versions, dict(self._refused), engines, saturation)
+        facts = ProcessFacts(ready, dict(self.restarts), versions, dict(self._refused), engines, saturation, sessions)
         return await asyncio.to_thread(exposition, self._folder, facts)
 
     async def _versions(self) -> dict[tuple[str, ...], int]:

@@ -7,9 +7,11 @@ import os
 import shutil
 import socket
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 from lightbox.errors import StartError
+from lightbox.sessions import FOLDER
 from lightbox.temporary_storage import is_full, temporary_folder
 
 SOCKET_PATH_LIMIT = 100
@@ -21,6 +23,8 @@ LONGEST_SOCKET = "model_server_63.sock"
 """Where this fits all sockets fit: either all parts of a run have one, or none has."""
 
 
+MEMORY_FOLDER = "/dev/shm"  # noqa: S108 - each run has a folder of its own there
+"""Files there are memory, and no disk sees them."""
 START_BYTES = 1 << 20
 """Space for what a start writes: configurations, the plan, what children leave for each other."""
 
@@ -34,6 +38,7 @@ class RunDir:
 
     def __init__(self) -> None:
         self._claims: list[socket.socket] = []
+        self._in_memory: tuple[Path, int] | None = None
         parent = temporary_folder()
         try:
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)).absolute()
@@ -67,6 +72,22 @@ class RunDir:
         path = self.socket_path(name)
         return f"unix:{path}" if path else f"127.0.0.1:{free_port()}"
 
+    def make_sessions(self, size: int) -> Path:
+        """Make the folder for sessions, in memory if there are ``size`` bytes free; return where it is.
+
+        In the run directory it is a folder or a link of one name. It goes with the run directory.
+        """
+        link = self.path / FOLDER
+        with suppress(OSError):
+            if shutil.disk_usage(MEMORY_FOLDER).free >= size:
+                folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=MEMORY_FOLDER))
+                self._in_memory = folder, _locked(folder)
+                _remove_abandoned(folder.parent)
+                link.symlink_to(folder, target_is_directory=True)
+                return folder
+        link.mkdir(mode=0o700)
+        return link
+
     def claim(self, port: int) -> bool:
         """Take a port that nobody listens on, so that no other Lightbox that starts at this moment takes it too."""
         if not port_is_free(port):
@@ -91,8 +112,9 @@ class RunDir:
         """Remove the folder and all in it, and give up what was claimed."""
         while self._claims:
             self._claims.pop().close()
-        shutil.rmtree(self.path, ignore_errors=True)
-        os.close(self._lock)
+        for folder, lock in [(self.path, self._lock), *([self._in_memory] if self._in_memory else [])]:
+            shutil.rmtree(folder, ignore_errors=True)
+            os.close(lock)
 
 
 def _too_full(folder: str) -> str:

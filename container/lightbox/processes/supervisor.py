@@ -15,7 +15,7 @@ from lightbox.errors import StartError
 from lightbox.multi_model.state import LoadedModels
 from lightbox.plan import ServingPlan
 from lightbox.processes import commands
-from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child
+from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child, describe_exit
 from lightbox.processes.code_setup import CodeSetup
 from lightbox.processes.commands import gpu_environ, gpu_names, model_config
 from lightbox.processes.health import Health, ServerWatch
@@ -23,8 +23,10 @@ from lightbox.processes.metrics_page import MetricsPage
 from lightbox.processes.nginx import find_nginx, inherited, listen, render
 from lightbox.processes.nginx_log import BodyAccount, NginxLog, RefusedRequests, room_for_bodies
 from lightbox.processes.run_dir import RunDir
+from lightbox.processes.session_cleaner import keep_clean
 from lightbox.processes.startup import listening
 from lightbox.processes.version_watch import VersionWatch
+from lightbox.sessions import SessionStore
 from lightbox.settings import Settings
 from lightbox.telemetry import logs
 from lightbox.telemetry.logs import RequestLog, log
@@ -60,9 +62,10 @@ class Supervisor:
         self._room = room_for_bodies(settings)
         self._health.bodies = self._bodies = BodyAccount(self._room, settings.max_body_mb << 20)
         self._refused = RefusedRequests(RequestLog(2, settings.log_format == "json", "nginx"))
+        self._sessions = SessionStore.of(settings, run_dir.path)
         if settings.metrics:
             self._health.metrics = MetricsPage(
-                self._statuses, run_dir.path, self._model_names(run_dir), self._refused.reasons
+                self._statuses, run_dir.path, self._model_names(run_dir), self._refused.reasons, self._sessions
             )
         self._versions = VersionWatch(plan.models, run_dir.path, self._statuses, sidecar, settings.deadline_seconds)
         self._stopping = asyncio.Event()
@@ -151,7 +154,8 @@ class Supervisor:
         async with await self._health.serve(self._health_address):
             children = [asyncio.create_task(self._keep_running(child)) for child in self._children]
             others = [
-                asyncio.create_task(wait) for wait in (self._health.follow(), self._serve(), self._stopping.wait())
+                asyncio.create_task(wait)
+                for wait in (self._health.follow(), self._serve(), keep_clean(self._sessions), self._stopping.wait())
             ]
             done, _ = await asyncio.wait(children + others, return_when=asyncio.FIRST_COMPLETED)
             self._stopping.set()
@@ -235,7 +239,7 @@ class Supervisor:
             ends += 1
             if ends >= MOST_ENDS or self._hopeless(child, code):
                 raise GaveUp(self._last_words(child, code))
-            log(f"{child.name} ended with {_describe(code)} and is started again in {pause:g} s")
+            log(f"{child.name} ended with {describe_exit(code)} and is started again in {pause:g} s")
             await asyncio.sleep(pause)
             pause = min(pause * 2, LONGEST_BACKOFF)
 
@@ -280,7 +284,7 @@ class Supervisor:
                 f"LIGHTBOX_MODEL_DIR: version {unloadable['version']} of the model {unloadable['name']!r} in {folder} "
                 f"cannot be loaded: {unloadable['reason'].rstrip('}, ').replace(str(model.base_path), folder)}"
             )
-        return f"{child.name} cannot stay up, it ended with {_describe(code)}; its last lines:\n{text}"
+        return f"{child.name} cannot stay up, it ended with {describe_exit(code)}; its last lines:\n{text}"
 
     async def _stop_children(self) -> None:
         """Stop who lets requests in, then who works on them, then who they wait for, each a moment before the next."""
@@ -294,7 +298,3 @@ class Supervisor:
         for number, together in enumerate(groups, start=1):
             patience = deadline - last * (1 - number / len(groups)) - time.monotonic()
             await asyncio.gather(*(child.stop(patience) for child in together))
-
-
-def _describe(code: int) -> str:
-    return f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"

@@ -40,6 +40,7 @@ from lightbox.protocols.http import (
     received_body,
 )
 from lightbox.protocols.open_inference import rest
+from lightbox.protocols.sessions import SESSION, SessionRequests, refused
 from lightbox.request_context import RequestContext
 from lightbox.settings import Settings
 
@@ -136,6 +137,8 @@ def _answer(
     attributes = parse_custom_attributes(custom_attributes or "")
     if attributes:
         hint_at_misspelled(attributes)
+    if SESSION in headers and (pipeline.sessions is None or is_triton_type(content_type)):
+        raise refused(pipeline.sessions)
     if is_triton_type(content_type):
         model = model or attributes.get("tfs-model-name")
         return rest.answer(pipeline, body, content_type, model, headers.get, context)
@@ -147,16 +150,24 @@ def _answer(
         parse_method(attributes.get("tfs-method")),
     )
     crop = parse_crop(attributes.get(CROP))
-    call = Call(
-        content if crop is None else cropped(content, crop),
-        model=model or attributes.get("tfs-model-name") or None,
-        version=parse_version(attributes.get("tfs-model-version")),
-        signature=attributes.get("tfs-signature-name") or None,
-        transport=attributes.get("tfs-transport") or None,
-        attributes=attributes,
-        custom_attributes=custom_attributes,
-    )
-    return pipeline.run(call, context)
+    version = parse_version(attributes.get("tfs-model-version"))
+
+    def predict(content: Invocation) -> Response:
+        call = Call(
+            content,
+            model=model or attributes.get("tfs-model-name") or None,
+            version=version,
+            signature=attributes.get("tfs-signature-name") or None,
+            transport=attributes.get("tfs-transport") or None,
+            attributes=attributes,
+            custom_attributes=custom_attributes,
+        )
+        return pipeline.run(call, context)
+
+    if pipeline.sessions is not None:
+        sessions = SessionRequests(pipeline.sessions, context)
+        return sessions.answer(headers.get(SESSION), content, crop, predict)
+    return predict(content if crop is None else cropped(content, crop))
 
 
 def _response(response: Response) -> HttpResponse:

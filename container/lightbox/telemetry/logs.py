@@ -249,6 +249,7 @@ def _fields(request: FinishedRequest) -> dict[str, Any]:
         fields["model"] = context.model
     if context.transport is not None:
         fields["transport"] = context.transport
+    fields |= context.session_fields()
     fields |= {"status": request.status, "bytes_in": request.bytes_in, "bytes_out": request.bytes_out}
     if request.error_code is not None:
         fields["error"] = request.error_code

@@ -66,10 +66,12 @@ MODEL_VERSIONS = Metric(
 MODEL_ENGINE = Metric(
     "lightbox_model_engine", "1 for the engine that answers a signature.", ("model", "version", "signature", "engine")
 )
+SESSIONS = Metric("lightbox_sessions", "Open sessions.")
+SESSION_BYTES = Metric("lightbox_session_bytes", "Bytes that the images of sessions take.")
 
 COUNTERS = (REQUESTS, REJECTED, BYTES_IN, BYTES_OUT, WORKER_STARTS, RESTARTS)
 HISTOGRAMS = (SECONDS, STAGES, IMAGES)
-GAUGES = (IN_PROGRESS, READY, SATURATION, MODEL_VERSIONS, MODEL_ENGINE)
+GAUGES = (IN_PROGRESS, READY, SATURATION, MODEL_VERSIONS, MODEL_ENGINE, SESSIONS, SESSION_BYTES)
 
 
 def series_names() -> set[str]:

@@ -1,0 +1,130 @@
+"""Sessions through boto3, nginx and several workers: decode once, ask many, and nothing is left."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import requests
+from botocore.exceptions import ClientError
+
+from support.fakes import png
+from support.models import copy_golden
+from support.stack import Stack, poll, running
+
+LEFT, RIGHT = (200, 0, 0), (0, 0, 100)
+IMAGE = png(np.array([[LEFT] * 40 + [RIGHT] * 40] * 60, np.uint8))
+JSON = "application/json"
+CLOSE = json.dumps({"requestType": "CLOSE"})
+ON = {"LIGHTBOX_SESSIONS": "true", "SAGEMAKER_GUNICORN_WORKERS": "2"}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    for name in ("half_plus_two", "image_mean"):
+        copy_golden(name, folder / name)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def session_stack(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    folder = tmp_path_factory.mktemp("sessions")
+    with running(models, folder, **ON, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="image_mean") as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def client(session_stack: Stack) -> Iterator[Any]:
+    with closing(session_stack.boto3()) as runtime:
+        yield runtime
+
+
+def ask(client: Any, session: str, body: bytes | str = b"", **wanted: Any) -> Any:
+    return client.invoke_endpoint(EndpointName="any", SessionId=session, Body=body, **wanted)
+
+
+def mean(answer: Any) -> Any:
+    return json.loads(answer["Body"].read())["predictions"][0]
+
+
+def opened(answer: Any) -> str:
+    return str(answer["NewSessionId"].split(";")[0])
+
+
+def places(stack: Stack) -> Path:
+    found = re.search(r"sessions: at most \d+ MiB of images in (\S+)", stack.log)
+    assert found, stack.log
+    return Path(found[1])
+
+
+def test_all_workers_know_a_session_of_boto3(client: Any, session_stack: Stack) -> None:
+    first = ask(client, "NEW_SESSION", IMAGE, ContentType="image/png")
+    session = opened(first)
+    whole = mean(first)
+    for wire in ("grpc", "rest"):
+        crops = {"0,0,40,60": LEFT, "40,0,40,60": RIGHT}
+        for crop, colour in crops.items():
+            answer = ask(client, session, CustomAttributes=f"tfs-crop={crop},tfs-transport={wire}")
+            np.testing.assert_allclose(mean(answer), colour, atol=1e-3)
+            timing = answer["ResponseMetadata"]["HTTPHeaders"]["server-timing"]
+            assert "session;dur=" in timing
+            assert "spared;dur=" in timing
+            assert "decode;dur=" not in timing
+
+    def again(_: int) -> Any:
+        with closing(session_stack.boto3()) as runtime:
+            return mean(ask(runtime, session))
+
+    with ThreadPoolExecutor(8) as threads:
+        assert list(threads.map(again, range(24))) == [whole] * 24
+    other = ask(client, session, "1", ContentType=JSON, CustomAttributes="tfs-model-name=half_plus_two")
+    assert mean(other) == 3.5
+    with pytest.raises(ClientError) as streamed:
+        client.invoke_endpoint_with_response_stream(EndpointName="any", SessionId="0" * 32, Body=b"")
+    assert "unknown_session" in str(streamed.value.response["OriginalMessage"])
+    closed = ask(client, session, CLOSE, ContentType=JSON)
+    assert closed["ClosedSessionId"] == session
+    with pytest.raises(ClientError) as refused:
+        ask(client, session)
+    told = refused.value.response
+    assert told["OriginalStatusCode"] == 400
+    assert json.loads(told["OriginalMessage"])["code"] == "unknown_session"
+    assert session not in session_stack.log
+    assert "spared_ms=" in session_stack.log
+
+
+def test_what_operators_see(client: Any, session_stack: Stack) -> None:
+    session = opened(ask(client, "NEW_SESSION", json.dumps({"requestType": "NEW_SESSION"}), ContentType=JSON))
+    ask(client, session, IMAGE, ContentType="application/x-image")
+    page = requests.get(f"{session_stack.url}/metrics", timeout=10).text
+    assert re.search(r"^lightbox_sessions 1\.0$", page, re.MULTILINE), page
+    assert re.search(rf"^lightbox_session_bytes {80 * 60 * 3}\.0$", page, re.MULTILINE), page
+    assert 'lightbox_stage_seconds_count{stage="session"' in page
+    folder = places(session_stack)
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert session not in " ".join(path.name for path in folder.iterdir())
+    ask(client, session, CLOSE, ContentType=JSON)
+
+
+def test_expiry_and_a_stop_leave_nothing(models: Path, tmp_path: Path) -> None:
+    settings = {**ON, "LIGHTBOX_SESSION_SECONDS": "1", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "image_mean"}
+    with Stack(models, tmp_path, settings) as stack, closing(stack.wait_ready().boto3()) as client:
+        folder = places(stack)
+        session = opened(ask(client, "NEW_SESSION", IMAGE, ContentType="image/png"))
+        for _ in poll(30):
+            if not list(folder.glob("*.session")):
+                break
+        assert not list(folder.glob("*.session"))
+        with pytest.raises(ClientError, match="expired or was closed"):
+            ask(client, session)
+        ask(client, "NEW_SESSION", IMAGE, ContentType="image/png")
+        assert stack.stop() == 0
+        assert not folder.exists()
