@@ -127,6 +127,7 @@ ARG PYTHON_IMAGE
 ARG VERSION=0.1.0
 ARG REVISION=unknown
 LABEL org.opencontainers.image.title="lightbox" \
+      com.amazonaws.sagemaker.capabilities.bidirectional-streaming="true" \
       org.opencontainers.image.description="Inference container for TensorFlow vision models: post an image, get a prediction" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \

@@ -27,11 +27,11 @@ THEMES = {
     "intra_op_parallelism gpu_memory_margin",
     "Engines of the embedded model server": "engine precision engine_cache_dir",
     "Page and description": "page openapi",
-    "Ports": "port kserve_grpc_port kserve_reflection tfs_api",
+    "Ports": "port kserve_grpc_port kserve_reflection tfs_api streams",
     "Workers and queue": "workers threads max_waiting worker_class",
     "Time": "request_timeout proxy_read_timeout wait_seconds drain_seconds batch",
-    "Limits": "max_body_mb max_text_mb max_bodies_mb max_grpc_mb request_memory_mb max_image_pixels max_image_side "
-    "max_image_memory_mb max_request_pixels max_connections_per_address max_rate_per_address",
+    "Limits": "max_body_mb max_text_mb max_bodies_mb max_grpc_mb max_streams request_memory_mb max_image_pixels "
+    "max_image_side max_image_memory_mb max_request_pixels max_connections_per_address max_rate_per_address",
     "Sessions": "sessions session_seconds max_sessions sessions_memory_mb",
     "Batching in the model server": "enable_batching max_batch_size batch_timeout_micros num_batch_threads "
     "max_enqueued_batches",

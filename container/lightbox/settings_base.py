@@ -134,6 +134,14 @@ class FrontSettings(BaseModel):
     compressed one with its decompressed size. Over the limit the largest message that is still arriving ends with
     UNAVAILABLE. The minimum, which is also the default, is twice `LIGHTBOX_MAX_BODY_MB`."""
 
+    streams: bool = Field(False, validation_alias="LIGHTBOX_STREAMS")
+    """Serve streams of frames, WebSockets at `/invocations-bidirectional-stream` of nginx's port. If it is off, the
+    route is 404."""
+
+    max_streams: int = Field(1000, ge=1, le=1500, validation_alias="LIGHTBOX_MAX_STREAMS")
+    """Limit for open streams. Over it an opening gets 503. Their frames count as requests, while they are in
+    progress."""
+
     safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = Field(
         None, validation_alias="SAGEMAKER_SAFE_PORT_RANGE"
     )

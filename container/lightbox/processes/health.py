@@ -20,6 +20,7 @@ import orjson
 
 from lightbox.errors import LightboxError, MethodNotAllowed, Unavailable
 from lightbox.processes import nginx_log as body_account
+from lightbox.processes.fronts import FrontWatch, connect
 from lightbox.processes.metrics_page import CONTENT_TYPE, MetricsPage
 from lightbox.protocols.edge import Headers, choose_request_id, error_body, error_response, http_bytes, model_error_body
 from lightbox.telemetry.logs import LastResponse
@@ -30,11 +31,7 @@ from lightbox.transports.model_status import ModelStatus
 
 async def get(address: str, path: str) -> tuple[int, bytes]:
     """Return status and body of a GET at ``unix:/path`` or ``host:port``; raise OSError or ValueError."""
-    if address.startswith("unix:"):
-        reader, writer = await asyncio.open_unix_connection(address.removeprefix("unix:"))
-    else:
-        host, _, port = address.rpartition(":")
-        reader, writer = await asyncio.open_connection(host, int(port))
+    reader, writer = await connect(address)
     try:
         writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
         head, _, body = (await reader.read()).partition(b"\r\n\r\n")
@@ -183,18 +180,12 @@ class Health:
         self.bodies: body_account.BodyAccount | None = None
         self.servers = [ServerWatch(model, status) for status in statuses]
         self.sidecar = SidecarWatch(model, sidecar, self.servers, LastResponse(run_dir))
-        self._front_port: int | None = None
-        self._front_problem: str | None = None
+        self.fronts: dict[str, FrontWatch] = {}
         self.draining = False
 
-    def expect_front(self, port: int) -> None:
-        """Take the gRPC front into account, which listens on a port of its own."""
-        self._front_port = port
-        self._front_problem = "the gRPC front is starting"
-
-    def front_ended(self) -> None:
-        """Note that the gRPC front is gone."""
-        self._front_problem = "the gRPC front has ended and is started again"
+    def expect_front(self, name: str, address: str) -> None:
+        """Take a front into account, which lets callers in beside nginx."""
+        self.fronts[name] = FrontWatch(name, address)
 
     def problem(self) -> str | None:
         """Return why requests cannot be served now, or None when they can."""
@@ -202,22 +193,13 @@ class Health:
             return "stopping"
         if not any(server.available for server in self.servers):
             return self.servers[0].problem
-        return self.sidecar.problem or self._front_problem
+        return self.sidecar.problem or next((front.problem for front in self.fronts.values() if front.problem), None)
 
     async def follow(self) -> None:
-        """Watch gunicorn, the gRPC front and every model server forever."""
+        """Watch gunicorn, the fronts and every model server forever."""
+        fronts = (front.follow() for front in self.fronts.values())
         servers = (server.follow() for server in self.servers)
-        await asyncio.gather(self.sidecar.follow(), self._follow_front(), self.saturation.follow(), *servers)
-
-    async def _follow_front(self) -> None:
-        """See when the gRPC front listens, once after each of its starts."""
-        while True:
-            if self._front_problem is not None:
-                with suppress(OSError):
-                    _, writer = await asyncio.open_connection("127.0.0.1", self._front_port)
-                    writer.close()
-                    self._front_problem = None
-            await asyncio.sleep(POLL_SECONDS if self._front_problem is None else IMPATIENT_SECONDS)
+        await asyncio.gather(self.sidecar.follow(), self.saturation.follow(), *fronts, *servers)
 
     async def serve(self, address: str) -> asyncio.Server:
         """Listen at ``unix:/path`` or ``host:port``; answer LIVE_PATH, READY_PATH, /metrics, and all else as /ping.

@@ -32,6 +32,24 @@ _ZONE_SIZE = "10m"
 """Room for the counts of 160,000 addresses."""
 _TIMES_IN_PROGRESS = 4
 """Bodies of 0.1 to 1 MB that may be arriving or in progress, for each request that the sidecar takes, at least."""
+SOURCE = "127.0.77.1"
+"""The loopback address from which frames of streams come."""
+_STREAMS = """# Streams of frames (container/lightbox/streams_worker.py). A socket that is not read is no error, because
+        # a frame takes its time; a process that sends no ping is.
+        location = /invocations-bidirectional-stream {
+            if ($request_method != GET) {
+                return 405;
+            }
+            @BOUNDS@
+            proxy_set_header Upgrade $http_upgrade;
+            proxy_set_header Connection upgrade;
+            proxy_set_header Host $http_host;
+            proxy_set_header X-Amzn-RequestId $lightbox_request_id;
+            proxy_buffering off;
+            proxy_read_timeout 120s;
+            proxy_send_timeout 2h;
+            proxy_pass http://streams;
+        }"""
 TEMPLATE = Path(__file__).resolve().parents[3] / "nginx.conf"
 REQUEST_ID = "$lightbox_request_id"
 """nginx's variable with a request's id, as nginx.conf makes it."""
@@ -47,11 +65,15 @@ def limits(settings: Settings, room: int, generation: int) -> dict[str, str]:
     middling = max(_TIMES_IN_PROGRESS * settings.most_requests, room >> 21)
     zones = [f"limit_conn_zone $middling_body zone=middling_{generation}:64k;"]
     bounds = [f"limit_conn middling_{generation} {middling};"]
+    # Frames of streams come from this machine: their stream has been counted.
+    address = "$limited_address" if settings.streams else "$binary_remote_addr"
+    if settings.streams:
+        zones.insert(0, f'map $remote_addr $limited_address {{ {SOURCE} ""; default $binary_remote_addr; }}')
     if connections is not None:
-        zones.append(f"limit_conn_zone $binary_remote_addr zone=address_{generation}:{_ZONE_SIZE};")
+        zones.append(f"limit_conn_zone {address} zone=address_{generation}:{_ZONE_SIZE};")
         bounds.append(f"limit_conn address_{generation} {connections};")
     if rate is not None:
-        zones.append(f"limit_req_zone $binary_remote_addr zone=rate_{generation}:{_ZONE_SIZE} rate={rate}r/s;")
+        zones.append(f"limit_req_zone {address} zone=rate_{generation}:{_ZONE_SIZE} rate={rate}r/s;")
         bounds.append(f"limit_req zone=rate_{generation} burst={rate} nodelay;")
     # One status for all counts of connections: 403 is told as a lack of room, 429 as too many of one address.
     status = f"limit_conn_status {403 if connections is None else 429};"
@@ -95,9 +117,13 @@ def render(settings: Settings, run_dir: Path, addresses: Mapping[str, str], room
         "READ_TIMEOUT": str(settings.nginx_read_timeout),
         "LOAD_READ_TIMEOUT": str(settings.nginx_load_read_timeout),
     } | {name: _quotable(address) for name, address in addresses.items()}
+    values |= {"STREAMS": _STREAMS if settings.streams else "", "UPSTREAM_STREAMS": ""}
+    if settings.streams:
+        values["UPSTREAM_STREAMS"] = f'upstream streams {{ server "{values["STREAMS_ADDRESS"]}" max_fails=0; }}'
     values["PAGE"] = page.locations(settings, run_dir)
     values |= limits(settings, room, generation) | _error_bodies(settings, room)
-    return _PLACEHOLDER.sub(lambda match: values[match[1]], TEMPLATE.read_text())
+    text = TEMPLATE.read_text().replace("@STREAMS@", values["STREAMS"])
+    return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
 
 
 def _quotable(text: str) -> str:

@@ -18,6 +18,7 @@ from lightbox.processes import commands
 from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child, describe_exit
 from lightbox.processes.code_setup import CodeSetup
 from lightbox.processes.commands import gpu_environ, gpu_names, model_config
+from lightbox.processes.fronts import fronts
 from lightbox.processes.health import Health, ServerWatch
 from lightbox.processes.metrics_page import MetricsPage
 from lightbox.processes.nginx import find_nginx, inherited, listen, render
@@ -40,8 +41,8 @@ STEADY_SECONDS = 30.0
 MOST_ENDS = 8
 """After so many ends in a row without a steady life between them, all stops, and the platform starts it again."""
 
-LET_IN = ("nginx", "grpc_front")
-"""The children that let requests in: they are stopped first, together."""
+LET_IN = ("streams", "nginx", "grpc_front")
+"""The children that let requests in: they are stopped first, together, streams a moment before nginx."""
 
 _UNLOADABLE = re.compile(r"\{name: (?P<name>\S+) version: (?P<version>-?\d+)\} due to error: (?P<reason>[^\n]*)")
 
@@ -56,7 +57,7 @@ class Supervisor:
     def __init__(self, settings: Settings, plan: ServingPlan, run_dir: RunDir) -> None:
         self._settings = settings
         self._plan = plan
-        sidecar, self._health_address = run_dir.address("sidecar"), run_dir.address("health")
+        sidecar, streams, self._health_address = map(run_dir.address, ("sidecar", "streams", "health"))
         self._statuses = [ModelStatus(server.grpc_target) for server in plan.model_servers]
         self._health = Health(plan.default_model, self._statuses, sidecar, run_dir.path, settings.slots)
         self._room = room_for_bodies(settings)
@@ -78,16 +79,15 @@ class Supervisor:
         plan.write(plan_file)
         self._server_kind, program = commands.model_server_program(settings)
         self._nginx_generation = 0
-        self._write_nginx_conf = partial(self._nginx_conf, run_dir, sidecar)
+        self._write_nginx_conf = partial(self._nginx_conf, run_dir, {"SIDECAR": sidecar, "STREAMS_ADDRESS": streams})
         nginx_conf = self._write_nginx_conf()
         self._code = CodeSetup(plan, plan_file, run_dir, environ)
         gunicorn = commands.gunicorn_command(settings, plan_file, sidecar, run_dir)
         self._listener = listen(settings)
         self._children = [self._nginx_child(nginx_conf, environ), self._worker_child("gunicorn", gunicorn, run_dir)]
-        if settings.kserve_grpc_port is not None:
-            front = commands.grpc_front_command(plan_file, self._health_address)
-            self._children.insert(1, self._worker_child("grpc_front", front, run_dir))
-            self._health.expect_front(settings.kserve_grpc_port)
+        for name, front in fronts(settings, plan_file, self._health_address, streams, self._room).items():
+            self._children.insert(1, self._worker_child(name, front.command, run_dir))
+            self._health.expect_front(name, front.address)
         self._watches: dict[str, ServerWatch] = {}
         self._gpus = gpu_names(environ)
         for address, watch in zip(plan.model_servers, self._health.servers, strict=True):
@@ -138,9 +138,9 @@ class Supervisor:
             keep_descriptors=(log,),
         )
 
-    def _nginx_conf(self, run_dir: RunDir, sidecar: str) -> Path:
+    def _nginx_conf(self, run_dir: RunDir, addresses: dict[str, str]) -> Path:
         path = run_dir.path / "nginx.conf"
-        addresses = {"SIDECAR": sidecar, "HEALTH": self._health_address}
+        addresses |= {"HEALTH": self._health_address}
         path.write_text(render(self._settings, run_dir.path, addresses, self._room, self._nginx_generation))
         return path
 
@@ -220,7 +220,7 @@ class Supervisor:
         if child.name == "gunicorn":
             await self._prepare_code()
             self._code_ready.set()
-        elif child.name == "grpc_front":
+        elif child.name in self._health.fronts:
             await self._code_ready.wait()
         pause, ends = FIRST_BACKOFF, 0
         child.on_end = partial(self._note_end, child)
@@ -267,8 +267,8 @@ class Supervisor:
                 self._versions.server_ended()
         elif child.name == "gunicorn":
             self._health.sidecar.ended()
-        elif child.name == "grpc_front":
-            self._health.front_ended()
+        elif child.name in self._health.fronts:
+            self._health.fronts[child.name].ended()
 
     def _hopeless(self, child: Child, code: int) -> bool:
         """Tell whether a child refused to start, rather than failed once it had run: then trying again is no use."""
@@ -292,7 +292,7 @@ class Supervisor:
         self._listener.close()  # with nginx's own gone too, new callers are refused at once
         log("stopping: accepted requests finish first")
         groups = [[child] for child in self._code.children]
-        groups.append([child for child in self._children if child.name in LET_IN])
+        groups.append([child for name in LET_IN for child in self._children if child.name == name])
         groups += [[child] for child in self._children if child.name not in LET_IN]
         deadline, last = time.monotonic() + self._settings.drain_seconds, self._settings.last_seconds
         for number, together in enumerate(groups, start=1):

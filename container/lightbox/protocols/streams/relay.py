@@ -1,0 +1,96 @@
+"""Sends each frame to nginx as a POST of /invocations: frames and requests share admission and answers."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+import urllib3
+
+from lightbox.errors import LightboxError, Unavailable
+from lightbox.processes.nginx import SOURCE
+from lightbox.protocols.edge import REQUEST_ID_HEADER, error_body
+
+_CONNECT_SECONDS = 5.0
+_TIMING = re.compile(r"([\w-]+);dur=([\d.]+)")
+
+
+class NotTaken(Exception):
+    """Nobody took the frame: nginx is stopping or starting."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a frame's request was answered."""
+
+    status: int
+    content_type: str
+    server_timing: str
+    body: bytes
+
+    def text(self, frame: int | None, dropped: int | None) -> str:
+        """Return the text frame: a JSON object whose ``answer`` is the body, as JSON where it is JSON."""
+        told: dict[str, Any] = {"frame": frame, "status": self.status}
+        if dropped is not None:
+            told["dropped"] = dropped
+        told["timing"] = {name: float(value) for name, value in _TIMING.findall(self.server_timing)}
+        told["answer"] = self._value()
+        return orjson.dumps(told).decode()
+
+    def _value(self) -> Any:
+        if self.content_type.partition(";")[0].strip() == "application/json":
+            try:
+                orjson.loads(self.body)
+                return orjson.Fragment(self.body)  # the same characters as /invocations gives
+            except orjson.JSONDecodeError:  # a handler's mistake
+                pass
+        return self.body.decode(errors="replace")
+
+
+def failed(error: LightboxError, request_id: str) -> Answer:
+    """Return the answer that an error is."""
+    return Answer(error.status, "application/json", "", error_body(error, request_id))
+
+
+class Relay:
+    """Asks nginx at a port of this machine; ``most`` frames at a time, others wait for a thread."""
+
+    def __init__(self, port: int, most: int, read_seconds: float) -> None:
+        self._threads = ThreadPoolExecutor(most, "frame")
+        timeout = urllib3.Timeout(connect=_CONNECT_SECONDS, read=read_seconds)
+        self._pool = urllib3.HTTPConnectionPool(
+            "127.0.0.1", port, maxsize=most, timeout=timeout, retries=False, source_address=(SOURCE, 0)
+        )
+
+    async def ask(self, frame: bytes, headers: Mapping[str, str], request_id: str) -> Answer:
+        """Return the answer to a frame; raise NotTaken where nginx does not take it."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._threads, self._post, frame, {**headers, REQUEST_ID_HEADER: request_id})
+
+    def _post(self, frame: bytes, headers: Mapping[str, str]) -> Answer:
+        for last in (False, True):
+            try:
+                response = self._pool.urlopen("POST", "/invocations", body=frame, headers=headers)
+                break
+            except urllib3.exceptions.ProtocolError as error:  # most likely an idle connection that nginx has closed
+                if last:
+                    raise NotTaken from error
+            except urllib3.exceptions.HTTPError as error:
+                raise NotTaken from error
+        found = response.headers
+        return Answer(response.status, found.get("Content-Type", ""), found.get("Server-Timing", ""), response.data)
+
+    def close(self) -> None:
+        """Let the threads end."""
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._pool.close()
+
+
+def not_taken() -> Unavailable:
+    """Return the error of a frame that nobody took."""
+    return Unavailable("try again: the frame was not taken, because nginx is starting or stopping")

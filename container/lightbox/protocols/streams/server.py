@@ -1,0 +1,146 @@
+"""Opens, watches and ends streams: one event loop for all sockets, threads only for frames in progress."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from typing import Any
+
+from websockets.asyncio.server import Server, ServerConnection, serve, unix_serve
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
+from websockets.http11 import Request, Response
+
+from lightbox.errors import BadRequest, LightboxError, Unavailable
+from lightbox.protocols.edge import choose_request_id, error_body
+from lightbox.protocols.streams.choice import from_query
+from lightbox.protocols.streams.relay import Relay
+from lightbox.protocols.streams.stream import FrameConnection, Held, Stream
+
+log = logging.getLogger("lightbox")
+
+PING_SECONDS = 20.0
+"""How long the other side may be silent before it is sent a ping."""
+SILENT_SECONDS = 60.0
+"""How long it may be silent before the stream is closed: it does not even answer pings."""
+OPEN_SECONDS, CLOSE_SECONDS = 10.0, 1.0
+
+
+class StreamServer:
+    """Serves streams until ``stop``; ``most`` of them at a time, which may hold ``most_bytes`` together."""
+
+    def __init__(self, relay: Relay, most: int, max_frame: int, most_bytes: int) -> None:
+        self._relay = relay
+        self._most = most
+        self._max_frame = max_frame
+        self._held = Held(most_bytes)
+        self._stopping = asyncio.Event()
+        self._streams: dict[FrameConnection, Stream] = {}
+        self._opening: set[FrameConnection] = set()
+
+    async def listen(self, address: str) -> Server:
+        """Listen at ``unix:/path`` or ``host:port``."""
+        # Their errors are those of callers; what is ours is logged here.
+        logging.getLogger("websockets.server").setLevel(logging.CRITICAL)
+        options: dict[str, Any] = {
+            "create_connection": self._connection,
+            "process_request": self._open,
+            "compression": None,  # images are compressed; its buffers would be most of an idle stream's memory
+            "max_size": self._max_frame,
+            "max_queue": (0, 0),
+            "ping_interval": None,  # behind frames that wait a pong comes late: _watch counts whatever is heard
+            "open_timeout": OPEN_SECONDS,
+            "close_timeout": CLOSE_SECONDS,
+            "server_header": None,
+        }
+        if address.startswith("unix:"):
+            return await unix_serve(self._handle, address.removeprefix("unix:"), backlog=4096, **options)
+        host, _, port = address.rpartition(":")
+        return await serve(self._handle, host, int(port), backlog=4096, **options)
+
+    async def watch(self) -> None:
+        """Ping who is silent, and close streams whose other side is gone, for ever."""
+        waiting: set[asyncio.Task[None]] = set()
+        while True:
+            await asyncio.sleep(PING_SECONDS / 4)
+            for connection, stream in list(self._streams.items()):
+                silent = 0.0 if stream.is_busy else time.monotonic() - connection.heard
+                if silent > PING_SECONDS:
+                    task = asyncio.create_task(_end(connection) if silent > SILENT_SECONDS else _ping(connection))
+                    waiting.add(task)
+                    task.add_done_callback(waiting.discard)
+
+    async def stop(self) -> None:
+        """Answer what is accepted, then close every stream with 1012; return when all are closed."""
+        self._stopping.set()
+        await asyncio.gather(*(stream.close() for stream in self._streams.values() if not stream.is_busy))
+        while self._streams:
+            await asyncio.sleep(0.02)
+
+    def _connection(self, *arguments: Any, **options: Any) -> FrameConnection:
+        connection = FrameConnection(*arguments, **options)
+        connection.held = self._held
+        return connection
+
+    def _open(self, connection: ServerConnection, request: Request) -> Response | None:
+        """Return the refusal of an opening request, None to open the stream."""
+        assert isinstance(connection, FrameConnection)
+        connection.request_id = choose_request_id(request.headers.get)
+        try:
+            connection.choice = from_query(request.path.partition("?")[2])
+            if request.headers.get("Upgrade", "").lower() != "websocket":
+                raise BadRequest("this route takes WebSockets: expected the header Upgrade: websocket", status=426)
+            if self._stopping.is_set() or len(self._streams) + len(self._opening) >= self._most:
+                raise Unavailable(f"try again: {self._most} streams may be open (LIGHTBOX_MAX_STREAMS)")
+        except LightboxError as error:
+            return _refusal(connection, error)
+        self._opening.add(connection)
+        connection.connection_lost_waiter.add_done_callback(lambda _: self._opening.discard(connection))
+        return None
+
+    async def _handle(self, connection: ServerConnection) -> None:
+        assert isinstance(connection, FrameConnection)
+        stream = self._streams[connection] = Stream(connection, self._relay, self._stopping)
+        self._opening.discard(connection)
+        opened = time.monotonic()
+        try:
+            if self._stopping.is_set():
+                await stream.close()
+            await stream.run()
+        except Exception:
+            log.exception("stream %s: internal error", connection.request_id)
+            raise
+        finally:
+            del self._streams[connection]
+            log.info(
+                "stream %s: closed with %s after %.1f s; frames=%d errors=%d dropped=%d",
+                connection.request_id,
+                sent.code if (sent := connection.protocol.close_sent) else connection.close_code,
+                time.monotonic() - opened,
+                stream.received,
+                stream.errors,
+                stream.dropped,
+            )
+
+
+async def _ping(connection: FrameConnection) -> None:
+    with suppress(ConnectionClosed, OSError):
+        await connection.ping()
+
+
+async def _end(connection: FrameConnection) -> None:
+    with suppress(ConnectionClosed, OSError):
+        await connection.close(CloseCode.INTERNAL_ERROR, f"no sign of life for {SILENT_SECONDS:g} s")
+
+
+def _refusal(connection: FrameConnection, error: LightboxError) -> Response:
+    response = connection.respond(error.status, error_body(error, connection.request_id).decode())
+    del response.headers["Content-Type"]
+    response.headers["Content-Type"] = "application/json"
+    if error.status == 426:
+        response.headers["Upgrade"] = "websocket"
+    if error.status == 503:
+        response.headers["Retry-After"] = "1"
+    return response

@@ -1,0 +1,173 @@
+"""One stream: frames come in, a text frame goes out for each, in their order."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from websockets.asyncio.server import ServerConnection
+from websockets.exceptions import ConnectionClosed
+from websockets.frames import CloseCode
+
+from lightbox.errors import BadRequest
+from lightbox.protocols.streams.choice import Choice, from_text
+from lightbox.protocols.streams.relay import Answer, NotTaken, Relay, failed, not_taken
+
+log = logging.getLogger("lightbox")
+
+SEND_SECONDS = 30.0
+"""How long a caller may take to read an answer, as with nginx's send_timeout."""
+STOP_SECONDS = 1.0
+"""nginx is told to stop at the same moment as this process: so long after a frame was not taken the signal may come."""
+STOPPING = "stopping: open another stream for the frames that have no answer"
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A frame with its number, from 1, and what was chosen when it came."""
+
+    number: int
+    data: bytes
+    choice: Choice
+
+
+class Held:
+    """Counts the bytes of all streams that arrive, wait or are in progress; ``most`` bounds them."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self.bytes = 0
+
+
+class FrameConnection(ServerConnection):
+    """A WebSocket that counts the bytes it holds and knows when the other side was last heard."""
+
+    held: Held
+    bytes_held = 0
+    choice = Choice()
+    request_id = ""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.heard = time.monotonic()
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol. Beyond the bound the stream is closed with 1013."""
+        self.heard = time.monotonic()
+        self._hold(self.bytes_held + len(data))
+        if self.held.bytes > self.held.most:
+            self.protocol.fail(CloseCode.TRY_AGAIN_LATER, f"all streams may hold {self.held.most >> 20} MiB together")
+            self.send_data()
+            self.transport.close()
+            return
+        super().data_received(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        self._hold(0)
+        super().connection_lost(exc)
+
+    def let_go(self, size: int) -> None:
+        """Count a frame of so many bytes no longer."""
+        self.heard = time.monotonic()
+        # The frames' own heads are in no size: where nothing waits, only what has arrived of the next frame counts.
+        arrived = len(self.protocol.reader.buffer)
+        self._hold(max(self.bytes_held - size, 0) if len(self.recv_messages.frames) else arrived)
+
+    def _hold(self, size: int) -> None:
+        self.held.bytes += size - self.bytes_held
+        self.bytes_held = size
+
+
+class Stream:
+    """Answers the frames of one connection.
+
+    The next frame is read when the one before is answered, so that the socket holds a faster sender up. With
+    ``latest`` reading goes on meanwhile, and of the frames that wait only the newest is answered.
+    """
+
+    def __init__(self, connection: FrameConnection, relay: Relay, stopping: asyncio.Event) -> None:
+        self._connection = connection
+        self._relay = relay
+        self._stopping = stopping
+        self._choice = connection.choice
+        self._waiting: Frame | None = None
+        self._dropped = 0
+        self._answering: asyncio.Task[None] | None = None
+        self.is_busy = False
+        """Whether a frame is accepted and not yet answered."""
+        self.received = self.errors = self.dropped = 0
+
+    async def run(self) -> None:
+        """Answer frames until the connection is closed, by whomever."""
+        with suppress(ConnectionClosed):
+            while True:
+                message = await self._connection.recv()
+                if isinstance(message, str):
+                    await self._choose(message)
+                    continue
+                self._take(message)
+                if self._answering is None or self._answering.done():
+                    self._answering = asyncio.create_task(self._answer_all())
+                if not self._choice.latest:
+                    await self._answering
+
+    async def _choose(self, text: str) -> None:
+        try:
+            self._choice = from_text(text, self._choice)
+        except BadRequest as error:
+            await self._send(failed(error, self._connection.request_id), None)
+        self._connection.let_go(len(text))
+
+    def _take(self, data: bytes) -> None:
+        if self._waiting is not None:
+            self._dropped += 1
+            self._connection.let_go(len(self._waiting.data))
+        self.received += 1
+        self._waiting = Frame(self.received, data, self._choice)
+        self.is_busy = True
+
+    async def _answer_all(self) -> None:
+        with suppress(ConnectionClosed):
+            while self._waiting is not None:
+                frame, self._waiting = self._waiting, None
+                try:
+                    await self._answer(frame)
+                finally:
+                    self._connection.let_go(len(frame.data))
+            self.is_busy = False
+            if self._stopping.is_set():
+                await self.close()
+        self.is_busy = False
+
+    async def _answer(self, frame: Frame) -> None:
+        request_id = f"{self._connection.request_id[:100]}-{frame.number}"
+        try:
+            answer = await self._relay.ask(frame.data, frame.choice.headers(), request_id)
+        except NotTaken:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._stopping.wait(), STOP_SECONDS)
+            if self._stopping.is_set():
+                await self.close()
+                return
+            answer = failed(not_taken(), request_id)
+        await self._send(answer, frame)
+
+    async def _send(self, answer: Answer, frame: Frame | None) -> None:
+        dropped, self._dropped = self._dropped, 0
+        self.dropped += dropped
+        self.errors += answer.status >= 400
+        shown = dropped if frame and frame.choice.latest else None
+        try:
+            async with asyncio.timeout(SEND_SECONDS):
+                await self._connection.send(answer.text(frame.number if frame else None, shown))
+        except TimeoutError:
+            self._connection.transport.abort()
+
+    async def close(self) -> None:
+        """Close with 1012, "service restart"; what was accepted is answered by now."""
+        await self._connection.close(CloseCode.SERVICE_RESTART, STOPPING)

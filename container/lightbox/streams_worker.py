@@ -1,0 +1,52 @@
+"""The process that holds streams of frames: ``python -m lightbox.streams_worker ADDRESS BYTES``.
+
+It has no pipeline: each frame is a request to nginx. The supervisor starts it where LIGHTBOX_STREAMS is on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import resource
+import signal
+import sys
+
+from lightbox.protocols.streams.relay import Relay
+from lightbox.protocols.streams.server import StreamServer
+from lightbox.settings_loading import load_settings
+from lightbox.telemetry.logs import log_like_others, worker_descriptor
+
+PATIENCE = 5
+"""Seconds that nginx gets beyond its own timeout to say so."""
+
+
+def main(address: str, most_bytes: int) -> None:
+    """Serve streams at ``unix:/path`` or ``host:port`` until SIGTERM; then finish the accepted frames."""
+    asyncio.run(serve(address, most_bytes))
+
+
+async def serve(address: str, most_bytes: int) -> None:
+    """Run the server until a signal to stop has come and every accepted frame is answered."""
+    settings = load_settings()
+    log_like_others(settings.gunicorn_loglevel, settings.log_format == "json", worker_descriptor(), "streams")
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    relay = Relay(settings.port, settings.most_requests, settings.nginx_read_timeout + PATIENCE)
+    frame = settings.max_body_mb << 20
+    server = StreamServer(relay, settings.max_streams, frame, max(most_bytes, 2 * frame))
+    listener = await server.listen(address)
+    watching = asyncio.create_task(server.watch())
+    gc.collect()
+    gc.freeze()  # as in gunicorn's workers
+    await stopping.wait()
+    listener.close(close_connections=False)
+    await server.stop()
+    watching.cancel()
+    relay.close()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,228 @@
+"""Streams of frames through the running stack, with a WebSocket client."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import requests
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.sync.client import ClientConnection, connect
+
+from support.fakes import png
+from support.models import copy_golden, export_slow_image
+from support.stack import REPOSITORY, Stack, running
+
+ROUTE = "/invocations-bidirectional-stream"
+SECONDS = 60
+
+
+def frame(red: int) -> bytes:
+    return png(np.full((8, 8, 3), (red, 20, 30), np.uint8))
+
+
+def opened(stack: Stack, query: str = "", **options: Any) -> AbstractContextManager[ClientConnection]:
+    url = stack.url.replace("http:", "ws:") + ROUTE
+    stream: AbstractContextManager[ClientConnection] = connect(
+        f"{url}?{query}", compression=None, ping_interval=None, **options
+    )
+    return stream
+
+
+def received(stream: ClientConnection) -> Any:
+    return json.loads(stream.recv(SECONDS))
+
+
+def without_id(body: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in body.items() if name != "request_id"}
+
+
+@pytest.fixture(scope="module")
+def streams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """A stack that takes one request at a time and lets none wait."""
+    folder = tmp_path_factory.mktemp("streams")
+    copy_golden("image_mean", folder / "models" / "image_mean")
+    export_slow_image(folder / "models" / "slow_image")
+    environ = {
+        "LIGHTBOX_STREAMS": "true",
+        "LIGHTBOX_MAX_STREAMS": "4",
+        "LIGHTBOX_MAX_BODY_MB": "1",
+        "LIGHTBOX_MAX_WAITING": "0",
+        "LIGHTBOX_TRANSPORT": "grpc,rest",
+        "LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS": "4",
+        "SAGEMAKER_GUNICORN_WORKERS": "1",
+        "SAGEMAKER_GUNICORN_THREADS": "1",
+        "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "image_mean",
+    }
+    with running(folder / "models", folder / "run", **environ) as stack:
+        yield stack
+
+
+def test_frames_are_answered_in_order_as_invocations_answers_them(streams: Stack) -> None:
+    with opened(streams) as stream:
+        for number in range(20):  # without waiting for any answer
+            stream.send(frame(number))
+        answers = [received(stream) for _ in range(20)]
+    assert [answer["frame"] for answer in answers] == list(range(1, 21))
+    for number, answer in enumerate(answers):
+        assert answer["status"] == 200
+        assert answer["answer"] == streams.invoke(frame(number), Content_Type="image/png").json()
+        assert answer["timing"]["total"] >= answer["timing"]["predict"] > 0
+
+
+def test_a_bad_frame_is_an_error_frame_and_the_stream_goes_on(streams: Stack) -> None:
+    with opened(streams) as stream:
+        stream.send(b"no image")
+        stream.send(frame(1))
+        bad, good = received(stream), received(stream)
+    told = streams.invoke(b"no image", Content_Type="application/x-image")
+    assert (bad["frame"], bad["status"]) == (1, told.status_code)
+    assert without_id(bad["answer"]) == without_id(told.json())
+    assert (good["frame"], good["status"]) == (2, 200)
+
+
+def test_the_query_and_text_frames_choose_model_wire_and_types(streams: Stack) -> None:
+    with opened(streams, "tfs-model-name=slow_image&tfs-transport=rest") as stream:
+        assert stream.response is not None
+        request_id = stream.response.headers["X-Amzn-RequestId"]
+        stream.send(frame(0))
+        assert received(stream)["answer"] == {"predictions": [0]}
+        stream.send("tfs-model-name=image_mean,tfs-transport=grpc")
+        stream.send(frame(3))
+        assert received(stream)["answer"] == {"predictions": [[3.0, 20.0, 30.0]]}
+        stream.send("accept=text/csv")
+        stream.send(frame(3))
+        assert received(stream)["answer"].startswith("3")
+        stream.send("nothing")
+        refused = received(stream)
+        stream.send("tfs-model-name=none,accept=application/json")
+        stream.send(frame(3))
+        unknown = received(stream)
+    assert (refused["frame"], refused["status"], refused["answer"]["code"]) == (None, 400, "bad_request")
+    assert (unknown["frame"], unknown["status"], unknown["answer"]["code"]) == (4, 404, "model_not_found")
+    (line,) = [line for line in streams.log.splitlines() if f"request_id={request_id}-1 " in line]
+    assert "model=slow_image transport=rest status=200" in line
+
+
+def test_latest_drops_stale_frames_and_says_how_many(streams: Stack) -> None:
+    with opened(streams, "tfs-model-name=slow_image&latest=true") as stream:
+        stream.send(frame(12))
+        streams.wait_until_computing()
+        for _ in range(20):
+            stream.send(frame(0))
+        assert stream.ping().wait(SECONDS)  # what came before it has been read
+        answers = [received(stream)]
+        while answers[-1]["frame"] < 21:
+            answers.append(received(stream))
+    assert [answer["frame"] for answer in answers] == [1, 21]
+    assert [answer["dropped"] for answer in answers] == [19, 0]
+
+
+def test_a_sender_that_is_too_fast_is_held_up_by_the_socket(streams: Stack) -> None:
+    large, sent = b"no image" + bytes(900_000), 0
+
+    def send_all(stream: ClientConnection) -> None:
+        nonlocal sent
+        for _ in range(60):
+            stream.send(large)
+            sent += 1
+
+    with opened(streams, "tfs-model-name=slow_image") as stream:
+        stream.send(frame(12))
+        streams.wait_until_computing()
+        sender = threading.Thread(target=send_all, args=(stream,))
+        sender.start()
+        assert received(stream)["status"] == 200
+        assert sent < 40
+        answers = [received(stream) for _ in range(60)]
+        sender.join(SECONDS)
+    assert [answer["frame"] for answer in answers] == list(range(2, 62))
+    assert {answer["answer"]["code"] for answer in answers} == {"image_undecodable"}
+
+
+def test_a_reader_that_is_slow_holds_up_only_itself(streams: Stack) -> None:
+    with opened(streams, max_queue=1) as slow, opened(streams) as other:
+        for _ in range(100):
+            slow.send(frame(5))
+        other.send(frame(6))
+        while (answer := received(other))["status"] == 503:  # one request at a time is admitted here
+            other.send(frame(6))
+        assert answer["answer"] == {"predictions": [[6.0, 20.0, 30.0]]}
+        assert [received(slow)["frame"] for _ in range(100)] == list(range(1, 101))
+
+
+def test_a_frame_above_the_limit_closes_with_1009(streams: Stack) -> None:
+    with opened(streams) as stream:
+        with pytest.raises(ConnectionClosed) as closed:
+            stream.send(bytes((1 << 20) + 1))
+            stream.recv(SECONDS)
+        assert closed.value.rcvd is not None
+        assert closed.value.rcvd.code == 1009
+
+
+def test_the_lines_of_the_page_run(
+    streams: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    page = (REPOSITORY / "docs" / "streams.md").read_text().partition("## Streams of frames")[2]
+    (block,) = re.findall(r"```python\n(.*?)```", page.partition("\n## ")[0], re.DOTALL)
+    (tmp_path / "photo.jpg").write_bytes(frame(4))
+    monkeypatch.chdir(tmp_path)
+    there = streams.url.removeprefix("http://")
+    exec(block.replace("localhost:8080", there).replace("digits", "image_mean"), {})
+    assert re.fullmatch(r"1 200 [\d.]+ \[\[4.0, 20.0, 30.0\]\]\n", capsys.readouterr().out)
+
+
+def test_pings_are_answered(streams: Stack) -> None:
+    with opened(streams) as stream:
+        assert stream.ping(b"are you there").wait(SECONDS)
+
+
+def test_frames_and_requests_share_one_admission(streams: Stack) -> None:
+    attributes = {"X_Amzn_SageMaker_Custom_Attributes": "tfs-model-name=slow_image", "Content_Type": "image/png"}
+    with opened(streams, "tfs-model-name=slow_image") as stream, ThreadPoolExecutor(1) as pool:
+        stream.send(frame(12))
+        streams.wait_until_computing()
+        refused = streams.invoke(frame(0), **attributes)
+        assert refused.status_code == 503
+        assert received(stream)["status"] == 200
+        request = pool.submit(streams.invoke, frame(12), **attributes)
+        streams.wait_until_computing()
+        stream.send(frame(0))
+        busy = received(stream)
+        assert request.result().status_code == 200
+        stream.send(frame(0))
+        assert received(stream)["status"] == 200
+    assert (busy["status"], without_id(busy["answer"])) == (503, without_id(refused.json()))
+
+
+def test_an_opening_that_is_refused_says_why(streams: Stack) -> None:
+    plain = requests.get(streams.url + ROUTE, timeout=SECONDS)
+    assert (plain.status_code, plain.json()["code"]) == (426, "bad_request")
+    posted = requests.post(streams.url + ROUTE, data=b"", timeout=SECONDS)
+    assert (posted.status_code, posted.json()["code"]) == (405, "method_not_allowed")
+    with pytest.raises(InvalidStatus) as refused, opened(streams, "latest=maybe"):
+        pass
+    assert refused.value.response.status_code == 400
+    assert "latest: expected true or false, got 'maybe'" in refused.value.response.body.decode()
+
+
+def test_a_stop_answers_what_is_accepted_and_closes_with_1012(streams: Stack) -> None:
+    with opened(streams, "tfs-model-name=slow_image") as busy, opened(streams) as idle:
+        busy.send(frame(12))
+        streams.wait_until_computing()
+        assert streams.stop() == 0
+        assert received(busy)["status"] == 200
+        for stream in (busy, idle):
+            with pytest.raises(ConnectionClosed) as closed:
+                stream.recv(SECONDS)
+            assert closed.value.rcvd is not None
+            assert closed.value.rcvd.code == 1012
+    assert "frames=1 errors=0 dropped=0" in streams.log

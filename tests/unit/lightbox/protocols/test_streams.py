@@ -1,0 +1,229 @@
+"""Streams of frames against a relay that answers at once or not at all: limits, silence, slow readers."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import pytest
+from websockets.asyncio.client import ClientConnection, unix_connect
+from websockets.exceptions import ConnectionClosed, InvalidStatus
+
+from lightbox.errors import BadRequest
+from lightbox.protocols.streams import server as streams_server
+from lightbox.protocols.streams import stream as one_stream
+from lightbox.protocols.streams.choice import Choice, from_query, from_text
+from lightbox.protocols.streams.relay import Answer, NotTaken, Relay
+from lightbox.protocols.streams.server import StreamServer
+
+MAX_FRAME, ROOM = 1 << 16, 1 << 20
+
+
+def in_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
+    """Run an asynchronous test in an event loop of its own."""
+
+    @wraps(test)
+    def run(**fixtures: Any) -> None:
+        asyncio.run(test(**fixtures))
+
+    return run
+
+
+class FakeRelay(Relay):
+    """Answers a frame with its size; holds it until ``go`` is set."""
+
+    def __init__(self) -> None:
+        self.go = asyncio.Event()
+        self.go.set()
+        self.size_of_answer = 1
+        self.is_away = False
+
+    async def ask(self, frame: bytes, headers: Mapping[str, str], request_id: str) -> Answer:
+        """See Relay."""
+        await self.go.wait()
+        if self.is_away:
+            raise NotTaken
+        body = f"{len(frame)}{' ' * self.size_of_answer}".encode()
+        return Answer(200, "application/json", "total;dur=1.5", body)
+
+
+@asynccontextmanager
+async def serving(folder: Path, most: int = 10, room: int = ROOM) -> AsyncIterator[tuple[StreamServer, FakeRelay, str]]:
+    relay = FakeRelay()
+    server, address = StreamServer(relay, most, MAX_FRAME, room), str(folder / "s")
+    listener = await server.listen(f"unix:{address}")
+    watching = asyncio.create_task(server.watch())
+    yield server, relay, address
+    watching.cancel()
+    relay.go.set()
+    listener.close(close_connections=False)
+    await server.stop()
+
+
+def opened(address: str, query: str = "", **options: Any) -> Any:
+    return unix_connect(address, uri=f"ws://localhost/?{query}", compression=None, ping_interval=None, **options)
+
+
+async def code_of_close(stream: ClientConnection) -> int:
+    with pytest.raises(ConnectionClosed) as closed:
+        while True:
+            await asyncio.wait_for(stream.recv(), 30)
+    return closed.value.rcvd.code if closed.value.rcvd else 1006
+
+
+@in_loop
+async def test_more_streams_than_the_limit_are_refused(tmp_path: Path) -> None:
+    async with serving(tmp_path, most=1) as (_, _, address):
+        async with opened(address):
+            with pytest.raises(InvalidStatus) as refused:
+                await opened(address)
+            response = refused.value.response
+            assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
+            assert json.loads(response.body)["error"] == "try again: 1 streams may be open (LIGHTBOX_MAX_STREAMS)"
+        async with asyncio.timeout(30):
+            while True:
+                try:
+                    async with opened(address) as stream:
+                        await stream.send(b"abc")
+                        assert json.loads(await stream.recv())["answer"] == 3
+                        return
+                except InvalidStatus:  # the first is about to be forgotten
+                    await asyncio.sleep(0.01)
+
+
+@in_loop
+async def test_who_does_not_even_answer_pings_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams_server, "PING_SECONDS", 0.05)
+    monkeypatch.setattr(streams_server, "SILENT_SECONDS", 0.5)
+    async with serving(tmp_path) as (_, _, address), opened(address) as talking:
+        reader, writer = await asyncio.open_unix_connection(address)
+        writer.write(
+            b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+        )
+        assert b"101" in await reader.readline()
+        sent = await asyncio.wait_for(reader.read(), 30)  # until it is closed
+        assert b"no sign of life for 0.5 s" in sent
+        writer.close()
+        await talking.send(b"ab")  # its library answers pings
+        assert json.loads(await talking.recv())["answer"] == 2
+
+
+@in_loop
+async def test_who_does_not_read_answers_is_cut_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(one_stream, "SEND_SECONDS", 0.2)
+    async with serving(tmp_path) as (_, relay, address):
+        relay.size_of_answer = 1 << 24
+        async with opened(address, max_size=None, max_queue=1) as stream:
+            stream.transport.pause_reading()
+            await stream.send(b"a")
+            async with asyncio.timeout(30):
+                while stream.transport.get_extra_info("socket").fileno() >= 0:
+                    try:
+                        await stream.send(b"a")
+                    except ConnectionClosed:
+                        break
+                    await asyncio.sleep(0.02)
+
+
+@in_loop
+async def test_all_streams_together_hold_a_bounded_number_of_bytes(tmp_path: Path) -> None:
+    async with serving(tmp_path, room=100_000) as (_, relay, address):
+        relay.go.clear()
+        async with opened(address) as first, opened(address) as second:
+            await first.send(bytes(60_000))
+            await second.send(bytes(60_000))
+            done, _ = await asyncio.wait(
+                [asyncio.create_task(code_of_close(stream)) for stream in (first, second)],
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            assert {task.result() for task in done} == {1013}
+            relay.go.set()
+        async with opened(address) as after:  # what was held is given back
+            for _ in range(5):
+                await after.send(bytes(60_000))
+                assert json.loads(await after.recv())["answer"] == 60_000
+
+
+@in_loop
+async def test_a_stop_answers_the_frame_in_progress_and_no_other(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (server, relay, address), opened(address) as busy, opened(address) as idle:
+        relay.go.clear()
+        await busy.send(b"abc")
+        await busy.send(b"not read")
+        await idle.ping()
+        async with asyncio.timeout(30):
+            while not any(stream.is_busy for stream in server._streams.values()):
+                await asyncio.sleep(0.01)
+        stop = asyncio.create_task(server.stop())
+        assert await code_of_close(idle) == 1012
+        relay.go.set()
+        assert json.loads(await busy.recv())["frame"] == 1
+        assert await code_of_close(busy) == 1012
+        await stop
+
+
+@in_loop
+async def test_a_frame_that_nobody_takes_is_an_error_unless_all_stops(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(one_stream, "STOP_SECONDS", 0.01)
+    async with serving(tmp_path) as (server, relay, address), opened(address) as stream:
+        relay.is_away = True
+        await stream.send(b"abc")
+        told = json.loads(await stream.recv())
+        assert (told["status"], told["answer"]["code"]) == (503, "unavailable")
+        relay.go.clear()
+        await stream.send(b"abc")
+        stop = asyncio.create_task(server.stop())
+        relay.go.set()
+        assert await code_of_close(stream) == 1012
+        await stop
+
+
+def test_choices_are_pairs() -> None:
+    choice = from_text("tfs-transport=rest, latest=TRUE", from_query("tfs-model-name=a&trace=b+c&accept=text/csv"))
+    assert choice.latest
+    assert choice.headers() == {
+        "Content-Type": "application/x-image",
+        "Accept": "text/csv",
+        "X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=a,trace=b c,tfs-transport=rest",
+    }
+    assert Choice().headers() == {"Content-Type": "application/x-image"}
+
+
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("latest=1", "latest: expected true or false, got '1'"),
+        ("a=%0d%0ab", "expected a name and a value of plain ASCII"),
+        ("a=b,c", "no commas"),
+        ("a=%C3%A9", "plain ASCII"),
+        (f"a={'b' * 2000}", "expected 1024 characters in all at most, got 2003"),
+        ("&".join(f"a{number}=b" for number in range(60)), "expected 50 pairs at most"),
+    ],
+)
+def test_what_fits_no_header_is_refused(query: str, told: str) -> None:
+    with pytest.raises(BadRequest, match=told):
+        from_query(query)
+
+
+@pytest.mark.parametrize("text", ["", "a", "=b", "a=b,", "a=b,c"])
+def test_a_text_frame_that_is_no_pairs_is_refused(text: str) -> None:
+    with pytest.raises(BadRequest, match="expected"):
+        from_text(text, Choice())
+
+
+def test_an_answer_keeps_the_characters_of_json_and_shows_all_else_as_text() -> None:
+    def text(content_type: str, body: bytes) -> str:
+        return Answer(200, content_type, "decode;dur=1.25, total;dur=2", body).text(7, 3)
+
+    head = '{"frame":7,"status":200,"dropped":3,"timing":{"decode":1.25,"total":2.0},"answer":'
+    assert text("application/json; charset=utf-8", b'{"a":1.10}') == head + '{"a":1.10}}'
+    assert text("application/json", b'{"a":') == head + '"{\\"a\\":"}'
+    assert text("text/csv", b"1,\xff") == head + '"1,\ufffd"}'
