@@ -14,6 +14,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from deployment import batch, steps
 from deployment.aws import Aws, Refused
+from deployment.components import Size
 from deployment.deletion import delete
 from deployment.package import package, upload
 from deployment.plan import Kind, Plan
@@ -80,7 +81,8 @@ def describe_push(command: argparse.ArgumentParser) -> None:
 
 def run_deploy(aws: Aws, options: argparse.Namespace) -> None:
     """Make model, endpoint configuration and endpoint, wait for it, and set up scaling."""
-    steps.deploy(aws, plan_of(options), scaling_of(options))
+    size = Size(options.cores, options.component_mb, options.copies)
+    steps.deploy(aws, plan_of(options), scaling_of(options), size=size)
 
 
 def run_update(aws: Aws, options: argparse.Namespace) -> None:
@@ -114,6 +116,10 @@ def describe_deploy(command: argparse.ArgumentParser) -> None:
     """Declare what deploy takes."""
     describe_plan(command)
     describe_kind(command)
+    command.add_argument("--component", metavar="NAME", default="", help="serve the model as this inference component")
+    command.add_argument("--cores", type=float, default=1.0, help="of each copy of a component")
+    command.add_argument("--component-mb", type=int, default=2048, help="memory of each copy of a component")
+    command.add_argument("--copies", type=int, default=1, help="of a component")
     command.add_argument("--scale-to", type=int, metavar="INSTANCES", help="most instances; turns scaling on")
     command.add_argument("--scale-from", type=int, metavar="INSTANCES", default=1, help="least instances")
     command.add_argument(
@@ -156,8 +162,10 @@ def run_invoke(aws: Aws, options: argparse.Namespace) -> None:
     if options.body.startswith("s3://"):
         print(steps.invoke_asynchronously(aws, options.name, options.body, options.content_type))
         return
-    answer = steps.invoke(aws, options.name, Path(options.body), options.content_type, options.attributes)
-    sys.stdout.buffer.write(answer)
+    to = steps.Target(options.attributes, options.component, options.container, options.stream)
+    for part in steps.invoke(aws, options.name, Path(options.body), options.content_type, to):
+        sys.stdout.buffer.write(part)
+        sys.stdout.buffer.flush()
 
 
 def describe_invoke(command: argparse.ArgumentParser) -> None:
@@ -165,6 +173,9 @@ def describe_invoke(command: argparse.ArgumentParser) -> None:
     command.add_argument("name", help="the endpoint's name")
     command.add_argument("body", help="a file, or s3://bucket/object")
     command.add_argument("--content-type", default="application/x-image")
+    command.add_argument("--component", metavar="NAME", help="the inference component that answers")
+    command.add_argument("--container", metavar="HOSTNAME", help="of a multi-container endpoint, the one that answers")
+    command.add_argument("--stream", action="store_true", help="have the answer streamed")
     command.add_argument("--attributes", help="X-Amzn-SageMaker-Custom-Attributes, e.g. tfs-model-name=digits")
 
 
@@ -194,6 +205,15 @@ COMMANDS = {
 }
 
 
+def _kind(options: argparse.Namespace) -> Kind:
+    chosen: Kind | None = getattr(options, "kind", None)
+    if not getattr(options, "component", ""):
+        return chosen or Kind.REAL_TIME
+    if chosen is not None:
+        raise Refused("--component: an inference component is real-time; leave --serverless and --asynchronous out")
+    return Kind.COMPONENTS
+
+
 def plan_of(options: argparse.Namespace) -> Plan:
     """Return the plan that the options describe; raise Refused."""
     pairs = [pair.partition("=") for pair in options.env]
@@ -206,7 +226,8 @@ def plan_of(options: argparse.Namespace) -> Plan:
         role=options.role,
         model_data=options.model_data,
         environment={name: value for name, _, value in pairs},
-        kind=getattr(options, "kind", None) or Kind.REAL_TIME,
+        kind=_kind(options),
+        component=getattr(options, "component", ""),
         instance_type=options.instance_type,
         instances=options.instances,
         memory_mb=getattr(options, "memory_mb", 4096),

@@ -6,12 +6,13 @@ import re
 
 from deployment import requests
 from deployment.aws import Aws, Refused
+from deployment.components import remove_all
 from deployment.scaling import backlog_alarm_name, stop_scaling
 from model_zoo import say
 
 
-def delete(aws: Aws, endpoint: str) -> None:
-    """Delete an endpoint with its scaling, alarms, configurations and models. The image and the archives stay.
+def delete(aws: Aws, endpoint: str, pause: float = 10.0) -> None:
+    """Delete an endpoint with its components, scaling, alarms, configurations and models; image and archives stay.
 
     What is left of one that is not there (a model of a transform job, the rest of an interrupted deletion) goes too.
     Raises Refused when there is nothing of it.
@@ -25,6 +26,8 @@ def delete(aws: Aws, endpoint: str) -> None:
     # One that is not there is no error.
     alarms = [requests.alarm_name(endpoint), backlog_alarm_name(endpoint)]
     aws.call("cloudwatch", "delete_alarms", AlarmNames=alarms)
+    if there and _has_components(aws, endpoint):
+        remove_all(aws, endpoint, pause)
     if there:
         aws.call("sagemaker", "delete_endpoint", EndpointName=endpoint)
         _say(aws, f"endpoint {endpoint}")
@@ -36,6 +39,15 @@ def delete(aws: Aws, endpoint: str) -> None:
         _say(aws, f"model {model}")
     if aws.dry_run:  # which nobody was asked for
         _say(aws, f"scaling of {endpoint}, configurations and models {endpoint}-<12 hexadecimal digits>")
+
+
+def _has_components(aws: Aws, endpoint: str) -> bool:
+    """Tell whether an endpoint's configuration leaves the models to components."""
+    if aws.dry_run:
+        return False
+    name = aws.call("sagemaker", "describe_endpoint", EndpointName=endpoint)["EndpointConfigName"]
+    config = aws.find("sagemaker", "describe_endpoint_config", EndpointConfigName=name) or {}
+    return any("ModelName" not in variant for variant in config.get("ProductionVariants", []))
 
 
 def _say(aws: Aws, what: str) -> None:

@@ -21,6 +21,7 @@ class Kind(StrEnum):
     REAL_TIME = "real-time"
     SERVERLESS = "serverless"
     ASYNCHRONOUS = "asynchronous"
+    COMPONENTS = "components"
 
 
 @dataclass(frozen=True)
@@ -42,12 +43,18 @@ class Plan:
     concurrency: int = 10
     output: str | None = None
     startup_seconds: int = 480
+    component: str = ""
+    """Of an endpoint with inference components, the one that serves this model."""
 
     def __post_init__(self) -> None:
         if not ENDPOINT_NAME.fullmatch(self.endpoint):
             raise Refused(f"endpoint {self.endpoint!r}: up to 49 letters, digits and hyphens between them are allowed")
         if self.kind is Kind.ASYNCHRONOUS and not self.output:
             raise Refused("an asynchronous endpoint needs --output s3://…, the folder for its answers")
+        if self.component and not ENDPOINT_NAME.fullmatch(f"{self.endpoint}-{self.component}"):
+            raise Refused(
+                f"--component {self.component!r}: up to 49 letters, digits and hyphens, the endpoint's name included"
+            )
 
     @property
     def model_name(self) -> str:
@@ -57,8 +64,9 @@ class Plan:
     @property
     def config_name(self) -> str:
         """Name of the endpoint configuration: it changes with all of the plan."""
+        content = "" if self.kind is Kind.COMPONENTS else self.model_name
         machines = [self.kind, self.instance_type, self.instances, self.memory_mb, self.concurrency, self.output]
-        return self._named([self.model_name, *machines, self.startup_seconds])
+        return self._named([content, *machines, self.startup_seconds])
 
     def _named(self, content: list[object]) -> str:
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()

@@ -21,6 +21,8 @@ def model(plan: Plan) -> Request:
 def endpoint_config(plan: Plan) -> Request:
     """Return CreateEndpointConfig. Data capture is off: no DataCaptureConfig."""
     variant: Request = {"VariantName": VARIANT, "ModelName": plan.model_name}
+    if plan.kind is Kind.COMPONENTS:  # these name the models
+        del variant["ModelName"]
     if plan.kind is Kind.SERVERLESS:
         variant["ServerlessConfig"] = {"MemorySizeInMB": plan.memory_mb, "MaxConcurrency": plan.concurrency}
     else:
@@ -30,10 +32,12 @@ def endpoint_config(plan: Plan) -> Request:
             "InitialVariantWeight": 1.0,
             "ContainerStartupHealthCheckTimeoutInSeconds": plan.startup_seconds,
         }
-    if plan.kind is Kind.REAL_TIME:
+    if plan.kind in (Kind.REAL_TIME, Kind.COMPONENTS):
         # Requests differ in cost with the image's size: the least busy instance is the better choice than any.
         variant["RoutingConfig"] = {"RoutingStrategy": "LEAST_OUTSTANDING_REQUESTS"}
     request: Request = {"EndpointConfigName": plan.config_name, "ProductionVariants": [variant], "Tags": TAGS}
+    if plan.kind is Kind.COMPONENTS:
+        request["ExecutionRoleArn"] = plan.role
     if plan.kind is Kind.ASYNCHRONOUS:
         request["AsyncInferenceConfig"] = {
             "ClientConfig": {"MaxConcurrentInvocationsPerInstance": plan.concurrency},

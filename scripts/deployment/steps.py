@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from deployment import requests
+from deployment import components, requests
 from deployment.aws import Aws, Refused
 from deployment.package import split_s3
 from deployment.plan import Kind, Plan
@@ -15,14 +16,20 @@ from deployment.scaling import check as check_scaling
 from deployment.waiting import endpoint_ready, log_url
 from model_zoo import say
 
+ONE = components.Size()
 
-def deploy(aws: Aws, plan: Plan, scaling: Scaling | None, pause: float = 10.0) -> None:
-    """Make model, configuration and endpoint, those that are missing; wait; then scaling.
+
+def deploy(aws: Aws, plan: Plan, scaling: Scaling | None, pause: float = 10.0, size: components.Size = ONE) -> None:
+    """Make model, configuration and endpoint, those that are missing; wait; then the component or scaling.
 
     Raises Refused when the endpoint exists with another content (that is an update), or fails.
     """
     if scaling is not None:
+        if plan.kind is Kind.COMPONENTS:
+            raise Refused("--scale-to sets up an endpoint's machines; with --component give --copies")
         check_scaling(plan, scaling)
+    if plan.kind is Kind.COMPONENTS:
+        aws.check("sagemaker", "create_inference_component", **components.request(plan, size))
     _check_model_and_config(aws, plan)
     there = _endpoint(aws, plan.endpoint)
     if there is not None and there["EndpointConfigName"] != plan.config_name:
@@ -31,6 +38,8 @@ def deploy(aws: Aws, plan: Plan, scaling: Scaling | None, pause: float = 10.0) -
     create = requests.endpoint(plan)
     aws.ensure(f"endpoint {plan.endpoint}", lambda: there, lambda: aws.call("sagemaker", "create_endpoint", **create))
     endpoint_ready(aws, plan.endpoint, pause)
+    if plan.kind is Kind.COMPONENTS:
+        components.place(aws, plan, size, pause)
     if scaling is not None:
         scale(aws, plan, scaling)
 
@@ -90,6 +99,8 @@ class Rollout:
 
 def update(aws: Aws, plan: Plan, rollout: Rollout, pause: float = 10.0) -> None:
     """Put a new content behind an endpoint, a part of the machines at a time; raise Refused when it was rolled back."""
+    if plan.kind is Kind.COMPONENTS:
+        raise Refused("update takes no components: deploy --component replaces the copies one after another")
     if plan.kind is Kind.SERVERLESS and rollout.way == "rolling":
         raise Refused("a serverless endpoint has no machines to replace one after the other: leave --way out")
     _check_model_and_config(aws, plan)
@@ -115,18 +126,39 @@ def update(aws: Aws, plan: Plan, rollout: Rollout, pause: float = 10.0) -> None:
         )
 
 
-def invoke(aws: Aws, endpoint: str, body: Path, content_type: str, attributes: str | None) -> bytes:
-    """Send a file to an endpoint and return the answer; raise botocore's ClientError (ModelError holds ours)."""
-    extra = {"CustomAttributes": attributes} if attributes else {}
-    answer = aws.call(
-        "sagemaker-runtime",
-        "invoke_endpoint",
-        EndpointName=endpoint,
-        Body=body.read_bytes(),
-        ContentType=content_type,
-        **extra,
-    )
-    return answer["Body"].read() if answer else b""
+@dataclass(frozen=True)
+class Target:
+    """Which part of an endpoint answers, with which attributes, and whether it is to stream."""
+
+    attributes: str | None = None
+    component: str | None = None
+    container: str | None = None
+    streams: bool = False
+
+    def request(self, endpoint: str) -> dict[str, str]:
+        """Return what of an invocation follows from it."""
+        given = {
+            "CustomAttributes": self.attributes,
+            "InferenceComponentName": components.name_of(endpoint, self.component) if self.component else None,
+            "TargetContainerHostname": self.container,
+        }
+        return {name: value for name, value in given.items() if value}
+
+
+def invoke(aws: Aws, endpoint: str, body: Path, content_type: str, to: Target) -> Iterator[bytes]:
+    """Send a file to an endpoint and yield the answer; raise botocore's ClientError (ModelError holds ours).
+
+    A stream comes in parts, an answer of the other kind whole. Raises Refused for a stream that ends with an error.
+    """
+    request = {"EndpointName": endpoint, "Body": body.read_bytes(), "ContentType": content_type, **to.request(endpoint)}
+    if not to.streams:
+        answer = aws.call("sagemaker-runtime", "invoke_endpoint", **request)
+        yield answer["Body"].read() if answer else b""
+        return
+    for event in aws.call("sagemaker-runtime", "invoke_endpoint_with_response_stream", **request).get("Body", ()):
+        if "PayloadPart" not in event:
+            raise Refused(f"the stream ended early: {event}")
+        yield event["PayloadPart"]["Bytes"]
 
 
 def invoke_asynchronously(aws: Aws, endpoint: str, source: str, content_type: str) -> str:

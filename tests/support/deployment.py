@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -60,3 +61,89 @@ class UpdateEndpoint:
 
     def _endpoint(self) -> Any:
         return sagemaker_backends["123456789012"][REGION].endpoints[self.request["EndpointName"]]
+
+
+NO_MODEL = "none"
+
+
+def _with_model(params: dict[str, Any], **_: Any) -> None:
+    request = json.loads(params["body"])
+    for variant in request["ProductionVariants"]:
+        variant.setdefault("ModelName", NO_MODEL)
+    params["body"] = json.dumps(request).encode()
+
+
+def _without_model(parsed: dict[str, Any], **_: Any) -> None:
+    for variant in parsed.get("ProductionVariants", []):
+        if variant["ModelName"] == NO_MODEL:
+            del variant["ModelName"]
+
+
+class InferenceComponents:
+    """Answers the calls for inference components in moto's stead; botocore has checked each request by then.
+
+    ``there`` has the components by name. One that is made or updated is Creating or Updating when it is next described,
+    then InService, or Failed with ``reason``; one that is deleted is Deleting once, then not there.
+    """
+
+    def __init__(self, aws: Aws, reason: str | None = None) -> None:
+        self.there: dict[str, dict[str, Any]] = {}
+        self.asked: list[str] = []
+        self._reason = reason
+        events = aws.client("sagemaker").meta.events
+        for name in ("Create", "Update", "Describe", "Delete"):
+            answer = getattr(self, f"_{name.lower()}")
+            events.register(f"before-call.sagemaker.{name}InferenceComponent", self._answering(name, answer))
+        # moto wants a model that is there in each variant; a configuration for components has none.
+        aws.client("sagemaker").create_model(
+            ModelName=NO_MODEL, ExecutionRoleArn=ROLE, PrimaryContainer={"Image": IMAGE}
+        )
+        events.register("before-call.sagemaker.CreateEndpointConfig", _with_model)
+        events.register("after-call.sagemaker.DescribeEndpointConfig", _without_model)
+        events.register("before-call.sagemaker.ListInferenceComponents", self._answering("List", self._list))
+
+    def _answering(self, name: str, answer: Callable[[dict[str, Any]], dict[str, Any] | None]) -> Callable[..., Any]:
+        def before_call(params: dict[str, Any], **_: Any) -> tuple[SimpleNamespace, dict[str, Any]]:
+            self.asked.append(name)
+            found = answer(json.loads(params["body"]))
+            if found is not None:
+                return SimpleNamespace(status_code=200), {"ResponseMetadata": {}, **found}
+            error = {"Code": "ValidationException", "Message": "Could not find inference component"}
+            return SimpleNamespace(status_code=400), {"ResponseMetadata": {}, "Error": error}
+
+        return before_call
+
+    def _create(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.there[request["InferenceComponentName"]] = {"request": request, "states": ["Creating", self._end()]}
+        return {"InferenceComponentArn": "arn"}
+
+    def _end(self) -> str:
+        return "InService" if self._reason is None else "Failed"
+
+    def _update(self, request: dict[str, Any]) -> dict[str, Any]:
+        component = self.there[request["InferenceComponentName"]]
+        component["request"] |= request
+        component["states"] = ["Updating", self._end()]
+        return {"InferenceComponentArn": "arn"}
+
+    def _delete(self, request: dict[str, Any]) -> dict[str, Any]:
+        self.there[request["InferenceComponentName"]]["states"] = ["Deleting", "gone"]
+        return {}
+
+    def _describe(self, request: dict[str, Any]) -> dict[str, Any] | None:
+        component = self.there.get(request["InferenceComponentName"])
+        if component is None:
+            return None
+        states = component["states"]
+        state = states.pop(0) if len(states) > 1 else states[0]
+        if state == "gone":
+            del self.there[request["InferenceComponentName"]]
+            return None
+        told = {"InferenceComponentStatus": state, "FailureReason": self._reason or ""}
+        return told | {"Specification": component["request"]["Specification"]}
+
+    def _list(self, request: dict[str, Any]) -> dict[str, Any]:
+        names = [
+            name for name, it in self.there.items() if it["request"]["EndpointName"] == request["EndpointNameEquals"]
+        ]
+        return {"InferenceComponents": [{"InferenceComponentName": name} for name in names]}

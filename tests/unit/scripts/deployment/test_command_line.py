@@ -62,7 +62,7 @@ def test_objections_are_sentences(changes: list[str], words: str, capsys: pytest
 
 
 def test_an_interruption_says_what_goes_on(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(steps, "deploy", interrupted)

@@ -23,6 +23,7 @@ NO_NARROWER_RESOURCE = {
     "cloudwatch:PutMetricData",
     "ecr:GetAuthorizationToken",
     "sagemaker:ListEndpointConfigs",
+    "sagemaker:ListInferenceComponents",
     "sagemaker:ListModels",
     "sts:GetCallerIdentity",
 }

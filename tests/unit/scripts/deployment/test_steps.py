@@ -142,7 +142,8 @@ class TestInvoke:
         asked: list[dict[str, Any]] = []
         events = aws.client("sagemaker-runtime").meta.events
         events.register("before-call.sagemaker-runtime.InvokeEndpoint", lambda params, **_: asked.append(params))
-        answer = steps.invoke(aws, "digits", tmp_path / "photo.jpg", "image/jpeg", "tfs-model-name=digits")
+        to = steps.Target("tfs-model-name=digits")
+        answer = b"".join(steps.invoke(aws, "digits", tmp_path / "photo.jpg", "image/jpeg", to))
         assert answer == b"body", "moto's answer"
         assert asked[0]["body"] == b"bytes"
         assert asked[0]["headers"]["X-Amzn-SageMaker-Custom-Attributes"] == "tfs-model-name=digits"
