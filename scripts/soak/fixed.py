@@ -14,8 +14,9 @@ from soak.exchange import Check, Fate, Outcome, Request
 from soak.hostile import BODY_LIMIT_MB, Hostile
 from soak.ledger import Ledger
 from soak.processes import KINDS
+from soak.sessions import SessionClient
 
-GOOD_CLIENTS, HOSTILE_CLIENTS = 6, 4
+GOOD_CLIENTS, HOSTILE_CLIENTS, SESSION_CLIENTS = 6, 4, 2
 
 
 class FixedModels:
@@ -28,17 +29,20 @@ class FixedModels:
             ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2"),
             ("LIGHTBOX_MODEL_SERVER", "embedded"),
             ("LIGHTBOX_MAX_BODY_MB", str(BODY_LIMIT_MB)),
+            ("LIGHTBOX_SESSIONS", "true"),
         )
         self.stack = Stack("fixed models", models, settings, front=True)
 
-    def clients(self, address: Address, ledger: Ledger) -> list[Good | Hostile]:
+    def clients(self, address: Address, ledger: Ledger) -> list[Good | Hostile | SessionClient]:
         """See run.Traffic."""
         port, front = address.port, address.front
         wanted = good.requests()
         checks = good.learn(port, front, wanted)
-        image = next(request.body for request in wanted if request.name.startswith("digit image"))
+        digit = next(request for request in wanted if request.name.startswith("digit image"))
+        image, check = digit.body, checks[digit.name]
         return [
             *(Good(Client(port, front, n % 2 == 0), wanted, checks, ledger, n) for n in range(GOOD_CLIENTS)),
+            *(SessionClient(Client(port, front, n % 2 == 0), digit, check, ledger, n) for n in range(SESSION_CLIENTS)),
             *(Hostile(port, front, ledger, image, n) for n in range(HOSTILE_CLIENTS)),
         ]
 

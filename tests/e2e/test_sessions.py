@@ -31,6 +31,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     for name in ("half_plus_two", "image_mean"):
         copy_golden(name, folder / name)
+    copy_golden("image_mean", folder / "digits")  # as the page has it
     return folder
 
 
@@ -112,6 +113,20 @@ def test_what_operators_see(client: Any, session_stack: Stack) -> None:
     assert folder.stat().st_mode & 0o777 == 0o700
     assert session not in " ".join(path.name for path in folder.iterdir())
     ask(client, session, CLOSE, ContentType=JSON)
+
+
+def test_the_lines_of_the_page(session_stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "streams.md").read_text()
+    lines = re.findall(r"^```python\n(.*?)^```$", page.partition("## Sessions")[2], re.MULTILINE | re.DOTALL)[0]
+    monkeypatch.chdir(tmp_path)
+    for name, value in (("ACCESS_KEY_ID", "none"), ("SECRET_ACCESS_KEY", "none"), ("DEFAULT_REGION", "us-east-1")):
+        monkeypatch.setenv(f"AWS_{name}", value)
+    Path("photo.jpg").write_bytes(png(np.zeros((300, 400, 3))))
+    names: dict[str, Any] = {}
+    exec(lines.replace("http://localhost:8080", session_stack.url), names)
+    assert [mean(names[name]) for name in ("first", "part", "other")] == [[0, 0, 0]] * 3
+    assert not list(places(session_stack).glob("*.session"))
+    names["client"].close()
 
 
 def test_expiry_and_a_stop_leave_nothing(models: Path, tmp_path: Path) -> None:

@@ -13,11 +13,14 @@ from benchmark.clients.base import Load
 from benchmark.clients.echo import EchoClient
 from benchmark.clients.http import HttpClient
 from benchmark.clients.infer import InferClient
+from benchmark.clients.session import KeptImage
 from benchmark.declarations import Experiment, Scale, Scenario, Variant
 from benchmark.scenarios import common
 from benchmark.servers.rival import Rival
 
 FORMS = "forms"
+KEPT = "kept"
+KEPT_SIZES = ((1024, 768), (4000, 3000))
 JPEG_GRPC = "JPEG bytes, gRPC"
 SIDE = 224
 SIZES = {"360x640": (640, 360), "720x1280": (1280, 720), "1080x1920": (1920, 1080)}
@@ -40,6 +43,7 @@ def scenario(scale: Scale) -> Scenario:
             *(_echo(size, scale) for size in sizes),
             *(_lightbox(size, scale) for size in sizes),
             _forms(scale),
+            *(_kept(*size, scale) for size in scale.pick(KEPT_SIZES[:1], KEPT_SIZES)),
         ),
         notes=(
             "Twenty requests start together and the time until the last answer counts; the average over the waves is "
@@ -104,6 +108,24 @@ def _forms(scale: Scale) -> Experiment:
         rounds=rounds,
         floor=common.FLOOR,
         counted=scale.pick(0, 2),
+    )
+
+
+def _kept(width: int, height: int, scale: Scale) -> Experiment:
+    image, stack = photos.photo(width, height), common.lightbox(LIGHTBOX_SESSIONS="true")
+    headers = {common.ATTRIBUTES: common.attributes("mobilenet_v2", "grpc")}
+    part = {common.ATTRIBUTES: f"{headers[common.ATTRIBUTES]},tfs-crop=0,0,224,224"}
+    calls, rounds = scale.pick((8, 2), (30, 8))
+    return Experiment(
+        key=f"{KEPT}_{width}x{height}",
+        title=f"one {width}x{height} JPEG at a time: sent each time, or kept in a session",
+        variants=(
+            Variant("sent", stack, HttpClient(image, common.IMAGE, headers=headers)),
+            Variant("kept in a session", stack, KeptImage(image, common.IMAGE, headers)),
+            Variant("kept, a part of 224x224", stack, KeptImage(image, common.IMAGE, part)),
+        ),
+        load=Load(calls),
+        rounds=rounds,
     )
 
 
