@@ -10,6 +10,7 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from websockets.frames import Frame, Opcode
 
 from lightbox.protocols.open_inference import grpc_messages
 
@@ -89,6 +90,20 @@ def _npz() -> Iterator[bytes]:
     yield buffer.getvalue()
 
 
+def _stream_frames() -> Iterator[bytes]:
+    pairs = b"tfs-model-name=digits,latest=true"
+    frames = [
+        Frame(Opcode.TEXT, pairs),
+        Frame(Opcode.BINARY, bytes(300)),
+        Frame(Opcode.PING, b"a"),
+        Frame(Opcode.CLOSE, b"\x03\xe8"),
+    ]
+    yield b"".join(frame.serialize(mask=True) for frame in frames)
+    yield Frame(Opcode.TEXT, b"\xff", fin=False).serialize(mask=True) + Frame(Opcode.CONT, b"a").serialize(mask=True)
+    yield pairs
+    yield pairs.replace(b",", b"&")
+
+
 def _multipart() -> Iterator[bytes]:
     image = next(_images())
     head = b'--edge\r\nContent-Disposition: form-data; name="a"; filename="a.png"\r\nContent-Type: image/png\r\n\r\n'
@@ -148,6 +163,7 @@ _MAKERS: dict[str, Callable[[], Iterator[bytes]]] = {
     "kserve": _kserve,
     "kserve_grpc": _kserve_grpc,
     "native_resize": _native_resize,
+    "stream_frames": _stream_frames,
 }
 
 _CROWDS: dict[str, tuple[tuple[bytes, bytes, bytes], ...]] = {

@@ -12,6 +12,9 @@ from functools import cache, partial
 import numpy as np
 from PIL import Image
 from PIL.Image import Resampling
+from websockets.frames import Frame, Opcode
+from websockets.protocol import OPEN
+from websockets.server import ServerProtocol
 
 from fuzz.cost import Bound
 from lightbox.codecs import Codecs
@@ -27,6 +30,7 @@ from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.protocols.open_inference import grpc_messages
 from lightbox.protocols.open_inference.repository import SageMakerHeaders
 from lightbox.protocols.open_inference.rest_body import parse_body, raw_request
+from lightbox.protocols.streams.choice import Choice, from_query, from_text
 from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
 
@@ -142,6 +146,18 @@ def kserve_grpc(data: bytes) -> None:
     _only_our_errors(lambda: grpc_messages.read_request(message))
 
 
+def stream_frames(data: bytes) -> None:
+    """What comes over the socket of an open stream, and the pairs in its text frames and in its opening's query."""
+    protocol = ServerProtocol(state=OPEN, max_size=1 << 20)
+    protocol.receive_data(data)
+    texts = [
+        event.data for event in protocol.events_received() if isinstance(event, Frame) and event.opcode is Opcode.TEXT
+    ]
+    for text in (data, *texts):
+        _only_our_errors(partial(from_text, bytes(text).decode(errors="replace"), Choice()))
+        _only_our_errors(partial(from_query, bytes(text).decode("latin-1")))
+
+
 def native_resize(data: bytes) -> None:
     """The resize in C beside Pillow's: the first 14 bytes are sizes, filter and box, the rest are pixels."""
     native = _native_resize()
@@ -195,6 +211,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         kserve,
         kserve_grpc,
         native_resize,
+        stream_frames,
     )
 }
 

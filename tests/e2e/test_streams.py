@@ -17,6 +17,7 @@ import requests
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection, connect
 
+import stream
 from support.fakes import png
 from support.models import copy_golden, export_slow_image
 from support.stack import REPOSITORY, Stack, running
@@ -178,6 +179,25 @@ def test_the_lines_of_the_page_run(
     there = streams.url.removeprefix("http://")
     exec(block.replace("localhost:8080", there).replace("digits", "image_mean"), {})
     assert re.fullmatch(r"1 200 [\d.]+ \[\[4.0, 20.0, 30.0\]\]\n", capsys.readouterr().out)
+
+
+def test_the_sample_client_streams_a_folder(streams: Stack, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    frames, answers = tmp_path / "frames", tmp_path / "answers.jsonl"
+    frames.mkdir()
+    for number in range(5):
+        (frames / f"{number}.png").write_bytes(frame(number) if number else b"no image")
+    options = [str(frames), "--url", streams.url, "--choose", "tfs-transport=rest"]
+    assert stream.main([*options, "--out", str(answers)]) == 1
+    assert re.match(r"5 frames: 4 answered, 1 failed, 0 dropped; [\d.]+ frames/s, latency p50", capsys.readouterr().out)
+    told = [json.loads(line) for line in answers.read_text().splitlines()]
+    assert [(each["image"], each["status"]) for each in told] == [
+        (f"{number}.png", 200 if number else 400) for number in range(5)
+    ]
+    (frames / "0.png").unlink()
+    assert stream.main([*options, "--latest", "--fps", "200"]) == 0
+    assert " 0 failed" in capsys.readouterr().out
+    assert stream.main([str(frames), "--url", streams.url, "--choose", "latest=maybe"]) == 2
+    assert "latest: expected true or false, got 'maybe'" in capsys.readouterr().err
 
 
 def test_pings_are_answered(streams: Stack) -> None:

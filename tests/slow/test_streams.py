@@ -1,0 +1,53 @@
+"""A thousand idle streams, whose cost docs/streams.md tells."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+from websockets.asyncio.client import connect
+
+from support.models import copy_golden
+from support.stack import Stack, running
+
+STREAMS = 1000
+SECONDS = 60.0
+
+
+def test_a_thousand_idle_streams_cost_little(tmp_path: Path) -> None:
+    copy_golden("image_mean", tmp_path / "models" / "image_mean")
+    with running(tmp_path / "models", tmp_path / "run", LIGHTBOX_STREAMS="true") as stack:
+        asyncio.run(stay_idle(stack))
+
+
+async def stay_idle(stack: Stack) -> None:
+    (worker,), nginx = stack.processes("lightbox.streams_worker"), stack.processes("nginx:")
+    url = stack.url.replace("http:", "ws:") + "/invocations-bidirectional-stream"
+    before, nginx_before = size(worker), size(*nginx)
+    streams: list[Any] = []
+    for _ in range(STREAMS // 50):
+        opening = (connect(url, compression=None, ping_interval=None).__aenter__() for _ in range(50))
+        streams += await asyncio.gather(*opening)
+    grown, nginx_grown = size(worker) - before, size(*nginx) - nginx_before
+    computed = seconds(worker, *nginx)
+    end = time.monotonic() + SECONDS
+    while time.monotonic() < end:
+        await asyncio.sleep(1)
+    computed = seconds(worker, *nginx) - computed
+    print(f"{grown / 1e6:.1f} MB, nginx {nginx_grown / 1e6:.1f} MB, {computed:.2f} s in {SECONDS:g} s")
+    assert worker.num_threads() == 1
+    assert grown < 40e6
+    assert nginx_grown < 60e6
+    await asyncio.gather(*(stream.close() for stream in streams))
+    assert {stream.close_code for stream in streams} == {1000}  # all were open: pings had been answered
+
+
+def size(*processes: psutil.Process) -> int:
+    return sum(process.memory_info().rss for process in processes)
+
+
+def seconds(*processes: psutil.Process) -> float:
+    return sum(sum(process.cpu_times()[:2]) for process in processes)
