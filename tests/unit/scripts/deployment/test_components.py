@@ -111,6 +111,33 @@ def test_a_part_of_an_endpoint_is_asked(aws: Aws, tmp_path: Path, to: Target, he
     assert asked[0]["headers"][header] == value
 
 
+def streamed(monkeypatch: pytest.MonkeyPatch, aws: Aws, folder: Path, *events: dict[str, Any]) -> list[bytes]:
+    """Ask for a stream that has these events: moto has none."""
+    asked: list[str] = []
+
+    def call(service: str, operation: str, **request: Any) -> dict[str, Any]:
+        aws.check(service, operation, **request)
+        asked.append(operation)
+        return {"Body": iter(events)}
+
+    monkeypatch.setattr(aws, "call", call)
+    (folder / "photo.jpg").write_bytes(b"bytes")
+    parts = list(steps.invoke(aws, "shared", folder / "photo.jpg", "image/jpeg", Target(streams=True)))
+    assert asked == ["invoke_endpoint_with_response_stream"]
+    return parts
+
+
+def test_a_stream_comes_in_parts(monkeypatch: pytest.MonkeyPatch, aws: Aws, tmp_path: Path) -> None:
+    events = [{"PayloadPart": {"Bytes": part}} for part in (b"one\n", b"two\n")]
+    assert streamed(monkeypatch, aws, tmp_path, *events) == [b"one\n", b"two\n"]
+
+
+def test_a_stream_that_ends_with_an_error_is_told(monkeypatch: pytest.MonkeyPatch, aws: Aws, tmp_path: Path) -> None:
+    error = {"ModelStreamError": {"Message": "late", "ErrorCode": "StreamBroken"}}
+    with pytest.raises(Refused, match=r"the stream ended early: .*StreamBroken"):
+        streamed(monkeypatch, aws, tmp_path, error)
+
+
 def test_serverless_and_a_component_exclude_each_other() -> None:
     words = ["deploy", "shared", "--image", IMAGE, "--role", ROLE, "--component", "digits", "--serverless"]
     with pytest.raises(Refused, match="an inference component is real-time"):
