@@ -99,8 +99,9 @@ class SessionStore:
         """Return a new session without an image. Raises Unavailable when there are as many as may be."""
         session = Session(secrets.token_hex(16), float(math.ceil(time.time() + self._seconds)))
         with self._locked():
-            self._remove_expired()
-            if sum(1 for _ in self._files()) >= self._most:
+            if self._count() >= self._most:
+                self._remove_expired()
+            if self._count() >= self._most:
                 raise Unavailable(
                     f"try again: {self._most} sessions are open, and there may be no more (LIGHTBOX_MAX_SESSIONS)"
                 )
@@ -179,7 +180,7 @@ class SessionStore:
 
     def usage(self) -> tuple[int, int]:
         """Return how many sessions are open, and the bytes of their images."""
-        return sum(1 for _ in self._files()), self._bytes()
+        return self._count(), self._bytes()
 
     def _remove_expired(self) -> None:
         now = time.time()
@@ -201,7 +202,6 @@ class SessionStore:
         """
         partial = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{_PARTIAL}")
         with self._locked():
-            self._remove_expired()
             self.find(session.id)
             room = self._most_bytes - self._bytes()
             if length > room + _pixel_bytes(path.stat()):
@@ -228,6 +228,9 @@ class SessionStore:
 
     def _files(self) -> Iterator[Path]:
         return self._folder.glob(f"*{_SUFFIX}")
+
+    def _count(self) -> int:
+        return sum(1 for _ in self._files())
 
     def _bytes(self) -> int:
         found = 0

@@ -104,13 +104,16 @@ def test_the_expiry_does_not_move(folder: Path) -> None:
     assert sessions.find(session.id) == session
 
 
-def test_no_more_sessions_than_may_be(folder: Path) -> None:
+def test_no_more_sessions_than_may_be(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sessions = store(folder, most=2)
     first, _ = sessions.open(), sessions.open()
     with pytest.raises(Unavailable, match="2 sessions are open, and there may be no more"):
         sessions.open()
     sessions.close(first)
+    last = sessions.open()
+    monkeypatch.setattr(time, "time", lambda: last.expires)
     sessions.open()
+    assert sessions.usage()[0] == 1
 
 
 def test_no_more_memory_than_may_be(folder: Path) -> None:
