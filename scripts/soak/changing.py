@@ -30,7 +30,7 @@ _ROWS, _SUM = b"1,2,3,4\n", [10.0]
 class ChangingModels:
     """See run.Traffic."""
 
-    kinds = tuple(kind for kind in KINDS if kind != "gRPC front")
+    kinds = tuple(kind for kind in KINDS if kind not in ("gRPC front", "stream worker"))
 
     def __init__(self, models: Path) -> None:
         settings = (("SAGEMAKER_MULTI_MODEL", "true"), ("LIGHTBOX_MODEL_SERVER", "embedded"))

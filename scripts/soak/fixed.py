@@ -30,6 +30,7 @@ class FixedModels:
             ("LIGHTBOX_MODEL_SERVER", "embedded"),
             ("LIGHTBOX_MAX_BODY_MB", str(BODY_LIMIT_MB)),
             ("LIGHTBOX_SESSIONS", "true"),
+            ("LIGHTBOX_STREAMS", "true"),
         )
         self.stack = Stack("fixed models", models, settings, front=True)
 

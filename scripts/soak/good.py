@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from soak import infer
+from soak import infer, streams
 from soak.client import Client
 from soak.exchange import Check, Request
 
@@ -47,6 +47,8 @@ def requests() -> list[Request]:
         Request("KServe JSON", "/v2/models/rows/infer", {"Content-Type": "application/json"}, _kserve_json()),
         _kserve_binary(tensor),
         *infer.requests(seven, _photo()),
+        Request("digit as a frame", f"{streams.ROUTE}?tfs-model-name=digits", body=seven),
+        Request("photo as a frame, REST", f"{streams.ROUTE}?tfs-transport=rest", body=_photo()),
         Request("ping", "/ping", method="GET"),
         Request("metrics", "/metrics", method="GET"),
     ]
@@ -73,7 +75,7 @@ def learn(port: int, front: str, wanted: list[Request]) -> dict[str, Check]:
 def _same_as(first: bytes, request: Request) -> Check:
     if request.path == infer.PATH:
         return infer.same_as(first)
-    if not request.path.endswith(("invocations", "infer")):
+    if not request.path.startswith(streams.ROUTE) and not request.path.endswith(("invocations", "infer")):
         return lambda body: ""
     if request.name == "KServe binary":
         return lambda body: "" if body.rpartition(b"}")[2] == first.rpartition(b"}")[2] else "another answer"

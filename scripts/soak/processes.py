@@ -6,7 +6,15 @@ from collections.abc import Mapping
 
 import psutil
 
-KINDS = ("model server", "gunicorn worker", "gunicorn master", "gRPC front", "nginx master", "nginx worker")
+KINDS = (
+    "model server",
+    "gunicorn worker",
+    "gunicorn master",
+    "gRPC front",
+    "stream worker",
+    "nginx master",
+    "nginx worker",
+)
 """Those that are killed; the supervisor is the one that brings them back."""
 
 
@@ -34,6 +42,8 @@ def _kind(command: str, child_of_supervisor: bool) -> str | None:
         return "gunicorn master" if child_of_supervisor else "gunicorn worker"
     if "lightbox.grpc_worker" in command:
         return "gRPC front" if child_of_supervisor else None
+    if "lightbox.streams_worker" in command:
+        return "stream worker" if child_of_supervisor else None
     return "model server" if "model_server" in command and child_of_supervisor else None
 
 

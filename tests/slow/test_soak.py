@@ -36,7 +36,7 @@ def test_nothing_is_lost_while_processes_are_killed(sample_models: Path, tmp_pat
     rows = _rows(fixed)
     assert rows["lost"] == rows["not connected"] == 0, report
     assert rows["200"] > 100, report
-    kinds = ("model server", "gunicorn master", "gRPC front", "nginx master", "nginx worker")
+    kinds = ("model server", "gunicorn master", "gRPC front", "stream worker", "nginx master", "nginx worker")
     assert min(rows[kind] for kind in kinds) >= 1, report
     rows = _rows(changing)
     assert rows["lost"] == rows["not connected"] == 0, report

@@ -1,0 +1,78 @@
+"""A frame of a stream, sent over a WebSocket that stays open, and what became of it as a client sees it."""
+
+from __future__ import annotations
+
+import json
+import time
+from contextlib import AbstractContextManager, ExitStack, suppress
+from typing import Any
+
+from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.protocol import State
+from websockets.sync.client import ClientConnection, connect
+
+from soak.exchange import ANSWER_SECONDS, NGINX, Fate, Outcome, Request
+
+ROUTE = "/invocations-bidirectional-stream"
+WORKER = "stream worker"
+_HELD_BY = (WORKER, *NGINX)
+
+
+class FrameCaller:
+    """A client with one stream for each path, kept open between frames if ``keep``."""
+
+    def __init__(self, port: int, keep: bool) -> None:
+        self._port = port
+        self._keep = keep
+        self._open: dict[str, tuple[ClientConnection, ExitStack]] = {}
+
+    def send(self, request: Request) -> Outcome:
+        """Send a frame and wait for its answer; a failure is an outcome, not an error."""
+        started = time.monotonic()
+
+        def outcome(fate: Fate, status: int = 0, body: bytes = b"", detail: str = "") -> Outcome:
+            again = status == 503
+            return Outcome(request.name, fate, started, time.monotonic(), status, again, body, detail, _HELD_BY)
+
+        try:
+            stream = self._stream(request.path)
+        except InvalidStatus as refused:
+            response = refused.response
+            return outcome(Fate.ANSWERED, response.status_code, bytes(response.body or b""))
+        except (OSError, InvalidHandshake, EOFError) as problem:
+            return outcome(Fate.NOT_CONNECTED, detail=repr(problem))
+        try:
+            stream.send(request.body)
+            told: dict[str, Any] = json.loads(stream.recv(ANSWER_SECONDS))
+        except ConnectionClosed as closed:
+            self._forget(request.path)
+            return outcome(Fate.CUT, detail=repr(closed))
+        except TimeoutError:
+            self._forget(request.path)
+            return outcome(Fate.SILENT)
+        if not self._keep:
+            self._forget(request.path)
+        return outcome(Fate.ANSWERED, told["status"], json.dumps(told["answer"]).encode())
+
+    def close(self) -> None:
+        """Close all streams."""
+        for path in list(self._open):
+            self._forget(path)
+
+    def _stream(self, path: str) -> ClientConnection:
+        """Return the open stream of a path; one that has ended meanwhile is opened again."""
+        if path in self._open and self._open[path][0].state is not State.OPEN:
+            self._forget(path)
+        if path not in self._open:
+            opening: AbstractContextManager[ClientConnection] = connect(
+                f"ws://127.0.0.1:{self._port}{path}", compression=None, close_timeout=1
+            )
+            stack = ExitStack()
+            self._open[path] = stack.enter_context(opening), stack
+        return self._open[path][0]
+
+    def _forget(self, path: str) -> None:
+        found = self._open.pop(path, None)
+        if found is not None:
+            with suppress(ConnectionClosed, OSError):
+                found[1].close()
