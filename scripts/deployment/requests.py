@@ -38,6 +38,9 @@ def endpoint_config(plan: Plan) -> Request:
     request: Request = {"EndpointConfigName": plan.config_name, "ProductionVariants": [variant], "Tags": TAGS}
     if plan.kind is Kind.COMPONENTS:
         request["ExecutionRoleArn"] = plan.role
+    if plan.kind in (Kind.REAL_TIME, Kind.COMPONENTS):
+        # SageMaker reads /metrics of each container and keeps it in CloudWatch (docs/scaling.md).
+        request["MetricsConfig"] = {"EnableDetailedObservability": True, "MetricPublishFrequencyInSeconds": 10}
     if plan.kind is Kind.ASYNCHRONOUS:
         request["AsyncInferenceConfig"] = {
             "ClientConfig": {"MaxConcurrentInvocationsPerInstance": plan.concurrency},

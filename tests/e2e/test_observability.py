@@ -7,6 +7,7 @@ import os
 import re
 import signal
 import socket
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.fakes import png
 from support.models import export_constant
 from support.otlp import receiving
-from support.stack import Stack, poll, running
+from support.stack import REPOSITORY, Stack, poll, running
 
 IMAGE = png(np.zeros((8, 8, 3), np.uint8))
 MOST_MB = 110
@@ -101,6 +102,16 @@ def test_stages_add_up_to_the_total_in_the_header_the_log_and_the_metrics(observ
         value(observed_stack, f"lightbox_{name}_seconds_sum", transport="grpc") for name in ("stage", "request")
     )
     assert stages == pytest.approx(whole)
+
+
+def test_the_commands_of_the_page_on_scaling_show_the_saturation(observed_stack: Stack) -> None:
+    page = (REPOSITORY / "docs" / "scaling.md").read_text()
+    (block,) = [block for block in re.findall(r"```bash\n(.*?)```", page, re.DOTALL) if "curl" in block]
+    command = block.replace("localhost:8080", f"127.0.0.1:{observed_stack.port}")
+    done = subprocess.run(["bash", "-ec", command], capture_output=True, text=True, timeout=60, check=True)
+    header, series = done.stdout.splitlines()
+    assert re.fullmatch(r"(?i)x-lightbox-saturation: [01]\.\d{3}\s*", header)
+    assert re.fullmatch(r"lightbox_saturation [01]\.\d+", series)
 
 
 def test_refusals_are_counted_by_reason(observed_stack: Stack) -> None:

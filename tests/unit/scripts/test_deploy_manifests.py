@@ -124,7 +124,9 @@ def check_model(value: object, kind: str, where: str) -> None:
             assert key in fields, f"{where}.{key} is no field of {kind}"
             check_model(entry, fields[key], f"{where}.{key}")
     else:
-        assert kind in {"object", "ResourceQuantity", "IntOrString"}, f"{where}: {kind} is not known"
+        assert kind in {"object", "ResourceQuantity", "IntOrString", "V1beta1MetricQuantity"}, (
+            f"{where}: {kind} is not known"
+        )
 
 
 def find_model(kind: str) -> Any:
