@@ -84,7 +84,8 @@ class Ledger:
             self.counts[label] += 1
             self.fates[outcome.name, label] += 1
             return
-        holder = "nginx" if outcome.held_by == NGINX else outcome.held_by[0]
+        # A stream is in its worker too: the report counts it with nginx.
+        holder = "nginx" if outcome.held_by[: len(NGINX)] == NGINX else outcome.held_by[0]
         if outcome.fate is Fate.CUT and self._holder_died_during(outcome):
             kind = f"cut by {holder}'s death"
         elif outcome.fate is Fate.NOT_CONNECTED:

@@ -19,7 +19,10 @@ COUNTS = (
     ("200", "answered in full; good ones compared with the answer of a server at rest"),
     ("4xx", "hostile ones refused in full, as they should be"),
     ("503", "answered 'try again', with Retry-After"),
-    ("cut by nginx's death", "no answer: the connection was in an nginx process that was killed at that moment"),
+    (
+        "cut by nginx's death",
+        "no answer: the connection was in an nginx process, or a stream in its worker, that was killed then",
+    ),
     ("cut by gRPC front's death", "no answer: the call was in the gRPC front when that was killed"),
     ("sent again", "good ones without an answer, sent once more at once"),
     ("answered then", "of these, answered with 200"),

@@ -15,7 +15,7 @@ from soak.exchange import ANSWER_SECONDS, NGINX, Fate, Outcome, Request
 
 ROUTE = "/invocations-bidirectional-stream"
 WORKER = "stream worker"
-_HELD_BY = (WORKER, *NGINX)
+_HELD_BY = (*NGINX, WORKER)
 
 
 class FrameCaller:
