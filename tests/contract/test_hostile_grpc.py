@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 from contextlib import ExitStack
 
@@ -48,6 +49,8 @@ def send_all(server: ModelServer, data: bytes) -> bytes:
                 received += piece
         except ConnectionError:
             pass
+        except OSError as error:  # shutdown() of a connection that the server has reset
+            assert error.errno == errno.ENOTCONN
     return received
 
 

@@ -30,16 +30,20 @@ def stages(answer: dict[str, Any]) -> dict[str, float]:
     return {name: float(value) for name, value in pairs}
 
 
+def rounded(value: float, digits: str = "0.01") -> Decimal:
+    """Return a number as the page writes it: JavaScript rounds halves up, Python to even digits."""
+    return Decimal(value).quantize(Decimal(digits), ROUND_HALF_UP)
+
+
 def shown(milliseconds: float) -> str:
-    """Milliseconds as the page writes them: JavaScript rounds halves up."""
-    digits = Decimal("0.01" if milliseconds < 10 else "0.1")
-    return f"{Decimal(milliseconds).quantize(digits, ROUND_HALF_UP)} ms"
+    """Milliseconds as the page writes them."""
+    return f"{rounded(milliseconds, '0.01' if milliseconds < 10 else '0.1')} ms"
 
 
 def percents(scores: list[float], names: list[str]) -> list[list[str]]:
     """The best five classes as the page writes them, rounded as JavaScript rounds."""
     best = sorted(range(len(scores)), key=lambda at: -scores[at])[:5]
-    return [[names[at], f"{100 * scores[at]:.2f} %"] for at in best]
+    return [[names[at], f"{rounded(100 * scores[at])} %"] for at in best]
 
 
 def bars(page: Page, wire: str) -> list[list[str]]:
@@ -87,7 +91,7 @@ def test_names_of_classes_and_the_chosen_version(page: Page) -> None:
     assert answer["sent"]["X-Amzn-SageMaker-Custom-Attributes"] == attributes
     items = json.loads(answer["text"])["predictions"][0]
     assert items[0]["label"] == NAMES[7]
-    expected = [[item["label"], f"{100 * item['score']:.2f} %"] for item in items]
+    expected = [[item["label"], f"{rounded(100 * item['score'])} %"] for item in items]
     assert same_bars(bars(page, "rest"), expected)
     widths = page.js("return [...document.querySelectorAll('.classes .fill')].map((e) => e.getAttribute('width'))")
     assert [float(width[:-1]) for width in widths] == pytest.approx([100 * item["score"] for item in items])
@@ -163,7 +167,7 @@ def test_stages_as_bars_on_one_scale_with_the_difference_in_words(page: Page) ->
     assert tops == sorted(tops)
     for name, over_grpc, over_rest, gap in page.rows("#bars")[:-1]:
         pair = [timings[wire].get(name.strip()) for wire in WIRES]
-        assert [over_grpc, over_rest] == ["–" if value is None else f"{value:.2f}" for value in pair]  # noqa: RUF001
+        assert [over_grpc, over_rest] == ["–" if value is None else str(rounded(value)) for value in pair]  # noqa: RUF001
         assert float(gap) == pytest.approx((pair[1] or 0) - (pair[0] or 0), abs=0.011)
     slow, fast = sorted(WIRES, key=lambda wire: -timings[wire]["total"])
     gap_in_words = shown(timings[slow]["total"] - timings[fast]["total"])

@@ -30,7 +30,13 @@ _WARM_UP = 20_000
 
 def main(size: int, names: list[str]) -> None:
     """Print the peaks of requests of about ``size`` bytes, all or some."""
-    app = costly_app({"LIGHTBOX_REQUEST_MEMORY_MB": "4096", "SAGEMAKER_GUNICORN_WORKERS": "1"})
+    app = costly_app(
+        {
+            "LIGHTBOX_REQUEST_MEMORY_MB": "4096",
+            "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "600",  # what is measured is not time
+            "SAGEMAKER_GUNICORN_WORKERS": "1",
+        }
+    )
     for name, make in BODIES.items():
         if not names or name in names:
             post(app, make(_WARM_UP))

@@ -44,7 +44,7 @@ def test_no_more_than_allowed_at_once() -> None:
 
 
 def test_time_that_passes_while_waiting_is_told() -> None:
-    slots, context = DecodeSlots(1), RequestContext(0.05)
+    slots, context = DecodeSlots(1), RequestContext(1.0)
     late = pytest.raises(DeadlineExceeded, match="before its image could be decoded")
     with slots.take(RequestContext(30)), late, slots.take(context):
         raise AssertionError("there was no place")

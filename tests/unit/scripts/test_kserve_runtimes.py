@@ -40,7 +40,7 @@ def test_kserve_accepts_all_but_the_one_with_a_mistake() -> None:
     program = "import unit.scripts.test_kserve_runtimes as here; here.print_objections()"
     environ = os.environ | {"PYTHONPATH": os.pathsep.join(str(REPOSITORY / name) for name in ("tests", "scripts"))}
     command = [sys.executable, "-W", "ignore", "-c", program]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=240, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
         "mistaken": "mistaken.spec.protocolVersion is no field of V1alpha1ServingRuntimeSpec"

@@ -17,11 +17,8 @@ from lightbox.processes.nginx import SOURCE
 from lightbox.protocols.edge import REQUEST_ID_HEADER, error_body
 
 _CONNECT_SECONDS = 5.0
+_NOT_TAKEN = "try again: the frame was not taken, because nginx is starting or stopping"
 _TIMING = re.compile(r"([\w-]+);dur=([\d.]+)")
-
-
-class NotTaken(Exception):
-    """Nobody took the frame: nginx is stopping or starting."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +65,7 @@ class Relay:
         )
 
     async def ask(self, frame: bytes, headers: Mapping[str, str], request_id: str) -> Answer:
-        """Return the answer to a frame; raise NotTaken where nginx does not take it."""
+        """Return the answer to a frame; raise Unavailable where nothing takes it."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, self._post, frame, {**headers, REQUEST_ID_HEADER: request_id})
 
@@ -79,9 +76,9 @@ class Relay:
                 break
             except urllib3.exceptions.ProtocolError as error:  # most likely an idle connection that nginx has closed
                 if last:
-                    raise NotTaken from error
+                    raise Unavailable(_NOT_TAKEN) from error
             except urllib3.exceptions.HTTPError as error:
-                raise NotTaken from error
+                raise Unavailable(_NOT_TAKEN) from error
         found = response.headers
         return Answer(response.status, found.get("Content-Type", ""), found.get("Server-Timing", ""), response.data)
 
@@ -89,8 +86,3 @@ class Relay:
         """Let the threads end."""
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._pool.close()
-
-
-def not_taken() -> Unavailable:
-    """Return the error of a frame that nobody took."""
-    return Unavailable("try again: the frame was not taken, because nginx is starting or stopping")

@@ -13,9 +13,9 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 
-from lightbox.errors import BadRequest
+from lightbox.errors import BadRequest, Unavailable
 from lightbox.protocols.streams.choice import Choice, from_text
-from lightbox.protocols.streams.relay import Answer, NotTaken, Relay, failed, not_taken
+from lightbox.protocols.streams.relay import Answer, Relay, failed
 
 log = logging.getLogger("lightbox")
 
@@ -148,13 +148,13 @@ class Stream:
         request_id = f"{self._connection.request_id[:100]}-{frame.number}"
         try:
             answer = await self._relay.ask(frame.data, frame.choice.headers(), request_id)
-        except NotTaken:
+        except Unavailable as error:  # most likely a stop
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._stopping.wait(), STOP_SECONDS)
             if self._stopping.is_set():
                 await self.close()
                 return
-            answer = failed(not_taken(), request_id)
+            answer = failed(error, request_id)
         await self._send(answer, frame)
 
     async def _send(self, answer: Answer, frame: Frame | None) -> None:

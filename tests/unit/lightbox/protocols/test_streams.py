@@ -14,11 +14,11 @@ import pytest
 from websockets.asyncio.client import ClientConnection, unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from lightbox.errors import BadRequest
+from lightbox.errors import BadRequest, Unavailable
 from lightbox.protocols.streams import server as streams_server
 from lightbox.protocols.streams import stream as one_stream
 from lightbox.protocols.streams.choice import Choice, from_query, from_text
-from lightbox.protocols.streams.relay import Answer, NotTaken, Relay
+from lightbox.protocols.streams.relay import Answer, Relay
 from lightbox.protocols.streams.server import StreamServer
 
 MAX_FRAME, ROOM = 1 << 16, 1 << 20
@@ -47,7 +47,7 @@ class FakeRelay(Relay):
         """See Relay."""
         await self.go.wait()
         if self.is_away:
-            raise NotTaken
+            raise Unavailable("try again: the frame was not taken")
         body = f"{len(frame)}{' ' * self.size_of_answer}".encode()
         return Answer(200, "application/json", "total;dur=1.5", body)
 
