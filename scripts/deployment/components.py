@@ -12,7 +12,8 @@ from deployment.waiting import log_url, wait_for
 from model_zoo import say
 
 MOST_ENTRIES = 16
-"""Variables that the API's reference allows a component; botocore's model allows 100."""
+"""Variables that a component may have: https://docs.aws.amazon.com/sagemaker/latest/APIReference/API_InferenceComponentContainerSpecification.html
+says "up to 16 entries"; botocore's model allows 100, as the same page's constraints do."""
 _LATER = ("Failed", "InService")
 
 
