@@ -2,8 +2,8 @@
 
 A session is one file in a folder for the owner alone, in memory (/dev/shm) where there is room. Its name is a hash of
 the session's id, so that neither the folder nor a log tells an id. It begins with the time of its expiry and the size
-of the image; raw RGB pixels follow, which readers map. Files are replaced as a whole, by renaming. Who counts, makes or
-replaces files holds the lock of the folder; readers hold nothing.
+of the image; raw RGBX pixels follow, which readers map. Files are replaced as a whole, by renaming. Who counts, makes
+or replaces files holds the lock of the folder; readers hold nothing.
 """
 
 from __future__ import annotations
@@ -37,6 +37,8 @@ _ID = re.compile(r"[a-zA-Z0-9](?:-*[a-zA-Z0-9])*")
 _LONGEST_ID = 256
 _KEPT = struct.Struct("<dIIdQ")
 """Expiry in seconds since the epoch, width, height, seconds of decoding, bytes that were sent."""
+_PIXEL = 4
+"""Bytes of one: as the compiled resize reads them, which then needs no copy."""
 _SUFFIX, _PARTIAL = ".session", ".partial"
 
 
@@ -48,7 +50,7 @@ class UnknownSession(BadRequest):
 
 @dataclass(frozen=True)
 class KeptImage:
-    """An image of a session: ``pixels`` are its rows, RGB. Decoding it took so many seconds, sending it so many bytes.
+    """An image of a session: ``pixels`` are its rows, RGBX. Decoding it took so many seconds, sending it so many bytes.
 
     The pixels stay readable after the session's end, as long as somebody has them.
     """
@@ -128,7 +130,7 @@ class SessionStore:
 
     def check_size(self, width: int, height: int) -> None:
         """Raise TooLarge for an image that no session can keep."""
-        size = 3 * width * height
+        size = _PIXEL * width * height
         if size > self._most_bytes:
             raise TooLarge(
                 f"{HEADER}: an image of {width}x{height} takes {_mib(size)} MiB, and all sessions together have "
@@ -139,18 +141,18 @@ class SessionStore:
         self,
         session: Session,
         size: tuple[int, int],
-        rows: Iterable[bytes],
+        rows: Iterable[bytes | memoryview],
         decode_seconds: float,
         sent_bytes: int,
     ) -> None:
-        """Keep an image of ``size`` (width, height), in place of an earlier one; ``rows`` are its RGB pixels in parts.
+        """Keep an image of ``size`` (width, height), in place of an earlier one; ``rows`` are its RGBX pixels in parts.
 
         Raises TooLarge for what never fits, Unavailable for what does not fit now, and UnknownSession if the session
         has ended meanwhile.
         """
         width, height = size
         self.check_size(width, height)
-        path, length = self._path(session.id), 3 * width * height
+        path, length = self._path(session.id), _PIXEL * width * height
         with self._reserved(path, session, length) as (partial, descriptor):
             os.posix_fallocate(descriptor, 0, _KEPT.size + length)
             with open(descriptor, "wb", closefd=False) as file:

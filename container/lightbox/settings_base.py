@@ -243,7 +243,7 @@ class TimeSettings(FrontSettings):
     """Limit for the number of sessions, each of which keeps at most one image. Over it a new session gets 503."""
 
     sessions_memory_mb: int | None = Field(None, ge=1, le=1 << 20, validation_alias="LIGHTBOX_SESSIONS_MEMORY_MB")
-    """Limit in MiB for the images of all sessions, at 3 bytes a pixel. It is a part of `LIGHTBOX_REQUEST_MEMORY_MB`:
+    """Limit in MiB for the images of all sessions, at 4 bytes a pixel. It is a part of `LIGHTBOX_REQUEST_MEMORY_MB`:
     requests have the rest. An image that does not fit gets 503, one that can never fit 413. The images are in
     `/dev/shm` if that has so much space free at start, else in `TMPDIR`."""
 

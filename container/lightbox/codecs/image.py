@@ -31,9 +31,8 @@ from lightbox.images.decode import (
     open_image,
     sniff_format,
 )
-from lightbox.images.jpeg import Rgbx
 from lightbox.images.limits import MAX_PIXELS_SETTING
-from lightbox.images.picture import Crop, Mode, Opener, Picture, Pixels, Size, as_png, rows_of
+from lightbox.images.picture import Crop, Mode, Opener, Picture, Pixels, Size, as_png, cut, rows_of
 from lightbox.images.transform import Filter, Resizer, Scaling
 from lightbox.model.arrays import string_tensor
 from lightbox.model.options import ModelOptions
@@ -44,7 +43,7 @@ from lightbox.settings import Settings
 _CHANNELS_FIRST = "; the input has its channels first: an image fits channels last, [batch, height, width, 3]"
 
 
-Decode = Callable[..., Pixels | Rgbx]
+Decode = Callable[..., Pixels]
 """``decode_rgb``, or what else takes its arguments."""
 
 
@@ -98,7 +97,7 @@ class ImageCodec:
             return {wanted.name: self._encoded(bodies, wanted, context)}
         if len(bodies) * self._limits.max_pixels > self._limits.max_request_pixels:  # else they cannot be too many
             self.check(bodies, context)
-        openers = [partial(self._open_for_resize, body, context) for body in bodies]
+        openers = [partial(self._open, body, context) for body in bodies]
         return {wanted.name: self._pixels(openers, wanted, options, context)}
 
     def decode_picture(
@@ -123,8 +122,7 @@ class ImageCodec:
         """Return a picture of a body, an encoded image, cut to ``crop``; it is decoded when it is opened."""
 
         def opened(context: RequestContext, mode: Mode = "RGB", fast_size: Size | None = None) -> Pixels:
-            image = self._open(body, context, mode, fast_size if crop is None else None)
-            return image if crop is None else image.crop(crop.box(image.size))
+            return cut(self._open(body, context, mode, fast_size if crop is None else None), crop)
 
         return Picture(opened, body if crop is None else None)
 
@@ -133,9 +131,9 @@ class ImageCodec:
         body: bytes,
         context: RequestContext,
         check: Callable[[int, int], None],
-        keep: Callable[[Size, Iterator[bytes]], None],
+        keep: Callable[[Size, Iterator[bytes | memoryview]], None],
     ) -> None:
-        """Decode an encoded image and give its size and its RGB rows to ``keep``.
+        """Decode an encoded image and give its size and its RGBX rows to ``keep``.
 
         ``check`` gets width and height before. Raises as ``decode`` and they do.
         """
@@ -146,20 +144,8 @@ class ImageCodec:
                 keep(image.size, rows_of(image))
 
     def _open(self, body: bytes, context: RequestContext, mode: Mode = "RGB", fast_size: Size | None = None) -> Pixels:
-        image = self._opened(decode_rgb, body, context, mode, fast_size)
-        assert isinstance(image, Pixels)
-        return image
-
-    def _open_for_resize(
-        self, body: bytes, context: RequestContext, mode: Mode = "RGB", fast_size: Size | None = None
-    ) -> Pixels | Rgbx:
-        return self._opened(self._decode, body, context, mode, fast_size)
-
-    def _opened(
-        self, decode: Decode, body: bytes, context: RequestContext, mode: Mode, fast_size: Size | None
-    ) -> Pixels | Rgbx:
         with context.stage("decode"):
-            image = decode(
+            image = self._decode(
                 body,
                 self._limits,
                 apply_exif_orientation=self._upright,

@@ -5,28 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Literal, NamedTuple, Protocol, cast
+from typing import Literal, NamedTuple, Protocol
 
-from PIL import Image as Images
+import numpy as np
 from PIL.Image import Image
 
 from lightbox.errors import BadRequest
 from lightbox.images.color import STRIP_PIXELS
-from lightbox.images.jpeg import Rgbx
+from lightbox.images.jpeg import Rgbx, for_pillow
 from lightbox.request_context import RequestContext
 
 Mode = Literal["RGB", "L"]
-Pixels = Image
+Pixels = Image | Rgbx
 Size = tuple[int, int]
 """Width and height."""
-Opener = Callable[[Mode, Size | None], Image | Rgbx]
+Opener = Callable[[Mode, Size | None], Pixels]
 """Gives an image of a mode; one that is to be resized to a size may come in a smaller one."""
 
 
 class Open(Protocol):
     """Gives the pixels of a picture, upright; times the stage that it is. Raises what decoding raises."""
 
-    def __call__(self, context: RequestContext, mode: Mode = "RGB", fast_size: Size | None = None) -> Image:
+    def __call__(self, context: RequestContext, mode: Mode = "RGB", fast_size: Size | None = None) -> Pixels:
         """Return an image of ``mode``; with ``fast_size`` one that is larger than that, but may be reduced."""
         ...
 
@@ -58,24 +58,38 @@ class Crop(NamedTuple):
         return self.x, self.y, right, lower
 
 
-def cut_from_rows(pixels: memoryview, size: Size, crop: Crop | None) -> Image:
-    """Return an image, or a part of one, whose RGB pixels of ``size`` are in memory. Only the part is read."""
-    left, upper, right, lower = crop.box(size) if crop else (0, 0, *size)
-    stride = 3 * size[0]
-    part = pixels[upper * stride + 3 * left : (lower - 1) * stride + 3 * right]
-    # Pillow takes whatever has a buffer; its annotations do not say so.
-    return Images.frombuffer("RGB", (right - left, lower - upper), cast("bytes", part), "raw", "RGB", stride, 1)
+def cut(image: Pixels, crop: Crop | None) -> Pixels:
+    """Return a part of an image, a copy; or the image itself. Raises BadRequest for a part that does not lie in it."""
+    if crop is None:
+        return image
+    left, upper, right, lower = crop.box(image.size)
+    if isinstance(image, Rgbx):
+        return Rgbx(np.ascontiguousarray(image.pixels[upper:lower, left:right]))
+    return image.crop((left, upper, right, lower))
 
 
-def rows_of(image: Image) -> Iterator[bytes]:
-    """Yield the pixels of an RGB image, some rows at a time."""
+def as_rgbx(pixels: memoryview, size: Size) -> Rgbx:
+    """Return the image of ``size`` whose RGBX pixels are in memory."""
+    return Rgbx(np.frombuffer(pixels, np.uint8).reshape(size[1], size[0], 4))
+
+
+def in_mode(image: Pixels, mode: Mode) -> Pixels:
+    """Return an RGB image as one of ``mode``."""
+    return image if mode == "RGB" else for_pillow(image).convert(mode)
+
+
+def rows_of(image: Pixels) -> Iterator[bytes | memoryview]:
+    """Yield the RGBX pixels of an RGB image, some rows at a time."""
+    if isinstance(image, Rgbx):
+        yield image.pixels.data.cast("B")
+        return
     step = max(1, STRIP_PIXELS // image.width)
     for top in range(0, image.height, step):
-        yield image.crop((0, top, image.width, min(top + step, image.height))).tobytes()
+        yield image.crop((0, top, image.width, min(top + step, image.height))).tobytes("raw", "RGBX")
 
 
-def as_png(image: Image) -> bytes:
+def as_png(image: Pixels) -> bytes:
     """Return an image as PNG, packed quickly rather than well."""
     file = BytesIO()
-    image.save(file, "PNG", compress_level=1)
+    for_pillow(image).save(file, "PNG", compress_level=1)
     return file.getvalue()

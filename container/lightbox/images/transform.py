@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL.Image import Image, Resampling
 
-from lightbox.images.jpeg import Rgbx
+from lightbox.images.jpeg import Rgbx, for_pillow
 from lightbox.images.native_resize import Box, NativeResize
 
 _BAND_PIXELS = 100_000
@@ -173,15 +173,15 @@ class Resizer:
         size = (out.shape[1], out.shape[0])
         if by is not Filter.BICUBIC and image.size != size:
             if by in (Filter.TF_BILINEAR, Filter.TF_NEAREST):
-                _write(_resized_as_tensorflow(_for_pillow(image), size, by), scaling, out)
+                _write(_resized_as_tensorflow(for_pillow(image), size, by), scaling, out)
             elif not self._made(image, Resampling[by.name], scaling, out, None):
-                to_tensor(_for_pillow(image).resize(size, Resampling[by.name]), scaling, out.dtype, out=out)
+                to_tensor(for_pillow(image).resize(size, Resampling[by.name]), scaling, out.dtype, out=out)
             return
 
         def fill(rows: range) -> None:
             part, box = out[rows.start : rows.stop], _box(image, size[1], rows)
             if not self._made(image, Resampling.BICUBIC, scaling, part, box):
-                to_tensor(resize(_for_pillow(image), size, rows), scaling, out.dtype, out=part)
+                to_tensor(resize(for_pillow(image), size, rows), scaling, out.dtype, out=part)
 
         mine, *others = bands(image, size, self._cores if by_all_cores else 1)
         helped = [self._helpers.submit(fill, rows) for rows in others]
@@ -248,10 +248,6 @@ def _sources(source: int, target: int) -> tuple[npt.NDArray[np.int64], npt.NDArr
 
 def _nearest(source: int, target: int) -> npt.NDArray[np.int64]:
     return np.minimum(np.floor(_centres(source, target)), source - 1).astype(np.int64)
-
-
-def _for_pillow(image: Image | Rgbx) -> Image:
-    return image.image if isinstance(image, Rgbx) else image
 
 
 def bands(image: Image | Rgbx, size: tuple[int, int], most: int) -> list[range]:

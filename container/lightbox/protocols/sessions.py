@@ -16,7 +16,7 @@ from lightbox.codecs.base import Response
 from lightbox.codecs.media_type import parse_content_type
 from lightbox.contents import JSON, Invocation
 from lightbox.errors import BadRequest
-from lightbox.images.picture import Crop, Mode, Picture, Pixels, Size, cut_from_rows
+from lightbox.images.picture import Crop, Mode, Picture, Pixels, Size, as_rgbx, cut, in_mode
 from lightbox.picture_content import PictureInvocation, cropped, showing
 from lightbox.request_context import RequestContext
 from lightbox.sessions import CLOSE, HEADER, NEW, Session, SessionStore, UnknownSession
@@ -108,7 +108,7 @@ class SessionRequests:
     def _keep(self, session: Session, content: Invocation) -> None:
         before = self._context.stages.get("decode", 0.0)
 
-        def keep(size: Size, rows: Iterator[bytes]) -> None:
+        def keep(size: Size, rows: Iterator[bytes | memoryview]) -> None:
             seconds = self._context.stages.get("decode", 0.0) - before
             self._store.keep(session, size, rows, seconds, len(content.body))
 
@@ -120,8 +120,7 @@ class SessionRequests:
                 kept = self._store.image(session)
                 if kept is None:
                     raise BadRequest("the body: expected an image, as the session keeps none any more; got 0 bytes")
-                image = cut_from_rows(kept.pixels, (kept.width, kept.height), crop)
-                return image if mode == "RGB" else image.convert(mode)
+                return in_mode(cut(as_rgbx(kept.pixels, (kept.width, kept.height)), crop), mode)
 
         return opened
 

@@ -18,9 +18,9 @@ from lightbox.processes.run_dir import RunDir
 from lightbox.sessions import HEADER, Session, SessionStore, UnknownSession
 from lightbox.settings_loading import load_settings
 
-ROWS = [bytes(range(12)), bytes(range(12, 24))]
+ROWS = [bytes(range(16)), bytes(range(16, 32))]
 """An image of 4x2 pixels."""
-IMAGE_BYTES = 24
+IMAGE_BYTES = 32
 
 
 @pytest.fixture

@@ -39,7 +39,7 @@ def greys(inputs: Mapping[str, Array]) -> dict[str, Array]:
 @pytest.fixture
 def store(tmp_path: Path) -> SessionStore:
     (tmp_path / "sessions").mkdir()
-    return SessionStore(tmp_path / "sessions", 60, 3, 3 * PIXELS.size)
+    return SessionStore(tmp_path / "sessions", 60, 3, 4 * PIXELS.size)
 
 
 def app(store: SessionStore | None, code: Path | None = None) -> FlaskClient:
@@ -127,7 +127,7 @@ def test_an_image_takes_the_place_of_the_one_before(client: FlaskClient, store: 
     session = opened(ask(client, "NEW_SESSION", IMAGE, "image/png"))
     other = ask(client, session, png(np.full((2, 2, 3), 7)), "image/png")
     assert predictions(other) == predictions(ask(client, session)) == [[7, 7, 7]]
-    assert store.usage() == (1, 12)
+    assert store.usage() == (1, 16)
 
 
 def test_another_body_is_answered_and_not_kept(client: FlaskClient, store: SessionStore) -> None:
