@@ -107,7 +107,7 @@ def test_what_operators_see(client: Any, session_stack: Stack) -> None:
     ask(client, session, IMAGE, ContentType="application/x-image")
     page = requests.get(f"{session_stack.url}/metrics", timeout=10).text
     assert re.search(r"^lightbox_sessions 1\.0$", page, re.MULTILINE), page
-    assert re.search(rf"^lightbox_session_bytes {80 * 60 * 3}\.0$", page, re.MULTILINE), page
+    assert re.search(rf"^lightbox_session_bytes {80 * 60 * 4}\.0$", page, re.MULTILINE), page
     assert 'lightbox_stage_seconds_count{stage="session"' in page
     folder = places(session_stack)
     assert folder.stat().st_mode & 0o777 == 0o700
