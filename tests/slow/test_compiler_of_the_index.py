@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from lightbox.images.native_resize import NativeResize
+from lightbox.images.resize_library import INSTRUCTIONS
 from support.stack import REPOSITORY, clean_environ
 
 TOOLS = ("bash", "dirname", "env", "id", "mkdir", "mv", "rm", "uname")
@@ -43,7 +44,7 @@ def test_it_makes_the_same_bits(bare_path: Path, tmp_path: Path) -> None:
     assert "images are resized by Pillow" not in done.stdout
     image = Image.fromarray(np.random.default_rng(1).integers(0, 256, (300, 400, 3), np.uint8))
     native = NativeResize(library)
-    assert native.instructions in ("AVX2", "NEON", "plain C")
+    assert native.instructions in INSTRUCTIONS
     for mode in ("RGB", "L"):
         for size in ((224, 224), (37, 500)):
             converted = image.convert(mode)

@@ -1,5 +1,6 @@
 /* Pillow's 8-bit resize with the same bits: fixed-point coefficients, two passes, each rounded to 8 bits.
- * It knows nothing of Python: lightbox/images/native_resize.py calls it. AVX2 and NEON are used where the CPU has them. */
+ * It knows nothing of Python: lightbox/images/native_resize.py calls it. AVX2, AVX-512 VNNI and NEON are used where the
+ * CPU has them. */
 #include <limits.h>
 #include <math.h>
 #include <stdint.h>
@@ -12,17 +13,20 @@
 #endif
 
 enum { DONE = 0, NO_MEMORY = 1, REFUSED = 2 };
-enum { PLAIN = 0, AVX2 = 1, NEON = 2 };
+enum { PLAIN = 0, AVX2 = 1, NEON = 2, VNNI = 3 };
 enum { BITS = 22, LOW_BITS = 15, MOST = 65535 };
 
 /* What one axis needs: for each target position the first source position and `taps` coefficients. They are kept
- * whole, and as two 16-bit parts whose sum, the high one shifted by LOW_BITS, is the whole. */
+ * whole, as two 16-bit parts whose sum, the high one shifted by LOW_BITS, is the whole, and as three digits of 8 bits,
+ * signed, the lowest first. */
 typedef struct {
     int taps;
+    int digits_fit; /* whether three digits are enough for every coefficient: all are below 2 */
     int inside; /* whether `taps` positions from each first one lie in the source */
     int *first;
     int32_t *whole;
     int16_t *high, *low;
+    int8_t *digit[3];
 } Axis;
 
 static double sinc(double x) {
@@ -49,6 +53,7 @@ static void free_axis(Axis *axis) {
     free(axis->whole);
     free(axis->high);
     free(axis->low);
+    for (int d = 0; d < 3; d++) free(axis->digit[d]);
 }
 
 static int make_axis(Axis *axis, int source, float from, float to, int target, int filter,
@@ -66,7 +71,10 @@ static int make_axis(Axis *axis, int source, float from, float to, int target, i
     axis->whole = calloc(count, sizeof *axis->whole);
     axis->high = calloc(count, sizeof *axis->high);
     axis->low = calloc(count, sizeof *axis->low);
-    if (!weights || !axis->first || !axis->whole || !axis->high || !axis->low) {
+    axis->digits_fit = 1;
+    for (int d = 0; d < 3; d++) axis->digit[d] = calloc(count, 1);
+    if (!weights || !axis->first || !axis->whole || !axis->high || !axis->low || !axis->digit[0] || !axis->digit[1] ||
+        !axis->digit[2]) {
         free(weights);
         return NO_MEMORY;
     }
@@ -93,6 +101,12 @@ static int make_axis(Axis *axis, int source, float from, float to, int target, i
             axis->whole[at] = fixed;
             axis->high[at] = (int16_t)(fixed >> LOW_BITS);
             axis->low[at] = (int16_t)(fixed & ((1 << LOW_BITS) - 1));
+            int32_t rest = fixed;
+            for (int d = 0; d < 3; d++) {
+                axis->digit[d][at] = (int8_t)(((rest & 255) ^ 128) - 128);
+                rest = (rest - axis->digit[d][at]) >> 8;
+            }
+            if (rest) axis->digits_fit = 0;
         }
     }
     free(weights);
@@ -232,14 +246,100 @@ WITH_AVX2 static void across_grey_avx2(const Axis *axis, const uint8_t *in, uint
     }
 }
 
+/* One instruction multiplies four bytes of pixels by four digits each and adds the products up: a pixel need not become
+ * 16 bits wide first. Sums wrap around as the whole ones do, so that their 32 bits are the same. */
+#define WITH_VNNI __attribute__((target("avx2,avx512f,avx512bw,avx512vl,avx512vnni")))
+
+WITH_VNNI static inline __attribute__((always_inline)) __m256i whole_of(const __m256i sums[3]) {
+    return _mm256_add_epi32(_mm256_add_epi32(_mm256_slli_epi32(sums[2], 16), _mm256_slli_epi32(sums[1], 8)), sums[0]);
+}
+
+WITH_VNNI static inline __attribute__((always_inline)) void
+across_rows_vnni(const Axis *axis, const uint8_t *in, size_t in_row, uint8_t *out, size_t out_row, int target, int rows) {
+    const __m256i by_channel = _mm256_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15, /* four pixels */
+                                                0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    const __m256i spread = _mm256_setr_epi8(0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, /* four coefficients */
+                                            4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7, 4, 5, 6, 7);
+    const __m128i half = _mm_set1_epi32(1 << (BITS - 1));
+    for (int x = 0; x < target; x++) {
+        const uint8_t *pixels = in + (size_t)axis->first[x] * 4;
+        __m256i sums[ROWS][3];
+        for (int r = 0; r < rows; r++) sums[r][0] = sums[r][1] = sums[r][2] = _mm256_setzero_si256();
+        for (int j = 0; j < axis->taps; j += 8) {
+            __m256i k[3];
+            for (int d = 0; d < 3; d++) {
+                int64_t eight;
+                memcpy(&eight, axis->digit[d] + (size_t)x * axis->taps + j, 8);
+                k[d] = _mm256_shuffle_epi8(_mm256_set1_epi64x(eight), spread);
+            }
+            for (int r = 0; r < rows; r++) {
+                const __m256i eight = _mm256_loadu_si256((const __m256i *)(pixels + (size_t)r * in_row + 4 * (size_t)j));
+                const __m256i p = _mm256_shuffle_epi8(eight, by_channel);
+                for (int d = 0; d < 3; d++) sums[r][d] = _mm256_dpbusd_epi32(sums[r][d], p, k[d]);
+            }
+        }
+        for (int r = 0; r < rows; r++) {
+            const __m256i both = whole_of(sums[r]);
+            __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(both), _mm256_extracti128_si256(both, 1));
+            sum = _mm_srai_epi32(_mm_add_epi32(sum, half), BITS);
+            sum = _mm_packus_epi16(_mm_packs_epi32(sum, sum), sum);
+            const int32_t pixel = _mm_cvtsi128_si32(sum);
+            memcpy(out + (size_t)r * out_row + 4 * (size_t)x, &pixel, 4);
+        }
+    }
+}
+
+WITH_VNNI static void across_vnni(const Axis *axis, const uint8_t *in, size_t in_row, uint8_t *out, size_t out_row,
+                                  int target, int rows) {
+    int y = 0;
+    for (; y + ROWS <= rows; y += ROWS)
+        across_rows_vnni(axis, in + y * in_row, in_row, out + y * out_row, out_row, target, ROWS);
+    for (; y < rows; y++) across_rows_vnni(axis, in + y * in_row, in_row, out + y * out_row, out_row, target, 1);
+}
+
+WITH_VNNI static size_t down_vnni(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y) {
+    const __m256i half = _mm256_set1_epi32(1 << (BITS - 1));
+    const uint8_t *pixels = in + (size_t)axis->first[y] * row;
+    size_t x = 0;
+    for (; x + 32 <= row; x += 32) {
+        __m256i sums[4][3];
+        for (int i = 0; i < 4; i++) sums[i][0] = sums[i][1] = sums[i][2] = _mm256_setzero_si256();
+        for (int j = 0; j < axis->taps; j += 4) {
+            __m256i rows[4], p[4];
+            for (int r = 0; r < 4; r++) rows[r] = _mm256_loadu_si256((const __m256i *)(pixels + (size_t)(j + r) * row + x));
+            const __m256i low01 = _mm256_unpacklo_epi8(rows[0], rows[1]), low23 = _mm256_unpacklo_epi8(rows[2], rows[3]);
+            const __m256i high01 = _mm256_unpackhi_epi8(rows[0], rows[1]), high23 = _mm256_unpackhi_epi8(rows[2], rows[3]);
+            p[0] = _mm256_unpacklo_epi16(low01, low23);
+            p[1] = _mm256_unpackhi_epi16(low01, low23);
+            p[2] = _mm256_unpacklo_epi16(high01, high23);
+            p[3] = _mm256_unpackhi_epi16(high01, high23);
+            for (int d = 0; d < 3; d++) {
+                int32_t four;
+                memcpy(&four, axis->digit[d] + (size_t)y * axis->taps + j, 4);
+                const __m256i k = _mm256_set1_epi32(four);
+                for (int i = 0; i < 4; i++) sums[i][d] = _mm256_dpbusd_epi32(sums[i][d], p[i], k);
+            }
+        }
+        __m256i words[4];
+        for (int i = 0; i < 4; i++) words[i] = _mm256_srai_epi32(_mm256_add_epi32(whole_of(sums[i]), half), BITS);
+        /* Packing undoes in each half what unpacking did. */
+        const __m256i bytes =
+            _mm256_packus_epi16(_mm256_packs_epi32(words[0], words[1]), _mm256_packs_epi32(words[2], words[3]));
+        _mm256_storeu_si256((__m256i *)(out + x), bytes);
+    }
+    return x;
+}
+
 static void across_vectors(const Axis *axis, const uint8_t *in, size_t in_row, uint8_t *out, size_t out_row, int target,
-                           int rows, int step) {
-    if (step == 4) across_avx2(axis, in, in_row, out, out_row, target, rows);
+                           int rows, int step, int vectors) {
+    if (step == 4 && vectors == VNNI && axis->digits_fit) across_vnni(axis, in, in_row, out, out_row, target, rows);
+    else if (step == 4) across_avx2(axis, in, in_row, out, out_row, target, rows);
     else
         for (int y = 0; y < rows; y++) across_grey_avx2(axis, in + y * in_row, out + y * out_row, target);
 }
 
-static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y) {
+static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y, int vectors) {
+    if (vectors == VNNI && axis->digits_fit) return down_vnni(axis, in, row, out, y);
     return down_avx2(axis, in, row, out, y);
 }
 #elif defined(__aarch64__)
@@ -276,11 +376,13 @@ static void across_neon(const Axis *axis, const uint8_t *in, uint8_t *out, int t
 }
 
 static void across_vectors(const Axis *axis, const uint8_t *in, size_t in_row, uint8_t *out, size_t out_row, int target,
-                           int rows, int step) {
+                           int rows, int step, int vectors) {
+    (void)vectors;
     for (int y = 0; y < rows; y++) across_neon(axis, in + y * in_row, out + y * out_row, target, step);
 }
 
-static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y) {
+static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y, int vectors) {
+    (void)vectors;
     const uint32_t *k = (const uint32_t *)axis->whole + (size_t)y * axis->taps;
     const uint8_t *pixels = in + (size_t)axis->first[y] * row;
     size_t x = 0;
@@ -303,21 +405,23 @@ static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t row, uint
 }
 #else
 static void across_vectors(const Axis *axis, const uint8_t *in, size_t in_row, uint8_t *out, size_t out_row, int target,
-                           int rows, int step) {
-    (void)axis, (void)in, (void)in_row, (void)out, (void)out_row, (void)target, (void)rows, (void)step;
+                           int rows, int step, int vectors) {
+    (void)axis, (void)in, (void)in_row, (void)out, (void)out_row, (void)target, (void)rows, (void)step, (void)vectors;
 }
 
-static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y) {
-    (void)axis, (void)in, (void)row, (void)out, (void)y;
+static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y, int vectors) {
+    (void)axis, (void)in, (void)row, (void)out, (void)y, (void)vectors;
     return 0;
 }
 #endif
 
-/* What the CPU has: 0 nothing that is used, 1 AVX2, 2 NEON. */
+/* What the CPU has: 0 nothing that is used, 1 AVX2, 2 NEON, 3 AVX2 and AVX-512 VNNI. */
 int lightbox_instructions(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    return __builtin_cpu_supports("avx2") ? AVX2 : PLAIN;
+    if (!__builtin_cpu_supports("avx2")) return PLAIN;
+    const int has_vnni = __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx512vl");
+    return has_vnni && __builtin_cpu_supports("avx512bw") ? VNNI : AVX2;
 #elif defined(__aarch64__)
     return NEON; /* every 64-bit ARM has it */
 #else
@@ -328,7 +432,7 @@ int lightbox_instructions(void) {
 static void all_across(const Axis *axis, const uint8_t *in, int source, int rows, uint8_t *out, int target, int step,
                        int vectors) {
     const size_t in_row = (size_t)source * step, out_row = (size_t)target * step;
-    if (vectors && axis->inside) across_vectors(axis, in, in_row, out, out_row, target, rows, step);
+    if (vectors && axis->inside) across_vectors(axis, in, in_row, out, out_row, target, rows, step, vectors);
     else
         for (int y = 0; y < rows; y++) across(axis, in + y * in_row, source, out + y * out_row, target, step);
 }
@@ -337,7 +441,7 @@ static void all_down(const Axis *axis, const uint8_t *in, int source, size_t row
                      int vectors) {
     for (int y = 0; y < target; y++) {
         uint8_t *to = out + (size_t)y * row;
-        const size_t made = vectors && axis->inside ? down_vectors(axis, in, row, to, y) : 0;
+        const size_t made = vectors && axis->inside ? down_vectors(axis, in, row, to, y, vectors) : 0;
         down(axis, in, source, row, to, y, made);
     }
 }
@@ -346,6 +450,15 @@ static void deliver(const uint8_t *in, size_t pixels, int step, int reversed, co
     const int channels = step == 4 ? 3 : 1;
     uint8_t *bytes = out;
     float *floats = out;
+    if (table && step == 4) { /* by far the most frequent case */
+        const int first = reversed ? 2 : 0;
+        for (size_t i = 0; i < pixels; i++, in += 4, floats += 3) {
+            floats[0] = table[in[first]];
+            floats[1] = table[256 + in[1]];
+            floats[2] = table[512 + in[2 - first]];
+        }
+        return;
+    }
     for (size_t i = 0; i < pixels; i++)
         for (int c = 0; c < channels; c++) {
             const uint8_t value = in[i * step + (reversed ? channels - 1 - c : c)];
@@ -358,7 +471,8 @@ static int box_fits(float from, float to, int source) { return from >= 0 && to >
 
 /* Resize the box of an image, 4 bytes a pixel (RGB and one unused) or 1, into `out` [out_height, out_width, 3 or 1]:
  * uint8, or with a `table` [channels, 256] the float32 that it has for each value. `filter`: 0 box, 1 bilinear,
- * 2 bicubic, 3 lanczos. Returns 0, 1 without memory, 2 for arguments that do not fit one another. */
+ * 2 bicubic, 3 lanczos. `vectors`: the instructions that are used, as lightbox_instructions numbers them. Returns 0,
+ * 1 without memory, 2 for arguments that do not fit one another. */
 int lightbox_resize(const uint8_t *in, size_t in_bytes, int width, int height, int step, float left, float top,
                     float right, float bottom, int filter, int reversed, const float *table, void *out,
                     size_t out_bytes, int out_width, int out_height, int vectors) {
@@ -373,10 +487,12 @@ int lightbox_resize(const uint8_t *in, size_t in_bytes, int width, int height, i
     const int need_y = out_height != height || top != 0 || bottom != (float)out_height;
     const int rows_first = height > out_height && height - out_height > 2 * (width - out_width);
     int code = DONE;
+    const int best = lightbox_instructions();
+    if (vectors < PLAIN || vectors > best) vectors = best;
     Axis x = {0}, y = {0};
     uint8_t *between = NULL, *result = NULL;
     const uint8_t *now = in;
-    if (need_x) code = make_axis(&x, width, left, right, out_width, filter, step == 1 ? 8 : 4);
+    if (need_x) code = make_axis(&x, width, left, right, out_width, filter, step == 1 || vectors == VNNI ? 8 : 4);
     if (!code && need_y) code = make_axis(&y, height, top, bottom, out_height, filter, 4);
     if (!code && need_x && need_y) {
         const size_t bytes = (rows_first ? (size_t)width * out_height : (size_t)out_width * height) * step;
@@ -384,7 +500,6 @@ int lightbox_resize(const uint8_t *in, size_t in_bytes, int width, int height, i
     }
     if (!code && (need_x || need_y) && !(result = malloc(pixels * step))) code = NO_MEMORY;
     if (!code) {
-        vectors = vectors && lightbox_instructions() != PLAIN;
         if (need_x && need_y && rows_first) {
             all_down(&y, in, height, (size_t)width * step, between, out_height, vectors);
             all_across(&x, between, width, out_height, result, out_width, step, vectors);

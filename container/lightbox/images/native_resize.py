@@ -73,15 +73,15 @@ def _pixels(image: Image.Image | Rgbx, step: int) -> _Pixels | None:
 class NativeResize:
     """The compiled resize; safe to use from several threads, which run at the same time."""
 
-    def __init__(self, library: Path = LIBRARY, *, vectors: bool = True) -> None:
-        """Raise OSError if ``library`` cannot be loaded; without ``vectors``, use plain C only."""
+    def __init__(self, library: Path = LIBRARY, *, at_most: str = INSTRUCTIONS[-1]) -> None:
+        """Raise OSError if ``library`` cannot be loaded; use none but the ``INSTRUCTIONS`` up to ``at_most``."""
         loaded = ctypes.CDLL(str(library))
         self._resize = loaded.lightbox_resize
         number, address, size = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
         self._resize.argtypes = [address, size, number, number, number, *[ctypes.c_float] * 4, number, number]
         self._resize.argtypes += [address, address, size, number, number, number]
-        self._vectors = vectors
-        self.instructions = INSTRUCTIONS[loaded.lightbox_instructions()] if vectors else INSTRUCTIONS[0]
+        self._used = min(INSTRUCTIONS.index(at_most), loaded.lightbox_instructions())
+        self.instructions = INSTRUCTIONS[self._used]
 
     def resize(
         self,
@@ -130,7 +130,7 @@ class NativeResize:
             out.nbytes,
             out.shape[1],
             out.shape[0],
-            self._vectors,
+            self._used,
         )
         del pixels  # it keeps them alive until here
         if code == 1:

@@ -9,7 +9,7 @@ from pathlib import Path
 LIBRARY = Path(__file__).with_name("libresize.so.1")
 """Python takes what ends with .so for a module of its own."""
 
-INSTRUCTIONS = ("plain C", "AVX2", "NEON")
+INSTRUCTIONS = ("plain C", "AVX2", "NEON", "AVX-512 VNNI")
 """What ``lightbox_instructions`` of the library counts."""
 
 
