@@ -116,6 +116,7 @@ def describe_deploy(command: argparse.ArgumentParser) -> None:
     """Declare what deploy takes."""
     describe_plan(command)
     describe_kind(command)
+    describe_several(command)
     command.add_argument("--component", metavar="NAME", default="", help="serve the model as this inference component")
     command.add_argument("--cores", type=float, default=1.0, help="of each copy of a component")
     command.add_argument("--component-mb", type=int, default=2048, help="memory of each copy of a component")
@@ -128,6 +129,19 @@ def describe_deploy(command: argparse.ArgumentParser) -> None:
         default=1000.0,
         help="invocations a minute on an instance; for an asynchronous endpoint requests that wait",
     )
+
+
+def describe_several(command: argparse.ArgumentParser) -> None:
+    """Declare how an endpoint serves several archives."""
+    several = command.add_mutually_exclusive_group()
+    several.add_argument(
+        "--container",
+        action="append",
+        default=[],
+        metavar="HOSTNAME=S3_URL",
+        help="a container with its own archive; 2 to 15 of them, and callers name one",
+    )
+    several.add_argument("--multi-model", action="store_true", help="--model-data is a folder; callers name an archive")
 
 
 def describe_kind(command: argparse.ArgumentParser) -> None:
@@ -143,6 +157,7 @@ def describe_update(command: argparse.ArgumentParser) -> None:
     """Declare what update takes."""
     describe_plan(command)
     describe_kind(command)
+    describe_several(command)
     command.add_argument("--way", choices=["blue-green", "rolling"], default="blue-green")
     command.add_argument("--step", type=int, default=10, help="percent of the machines in the first or in each step")
     command.add_argument("--wait", type=int, default=300, help="seconds between the steps")
@@ -162,7 +177,7 @@ def run_invoke(aws: Aws, options: argparse.Namespace) -> None:
     if options.body.startswith("s3://"):
         print(steps.invoke_asynchronously(aws, options.name, options.body, options.content_type))
         return
-    to = steps.Target(options.attributes, options.component, options.container, options.stream)
+    to = steps.Target(options.attributes, options.component, options.container, options.model, options.stream)
     for part in steps.invoke(aws, options.name, Path(options.body), options.content_type, to):
         sys.stdout.buffer.write(part)
         sys.stdout.buffer.flush()
@@ -175,6 +190,7 @@ def describe_invoke(command: argparse.ArgumentParser) -> None:
     command.add_argument("--content-type", default="application/x-image")
     command.add_argument("--component", metavar="NAME", help="the inference component that answers")
     command.add_argument("--container", metavar="HOSTNAME", help="of a multi-container endpoint, the one that answers")
+    command.add_argument("--model", metavar="ARCHIVE", help="of a multi-model endpoint, the model that answers")
     command.add_argument("--stream", action="store_true", help="have the answer streamed")
     command.add_argument("--attributes", help="X-Amzn-SageMaker-Custom-Attributes, e.g. tfs-model-name=digits")
 
@@ -214,18 +230,27 @@ def _kind(options: argparse.Namespace) -> Kind:
     return Kind.COMPONENTS
 
 
+def _pairs(takes: str, given: list[str]) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for name, equals, value in (pair.partition("=") for pair in given):
+        if not (name and equals):
+            raise Refused(f"{takes}, not {name}{equals}{value}")
+        if name in found:
+            raise Refused(f"{takes}, and {name} came twice")
+        found[name] = value
+    return found
+
+
 def plan_of(options: argparse.Namespace) -> Plan:
     """Return the plan that the options describe; raise Refused."""
-    pairs = [pair.partition("=") for pair in options.env]
-    wrong = [name for name, equals, _ in pairs if not (name and equals)]
-    if wrong:
-        raise Refused(f"--env takes NAME=VALUE, not {', '.join(wrong)}")
     return Plan(
         endpoint=options.name,
         image=options.image,
         role=options.role,
         model_data=options.model_data,
-        environment={name: value for name, _, value in pairs},
+        environment=_pairs("--env takes NAME=VALUE", options.env),
+        containers=_pairs("--container takes HOSTNAME=S3_URL", getattr(options, "container", [])),
+        multi_model=getattr(options, "multi_model", False),
         kind=_kind(options),
         component=getattr(options, "component", ""),
         instance_type=options.instance_type,

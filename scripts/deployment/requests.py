@@ -12,10 +12,18 @@ TAGS = [{"Key": "application", "Value": "lightbox"}]
 
 def model(plan: Plan) -> Request:
     """Return CreateModel."""
+    request: Request = {"ModelName": plan.model_name, "ExecutionRoleArn": plan.role, "Tags": TAGS}
     container: Request = {"Image": plan.image, "Environment": plan.environment}
+    if plan.containers:
+        several = [
+            {**container, "ContainerHostname": name, "ModelDataUrl": data} for name, data in plan.containers.items()
+        ]
+        return request | {"Containers": several, "InferenceExecutionConfig": {"Mode": "Direct"}}
     if plan.model_data:
         container["ModelDataUrl"] = plan.model_data
-    return {"ModelName": plan.model_name, "ExecutionRoleArn": plan.role, "PrimaryContainer": container, "Tags": TAGS}
+    if plan.multi_model:
+        container["Mode"] = "MultiModel"
+    return request | {"PrimaryContainer": container}
 
 
 def endpoint_config(plan: Plan) -> Request:

@@ -133,6 +133,7 @@ class Target:
     attributes: str | None = None
     component: str | None = None
     container: str | None = None
+    model: str | None = None
     streams: bool = False
 
     def request(self, endpoint: str) -> dict[str, str]:
@@ -141,6 +142,7 @@ class Target:
             "CustomAttributes": self.attributes,
             "InferenceComponentName": components.name_of(endpoint, self.component) if self.component else None,
             "TargetContainerHostname": self.container,
+            "TargetModel": self.model,
         }
         return {name: value for name, value in given.items() if value}
 
@@ -151,6 +153,8 @@ def invoke(aws: Aws, endpoint: str, body: Path, content_type: str, to: Target) -
     A stream comes in parts, an answer of the other kind whole. Raises Refused for a stream that ends with an error.
     """
     request = {"EndpointName": endpoint, "Body": body.read_bytes(), "ContentType": content_type, **to.request(endpoint)}
+    if to.streams and to.model:
+        raise Refused("--model: the API has no TargetModel for streams; leave --stream out")
     if not to.streams:
         answer = aws.call("sagemaker-runtime", "invoke_endpoint", **request)
         yield answer["Body"].read() if answer else b""
