@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -46,6 +47,21 @@ def audit(files: Sequence[Path], service: Sequence[str]) -> Findings:
     return _read(dependencies)
 
 
+def groups(files: Sequence[Path]) -> list[list[Path]]:
+    """Sort lock files so that those of a group agree on all versions: pip-audit refuses two versions of a package."""
+    found: list[tuple[dict[str, str], list[Path]]] = []
+    for file in files:
+        locked = dict(re.findall(r"^([\w.-]+)==(\S+)", file.read_text(), re.MULTILINE))
+        for versions, group in found:
+            if all(versions.get(name, version) == version for name, version in locked.items()):
+                versions.update(locked)
+                group.append(file)
+                break
+        else:
+            found.append((locked, [file]))
+    return [group for _, group in found]
+
+
 def _read(dependencies: Sequence[dict[str, object]]) -> Findings:
     findings = Findings()
     for dependency in dependencies:
@@ -71,19 +87,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     services = (("--vulnerability-service=osv", f"--osv-url={chosen.osv_url}"),) if chosen.osv_url else SERVICES
     reasons = []
     for service in services:
-        findings = audit(chosen.files, service)
-        if findings.audited:
-            return _tell(findings)
-        reasons.append(findings.silent or f"it knows none of the {findings.unknown} packages")
+        found = []
+        for group in groups(chosen.files):
+            found.append(audit(group, service))
+            if not found[-1].audited:
+                break
+        else:
+            return _tell(found)
+        reasons.append(found[-1].silent or f"it knows none of the {found[-1].unknown} packages")
     return _tell_in_vain(reasons, chosen.strict or os.environ.get("AUDIT") == "strict")
 
 
-def _tell(findings: Findings) -> int:
-    for line in findings.vulnerable:
+def _tell(found: Sequence[Findings]) -> int:
+    vulnerable = sorted({line for findings in found for line in findings.vulnerable})
+    for line in vulnerable:
         print(f"vulnerable: {line}", file=sys.stderr)
-    unknown = f", {findings.unknown} unknown to the service" if findings.unknown else ""
-    print(f"audit: {findings.audited} locked packages, {len(findings.vulnerable)} known vulnerabilities{unknown}")
-    return 1 if findings.vulnerable else 0
+    unknown = sum(findings.unknown for findings in found)
+    said = f", {unknown} unknown to the service" if unknown else ""
+    audited = sum(findings.audited for findings in found)
+    print(f"audit: {audited} locked packages, {len(vulnerable)} known vulnerabilities{said}")
+    return 1 if vulnerable else 0
 
 
 def _tell_in_vain(reasons: Sequence[str], strict: bool) -> int:

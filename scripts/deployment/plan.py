@@ -81,8 +81,9 @@ class Plan:
             raise Refused(f"--container: expected 2 to {MOST_CONTAINERS} containers, got {len(self.containers)}")
         if wrong := [name for name in self.containers if not _HOSTNAME.fullmatch(name)]:
             raise Refused(f"--container {wrong[0]!r}: expected up to 63 letters, digits and hyphens between them")
-        if wrong := [pair for pair in self.containers.items() if not pair[1].startswith("s3://")]:
-            raise Refused(f"--container {'='.join(wrong[0])}: expected s3://… behind the hostname")
+        for name, url in self.containers.items():
+            if not url.startswith("s3://"):
+                raise Refused(f"--container {name}={url}: expected s3://… behind the hostname")
 
     @property
     def model_name(self) -> str:

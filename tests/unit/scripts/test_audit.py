@@ -57,6 +57,25 @@ def test_nobody_to_ask_is_said_loudly(
     assert "127.0.0.1" in said
 
 
+def test_files_that_lock_different_versions_are_audited_too(
+    lock: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other, same = tmp_path / "other.lock", tmp_path / "same.lock"
+    other.write_text(f"flask==3.1.2 \\\n    --hash=sha256:{'2' * 64}\n")
+    same.write_text(f"idna==3.6 \\\n    --hash=sha256:{'0' * 64}\n")
+    with service("idna") as url:
+        assert audit.main(["--osv-url", url, str(lock), str(other), str(same)]) == 1
+    said = capsys.readouterr()
+    assert said.err == "vulnerable: idna 3.6: PYSEC-2024-60, mended in 3.7\n"
+    assert "3 locked packages, 1 known vulnerabilities" in said.out
+
+
+def test_the_projects_own_files_can_be_audited() -> None:
+    for group in audit.groups(sorted(audit.REQUIREMENTS.glob("*.lock"))):
+        found = audit.audit(group, ("--vulnerability-service=osv", f"--osv-url=http://127.0.0.1:{free_port()}"))
+        assert "127.0.0.1" in found.silent, "it was refused before anybody was asked"
+
+
 def test_packages_that_a_service_does_not_know_are_not_taken_for_clean() -> None:
     found = audit._read(
         [{"name": "a", "skip_reason": "Dependency not found"}, {"name": "b", "version": "1", "vulns": []}]

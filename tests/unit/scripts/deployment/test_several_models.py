@@ -9,7 +9,7 @@ import boto3
 import pytest
 
 import deploy
-from deployment import steps
+from deployment import requests, steps
 from deployment.aws import Aws, Refused
 from deployment.plan import Kind, Plan
 from deployment.steps import Target
@@ -43,7 +43,7 @@ def test_containers_have_a_model_each_and_callers_name_one(aws: Aws) -> None:
         }
         for name, url in TWO.items()
     ]
-    assert steps.requests.model(wanted)["InferenceExecutionConfig"] == {"Mode": "Direct"}
+    assert requests.model(wanted)["InferenceExecutionConfig"] == {"Mode": "Direct"}
     assert planned(*pairs, command="update").containers == TWO
     assert wanted.model_name != planned(*pairs[:3], "pets=s3://b/newer.tar.gz").model_name
 
