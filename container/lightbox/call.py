@@ -87,7 +87,8 @@ class Content(Protocol[R_co]):
 class Call(Generic[R_co]):
     """One request. What is None takes the configured default.
 
-    ``attributes`` are the pairs of the custom attributes, ``custom_attributes`` is the header as it came.
+    ``outputs`` are the names of those that the caller wants. ``attributes`` are the pairs of the custom attributes,
+    ``custom_attributes`` is the header as it came.
     """
 
     content: Content[R_co]
@@ -95,11 +96,18 @@ class Call(Generic[R_co]):
     version: int | None = None
     signature: str | None = None
     transport: str | None = None
+    outputs: tuple[str, ...] = ()
     attributes: Mapping[str, str] = field(default_factory=dict)
     custom_attributes: str | None = None
 
     def carrying(self, content: Content[S]) -> Call[S]:
-        """Return the same call with another content."""
+        """Return the same call with another content, which gets all outputs."""
         return Call(
-            content, self.model, self.version, self.signature, self.transport, self.attributes, self.custom_attributes
+            content,
+            self.model,
+            self.version,
+            self.signature,
+            self.transport,
+            attributes=self.attributes,
+            custom_attributes=self.custom_attributes,
         )

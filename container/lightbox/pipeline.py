@@ -187,7 +187,8 @@ class Pipeline:
         else:
             request = (parsed or content.parse(context)).decode(signature, model.options)
         postprocess = None if content.names_outputs_of(signature) else handlers.postprocess
-        outputs = request.outputs or (() if postprocess else content.outputs) or model.options.outputs or ()
+        asked = request.outputs or (() if postprocess else content.outputs) or call.outputs
+        outputs = asked or model.options.outputs or ()
         signature.check_outputs(outputs)
         writer.check(len(outputs or signature.outputs))
         signature.check_inputs(request.inputs)
@@ -198,8 +199,8 @@ class Pipeline:
             ordered = {name: found[name] for name in signature.outputs if name in found}
             if postprocess is None:
                 prediction = request.predicted(ordered)
-                named = _ranked(prediction, model.options) if handlers.preprocess is None else prediction
-                return writer.write(named, signature)
+                is_ranked = handlers.preprocess is None and not call.outputs
+                return writer.write(_ranked(prediction, model.options) if is_ranked else prediction, signature)
             shown = content.shown(call, request, model.options, context)
             response = writer.finish(postprocess, ordered, shown, signature)
         if isinstance(response, TensorResponse) and not content.outputs:

@@ -53,11 +53,6 @@ class Rgbx:
         return Image.frombytes("RGB", self.size, self.pixels.data, "raw", "RGBX")
 
 
-def for_pillow(image: Image.Image | Rgbx) -> Image.Image:
-    """Return an image as Pillow has it, which is a copy of those pixels that are not Pillow's."""
-    return image.image if isinstance(image, Rgbx) else image
-
-
 def decode(image: ImageFile, body: bytes) -> Rgbx | None:
     """Decode the file whose header is ``image``; None if it is none of those that are decoded here, or is damaged.
 

@@ -12,7 +12,8 @@ from PIL.Image import Image
 
 from lightbox.errors import BadRequest
 from lightbox.images.color import STRIP_PIXELS
-from lightbox.images.jpeg import Rgbx, for_pillow
+from lightbox.images.jpeg import Rgbx
+from lightbox.images.transform import for_pillow
 from lightbox.request_context import RequestContext
 
 Mode = Literal["RGB", "L"]

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL.Image import Image, Resampling
 
-from lightbox.images.jpeg import Rgbx, for_pillow
+from lightbox.images.jpeg import Rgbx
 from lightbox.images.native_resize import Box, NativeResize
 
 _BAND_PIXELS = 100_000
@@ -248,6 +248,11 @@ def _sources(source: int, target: int) -> tuple[npt.NDArray[np.int64], npt.NDArr
 
 def _nearest(source: int, target: int) -> npt.NDArray[np.int64]:
     return np.minimum(np.floor(_centres(source, target)), source - 1).astype(np.int64)
+
+
+def for_pillow(image: Image | Rgbx) -> Image:
+    """Return an image as Pillow has it, which is a copy of those pixels that are not Pillow's."""
+    return image.image if isinstance(image, Rgbx) else image
 
 
 def bands(image: Image | Rgbx, size: tuple[int, int], most: int) -> list[range]:

@@ -6,7 +6,7 @@ import difflib
 import itertools
 import logging
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -75,6 +75,7 @@ _NAME = re.compile(r"(?<![a-z-])([a-z-]++)=")
 _NUMBER = re.compile(r"\s*[+-]?[0-9.]++\s*")
 _CROP = re.compile(r"([0-9]{1,6}),([0-9]{1,6}),([0-9]{1,6}),([0-9]{1,6})")
 CROP = "tfs-crop"
+OUTPUTS = "tfs-outputs"
 """The one pair whose value holds commas."""
 
 
@@ -91,14 +92,23 @@ def parse_custom_attributes(header: str) -> dict[str, str]:
         if equals and (name := name.strip()) and (value.strip() or not name.startswith("tfs-")):
             attributes[name] = value.strip()
         attributes |= _tfs_pair(part)
-        if CROP in attributes and f"{CROP}=" in part:  # its value has commas: as many as there are numbers behind it
-            rest = itertools.takewhile(_is_number, parts[place + 1 :])
-            attributes[CROP] = ",".join([attributes[CROP], *map(str.strip, rest)])
+        for name, is_more in _LISTS.items():
+            if name in attributes and f"{name}=" in part:  # its value has commas
+                rest = itertools.takewhile(is_more, parts[place + 1 :])
+                attributes[name] = ",".join([attributes[name], *map(str.strip, rest)])
     return attributes
 
 
 def _is_number(text: str) -> bool:
     return bool(_NUMBER.fullmatch(text))
+
+
+def _is_name(text: str) -> bool:
+    return bool(text.strip()) and "=" not in text
+
+
+_LISTS: dict[str, Callable[[str], bool]] = {CROP: _is_number, OUTPUTS: _is_name}
+"""Pairs whose values go on behind a comma, and with what."""
 
 
 def _tfs_pair(part: str) -> dict[str, str]:
@@ -110,7 +120,15 @@ def _tfs_pair(part: str) -> dict[str, str]:
     return {}
 
 
-KNOWN_PAIRS = ("tfs-model-name", "tfs-model-version", "tfs-method", "tfs-signature-name", "tfs-transport", CROP)
+KNOWN_PAIRS = (
+    "tfs-model-name",
+    "tfs-model-version",
+    "tfs-method",
+    "tfs-signature-name",
+    "tfs-transport",
+    CROP,
+    OUTPUTS,
+)
 _hinted: set[str] = set()
 _MOST_HINTS = 100
 

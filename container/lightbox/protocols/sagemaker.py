@@ -21,14 +21,16 @@ from flask import Blueprint, g, request
 from flask import Response as HttpResponse
 
 from lightbox.call import Call
-from lightbox.codecs.base import Response
+from lightbox.codecs.base import Method, Response
 from lightbox.contents import Invocation
+from lightbox.errors import BadRequest
 from lightbox.multi_model.loader import TargetModels
 from lightbox.picture_content import cropped
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.http import (
     CROP,
     CUSTOM_ATTRIBUTES,
+    OUTPUTS,
     TARGET_MODEL,
     hint_at_misspelled,
     is_triton_type,
@@ -151,6 +153,9 @@ def _answer(
     )
     crop = parse_crop(attributes.get(CROP))
     version = parse_version(attributes.get("tfs-model-version"))
+    outputs = tuple(dict.fromkeys(attributes.get(OUTPUTS, "").replace(",", " ").split()))
+    if outputs and content.method is not Method.PREDICT:
+        raise BadRequest(f"{OUTPUTS}: expected no such pair with tfs-method={content.method.value}")
 
     def predict(content: Invocation) -> Response:
         call = Call(
@@ -159,6 +164,7 @@ def _answer(
             version=version,
             signature=attributes.get("tfs-signature-name") or None,
             transport=attributes.get("tfs-transport") or None,
+            outputs=outputs,
             attributes=attributes,
             custom_attributes=custom_attributes,
         )
