@@ -1,4 +1,4 @@
-"""The process that holds streams of frames: ``python -m lightbox.streams_worker ADDRESS BYTES``.
+"""The process that holds streams of frames: ``python -m lightbox.streams_worker ADDRESS BYTES COUNTS``.
 
 It has no pipeline: each frame is a request to nginx. The supervisor starts it where LIGHTBOX_STREAMS is on.
 """
@@ -10,22 +10,27 @@ import gc
 import resource
 import signal
 import sys
+from pathlib import Path
 
 from lightbox.protocols.streams.relay import Relay
 from lightbox.protocols.streams.server import StreamServer
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import log_like_others, worker_descriptor
+from lightbox.telemetry.stream_counts import StreamCounts
 
 PATIENCE = 5
 """Seconds that nginx gets beyond its own timeout to say so."""
 
 
-def main(address: str, most_bytes: int) -> None:
-    """Serve streams at ``unix:/path`` or ``host:port`` until SIGTERM; then finish the accepted frames."""
-    asyncio.run(serve(address, most_bytes))
+def main(address: str, most_bytes: int, counts: Path) -> None:
+    """Serve streams at ``unix:/path`` or ``host:port`` until SIGTERM; then finish the accepted frames.
+
+    They may hold ``most_bytes`` together, and are counted in the file ``counts``.
+    """
+    asyncio.run(serve(address, most_bytes, counts))
 
 
-async def serve(address: str, most_bytes: int) -> None:
+async def serve(address: str, most_bytes: int, counts: Path) -> None:
     """Run the server until a signal to stop has come and every accepted frame is answered."""
     settings = load_settings()
     log_like_others(settings.gunicorn_loglevel, settings.log_format == "json", worker_descriptor(), "streams")
@@ -36,7 +41,7 @@ async def serve(address: str, most_bytes: int) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     relay = Relay(settings.port, settings.most_requests, settings.nginx_read_timeout + PATIENCE)
     frame = settings.max_body_mb << 20
-    server = StreamServer(relay, settings.max_streams, frame, max(most_bytes, 2 * frame))
+    server = StreamServer(relay, settings.max_streams, frame, max(most_bytes, 2 * frame), StreamCounts(counts))
     listener = await server.listen(address)
     watching = asyncio.create_task(server.watch())
     gc.collect()
@@ -49,4 +54,4 @@ async def serve(address: str, most_bytes: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))

@@ -123,8 +123,12 @@ def test_latest_drops_stale_frames_and_says_how_many(streams: Stack) -> None:
         answers = [received(stream)]
         while answers[-1]["frame"] < 21:
             answers.append(received(stream))
+        page = requests.get(f"{streams.url}/metrics", timeout=10).text
     assert [answer["frame"] for answer in answers] == [1, 21]
     assert [answer["dropped"] for answer in answers] == [19, 0]
+    assert re.search(r"^lightbox_streams [1-9]", page, re.MULTILINE), page
+    dropped = re.search(r"^lightbox_stream_frames_dropped_total (\S+)$", page, re.MULTILINE)
+    assert dropped and float(dropped[1]) >= 19, page
 
 
 def test_a_sender_that_is_too_fast_is_held_up_by_the_socket(streams: Stack) -> None:

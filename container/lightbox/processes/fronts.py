@@ -9,6 +9,7 @@ from pathlib import Path
 
 from lightbox.processes.commands import PYTHON, grpc_front_command
 from lightbox.settings import Settings
+from lightbox.telemetry import stream_counts
 
 POLL_SECONDS, IMPATIENT_SECONDS = 0.25, 0.05
 _TITLES = {"grpc_front": "the gRPC front", "streams": "the process for streams"}
@@ -32,7 +33,8 @@ def fronts(settings: Settings, plan_file: Path, health: str, streams: str, room:
         command = grpc_front_command(plan_file, health)
         found["grpc_front"] = Front(command, f"127.0.0.1:{settings.kserve_grpc_port}")
     if settings.streams:
-        found["streams"] = Front([*PYTHON, "lightbox.streams_worker", streams, str(room)], streams)
+        counts = plan_file.with_name(stream_counts.FILE)
+        found["streams"] = Front([*PYTHON, "lightbox.streams_worker", streams, str(room), str(counts)], streams)
     return found
 
 

@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from lightbox.model.engine_report import all_engines
 from lightbox.sessions import SessionStore
+from lightbox.telemetry import stream_counts
 from lightbox.telemetry.metrics import (
+    DROPPED_FRAMES,
     METRICS_FOLDER,
     MODEL_ENGINE,
     MODEL_VERSIONS,
@@ -21,6 +23,7 @@ from lightbox.telemetry.metrics import (
     SATURATION,
     SESSION_BYTES,
     SESSIONS,
+    STREAMS,
 )
 from lightbox.transports.model_status import ModelStatus
 
@@ -46,6 +49,8 @@ class ProcessFacts:
     saturation: float = 0.0
     sessions: tuple[int, int] = (0, 0)
     """How many are open, and the bytes of their images."""
+    streams: tuple[int, int] = (0, 0)
+    """How many are open, and how many of their frames were dropped."""
 
 
 def exposition(folder: Path, facts: ProcessFacts) -> bytes:
@@ -109,6 +114,9 @@ class _Facts:
         yield engines
         for metric, value in zip((SESSIONS, SESSION_BYTES), self._facts.sessions, strict=True):
             yield GaugeMetricFamily(metric.name, metric.help, value=value)
+        streams, dropped = self._facts.streams
+        yield GaugeMetricFamily(STREAMS.name, STREAMS.help, value=streams)
+        yield CounterMetricFamily(DROPPED_FRAMES.name, DROPPED_FRAMES.help, value=dropped)
 
 
 class MetricsPage:
@@ -135,7 +143,16 @@ class MetricsPage:
         engines = [(item.model, str(item.version), item.signature, item.engine) for item in all_engines(self._run_dir)]
         sessions = self._sessions.usage() if self._sessions else (0, 0)
         versions = await self._versions()
-        facts = ProcessFacts(ready, dict(self.restarts), versions, dict(self._refused), engines, saturation, sessions)
+        facts = ProcessFacts(
+            ready,
+            dict(self.restarts),
+            versions,
+            dict(self._refused),
+            engines,
+            saturation,
+            sessions,
+            stream_counts.read(self._run_dir / stream_counts.FILE),
+        )
         return await asyncio.to_thread(exposition, self._folder, facts)
 
     async def _versions(self) -> dict[tuple[str, ...], int]:

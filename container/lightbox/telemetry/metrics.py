@@ -68,10 +68,12 @@ MODEL_ENGINE = Metric(
 )
 SESSIONS = Metric("lightbox_sessions", "Open sessions.")
 SESSION_BYTES = Metric("lightbox_session_bytes", "Bytes that the images of sessions take.")
+STREAMS = Metric("lightbox_streams", "Open streams of frames.")
+DROPPED_FRAMES = Metric("lightbox_stream_frames_dropped", "Frames that streams with latest=true dropped.")
 
-COUNTERS = (REQUESTS, REJECTED, BYTES_IN, BYTES_OUT, WORKER_STARTS, RESTARTS)
+COUNTERS = (REQUESTS, REJECTED, BYTES_IN, BYTES_OUT, WORKER_STARTS, RESTARTS, DROPPED_FRAMES)
 HISTOGRAMS = (SECONDS, STAGES, IMAGES)
-GAUGES = (IN_PROGRESS, READY, SATURATION, MODEL_VERSIONS, MODEL_ENGINE, SESSIONS, SESSION_BYTES)
+GAUGES = (IN_PROGRESS, READY, SATURATION, MODEL_VERSIONS, MODEL_ENGINE, SESSIONS, SESSION_BYTES, STREAMS)
 
 
 def series_names() -> set[str]:

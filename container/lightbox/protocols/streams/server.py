@@ -18,6 +18,7 @@ from lightbox.protocols.edge import choose_request_id, error_body
 from lightbox.protocols.streams.choice import from_query
 from lightbox.protocols.streams.relay import Relay
 from lightbox.protocols.streams.stream import FrameConnection, Held, Stream
+from lightbox.telemetry.stream_counts import StreamCounts
 
 log = logging.getLogger("lightbox")
 
@@ -31,8 +32,11 @@ OPEN_SECONDS, CLOSE_SECONDS = 10.0, 1.0
 class StreamServer:
     """Serves streams until ``stop``; ``most`` of them at a time, which may hold ``most_bytes`` together."""
 
-    def __init__(self, relay: Relay, most: int, max_frame: int, most_bytes: int) -> None:
+    def __init__(
+        self, relay: Relay, most: int, max_frame: int, most_bytes: int, counts: StreamCounts | None = None
+    ) -> None:
         self._relay = relay
+        self._counts = counts or StreamCounts()
         self._most = most
         self._max_frame = max_frame
         self._held = Held(most_bytes)
@@ -102,9 +106,10 @@ class StreamServer:
 
     async def _handle(self, connection: ServerConnection) -> None:
         assert isinstance(connection, FrameConnection)
-        stream = self._streams[connection] = Stream(connection, self._relay, self._stopping)
+        stream = self._streams[connection] = Stream(connection, self._relay, self._stopping, self._counts)
         self._opening.discard(connection)
         opened = time.monotonic()
+        self._counts.opened()
         try:
             if self._stopping.is_set():
                 await stream.close()
@@ -114,6 +119,7 @@ class StreamServer:
             raise
         finally:
             del self._streams[connection]
+            self._counts.closed()
             log.info(
                 "stream %s: closed with %s after %.1f s; frames=%d errors=%d dropped=%d",
                 connection.request_id,

@@ -16,6 +16,7 @@ from websockets.frames import CloseCode
 from lightbox.errors import BadRequest, Unavailable
 from lightbox.protocols.streams.choice import Choice, from_text
 from lightbox.protocols.streams.relay import Answer, Relay, failed
+from lightbox.telemetry.stream_counts import StreamCounts
 
 log = logging.getLogger("lightbox")
 
@@ -90,8 +91,11 @@ class Stream:
     ``latest`` reading goes on meanwhile, and of the frames that wait only the newest is answered.
     """
 
-    def __init__(self, connection: FrameConnection, relay: Relay, stopping: asyncio.Event) -> None:
+    def __init__(
+        self, connection: FrameConnection, relay: Relay, stopping: asyncio.Event, counts: StreamCounts
+    ) -> None:
         self._connection = connection
+        self._counts = counts
         self._relay = relay
         self._stopping = stopping
         self._choice = connection.choice
@@ -126,6 +130,7 @@ class Stream:
     def _take(self, data: bytes) -> None:
         if self._waiting is not None:
             self._dropped += 1
+            self._counts.dropped()
             self._connection.let_go(len(self._waiting.data))
         self.received += 1
         self._waiting = Frame(self.received, data, self._choice)

@@ -1,0 +1,35 @@
+"""The counts of streams, for a reader in another process."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lightbox.telemetry.stream_counts import StreamCounts, read
+
+
+def test_a_restart_forgets_streams_and_keeps_dropped_frames(tmp_path: Path) -> None:
+    path = tmp_path / "counts"
+    assert read(path) == (0, 0)
+    counts = StreamCounts(path)
+    assert read(path) == (0, 0)
+    for _ in range(3):
+        counts.opened()
+        counts.dropped()
+    counts.closed()
+    assert read(path) == (2, 3)
+    StreamCounts(path).opened()
+    assert read(path) == (1, 3)
+
+
+def test_half_a_file_is_none(tmp_path: Path) -> None:
+    (tmp_path / "counts").write_bytes(b"\1")
+    assert read(tmp_path / "counts") == (0, 0)
+    StreamCounts(tmp_path / "counts").opened()
+    assert read(tmp_path / "counts") == (1, 0)
+
+
+def test_nobody_need_be_told() -> None:
+    counts = StreamCounts()
+    counts.opened()
+    counts.dropped()
+    counts.closed()
