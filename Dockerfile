@@ -98,7 +98,7 @@ FROM ${PYTHON_IMAGE} AS application
 ARG SOURCE_DATE_EPOCH
 COPY container /application/opt/lightbox/container
 COPY --from=resize /source/libresize.so.1 /application/opt/lightbox/container/lightbox/images/
-COPY serve.sh nginx.conf /application/opt/lightbox/
+COPY serve.sh nginx.conf LICENSE /application/opt/lightbox/
 RUN python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /application /application \
     && chmod -R u=rwX,go=rX /application \
     && find /application -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
@@ -129,6 +129,7 @@ ARG REVISION=unknown
 LABEL org.opencontainers.image.title="lightbox" \
       com.amazonaws.sagemaker.capabilities.bidirectional-streaming="true" \
       org.opencontainers.image.description="Inference container for TensorFlow vision models: post an image, get a prediction" \
+      org.opencontainers.image.licenses="Apache-2.0" \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.revision="${REVISION}" \
       org.opencontainers.image.base.name="${PYTHON_IMAGE}" \

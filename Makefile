@@ -120,6 +120,10 @@ fuzz: $(VENV)/.ready-fuzz  ## Fuzz the codecs with atheris, guided by coverage, 
 image: $(READY_DEV)  ## Build the image, check it, print its sizes, list what is in it (build/image/)
 	@PYTHONPATH=container:scripts $(PY) -m docker_image
 
+RELEASE ?=
+release: $(READY_DEV)  ## Make a release's packages, images, bills of materials and checksums in build/release; pushes nothing. RELEASE=--candidate rehearses
+	@PYTHONPATH=container:scripts $(PY) scripts/release.py $(RELEASE)
+
 pin-images: $(READY_DEV)  ## Write the base images' digests beside their tags; REGISTRY names the host that has them
 	$(PY) scripts/pin_base_images.py
 
@@ -138,4 +142,4 @@ lock:  ## Write requirements/*.lock from requirements/*.in
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-quantize $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup nginx native browser models serve test test-slow lint bench soak overload fuzz image pin-images production-page settings-page protos lock clean
+.PHONY: help setup nginx native browser models serve test test-slow lint bench soak overload fuzz image release pin-images production-page settings-page protos lock clean

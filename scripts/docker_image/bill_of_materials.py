@@ -13,14 +13,19 @@ from cyclonedx.output.json import JsonV1Dot6
 from cyclonedx.schema import SchemaVersion
 from packageurl import PackageURL
 
-from docker_image.inventory import MESSAGES, MODEL_SERVER, Part
+from docker_image.inventory import MESSAGES, MODEL_SERVER, SAMPLES, Part
 
 ADDRESSES = {
     MODEL_SERVER: ("github", "tensorflow", "serving"),
     MESSAGES: ("pypi", None, "tensorflow"),
+    SAMPLES: ("generic", None, "lightbox-page-samples"),
     "CPython": ("generic", None, "python"),
 }
 """Type, namespace and name in the package URL of parts that no package manager knows."""
+
+
+LICENCE = "Apache-2.0"
+"""Of this project's own files."""
 
 
 class InvalidBill(Exception):
@@ -29,7 +34,8 @@ class InvalidBill(Exception):
 
 def bill_of_materials(image: str, version: str, parts: Iterable[Part]) -> str:
     """Return the document for an image; raise InvalidBill."""
-    root = Component(name=image, version=version, type=ComponentType.CONTAINER)
+    own = LicenseFactory().make_with_id(LICENCE)
+    root = Component(name=image, version=version, type=ComponentType.CONTAINER, licenses=[own])
     bom = Bom(components=[_component(part) for part in parts])
     bom.metadata.component = root
     bom.register_dependency(root, bom.components)

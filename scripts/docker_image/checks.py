@@ -68,7 +68,8 @@ def is_labelled(subject: Subject) -> str:
     """The OCI labels and those that SageMaker asks for are there."""
     labels = subject.docker.inspect("{{range $k, $v := .Config.Labels}}{{$k}} {{end}}", subject.image).split()
     wanted = [
-        f"org.opencontainers.image.{name}" for name in ("title", "description", "version", "revision", "base.name")
+        f"org.opencontainers.image.{name}"
+        for name in ("title", "description", "licenses", "version", "revision", "base.name")
     ]
     wanted += [f"com.amazonaws.sagemaker.capabilities.{name}" for name in ("accept-bind-to-port", "multi-models")]
     missing = set(wanted) - set(labels)

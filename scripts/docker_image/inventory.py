@@ -16,6 +16,7 @@ Kind = Literal["deb", "pypi", "other"]
 ASKED_INSIDE = Path(__file__).with_name("ask_inside.py")
 RELEASE = re.compile(r":([\d.]+)")
 MODEL_SERVER, MESSAGES = "tensorflow_model_server", "tensorflow message modules"
+SAMPLES = "sample images of the page"
 """What the Dockerfile copies without a package manager."""
 
 
@@ -42,9 +43,12 @@ def inventory(docker: Docker, image: str) -> list[Part]:
 def outside_of_packages(found: list[Part]) -> list[Part]:
     """Return what the Dockerfile copies without a package manager."""
     release = RELEASE.search(argument("TFS_IMAGE"))
+    # Two photos, and a digit of the UCI repository: container/lightbox/page/samples/README.md.
+    samples = Part("other", SAMPLES, argument("VERSION"), ("CC-BY-2.0", "CC-BY-4.0"))
     if any(part.name.startswith("tensorflow") and "serving" not in part.name for part in found):
-        return []
+        return [samples]
     return [
+        samples,
         Part("other", MODEL_SERVER, release[1] if release else "unknown", ("Apache-2.0",)),
         Part("other", MESSAGES, _locked_tensorflow(), ("Apache-2.0",)),
     ]

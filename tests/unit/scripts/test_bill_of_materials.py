@@ -7,6 +7,7 @@ import json
 from docker_image.bill_of_materials import bill_of_materials
 from docker_image.inventory import Part, outside_of_packages
 
+SAMPLE_IMAGES = Part("other", "sample images of the page", "0.1.0", ("CC-BY-2.0", "CC-BY-4.0"))
 PACKAGED = [
     Part("deb", "tini", "0.19.0-1", ("MIT",)),
     Part("pypi", "orjson", "3.13.0", ("MPL-2.0 AND (Apache-2.0 OR MIT)",)),
@@ -23,10 +24,12 @@ def test_every_part_has_a_version_an_address_and_licences() -> None:
         "pkg:generic/python",
         "pkg:github/tensorflow/serving",
         "pkg:pypi/tensorflow",
+        "pkg:generic/lightbox-page-samples",
     }
+    assert bill["metadata"]["component"]["licenses"] == [{"license": {"id": "Apache-2.0"}}]
     assert all(component["version"][0].isdigit() and component["licenses"] for component in bill["components"])
 
 
-def test_where_tensorflow_itself_is_shipped_nothing_is_outside_of_packages() -> None:
-    assert outside_of_packages([Part("pypi", "tensorflow-cpu", "2.20.0", ("Apache-2.0",))]) == []
-    assert len(outside_of_packages([Part("pypi", "tensorflow-serving-api", "2.20.0", ("Apache-2.0",))])) == 2
+def test_where_tensorflow_itself_is_shipped_only_samples_are_outside_of_packages() -> None:
+    assert outside_of_packages([Part("pypi", "tensorflow-cpu", "2.20.0", ("Apache-2.0",))]) == [SAMPLE_IMAGES]
+    assert len(outside_of_packages([Part("pypi", "tensorflow-serving-api", "2.20.0", ("Apache-2.0",))])) == 3

@@ -1,0 +1,208 @@
+"""Makes what a release consists of, in build/release/, and pushes nothing: ``make release``.
+
+Packages, images with their bill of materials and licences, the release's notes, and checksums of all. The version is
+the one of pyproject.toml. docs/releasing.md tells the steps around it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import re
+import shutil
+import sys
+import tempfile
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from docker_image.bill_of_materials import InvalidBill, bill_of_materials
+from docker_image.docker import Docker
+from docker_image.engine import Engine, NoEngine, find_engine
+from docker_image.inventory import inventory, licence_table
+from docker_image.programs import ProgramFailed, attempt, run
+from model_zoo import say
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+IMAGES = (
+    ("lightbox", "amd64"),  # TensorFlow Serving is published for this architecture alone
+    ("embedded", "amd64"),
+    ("embedded", "arm64"),
+    ("openvino", "amd64"),
+    ("openvino", "arm64"),
+)
+"""Stages of the Dockerfile, with the architectures that they are made for."""
+SUMS = "SHA256SUMS"
+_HEADING = re.compile(r"^## (\S+) \((.*)\)$", re.MULTILINE)
+_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
+
+
+class Refused(Exception):
+    """The repository is in no state to be released from; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Release:
+    """A version of the repository in a folder. A candidate may be unfinished, and shows what a release would hold."""
+
+    repository: Path
+    out: Path
+    version: str
+    is_candidate: bool
+
+    @property
+    def name(self) -> str:
+        """What the files' names begin with."""
+        return f"lightbox-{self.version}"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Make everything and return the exit code."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--out", type=Path, default=REPOSITORY / "build" / "release", help="folder, emptied before")
+    parser.add_argument(
+        "--candidate", action="store_true", help="rehearse: without a date in the changelog, a tag or published images"
+    )
+    parser.add_argument("--images", choices=("all", "none"), default="all", help="none: packages and notes alone")
+    options = parser.parse_args(arguments)
+    try:
+        release = Release(REPOSITORY, options.out.resolve(), version_of(REPOSITORY), options.candidate)
+        notes = check(release)
+        make(release, notes, with_images=options.images == "all")
+    except (Refused, ProgramFailed, NoEngine, InvalidBill) as problem:
+        print(f"release: {problem}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def version_of(repository: Path) -> str:
+    """Return the version in pyproject.toml."""
+    return str(tomllib.loads((repository / "pyproject.toml").read_text())["project"]["version"])
+
+
+def check(release: Release) -> str:
+    """Return the notes of the release; raise Refused unless the repository is ready for it."""
+    text = (release.repository / "CHANGELOG.md").read_text()
+    notes = notes_of(text, release.version, needs_date=not release.is_candidate)
+    declared = re.search(r"^ARG VERSION=(\S+)$", (release.repository / "Dockerfile").read_text(), re.MULTILINE)
+    if declared is None or declared[1] != release.version:
+        found = declared[1] if declared else "none"
+        raise Refused(f"Dockerfile: expected ARG VERSION={release.version}, as in pyproject.toml, got {found}")
+    if release.is_candidate:
+        return notes
+    if changed := _git(release, "status", "--porcelain"):
+        raise Refused(f"git: expected no change that is not committed, got {' '.join(changed.split()[:20])}")
+    tags = _git(release, "tag", "--points-at", "HEAD").split()
+    if f"v{release.version}" not in tags:
+        raise Refused(f"git: expected the tag v{release.version} at HEAD, got {', '.join(tags) or 'none'}")
+    return notes
+
+
+def notes_of(changelog: str, version: str, *, needs_date: bool) -> str:
+    """Return the text below a version's heading; raise Refused where it is missing, empty or has no date."""
+    headings = list(_HEADING.finditer(changelog))
+    at = next((place for place, heading in enumerate(headings) if heading[1] == version), None)
+    if at is None:
+        found = headings[0][0] if headings else "none"
+        raise Refused(f"CHANGELOG.md: expected the heading '## {version} (YYYY-MM-DD)', the first one is {found}")
+    if needs_date and not _DATE.fullmatch(headings[at][2]):
+        raise Refused(f"CHANGELOG.md: expected '## {version} (YYYY-MM-DD)', got '{headings[at][0]}'")
+    end = headings[at + 1].start() if at + 1 < len(headings) else len(changelog)
+    text = changelog[headings[at].end() : end].strip()
+    if not text:
+        raise Refused(f"CHANGELOG.md: expected what is new below '{headings[at][0]}', got nothing")
+    return f"# Lightbox {version}\n\n{text}\n"
+
+
+def make(release: Release, notes: str, *, with_images: bool) -> None:
+    """Fill the folder of the release."""
+    shutil.rmtree(release.out, ignore_errors=True)
+    release.out.mkdir(parents=True)
+    (release.out / f"{release.name}-notes.md").write_text(notes)
+    make_packages(release)
+    if with_images:
+        make_images(release)
+    else:
+        say.progress("images: left out, as --images none says; a release needs them")
+    files = write_sums(release.out)
+    say.progress(f"{len(files)} files and {SUMS} in {release.out}; nothing was pushed")
+
+
+def make_packages(release: Release) -> None:
+    """Make the archive of the sources and, of just these, the wheel; both are the same for the same commit."""
+    say.progress("sources and wheel")
+    archive = _file(release, ".tar.gz")
+    _git(release, "archive", "--format=tar.gz", f"--prefix={release.name}/", f"--output={archive}", "HEAD")
+    dated = {"SOURCE_DATE_EPOCH": _git(release, "log", "-1", "--format=%ct")}
+    with tempfile.TemporaryDirectory() as folder:
+        # Of the archive: what lies about in the repository, such as an older build/, must not come along.
+        run("tar", "-xzf", str(archive), "-C", folder)
+        run(
+            *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-cache-dir"),
+            *("--disable-pip-version-check", "--wheel-dir", str(release.out), str(Path(folder, release.name))),
+            seconds=300,
+            environ=dated,
+        )
+
+
+def make_images(release: Release) -> None:
+    """Build each image for each architecture, save it, and list what is in it; raise NoEngine or ProgramFailed."""
+    with find_engine() as engine:
+        if not engine.real_model_server and not release.is_candidate:
+            raise NoEngine("images of a release need a Docker engine that has, or can pull, the published base images")
+        here = engine.docker.run("version", "--format", "{{.Server.Arch}}").strip()
+        revision = _git(release, "rev-parse", "HEAD")
+        for stage, architecture in IMAGES:
+            if architecture != here and not engine.real_model_server:
+                say.progress(f"{stage} for {architecture}: left out, the stand-ins for base images are {here} alone")
+                continue
+            make_image(release, engine, stage, architecture, revision)
+
+
+def make_image(release: Release, engine: Engine, stage: str, architecture: str, revision: str) -> None:
+    """Build one image and write its archive, its bill of materials and the licences of its parts."""
+    tag = f"lightbox:{release.version}-{stage}-{architecture}"
+    say.progress(f"{tag}: building")
+    engine.build(
+        tag,
+        f"--target={stage}",
+        f"--platform=linux/{architecture}",
+        f"--build-arg=VERSION={release.version}",
+        f"--build-arg=REVISION={revision}",
+    )
+    suffix = f"-{stage}-{architecture}" + ("" if engine.real_model_server else "-stand-in")
+    _save(engine.docker, tag, _file(release, f"{suffix}.tar"))
+    parts = inventory(engine.docker, tag)
+    _file(release, f"{suffix}.cdx.json").write_text(bill_of_materials(tag, release.version, parts))
+    _file(release, f"{suffix}-licences.md").write_text(licence_table(parts))
+
+
+def write_sums(folder: Path) -> list[str]:
+    """Write the checksums of a folder's files, as ``sha256sum --check`` reads them; return the files' names."""
+    files = sorted(path for path in folder.iterdir() if path.name != SUMS)
+    lines = []
+    for path in files:
+        with path.open("rb") as file:
+            lines.append(f"{hashlib.file_digest(file, 'sha256').hexdigest()}  {path.name}\n")
+    (folder / SUMS).write_text("".join(lines))
+    return [path.name for path in files]
+
+
+def _save(docker: Docker, tag: str, path: Path) -> None:
+    docker.run("save", "--output", str(path), tag, seconds=600)
+
+
+def _file(release: Release, suffix: str) -> Path:
+    return release.out / f"{release.name}{suffix}"
+
+
+def _git(release: Release, *arguments: str) -> str:
+    done = attempt("git", "-C", str(release.repository), *arguments)
+    if done.code:
+        raise Refused(f"git {arguments[0]}: {done.text.strip() or f'exit code {done.code}'}")
+    return done.output.strip()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

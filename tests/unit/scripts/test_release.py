@@ -1,0 +1,185 @@
+"""What ``make release`` makes, in a repository of its own, and what it refuses."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+import release
+from docker_image.docker import Docker
+from docker_image.engine import Engine, NoEngine
+from docker_image.inventory import Part
+from support.stack import REPOSITORY
+
+FILES = ("pyproject.toml", "CHANGELOG.md", "README.md", "LICENSE", "Dockerfile", "serve.sh", "nginx.conf")
+VERSION = release.version_of(REPOSITORY)
+NAME = f"lightbox-{VERSION}"
+
+
+def git(repository: Path, *arguments: str) -> None:
+    identity = ("-c", "user.name=Somebody", "-c", "user.email=somebody@example.com")
+    subprocess.run(["git", "-C", repository, *identity, *arguments], check=True, capture_output=True)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Path:
+    """A repository with what is packed, and its first commit."""
+    made = tmp_path / "repository"
+    ignored = shutil.ignore_patterns("__pycache__", "*.so.1", "*.egg-info")
+    for name in ("container", "scripts"):
+        shutil.copytree(REPOSITORY / name, made / name, ignore=ignored)
+    for name in FILES:
+        shutil.copy(REPOSITORY / name, made / name)
+    git(made, "init", "--quiet")
+    git(made, "add", ".")
+    git(made, "commit", "--quiet", "-m", "Begin")
+    return made
+
+
+def made(repository: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    environ = os.environ | {"PYTHONPATH": f"{repository}/container:{repository}/scripts"}
+    command = [sys.executable, str(repository / "scripts" / "release.py"), "--images", "none", *options]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+
+
+def test_a_candidate_and_its_release_have_the_same_files(repository: Path, tmp_path: Path) -> None:
+    (repository / "container" / "lightbox" / "not_committed.py").write_text("1 / 0\n")
+    first, again = tmp_path / "first", tmp_path / "again"
+    for out in (first, again):
+        done = made(repository, "--candidate", "--out", str(out))
+        assert done.returncode == 0, done.stderr
+    assert "nothing was pushed" in done.stdout
+    wheel = f"{NAME}-py3-none-any.whl"
+    assert sorted(path.name for path in first.iterdir()) == sorted(
+        ["SHA256SUMS", f"{NAME}-notes.md", f"{NAME}.tar.gz", wheel]
+    )
+    subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=first, check=True, capture_output=True)
+    assert (first / "SHA256SUMS").read_text() == (again / "SHA256SUMS").read_text()
+    with zipfile.ZipFile(first / wheel) as file:
+        packed = set(file.namelist())
+        about = file.read(f"{NAME}.dist-info/METADATA").decode()
+    ours = {
+        str(path.relative_to(repository / "container"))
+        for path in (repository / "container").rglob("*")
+        if path.suffix in (".py", ".c", ".html", ".js", ".css", ".png", ".jpg", ".binpb")
+    }
+    assert ours - packed == {"lightbox/not_committed.py"}
+    assert f"{NAME}.dist-info/licenses/LICENSE" in packed
+    assert "License-Expression: Apache-2.0" in about
+    target = tmp_path / "installed"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target)]
+    subprocess.run([*pip, str(first / wheel)], check=True, capture_output=True)
+    environ = os.environ | {"PYTHONPATH": os.pathsep.join([str(target), sysconfig.get_path("purelib")])}
+    command = [sys.executable, str(target / "bin" / "tensorflow_model_server"), "--version"]
+    said = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert "TensorFlow" in said.stdout
+
+
+def test_a_release_wants_a_date_a_tag_and_no_change(repository: Path) -> None:
+    undated = made(repository)
+    assert undated.returncode == 1
+    assert f"expected '## {VERSION} (YYYY-MM-DD)', got '## {VERSION} (unreleased)'" in undated.stderr
+    page = repository / "CHANGELOG.md"
+    page.write_text(page.read_text().replace("(unreleased)", "(2026-11-23)", 1))
+    changed = made(repository)
+    assert changed.returncode == 1
+    assert "expected no change that is not committed, got M CHANGELOG.md" in changed.stderr
+    git(repository, "commit", "--quiet", "--all", "-m", "Date the release")
+    untagged = made(repository)
+    assert untagged.returncode == 1
+    assert f"expected the tag v{VERSION} at HEAD, got none" in untagged.stderr
+    git(repository, "tag", f"v{VERSION}")
+    done = made(repository)
+    assert done.returncode == 0, done.stderr
+    notes = (repository / "build" / "release" / f"{NAME}-notes.md").read_text()
+    assert notes.startswith(f"# Lightbox {VERSION}\n\n- ")
+
+
+@pytest.mark.parametrize(
+    ("changelog", "why"),
+    [
+        ("# Changelog\n", "expected the heading '## 0.2.0 (YYYY-MM-DD)', the first one is none"),
+        ("## 0.1.0 (2026-01-02)\n\n- a\n", "the first one is ## 0.1.0 (2026-01-02)"),
+        ("## 0.2.0 (2026-01-02)\n\n## 0.1.0 (2026-01-01)\n\n- a\n", "expected what is new below '## 0.2.0"),
+        ("## 0.2.0 (soon)\n\n- a\n", "got '## 0.2.0 (soon)'"),
+    ],
+)
+def test_a_changelog_without_the_version(changelog: str, why: str) -> None:
+    with pytest.raises(release.Refused, match=re.escape(why)):
+        release.notes_of(changelog, "0.2.0", needs_date=True)
+
+
+def test_notes_end_where_the_next_version_begins() -> None:
+    changelog = "# Changelog\n\n## 0.2.0 (2026-01-02)\n\n- b\n\n## 0.1.0 (2026-01-01)\n\n- a\n"
+    assert release.notes_of(changelog, "0.2.0", needs_date=True) == "# Lightbox 0.2.0\n\n- b\n"
+
+
+def test_the_dockerfile_has_another_version(repository: Path) -> None:
+    file = repository / "Dockerfile"
+    file.write_text(file.read_text().replace(f"ARG VERSION={VERSION}", "ARG VERSION=9.9.9"))
+    done = made(repository, "--candidate")
+    assert done.returncode == 1
+    assert f"Dockerfile: expected ARG VERSION={VERSION}, as in pyproject.toml, got 9.9.9" in done.stderr
+
+
+class Recorder(Docker):
+    """Answers as an engine on amd64, and notes what it was asked."""
+
+    asked: list[tuple[str, ...]]
+
+    def run(self, *arguments: str, seconds: float = 120) -> str:
+        """See Docker."""
+        self.asked.append(arguments)
+        if arguments[0] == "save":
+            Path(arguments[2]).write_text(arguments[3])
+        return "amd64" if arguments[0] == "version" else ""
+
+
+def images(monkeypatch: pytest.MonkeyPatch, out: Path, *, is_real: bool, is_candidate: bool) -> list[str]:
+    """Make images with the recorder; return the platforms and stages that were built."""
+    docker = Recorder()
+    object.__setattr__(docker, "asked", [])
+
+    @contextmanager
+    def found() -> Iterator[Engine]:
+        yield Engine(docker, real_model_server=is_real)
+
+    monkeypatch.setattr(release, "find_engine", found)
+    monkeypatch.setattr(release, "inventory", lambda *_: [Part("pypi", "flask", "3.1.3", ("BSD-3-Clause",))])
+    release.make_images(release.Release(REPOSITORY, out, VERSION, is_candidate))
+    builds = [arguments for arguments in docker.asked if arguments[0] == "build"]
+    assert all(f"--build-arg=VERSION={VERSION}" in arguments for arguments in builds)
+    pairs = [(part for part in arguments if part.startswith(("--target=", "--platform="))) for arguments in builds]
+    return [" ".join(pair) for pair in pairs]
+
+
+def test_all_images_for_both_architectures(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert images(monkeypatch, tmp_path, is_real=True, is_candidate=False) == [
+        "--target=lightbox --platform=linux/amd64",
+        "--target=embedded --platform=linux/amd64",
+        "--target=embedded --platform=linux/arm64",
+        "--target=openvino --platform=linux/amd64",
+        "--target=openvino --platform=linux/arm64",
+    ]
+    names = release.write_sums(tmp_path)
+    assert len(names) == 15
+    assert f"{NAME}-openvino-arm64.cdx.json" in names
+    assert "| pypi | flask | 3.1.3 | BSD-3-Clause |" in (tmp_path / f"{NAME}-lightbox-amd64-licences.md").read_text()
+
+
+def test_stand_ins_are_for_candidates(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    with pytest.raises(NoEngine, match="published base images"):
+        images(monkeypatch, tmp_path, is_real=False, is_candidate=False)
+    built = images(monkeypatch, tmp_path, is_real=False, is_candidate=True)
+    assert {pair.partition("linux/")[2] for pair in built} == {"amd64"}
+    assert all("-stand-in" in name for name in release.write_sums(tmp_path))
