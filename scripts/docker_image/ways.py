@@ -188,6 +188,7 @@ WAYS: dict[str, tuple[Way, ...]] = {
         with_many_models,
     ),
     "embedded": (with_a_writable_root,),
+    "openvino": (with_a_writable_root,),
 }
 """By the Dockerfile's stage."""
 

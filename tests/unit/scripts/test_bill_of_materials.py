@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 
+from docker_image.__main__ import TAGS
 from docker_image.bill_of_materials import bill_of_materials
+from docker_image.checks import CHECKS
 from docker_image.inventory import Part, outside_of_packages
+from docker_image.ways import WAYS
 
 SAMPLE_IMAGES = Part("other", "sample images of the page", "0.1.0", ("CC-BY-2.0", "CC-BY-4.0"))
 PACKAGED = [
@@ -33,3 +36,7 @@ def test_every_part_has_a_version_an_address_and_licences() -> None:
 def test_where_tensorflow_itself_is_shipped_only_samples_are_outside_of_packages() -> None:
     assert outside_of_packages([Part("pypi", "tensorflow-cpu", "2.20.0", ("Apache-2.0",))]) == [SAMPLE_IMAGES]
     assert len(outside_of_packages([Part("pypi", "tensorflow-serving-api", "2.20.0", ("Apache-2.0",))])) == 3
+
+
+def test_every_image_has_its_checks() -> None:
+    assert TAGS.keys() == CHECKS.keys() == WAYS.keys()
