@@ -28,9 +28,11 @@ DIFFERENT = {
     "http.gzip_broken": "Lightbox unpacks bodies",
     "http.gzip_truncated": "Lightbox unpacks bodies",
     "http.encoding_unknown": "Lightbox unpacks bodies",
+    "status.version.zero": "version 0 is the newest to clients of OpenVINO Model Server",
 }
 RPCS = [case for case in replay.load(str(GOLDEN.parent / "grpc.jsonl")) if case["method"] != replay.RELOAD]
 DIFFERENT_RPCS = {
+    "predict.version.0": "version 0 is the newest to clients of OpenVINO Model Server",
     "predict.label.stable": "Lightbox configures no labels",
     "predict.label.canary": "Lightbox configures no labels",
     "metadata.label": "Lightbox configures no labels",

@@ -78,8 +78,11 @@ class TfsGrpc:
         context.limit(self._deadline_seconds)
         context.transport = context.wire = "grpc"
         spec = _model_spec(data)
-        messages = [data]
-        if route.rpartition("/")[2] in CALLS and not spec.WhichOneof("version_choice"):
+        messages, chosen = [data], spec.WhichOneof("version_choice")
+        if chosen == "version" and not spec.version.value:
+            # Clients of OpenVINO Model Server say 0 for the newest. A version of that number comes first.
+            messages += [data + _version(number) for number in self._pipeline.versions(spec.name)]
+        elif route.rpartition("/")[2] in CALLS and not chosen:
             messages = [data + _version(number) for number in self._pipeline.versions(spec.name)] + messages
         try:
             held = self._pipeline.catalogue.using(spec.name) if spec.name else nullcontext()

@@ -48,17 +48,18 @@ class TfsRest:
 
     def look(self, model: str, version: str = "", label: str = "") -> HttpResponse:
         """Answer a status or metadata request."""
-        return self._answer(model, [], g.context)
+        return self._answer(model, self._targets(model, version), g.context)
 
     def call(self, verb: str, model: str, version: str = "", label: str = "") -> HttpResponse:
         """Answer a predict, classify or regress request."""
         context: RequestContext = g.context
-        plain = raw_path() == f"/v1/models/{model}:{verb}"
-        newest = self.pipeline.versions(model) if plain else ()
-        targets = [f"/v1/models/{model}/versions/{number}:{verb}" for number in newest]
+        targets = self._targets(model, version)
+        if raw_path() == f"/v1/models/{model}:{verb}":
+            newest = self.pipeline.versions(model)
+            targets = [*(f"/v1/models/{model}/versions/{number}:{verb}" for number in newest), raw_path()]
         with received_body(self.pipeline.memory, self.max_body_mb, context) as body:
             if verb == "predict" and b'"b64"' in body:
-                number = self._labelled(context) if label else version
+                number = self._labelled(context) if label else version if len(targets) == 1 else ""
                 if self._has_images(body, model, number, context):
                     return self._predict_images(body, model, number, context)
             return self._answer(model, targets, context, body)
@@ -67,12 +68,12 @@ class TfsRest:
         """Let the model server say what is wrong with a path or a method."""
         context: RequestContext = g.context
         with received_body(self.pipeline.memory, self.max_body_mb, context) as body:
-            return self._answer("", [], context, body)
+            return self._answer("", [raw_path()], context, body)
 
     def _answer(
         self, model: str, targets: Sequence[str], context: RequestContext, body: bytes | None = None
     ) -> HttpResponse:
-        """Send the request on: to ``targets``, then to its own path."""
+        """Send the request on, to the first of ``targets`` that is there."""
         context.limit(self.deadline_seconds)
         context.transport = context.wire = "rest"
         try:
@@ -81,13 +82,22 @@ class TfsRest:
         except ModelNotFound:  # the model server has the words for it
             held = nullcontext()
         with held, context.stage("predict"):
-            reply = self.forward.send(request.method, [*targets, raw_path()], body, context)
+            reply = self.forward.send(request.method, targets, body, context)
         if reply.status < 400:
             return HttpResponse(reply.body, reply.status, content_type=reply.content_type)
         exchange: Exchange = request.environ[EXCHANGE]
         exchange.error_code = _error(reply, model).code
         told = without_folders(reply.body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
         return HttpResponse(told, reply.status, content_type=reply.content_type)
+
+    def _targets(self, model: str, version: str) -> list[str]:
+        """Return the request's own path, and where it asks for version 0, those of the versions that answer.
+
+        Clients of OpenVINO Model Server say 0 for the newest. A version of that number comes first.
+        """
+        path = raw_path()
+        newest = self.pipeline.versions(model) if version == "0" else ()
+        return [path, *(path.replace("/versions/0", f"/versions/{number}", 1) for number in newest)]
 
     def _labelled(self, context: RequestContext) -> str:
         """Return the version that the path's label stands for; "" where there is none."""
