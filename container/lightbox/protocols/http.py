@@ -12,6 +12,7 @@ from typing import Any
 
 import orjson
 from flask import g, request
+from werkzeug.exceptions import ClientDisconnected
 
 from lightbox.codecs.base import Method
 from lightbox.codecs.media_type import decoded_body, parse_content_type
@@ -58,8 +59,19 @@ def received_body(memory: MemoryBudget, max_mb: int, context: RequestContext) ->
             raise
         with context.stage("receive"):
             encoding = request.headers.get("Content-Encoding", "")
-            body = decoded_body(request.get_data(cache=False), encoding, max_mb, context)
+            body = decoded_body(_whole_body(), encoding, max_mb, context)
         yield body
+
+
+def _whole_body() -> bytes:
+    """Return the current request's body. Raises ClientDisconnected where it ends early."""
+    length = request.content_length
+    if length is None or length > (request.max_content_length or length):  # chunked, or an error
+        return request.get_data(cache=False)
+    body: bytes = request.environ["wsgi.input"].read(length)
+    if len(body) < length:
+        raise ClientDisconnected
+    return body
 
 
 log = logging.getLogger("lightbox")

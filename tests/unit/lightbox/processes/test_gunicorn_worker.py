@@ -168,3 +168,58 @@ def test_a_worker_that_loads_its_app_gives_signs_of_life(lingering: LingeringWor
     lingering.alive = False
     lingering.notify()
     assert lingering.tmp.last_update() > 0
+
+
+def _echo(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+    body = environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
+
+
+@pytest.mark.parametrize("size", [0, 1, 5000, 300_000])
+def test_a_body_is_read_at_once(lingering: LingeringWorker, size: int) -> None:
+    lingering.wsgi = _echo
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        body = os.urandom(size)
+        request = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size
+        worker = threading.Thread(target=lingering.handle, args=(_connection(lingering, ours),), daemon=True)
+        worker.start()
+        theirs.settimeout(30)
+        for _ in range(2):
+            theirs.sendall(request + body)
+            answer = http.client.HTTPResponse(theirs)
+            answer.begin()
+            assert answer.read() == body
+        theirs.shutdown(socket.SHUT_WR)
+        worker.join(30)
+
+
+def test_a_body_that_ends_early_is_short(lingering: LingeringWorker) -> None:
+    lingering.wsgi = _echo
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\nabc")
+        theirs.shutdown(socket.SHUT_WR)
+        lingering.handle(_connection(lingering, ours))
+        answer = http.client.HTTPResponse(theirs)
+        answer.begin()
+        assert answer.read() == b"abc"
+
+
+def test_parts_of_a_body_are_read_as_before(lingering: LingeringWorker) -> None:
+    def lines(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
+        stream = environ["wsgi.input"]
+        found = [stream.read(2), stream.readline(), stream.read(3), stream.read(), stream.read()]
+        start_response("200 OK", [("Content-Length", str(len(b"|".join(found))))])
+        return [b"|".join(found)]
+
+    lingering.wsgi = lines
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.sendall(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 20011\r\n\r\nabcd\nefghij" + b"k" * 20_000)
+        theirs.shutdown(socket.SHUT_WR)
+        lingering.handle(_connection(lingering, ours))
+        answer = http.client.HTTPResponse(theirs)
+        answer.begin()
+        assert answer.read() == b"ab|cd\n|efg|hij" + b"k" * 20_000 + b"|"
