@@ -6,6 +6,7 @@ size pass; the sidecar has its own limits.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import grpc
@@ -14,7 +15,7 @@ from lightbox.errors import DeadlineExceeded, LightboxError, ModelFailed, ModelS
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from lightbox.request_context import RequestContext
 from lightbox.transports.base import PredictCall, from_server
-from lightbox.transports.predict_messages import read_predict_response, write_predict_request
+from lightbox.transports.predict_messages import predict_request_pieces, read_predict_response
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.messages import get_model_metadata_pb2, meta_graph_pb2
 
@@ -35,6 +36,10 @@ _SERVICE = "/tensorflow.serving.PredictionService/"
 def open_channel(target: str) -> grpc.Channel:
     """Return a channel to ``unix:/path`` or ``host:port``, with message limits lifted."""
     return grpc.insecure_channel(target, options=CHANNEL_OPTIONS)
+
+
+Pieces = Sequence[bytes | memoryview]
+"""A message that is sent one piece after the other."""
 
 
 class GrpcTransport:
@@ -70,7 +75,9 @@ class GrpcTransport:
         """See Transport.predict. Outputs are exact; float arrays are read-only views of the answer."""
         spec = call.signature
         with context.stage("encode"):
-            request = write_predict_request(spec.model, spec.name, call.inputs, spec.version, call.outputs)
+            request = self.packed(
+                predict_request_pieces(spec.model, spec.name, call.inputs, spec.version, call.outputs)
+            )
         with context.stage("predict"):
             reply = self.send(request, spec, context)
         with context.stage("decode_response"):
@@ -79,10 +86,15 @@ class GrpcTransport:
             except ValueError as error:
                 raise ModelFailed(f"the answer of the model {spec.model!r} cannot be read: {error}") from error
 
-    def send(self, request: bytes, spec: SignatureSpec, context: RequestContext) -> bytes | memoryview:
-        """Return the PredictResponse to a PredictRequest. Raises as ``predict`` does."""
+    def packed(self, pieces: Pieces) -> Pieces:
+        """Return a PredictRequest as ``send`` wants it."""
+        return [b"".join(pieces)]
+
+    def send(self, request: Pieces, spec: SignatureSpec, context: RequestContext) -> bytes | memoryview:
+        """Return the PredictResponse to a PredictRequest in pieces. Raises as ``predict`` does."""
         context.wire = self.name
-        reply: bytes = self._call(self._predict, request, spec.model, spec.version, context)
+        whole = request[0] if len(request) == 1 else b"".join(request)
+        reply: bytes = self._call(self._predict, whole, spec.model, spec.version, context)
         return reply
 
     def _call(self, method: Any, request: Any, model: str, version: int | None, context: RequestContext) -> Any:

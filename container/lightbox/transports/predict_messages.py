@@ -58,7 +58,18 @@ def write_predict_request(
     version: int | None = None,
     output_filter: Sequence[str] = (),
 ) -> bytes:
-    """Return a serialized PredictRequest.
+    """Return a serialized PredictRequest; see ``predict_request_pieces``."""
+    return b"".join(predict_request_pieces(model, signature, inputs, version, output_filter))
+
+
+def predict_request_pieces(
+    model: str,
+    signature: str,
+    inputs: Mapping[str, Array],
+    version: int | None = None,
+    output_filter: Sequence[str] = (),
+) -> list[bytes | memoryview]:
+    """Return the pieces of a serialized PredictRequest; those of large tensors are their memory, not copied.
 
     ``inputs`` are arrays of any shape; string tensors are object arrays of bytes. Numbers travel as
     ``tensor_content``, little-endian and row-major. Raises ValueError for a dtype TensorFlow lacks.
@@ -70,7 +81,7 @@ def write_predict_request(
         key = name.encode()
         entry = _TAG_KEY + varint(len(key)) + key + _TAG_VALUE + varint(size) + tensor
         pieces += [_TAG_INPUTS, varint(len(entry) + len(content)), entry, content]
-    return b"".join(pieces)
+    return pieces
 
 
 @lru_cache(maxsize=256)
