@@ -21,7 +21,7 @@ from docker_image.engine import Engine, NoEngine
 from docker_image.inventory import Part
 from support.stack import REPOSITORY
 
-FILES = ("pyproject.toml", "CHANGELOG.md", "README.md", "LICENSE", "Dockerfile", "serve.sh", "nginx.conf")
+FILES = (".gitignore", "pyproject.toml", "CHANGELOG.md", "README.md", "LICENSE", "Dockerfile", "serve.sh", "nginx.conf")
 VERSION = release.version_of(REPOSITORY)
 NAME = f"lightbox-{VERSION}"
 
