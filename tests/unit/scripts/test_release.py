@@ -34,6 +34,7 @@ def git(repository: Path, *arguments: str) -> None:
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
     """A repository with what is packed, and its first commit."""
+    subprocess.run([REPOSITORY / "scripts" / "ensure_debian.sh", "git", "git"], check=True, capture_output=True)
     made = tmp_path / "repository"
     ignored = shutil.ignore_patterns("__pycache__", "*.so.1", "*.egg-info")
     for name in ("container", "scripts"):
