@@ -1,6 +1,6 @@
-#!/usr/bin/env bash
+#!/usr/bin/env -S --block-signal=TERM --block-signal=INT bash
 # serve.sh serve|check|engines|tune|try: Lightbox in the foreground, from any folder, with settings from the environment.
-trap 'exit 0' TERM INT
+trap 'exit 0' TERM INT  # for "bash serve.sh": else the first line blocks them, so that exec loses none
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
 python=$here/.venv/bin/python

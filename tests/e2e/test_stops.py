@@ -45,10 +45,11 @@ def of_stack(stack: Stack) -> list[psutil.Process]:
 
 
 def minds_signals(stack: Stack) -> bool:
-    """Tell whether SIGTERM no longer finds a program that has only just been loaded: the first few milliseconds."""
+    """Tell whether no signal finds a program any more that has only just been loaded: the first few milliseconds."""
     status = Path(f"/proc/{stack.process.pid}/status").read_text()
     masks = dict(line.split(":\t") for line in status.splitlines() if line.startswith("Sig"))
-    return bool((int(masks["SigBlk"], 16) | int(masks["SigCgt"], 16)) >> (signal.SIGTERM - 1) & 1)
+    minded = int(masks["SigBlk"], 16) | int(masks["SigCgt"], 16)
+    return all(minded >> (number - 1) & 1 for number in (signal.SIGTERM, signal.SIGINT))
 
 
 def has_process(part: str) -> Callable[[Stack], bool]:
