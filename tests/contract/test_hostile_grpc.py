@@ -2,60 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import socket
 from contextlib import ExitStack
 
-import grpc
 import psutil
 import pytest
 
+from support.hostile_grpc import MB, PING, PREFACE, SETTINGS, WINDOW_UPDATE, frame, send_all, status
 from support.model_server import ModelServer
-from tfs_wire.messages import get_model_status_pb2
-
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-GOAWAY = 7
-MB = 1 << 20
-
-
-def frame(kind: int, payload: bytes = b"", flags: int = 0, stream: int = 0) -> bytes:
-    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
-
-
-SETTINGS, PING, HEADERS, WINDOW_UPDATE = frame(4), frame(6, bytes(8)), 1, 8
-
-
-def status(server: ModelServer, **options: object) -> str:
-    """Ask for a model's state; return the name of the status."""
-    request = get_model_status_pb2.GetModelStatusRequest()
-    request.model_spec.name = "half_plus_two"
-    with grpc.insecure_channel(server.grpc_address, [("grpc.max_metadata_size", 64 * MB)]) as channel:
-        method = channel.unary_unary("/tensorflow.serving.ModelService/GetModelStatus")
-        try:
-            method(request.SerializeToString(), timeout=20, **options)
-        except grpc.RpcError as error:
-            return str(error.code().name)
-    return "OK"
-
-
-def send_all(server: ModelServer, data: bytes) -> bytes:
-    """Send bytes, however soon the server closes; return what it says."""
-    received = b""
-    with socket.create_connection(("127.0.0.1", server.grpc_port), timeout=300) as client:
-        try:
-            client.sendall(data)
-            client.shutdown(socket.SHUT_WR)
-            while piece := client.recv(1 << 16):
-                received += piece
-        except ConnectionError:
-            pass
-        except OSError as error:  # shutdown() of a connection that the server has reset
-            assert error.errno == errno.ENOTCONN
-    return received
 
 
 # gRPC takes longer for each ping, the more of them it has not acknowledged yet: 200,000 take half a minute of processor
-# time. So there are fewer of them, and the bound for a ping's memory is the same.
+# time. So there are fewer of them here; slow/test_many_requests.py sends all.
 @pytest.mark.parametrize(
     ("flood", "most"),
     [

@@ -2,67 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import random
-from collections.abc import Iterator
 from pathlib import Path
 
-import grpc
-import psutil
-
-from support.model_server import ModelServer, golden_server
-from tfs_wire.messages import predict_pb2
-
-EARLY, LATE = 1_000, 5_000
-ALLOWED_GROWTH = 1.02
-"""A leak of 2 kB a request would be more."""
-
-
-def requests(seed: int) -> Iterator[tuple[str, str, bytes]]:
-    """Yield (transport, model, body): all kinds, of changing sizes, a tenth of them faulty."""
-    chance = random.Random(seed)
-    while True:
-        rows = chance.randrange(1, 200)
-        model = chance.choice(["half_plus_two", "strings"])
-        value: object = [1.5] * rows if model == "half_plus_two" else ["text"] * rows
-        if chance.random() < 0.1:
-            value = [None]
-        signature = "single" if model == "strings" else ""
-        if chance.random() < 0.5:
-            body = json.dumps({"instances": value, "signature_name": signature}).encode()
-            yield "rest", model, body
-            continue
-        request = predict_pb2.PredictRequest()
-        request.model_spec.name, request.model_spec.signature_name = model, signature
-        tensor = request.inputs["text" if model == "strings" else "x"]
-        tensor.dtype = 7 if model == "strings" else 1
-        tensor.tensor_shape.dim.add(size=rows)
-        if model == "strings":
-            tensor.string_val.extend([b"text"] * rows)
-        else:
-            tensor.tensor_content = b"\0" * (4 * rows - chance.choice([0] * 9 + [1]))
-        yield "grpc", model, request.SerializeToString()
-
-
-def send(server: ModelServer, channel: grpc.Channel, transport: str, model: str, body: bytes) -> None:
-    if transport == "rest":
-        server.rest("POST", f"/v1/models/{model}:predict", body)
-        return
-    try:
-        channel.unary_unary("/tensorflow.serving.PredictionService/Predict")(body, timeout=20)
-    except grpc.RpcError as error:
-        assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
+from support.many_requests import growth
 
 
 def test_thousands_of_requests(tmp_path: Path) -> None:
-    for server in golden_server(tmp_path):
-        process = psutil.Process(server.process.pid)
-        early = 0
-        with grpc.insecure_channel(server.grpc_address) as channel:
-            for count, request in enumerate(requests(1), 1):
-                send(server, channel, *request)
-                if count == EARLY:
-                    early = process.memory_info().rss
-                if count == LATE:
-                    break
-        assert process.memory_info().rss <= early * ALLOWED_GROWTH
+    # A leak of 2 kB a request would be more. slow/test_many_requests.py sends more.
+    assert growth(tmp_path, early=1_000, late=5_000) <= 1.02
