@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import queue
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -109,7 +110,7 @@ class Compiled:
         self._tensor = openvino.Tensor
         try:
             core = openvino.Core()
-            with _readable(folder, meta_graph, name, hardware.precision) as readable:
+            with _held(hardware.cache_folder), _readable(folder, meta_graph, name, hardware.precision) as readable:
                 model = core.read_model(readable)
                 guards = add_guards(model)
                 self._model = core.compile_model(model, "CPU", hardware.properties())
@@ -216,6 +217,24 @@ def _readable(
     with tempfile.TemporaryDirectory(prefix="openvino-") as copy:
         _write_single(Path(folder).resolve(), Path(copy), meta_graph, name)
         yield Path(copy)
+
+
+@contextmanager
+def _held(cache_folder: str) -> Iterator[None]:
+    """Keep other threads and processes from the cache: one that writes what another has mapped ends it with SIGBUS.
+
+    A file system without locks is used without one.
+    """
+    if not cache_folder:
+        yield
+        return
+    with ExitStack() as closing:
+        with suppress(OSError):
+            Path(cache_folder).mkdir(parents=True, exist_ok=True)
+            descriptor = os.open(cache_folder, os.O_RDONLY | os.O_DIRECTORY)
+            closing.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
 
 
 def read_signature(folder: str, meta_graph: meta_graph_pb2.MetaGraphDef, name: str) -> Any:
