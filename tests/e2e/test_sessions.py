@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 import requests
 from botocore.exceptions import ClientError
+from openapi_schema_validator import OAS31Validator
 
 from support.fakes import png
 from support.models import copy_golden
@@ -23,7 +24,7 @@ LEFT, RIGHT = (200, 0, 0), (0, 0, 100)
 IMAGE = png(np.array([[LEFT] * 40 + [RIGHT] * 40] * 60, np.uint8))
 JSON = "application/json"
 CLOSE = json.dumps({"requestType": "CLOSE"})
-ON = {"LIGHTBOX_SESSIONS": "true", "SAGEMAKER_GUNICORN_WORKERS": "2"}
+ON = {"LIGHTBOX_SESSIONS": "true", "LIGHTBOX_OPENAPI": "true", "SAGEMAKER_GUNICORN_WORKERS": "2"}
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +114,27 @@ def test_what_operators_see(client: Any, session_stack: Stack) -> None:
     assert folder.stat().st_mode & 0o777 == 0o700
     assert session not in " ".join(path.name for path in folder.iterdir())
     ask(client, session, CLOSE, ContentType=JSON)
+
+
+def test_the_openapi_document_has_what_a_session_sends(session_stack: Stack) -> None:
+    document = requests.get(f"{session_stack.url}/openapi.json", timeout=30).json()
+    post = document["paths"]["/invocations"]["post"]
+    names = {parameter["$ref"].rpartition("/")[2] for parameter in post["parameters"]}
+    ok = post["responses"]["200"]
+    (header,) = (name for name in names if "Session" in name)
+
+    def post_and_check(session: str, body: Any, told: str) -> str:
+        OAS31Validator(post["requestBody"]["content"][JSON]["schema"] | parts).validate(body)
+        answer = requests.post(f"{session_stack.url}/invocations", json=body, headers={header: session}, timeout=30)
+        assert answer.status_code == 200, answer.text
+        (declared,) = (name for name in ok["headers"] if told in name)
+        assert declared in answer.headers
+        OAS31Validator(ok["content"][JSON]["schema"] | parts).validate(answer.json())
+        return str(answer.json()["session"])
+
+    parts = {"components": document["components"]}
+    session = post_and_check("NEW_SESSION", {"requestType": "NEW_SESSION"}, "New-Session")
+    assert post_and_check(session, {"requestType": "CLOSE"}, "Closed-Session") == session
 
 
 def test_the_lines_of_the_page(session_stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

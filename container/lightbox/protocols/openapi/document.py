@@ -13,9 +13,22 @@ from lightbox.protocols.edge import REQUEST_ID_HEADER, REQUEST_ID_HEADERS, REQUE
 from lightbox.protocols.http import CUSTOM_ATTRIBUTES, KNOWN_PAIRS, TARGET_MODEL
 from lightbox.protocols.openapi import failures
 from lightbox.protocols.openapi.models import DescribedModel, infer_response
-from lightbox.protocols.openapi.parts import SERVER_TIMING, TEXT, Operation, Route, Served, header, path_parameter, ref
+from lightbox.protocols.openapi.parts import (
+    SERVER_TIMING,
+    SESSION_REQUEST,
+    SESSION_STATE,
+    TEXT,
+    Operation,
+    Route,
+    Served,
+    header,
+    path_parameter,
+    ref,
+)
 from lightbox.protocols.openapi.routes import FRONT_ROUTES, ONLY_MULTI_MODEL, ROUTES
 from lightbox.protocols.openapi.tensors import BASE64, EXAMPLES, RESULTS, Schema, any_of, array, struct
+from lightbox.protocols.sessions import CLOSED_HEADER, NEW_HEADER, SESSION
+from lightbox.sessions import CLOSE, NEW
 
 VERSION = "3.1.0"
 _ARGUMENT = re.compile(r"<(\w+)>")
@@ -45,7 +58,7 @@ def document(served: Served, rules: Iterable[tuple[str, str]]) -> dict[str, Any]
         "components": {
             "schemas": _schemas(served),
             "responses": failures.error_responses(),
-            "headers": _headers(),
+            "headers": _headers(served),
             "parameters": _parameters(served),
         },
     }
@@ -81,12 +94,16 @@ def _description(served: Served) -> str:
     return f"Models: {names}. {mode}"
 
 
-def _headers() -> dict[str, Any]:
-    return {
+def _headers(served: Served) -> dict[str, Any]:
+    found = {
         REQUEST_ID_HEADER: {"description": "The request's id, as in the log.", "required": True, "schema": TEXT},
         SERVER_TIMING: {"description": "Milliseconds of each stage.", "required": True, "schema": TEXT},
         "Retry-After": {"description": "Seconds after which to try again.", "schema": {"type": "integer"}},
     }
+    if served.settings.sessions:
+        found[NEW_HEADER] = {"description": "The id of the session that was opened; Expires=<UTC>.", "schema": TEXT}
+        found[CLOSED_HEADER] = {"description": "The id of the session that was closed.", "schema": TEXT}
+    return found
 
 
 def _parameters(served: Served) -> dict[str, Any]:
@@ -97,6 +114,8 @@ def _parameters(served: Served) -> dict[str, Any]:
     found[CUSTOM_ATTRIBUTES] = header(CUSTOM_ATTRIBUTES, about, **named)
     if served.settings.multi_model:
         found[TARGET_MODEL] = header(TARGET_MODEL, "The model's folder or archive below the models directory.")
+    if served.settings.sessions:
+        found[SESSION] = header(SESSION, f"The id of a session, or {NEW} to open one.", example=NEW)
     return found
 
 
@@ -104,6 +123,11 @@ def _schemas(served: Served) -> dict[str, Schema]:
     found = failures.error_schemas() | _protocol_schemas() | _example_schemas()
     if served.settings.multi_model:
         found |= _multi_model_schemas()
+    if served.settings.sessions:
+        found |= {
+            SESSION_REQUEST: struct({"requestType": {"enum": [NEW, CLOSE]}}),
+            SESSION_STATE: struct({"session": TEXT}),
+        }
     for model in served.models:
         found |= model.schemas()
     return found

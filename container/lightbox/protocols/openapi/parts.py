@@ -23,6 +23,7 @@ JSON = JsonCodec.media_types[0]
 BINARY: Schema = {"type": "string", "format": "binary"}
 TEXT: Schema = {"type": "string"}
 SERVER_TIMING = "Server-Timing"
+SESSION_REQUEST, SESSION_STATE = "SessionRequest", "Session"
 
 
 def ref(name: str, kind: str = "schemas") -> dict[str, str]:
@@ -108,9 +109,15 @@ def attributes(served: Served) -> list[dict[str, Any]]:
     return [*found, ref(TARGET_MODEL, "parameters")] if served.settings.multi_model else found
 
 
+def of_sessions(served: Served, names: Iterable[str], kind: str) -> list[dict[str, str]]:
+    """Return references to components that sessions alone have, none where sessions are off."""
+    return [ref(name, kind) for name in names] if served.settings.sessions else []
+
+
 def request_content(served: Served) -> dict[str, Any]:
     """Return the media types of /invocations that the models of this start can take."""
-    bodies = any_of([ref(f"{model.name}.request") for model in served.models]) if served.models else {}
+    forms = [ref(f"{model.name}.request") for model in served.models]
+    bodies = any_of([*forms, *of_sessions(served, [SESSION_REQUEST], "schemas")]) if forms else {}
     images = served.settings.multi_model or any(model.takes_images for model in served.models)
     found: dict[str, Any] = {}
     for media_type in (*SHOWN_TYPES, MAYBE_IMAGE_TYPES[0]):
@@ -144,7 +151,8 @@ def response_content(served: Served) -> dict[str, Schema]:
             bodies = [ref(f"{model.name}.response") for model in served.models]
             # A Triton container's body is answered with the protocol's JSON, where no output is a blob.
             bodies += [ref(f"{model.name}.infer_response") for model in served.models]
-            found[media_type] = {} if served.any_response or not bodies else any_of(bodies)
+            bodies += of_sessions(served, [SESSION_STATE], "schemas")
+            found[media_type] = {} if served.any_response or not served.models else any_of(bodies)
         else:
             is_text = media_type.startswith("text/") or media_type in JsonLinesCodec.media_types
             found[media_type] = TEXT if is_text else BINARY

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from lightbox.codecs.npy import OctetStreamWriter
 from lightbox.processes.metrics_page import CONTENT_TYPE as METRICS_TYPE
-from lightbox.protocols.http import CUSTOM_ATTRIBUTES
+from lightbox.protocols.http import TARGET_MODEL
 from lightbox.protocols.open_inference.rest import JSON_LENGTH
 from lightbox.protocols.openapi import examples, failures
 from lightbox.protocols.openapi.models import DescribedModel
@@ -22,6 +22,7 @@ from lightbox.protocols.openapi.parts import (
     attributes,
     example,
     header,
+    of_sessions,
     path_parameter,
     ref,
     request_content,
@@ -31,25 +32,28 @@ from lightbox.protocols.openapi.parts import (
 from lightbox.protocols.openapi.tensors import Schema, array
 from lightbox.protocols.openapi.tfs import TFS_ROUTES
 from lightbox.protocols.sagemaker import ACCEPT, MEDIA_TYPE
+from lightbox.protocols.sessions import CLOSED_HEADER, NEW_HEADER, SESSION
 
 BODY = "May have a Content-Encoding: gzip or deflate."
 
 
-def _invocation(served: Served, summary: str) -> Operation:
+def _invocation(served: Served, summary: str, ok: Operation) -> Operation:
+    if served.settings.sessions:
+        ok["headers"] |= {name: ref(name, "headers") for name in (NEW_HEADER, CLOSED_HEADER)}
+    session = of_sessions(served, [SESSION], "parameters")
+    body = f"{BODY} With a session's id: empty, to ask about the image that the session keeps." if session else BODY
     return {
         "summary": summary,
-        "parameters": [*attributes(served), *REQUEST_IDS],
-        "requestBody": {"required": True, "content": request_content(served), "description": BODY},
-        "responses": served.responses(
-            response("The predictions.", response_content(served)), failures.OF_A_PREDICTION, by_user_code=True
-        ),
+        "parameters": [*attributes(served), *session, *REQUEST_IDS],
+        "requestBody": {"required": not session, "content": request_content(served), "description": body},
+        "responses": served.responses(ok, failures.OF_A_PREDICTION, by_user_code=True),
     }
 
 
 def _invocations(served: Served, _: DescribedModel | None) -> Operation:
-    found = _invocation(served, "Predict with the default model, or with the one that the custom attributes name")
-    found["responses"]["200"]["headers"] |= {name: {"schema": TEXT} for name in OctetStreamWriter.headers}
-    return found
+    ok = response("The predictions.", response_content(served))
+    ok["headers"] |= {name: {"schema": TEXT} for name in OctetStreamWriter.headers}
+    return _invocation(served, "Predict with the default model, or with the one that the custom attributes name", ok)
 
 
 def _as_endpoint(served: Served, found: Operation) -> Operation:
@@ -66,11 +70,10 @@ def _endpoint(served: Served, model: DescribedModel | None) -> Operation:
 
 
 def _stream(served: Served, _: DescribedModel | None) -> Operation:
-    found = _invocation(served, "Predict, as SageMaker's InvokeEndpointWithResponseStream does")
-    found["parameters"].append(header(ACCEPT, "Media type of the response inside the events; without it JSON lines."))
     ok = response("A stream of PayloadPart events.", {MEDIA_TYPE: BINARY})
     ok["headers"]["X-Amzn-SageMaker-Content-Type"] = {"description": "Of what is inside the events.", "schema": TEXT}
-    found["responses"]["200"] = ok
+    found = _invocation(served, "Predict, as SageMaker's InvokeEndpointWithResponseStream does", ok)
+    found["parameters"].append(header(ACCEPT, "Media type of the response inside the events; without it JSON lines."))
     return _as_endpoint(served, found)
 
 
@@ -170,7 +173,7 @@ def _list(served: Served, model: DescribedModel | None) -> Operation:
 
 def _invoke_model(served: Served, model: DescribedModel | None) -> Operation:
     found = _invocations(served, model) | {"summary": "Predict with a loaded model"}
-    found["parameters"] = [ref(CUSTOM_ATTRIBUTES, "parameters"), *REQUEST_IDS]
+    found["parameters"].remove(ref(TARGET_MODEL, "parameters"))
     return found
 
 

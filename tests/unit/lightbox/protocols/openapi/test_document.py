@@ -26,6 +26,7 @@ Document = dict[str, Any]
 ON = {"LIGHTBOX_OPENAPI": "true"}
 LIMITED = ON | {"LIGHTBOX_MAX_RATE_PER_ADDRESS": "1000"}
 MULTI = ON | {"SAGEMAKER_MULTI_MODEL": "true"}
+SESSIONS = {"LIGHTBOX_SESSIONS": "true"}
 IMAGE = png(np.full((4, 4, 3), (10, 20, 30)))
 DETECTOR = signature(
     "detector",
@@ -83,7 +84,11 @@ def check(document: Document, schema: Mapping[str, Any], value: Any) -> None:
 ALL = {"mean": ModelOptions(), "detector": ModelOptions(), "two": ModelOptions()}
 
 
-@pytest.mark.parametrize("environ", [ON, LIMITED, MULTI], ids=["fixed", "limited", "multi-model"])
+@pytest.mark.parametrize(
+    "environ",
+    [ON, LIMITED, MULTI, ON | SESSIONS, MULTI | SESSIONS],
+    ids=["fixed", "limited", "multi-model", "sessions", "multi-model sessions"],
+)
 def test_it_is_openapi(environ: Mapping[str, str]) -> None:
     document = document_of(app_of(ALL, environ))
     assert document["openapi"].startswith("3.1.")
@@ -123,6 +128,28 @@ def test_each_operation_is_a_route_of_the_app_or_of_the_front() -> None:
                 front.add(path)
     configured = set(re.findall(r"location = (/\S+)", (REPOSITORY / "nginx.conf").read_text()))
     assert front == {path for path in configured if not path.startswith("/nginx-")}
+
+
+def of_sessions(document: Document, path: str) -> tuple[set[str], set[str], bool]:
+    """Return the request's and the response's headers of a POST that sessions have, and whether it must have a body."""
+    post = document["paths"][path]["post"]
+    parameters = {found.get("$ref", "").rpartition("/")[2] for found in post["parameters"]}
+    named = parameters, post["responses"]["200"]["headers"].keys()
+    sent, got = ({name for name in names if "Session" in name} for names in named)
+    return sent, got, post["requestBody"]["required"]
+
+
+@pytest.mark.parametrize("environ", [ON, MULTI], ids=["fixed", "multi-model"])
+def test_sessions_are_there_where_they_are_served(environ: Mapping[str, str]) -> None:
+    without, document = (document_of(app_of(ALL, {**environ, **more})) for more in ({}, SESSIONS))
+    of_sagemaker = {path for path in document["paths"] if "invo" in path}
+    assert len(of_sagemaker) == (4 if environ is MULTI else 3)
+    id_, new, closed = (f"X-Amzn-SageMaker-{name}" for name in ("Session-Id", "New-Session-Id", "Closed-Session-Id"))
+    for path in of_sagemaker:
+        assert of_sessions(document, path) == ({id_}, {new, closed}, False)
+        assert of_sessions(without, path) == (set(), set(), True)
+    assert of_sessions(document, "/v2/models/mean/infer") == (set(), set(), True)
+    assert not [name for kind in without["components"].values() for name in kind if "Session" in name]
 
 
 def test_metrics_are_there_where_they_are_served() -> None:
