@@ -66,6 +66,7 @@ class Killer:
         number = self._random.choice(SIGNALS)
         kill = self._ledger.killed(kind, number.name)
         os.kill(victim.pid, number)
+        kill.sent = time.monotonic()
         kill.back_after = self._wait(kill, victim, {name: len(found) for name, found in before.items()})
         self._say(f"{kind} {victim.pid} killed with {number.name}: all well after {kill.back_after:.1f} s")
 

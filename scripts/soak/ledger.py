@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections import Counter
@@ -9,17 +10,19 @@ from dataclasses import dataclass
 
 from soak.exchange import NGINX, Fate, Outcome
 
-CLOSING_SECONDS = 1.0
-"""An nginx whose master was killed closes its idle connections within that: a request may meet a closing one."""
+CLOSING_SECONDS = 10.0
+"""After a kill the other processes of nginx close their idle connections, and a request may meet a closing one. They do
+it within that, on a busy machine too; only a connection that is older than the kill is closed so."""
 
 
 @dataclass
 class Kill:
-    """One process killed; ``back_after`` is None until all was well again, in seconds."""
+    """One process killed between ``at`` and ``sent``; ``back_after`` is None until all was well again, in seconds."""
 
     kind: str
     signal: str
     at: float
+    sent: float = math.inf
     back_after: float | None = None
 
 
@@ -99,7 +102,8 @@ class Ledger:
         self.fates[outcome.name, kind] += 1
 
     def _holder_died_during(self, outcome: Outcome) -> bool:
+        first = max(outcome.connected, outcome.started - CLOSING_SECONDS)
         return any(
-            kill.kind in outcome.held_by and outcome.started - CLOSING_SECONDS <= kill.at <= outcome.ended
+            kill.kind in outcome.held_by and first <= kill.sent and kill.at <= outcome.ended
             for kill in self.kills[-20:]
         )
