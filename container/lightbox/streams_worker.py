@@ -12,6 +12,7 @@ import signal
 import sys
 from pathlib import Path
 
+from lightbox.protocols.streams import RENEW_SIGNAL
 from lightbox.protocols.streams.relay import Relay
 from lightbox.protocols.streams.server import StreamServer
 from lightbox.settings_loading import load_settings
@@ -25,7 +26,8 @@ PATIENCE = 5
 def main(address: str, most_bytes: int, counts: Path) -> None:
     """Serve streams at ``unix:/path`` or ``host:port`` until SIGTERM; then finish the accepted frames.
 
-    They may hold ``most_bytes`` together, and are counted in the file ``counts``.
+    At RENEW_SIGNAL the streams that are open end in the same way. Streams may hold ``most_bytes`` together, and are
+    counted in the file ``counts``.
     """
     asyncio.run(serve(address, most_bytes, counts))
 
@@ -42,6 +44,7 @@ async def serve(address: str, most_bytes: int, counts: Path) -> None:
     relay = Relay(settings.port, settings.most_requests, settings.nginx_read_timeout + PATIENCE)
     frame = settings.max_body_mb << 20
     server = StreamServer(relay, settings.max_streams, frame, max(most_bytes, 2 * frame), StreamCounts(counts))
+    asyncio.get_running_loop().add_signal_handler(RENEW_SIGNAL, server.renew)
     listener = await server.listen(address)
     watching = asyncio.create_task(server.watch())
     gc.collect()

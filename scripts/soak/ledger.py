@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from soak.exchange import NGINX, Fate, Outcome
 
-CLOSING_SECONDS = 35.0
-"""After a kill, what is left of nginx closes its connections within that, and a request may meet a closing one: it
-closes idle ones at once, streams at the end of LIGHTBOX_DRAIN_SECONDS. They are all older than the kill."""
+CLOSING_SECONDS = 10.0
+"""After a kill, what is left of nginx closes its connections within that, on a busy machine too, and a request may meet
+a closing one. They are all older than the kill."""
 
 
 @dataclass

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, ExitStack, suppress
 from typing import Any
 
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
+from websockets.frames import CloseCode
 from websockets.protocol import State
 from websockets.sync.client import ClientConnection, connect
 
@@ -49,7 +50,9 @@ class FrameCaller:
             told: dict[str, Any] = json.loads(stream.recv(ANSWER_SECONDS))
         except ConnectionClosed as closed:
             self._forget(request.path)
-            return outcome(Fate.CUT, detail=repr(closed))
+            # What was accepted is answered before such a close.
+            accepted = closed.rcvd is None or closed.rcvd.code != CloseCode.SERVICE_RESTART
+            return outcome(Fate.CUT if accepted else Fate.UNSENT, detail=repr(closed))
         except TimeoutError:
             self._forget(request.path)
             return outcome(Fate.SILENT)

@@ -144,12 +144,26 @@ def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: Ru
     ]
 
 
+_UNLOADABLE = re.compile(r"\{name: (?P<name>\S+) version: (?P<version>-?\d+)\} due to error: (?P<reason>[^\n]*)")
 _BOILERPLATE = re.compile(r"WARNING: All log messages before absl::InitializeLog\(\) is called|I0000 00:00:\d")
 
 
 def is_boilerplate(line: str) -> bool:
     """Tell whether TensorFlow wrote a line before its log was set up, in another form, that says nothing of a start."""
     return _BOILERPLATE.match(line) is not None
+
+
+def unloadable(said: str, models: Mapping[str, PlannedModel]) -> str | None:
+    """Return a sentence about the model that a model server says it cannot load; None where it says nothing of one."""
+    found = _UNLOADABLE.search(said)
+    if found is None or found["name"] not in models:
+        return None
+    model = models[found["name"]]
+    folder = str(model.versions_dir or model.base_path)
+    return (
+        f"LIGHTBOX_MODEL_DIR: version {found['version']} of the model {found['name']!r} in {folder} "
+        f"cannot be loaded: {found['reason'].rstrip('}, ').replace(str(model.base_path), folder)}"
+    )
 
 
 def worker_class_line(settings: Settings) -> str | None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import signal
 import time
 from collections.abc import Callable, Iterable
@@ -27,6 +26,7 @@ from lightbox.processes.run_dir import RunDir
 from lightbox.processes.session_cleaner import keep_clean
 from lightbox.processes.startup import listening
 from lightbox.processes.version_watch import VersionWatch
+from lightbox.protocols.streams import RENEW_SIGNAL
 from lightbox.sessions import SessionStore
 from lightbox.settings import Settings
 from lightbox.telemetry import logs
@@ -43,8 +43,6 @@ MOST_ENDS = 8
 
 LET_IN = ("streams", "nginx", "grpc_front")
 """The children that let requests in: they are stopped first, together, streams a moment before nginx."""
-
-_UNLOADABLE = re.compile(r"\{name: (?P<name>\S+) version: (?P<version>-?\d+)\} due to error: (?P<reason>[^\n]*)")
 
 
 class GaveUp(StartError):
@@ -121,11 +119,17 @@ class Supervisor:
         A zone of another name is a new one; the old workers finish what they have with theirs.
         """
         self._bodies.lost_worker(lost_worker)
-        nginx = self._children[0]
         if not self._stopping.is_set():
             self._nginx_generation += 1
             self._write_nginx_conf()
-            nginx.send(signal.SIGHUP)
+            self._children[0].send(signal.SIGHUP)
+            self._renew_streams()
+
+    def _renew_streams(self) -> None:
+        """Have streams end with a close code: nginx's old workers would cut them at the end of their drain."""
+        for child in self._children:
+            if child.name == "streams":
+                child.send(RENEW_SIGNAL)
 
     def _worker_child(self, name: str, command: list[str], run_dir: RunDir) -> Child:
         log = os.dup(2)  # the workers' request lines are complete: they need no detour through this process
@@ -232,6 +236,7 @@ class Supervisor:
             self._note_end(child)  # again: orphans may have answered since
             if child.name == "nginx":
                 self._bodies.clear()
+                self._renew_streams()
             if self._health.metrics:
                 self._health.metrics.restarts[child.name] += 1
             if time.monotonic() - started > STEADY_SECONDS:
@@ -276,15 +281,8 @@ class Supervisor:
 
     def _last_words(self, child: Child, code: int) -> str:
         text = "\n".join(child.last_lines)
-        unloadable = _UNLOADABLE.search(text)
-        if unloadable and unloadable["name"] in self._plan.models:
-            model = self._plan.models[unloadable["name"]]
-            folder = str(model.versions_dir or model.base_path)
-            return (
-                f"LIGHTBOX_MODEL_DIR: version {unloadable['version']} of the model {unloadable['name']!r} in {folder} "
-                f"cannot be loaded: {unloadable['reason'].rstrip('}, ').replace(str(model.base_path), folder)}"
-            )
-        return f"{child.name} cannot stay up, it ended with {describe_exit(code)}; its last lines:\n{text}"
+        ended = f"{child.name} cannot stay up, it ended with {describe_exit(code)}; its last lines:\n{text}"
+        return commands.unloadable(text, self._plan.models) or ended
 
     async def _stop_children(self) -> None:
         """Stop who lets requests in, then who works on them, then who they wait for, each a moment before the next."""

@@ -27,7 +27,6 @@ def _noted(connected: float, started: float, ended: float, kind: str = "nginx ma
         pytest.param(99.0, 99.0, 100.5, CUT, id="in progress at the kill"),
         pytest.param(100.005, 100.005, 100.5, CUT, id="connected while the signal was sent"),
         pytest.param(90.0, 103.0, 103.1, CUT, id="on a kept connection that is closed after the kill"),
-        pytest.param(90.0, 128.0, 128.6, CUT, id="on a stream that ends with the drain"),
         pytest.param(101.0, 103.0, 103.1, LOST, id="on a kept connection that was opened after the kill"),
         pytest.param(100.5, 100.5, 100.6, LOST, id="on a new connection"),
         pytest.param(90.0, KILLED + CLOSING_SECONDS + 1, KILLED + CLOSING_SECONDS + 2, LOST, id="long after the kill"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Any
 
@@ -40,7 +41,9 @@ class StreamServer:
         self._most = most
         self._max_frame = max_frame
         self._held = Held(most_bytes)
-        self._stopping = asyncio.Event()
+        self._stopping = False
+        self._ending = asyncio.Event()
+        self._tasks: set[asyncio.Task[None]] = set()
         self._streams: dict[FrameConnection, Stream] = {}
         self._opening: set[FrameConnection] = set()
 
@@ -66,26 +69,37 @@ class StreamServer:
 
     async def watch(self) -> None:
         """Ping who is silent, and close streams whose other side is gone, for ever."""
-        waiting: set[asyncio.Task[None]] = set()
         while True:
             await asyncio.sleep(PING_SECONDS / 4)
             for connection, stream in list(self._streams.items()):
                 silent = 0.0 if stream.is_busy else time.monotonic() - connection.heard
                 if silent > PING_SECONDS:
-                    task = asyncio.create_task(_end(connection) if silent > SILENT_SECONDS else _ping(connection))
-                    waiting.add(task)
-                    task.add_done_callback(waiting.discard)
+                    self._begin(_end(connection) if silent > SILENT_SECONDS else _ping(connection))
+
+    def renew(self) -> None:
+        """Answer what is accepted, then close every stream with 1012; streams that are opened from now on stay open."""
+        ending, self._ending = self._ending, asyncio.Event()
+        ending.set()
+        for stream in self._streams.values():
+            if not stream.is_busy:
+                self._begin(stream.close())
 
     async def stop(self) -> None:
-        """Answer what is accepted, then close every stream with 1012; return when all are closed."""
-        self._stopping.set()
-        await asyncio.gather(*(stream.close() for stream in self._streams.values() if not stream.is_busy))
+        """Do as ``renew`` does and open no more streams; return when all are closed."""
+        self._stopping = True
+        self.renew()
         while self._streams:
             await asyncio.sleep(0.02)
 
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work`` beside what goes on."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)  # else nothing would hold it
+        task.add_done_callback(self._tasks.discard)
+
     def _connection(self, *arguments: Any, **options: Any) -> FrameConnection:
         connection = FrameConnection(*arguments, **options)
-        connection.held = self._held
+        connection.held, connection.ending = self._held, self._ending
         return connection
 
     def _open(self, connection: ServerConnection, request: Request) -> Response | None:
@@ -96,7 +110,7 @@ class StreamServer:
             connection.choice = from_query(request.path.partition("?")[2])
             if request.headers.get("Upgrade", "").lower() != "websocket":
                 raise BadRequest("this route takes WebSockets: expected the header Upgrade: websocket", status=426)
-            if self._stopping.is_set() or len(self._streams) + len(self._opening) >= self._most:
+            if self._stopping or len(self._streams) + len(self._opening) >= self._most:
                 raise Unavailable(f"try again: {self._most} streams may be open (LIGHTBOX_MAX_STREAMS)")
         except LightboxError as error:
             return _refusal(connection, error)
@@ -106,12 +120,12 @@ class StreamServer:
 
     async def _handle(self, connection: ServerConnection) -> None:
         assert isinstance(connection, FrameConnection)
-        stream = self._streams[connection] = Stream(connection, self._relay, self._stopping, self._counts)
+        stream = self._streams[connection] = Stream(connection, self._relay, self._counts)
         self._opening.discard(connection)
         opened = time.monotonic()
         self._counts.opened()
         try:
-            if self._stopping.is_set():
+            if connection.ending.is_set():
                 await stream.close()
             await stream.run()
         except Exception:

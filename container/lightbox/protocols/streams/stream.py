@@ -24,7 +24,7 @@ SEND_SECONDS = 30.0
 """How long a caller may take to read an answer, as with nginx's send_timeout."""
 STOP_SECONDS = 1.0
 """nginx is told to stop at the same moment as this process: so long after a frame was not taken the signal may come."""
-STOPPING = "stopping: open another stream for the frames that have no answer"
+ENDING = "stopping or restarting: open another stream for the frames that have no answer"
 
 
 @dataclass(frozen=True)
@@ -45,9 +45,13 @@ class Held:
 
 
 class FrameConnection(ServerConnection):
-    """A WebSocket that counts the bytes it holds and knows when the other side was last heard."""
+    """A WebSocket that counts the bytes it holds and knows when the other side was last heard.
+
+    Once ``ending`` is set, it is closed when the frames that it accepted are answered.
+    """
 
     held: Held
+    ending: asyncio.Event
     bytes_held = 0
     choice = Choice()
     request_id = ""
@@ -91,13 +95,10 @@ class Stream:
     ``latest`` reading goes on meanwhile, and of the frames that wait only the newest is answered.
     """
 
-    def __init__(
-        self, connection: FrameConnection, relay: Relay, stopping: asyncio.Event, counts: StreamCounts
-    ) -> None:
+    def __init__(self, connection: FrameConnection, relay: Relay, counts: StreamCounts) -> None:
         self._connection = connection
         self._counts = counts
         self._relay = relay
-        self._stopping = stopping
         self._choice = connection.choice
         self._waiting: Frame | None = None
         self._dropped = 0
@@ -145,7 +146,7 @@ class Stream:
                 finally:
                     self._connection.let_go(len(frame.data))
             self.is_busy = False
-            if self._stopping.is_set():
+            if self._connection.ending.is_set():
                 await self.close()
         self.is_busy = False
 
@@ -155,8 +156,8 @@ class Stream:
             answer = await self._relay.ask(frame.data, frame.choice.headers(), request_id)
         except Unavailable as error:  # most likely a stop
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), STOP_SECONDS)
-            if self._stopping.is_set():
+                await asyncio.wait_for(self._connection.ending.wait(), STOP_SECONDS)
+            if self._connection.ending.is_set():
                 await self.close()
                 return
             answer = failed(error, request_id)
@@ -175,4 +176,4 @@ class Stream:
 
     async def close(self) -> None:
         """Close with 1012, "service restart"; what was accepted is answered by now."""
-        await self._connection.close(CloseCode.SERVICE_RESTART, STOPPING)
+        await self._connection.close(CloseCode.SERVICE_RESTART, ENDING)

@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.plan import ModelServerAddress
-from lightbox.processes.commands import batching_parameters, gunicorn_command, model_server_flags, worker_class_line
+from lightbox.model.options import ModelOptions
+from lightbox.plan import ModelServerAddress, PlannedModel
+from lightbox.processes.commands import (
+    batching_parameters,
+    gunicorn_command,
+    model_server_flags,
+    unloadable,
+    worker_class_line,
+)
 from lightbox.processes.nginx import render
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings_loading import load_settings
@@ -120,3 +127,20 @@ def test_without_ports_it_is_told_of_none() -> None:
 def test_the_embedded_server_is_told_where_the_local_wire_is() -> None:
     address = ModelServerAddress(grpc_socket=Path("/run/x.sock"), local_socket=Path("/run/y.sock"))
     assert "--local_socket_path=/run/y.sock" in model_server_flags(load_settings({}), address, Path("/run"))
+
+
+RECORDED = (
+    "1 model(s) did not become available: {{{name: m version: 1} due to error: "
+    "DATA_LOSS: Can't parse /run/m/1/saved_model.pb as binary proto}, }"
+)
+"""As tensorflow_model_server 2.19.1 says it, but for the path."""
+
+
+def test_a_model_that_the_server_cannot_load_is_named_with_its_folder() -> None:
+    model = PlannedModel(name="m", base_path=Path("/run/m"), options=ModelOptions(), versions_dir=Path("/models/m"))
+    assert unloadable(f"a line before\n{RECORDED}\nand one after", {"m": model}) == (
+        "LIGHTBOX_MODEL_DIR: version 1 of the model 'm' in /models/m cannot be loaded: "
+        "DATA_LOSS: Can't parse /models/m/1/saved_model.pb as binary proto"
+    )
+    assert unloadable(RECORDED, {"other": model}) is None
+    assert unloadable("Failed to start server", {"m": model}) is None

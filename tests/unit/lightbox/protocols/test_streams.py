@@ -169,6 +169,26 @@ async def test_a_stop_answers_the_frame_in_progress_and_no_other(tmp_path: Path)
 
 
 @in_loop
+async def test_a_renewal_ends_the_open_streams_as_a_stop_does_and_lets_others_open(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (server, relay, address), opened(address) as busy, opened(address) as idle:
+        relay.go.clear()
+        await busy.send(b"abc")
+        await busy.send(b"not read")
+        async with asyncio.timeout(30):
+            while not any(stream.is_busy for stream in server._streams.values()):
+                await asyncio.sleep(0.01)
+        server.renew()
+        assert await code_of_close(idle) == 1012
+        async with opened(address) as later:
+            relay.go.set()
+            assert json.loads(await busy.recv())["frame"] == 1
+            assert await code_of_close(busy) == 1012
+            for size in (2, 3):
+                await later.send(bytes(size))
+                assert json.loads(await later.recv())["answer"] == size
+
+
+@in_loop
 async def test_a_frame_that_nobody_takes_is_an_error_unless_all_stops(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
