@@ -61,6 +61,7 @@ test: $(READY_DEV) nginx native browser  ## Run the lint checks and the unit, co
 
 SLOW_TEST_PROCESSES ?= 2
 test-slow: $(READY_DEV) nginx native browser  ## Run the tests that take long: image, soak, overload, tune, benchmark, notebook, engines, INT8, fuzz
+	PYTHONPATH=container:scripts:tests $(PY) -m support.samples
 	$(PY) -m pytest -n $(SLOW_TEST_PROCESSES) --dist loadscope --durations=30 tests/slow tests/image
 
 # The audit may wait for an unreachable service, so it runs beside the other checks.

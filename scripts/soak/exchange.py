@@ -41,15 +41,15 @@ class Request:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A request's fate; ``connected``, ``started`` and ``ended`` are on the monotonic clock.
+    """A request's fate; ``started`` and ``ended`` are on the monotonic clock.
 
-    ``connected`` is when the connection that carried it was opened, or ``started`` where there is none. ``held_by`` are
-    the kinds of process whose death ends that connection.
+    ``reused`` tells that it was sent over a connection that was open already. ``held_by`` are the kinds of process
+    whose death ends that connection.
     """
 
     name: str
     fate: Fate
-    connected: float
+    reused: bool
     started: float
     ended: float
     status: int = 0
@@ -76,19 +76,16 @@ class Caller:
 
     def __init__(self, port: int, keep: bool) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port, timeout=ANSWER_SECONDS)
-        self._connected = 0.0
         self._keep = keep
 
     def send(self, request: Request) -> Outcome:
         """Send a request and read its whole answer; a broken connection is an outcome, not an error."""
         started = time.monotonic()
-        if self._connection.sock is None:
-            self._connected = started
-        connected = self._connected
+        reused = self._connection.sock is not None
         fate, status, retry_after, body, detail = self._try(request)
         if not self._keep or fate is not Fate.ANSWERED:
             self.close()
-        return Outcome(request.name, fate, connected, started, time.monotonic(), status, retry_after, body, detail)
+        return Outcome(request.name, fate, reused, started, time.monotonic(), status, retry_after, body, detail)
 
     def _try(self, request: Request) -> tuple[Fate, int, bool, bytes, str]:
         try:

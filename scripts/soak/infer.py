@@ -15,8 +15,6 @@ from soak.exchange import ANSWER_SECONDS, Check, Fate, Outcome, Request
 PATH = f"/{grpc_messages.INFERENCE_SERVICE}/ModelInfer"
 FRONT = "gRPC front"
 TOLERANCE = 1e-4
-NOTICED_SECONDS = 1.0
-"""A kept channel notices within that that its connection has ended, and connects again by itself."""
 _NEVER_SENT = ("failed to connect", "connections to all backends failing")
 """gRPC's words for a call that found no connection: it was not sent."""
 _OPTIONS = [
@@ -39,7 +37,7 @@ class InferCaller:
     def send(self, request: Request, seconds: float = ANSWER_SECONDS) -> Outcome:
         """Make a call and wait ``seconds`` for its answer; a failed one is an outcome, not an error."""
         started = time.monotonic()
-        connected = started - NOTICED_SECONDS if self._channel else started
+        reused = self._channel is not None
         self._channel = self._channel or grpc.insecure_channel(self._target, options=_OPTIONS)
         try:
             body = self._channel.unary_unary(request.path)(request.body, timeout=seconds)
@@ -49,7 +47,7 @@ class InferCaller:
         if not self._keep:
             self.close()
         ended = time.monotonic()
-        return Outcome(request.name, fate, connected, started, ended, status, again, body, detail, held_by=(FRONT,))
+        return Outcome(request.name, fate, reused, started, ended, status, again, body, detail, held_by=(FRONT,))
 
     def close(self) -> None:
         """Close the channel; the next call makes a new one."""

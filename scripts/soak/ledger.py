@@ -10,9 +10,9 @@ from dataclasses import dataclass
 
 from soak.exchange import NGINX, Fate, Outcome
 
-CLOSING_SECONDS = 10.0
-"""After a kill, what is left of nginx closes its connections within that, on a busy machine too, and a request may meet
-a closing one. They are all older than the kill."""
+CLOSING_SECONDS = 5.0
+"""After a kill, what is left of nginx closes its idle connections within that, on a busy machine too: a request that
+reuses one may meet its end."""
 
 
 @dataclass
@@ -102,7 +102,7 @@ class Ledger:
         self.fates[outcome.name, kind] += 1
 
     def _holder_died_during(self, outcome: Outcome) -> bool:
-        first = max(outcome.connected, outcome.started - CLOSING_SECONDS)
+        first = outcome.started - CLOSING_SECONDS if outcome.reused else outcome.started
         return any(
             kill.kind in outcome.held_by and first <= kill.sent and kill.at <= outcome.ended
             for kill in self.kills[-20:]

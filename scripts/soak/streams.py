@@ -26,17 +26,14 @@ class FrameCaller:
         self._port = port
         self._keep = keep
         self._open: dict[str, tuple[ClientConnection, ExitStack]] = {}
-        self._opened: dict[str, float] = {}
 
     def send(self, request: Request) -> Outcome:
         """Send a frame and wait for its answer; a failure is an outcome, not an error."""
-        started = time.monotonic()
+        started, reused = time.monotonic(), request.path in self._open
 
         def outcome(fate: Fate, status: int = 0, body: bytes = b"", detail: str = "") -> Outcome:
-            again, connected = status == 503, self._opened.get(request.path, started)
-            return Outcome(
-                request.name, fate, connected, started, time.monotonic(), status, again, body, detail, _HELD_BY
-            )
+            ended, again = time.monotonic(), status == 503
+            return Outcome(request.name, fate, reused, started, ended, status, again, body, detail, _HELD_BY)
 
         try:
             stream = self._stream(request.path)
@@ -70,7 +67,6 @@ class FrameCaller:
         if path in self._open and self._open[path][0].state is not State.OPEN:
             self._forget(path)
         if path not in self._open:
-            self._opened[path] = time.monotonic()
             opening: AbstractContextManager[ClientConnection] = connect(
                 f"ws://127.0.0.1:{self._port}{path}", compression=None, close_timeout=1
             )

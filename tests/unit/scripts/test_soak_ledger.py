@@ -11,42 +11,41 @@ KILLED = 100.0
 CUT, LOST = "cut by nginx's death", "lost"
 
 
-def _noted(connected: float, started: float, ended: float, kind: str = "nginx master", fate: Fate = Fate.CUT) -> str:
+def _noted(reused: bool, started: float, ended: float, kind: str = "nginx master", fate: Fate = Fate.CUT) -> str:
     """Return what is counted of a request that got no response."""
     ledger = Ledger()
     ledger.kills.append(Kill(kind, "SIGKILL", at=KILLED, sent=KILLED + 0.01))
-    assert not ledger.good(Outcome("ping", fate, connected, started, ended), "")
+    assert not ledger.good(Outcome("ping", fate, reused, started, ended), "")
     (kind_of_end,) = ledger.counts.keys() - {"requests", "accepted"}
     assert bool(ledger.lost) == (kind_of_end == LOST)
     return str(kind_of_end)
 
 
 @pytest.mark.parametrize(
-    ("connected", "started", "ended", "expected"),
+    ("reused", "started", "ended", "expected"),
     [
-        pytest.param(99.0, 99.0, 100.5, CUT, id="in progress at the kill"),
-        pytest.param(100.005, 100.005, 100.5, CUT, id="connected while the signal was sent"),
-        pytest.param(90.0, 103.0, 103.1, CUT, id="on a kept connection that is closed after the kill"),
-        pytest.param(101.0, 103.0, 103.1, LOST, id="on a kept connection that was opened after the kill"),
-        pytest.param(100.5, 100.5, 100.6, LOST, id="on a new connection"),
-        pytest.param(90.0, KILLED + CLOSING_SECONDS + 1, KILLED + CLOSING_SECONDS + 2, LOST, id="long after the kill"),
-        pytest.param(90.0, 98.0, 99.0, LOST, id="before the kill"),
+        pytest.param(False, 99.0, 100.5, CUT, id="in progress at the kill"),
+        pytest.param(False, 100.005, 100.5, CUT, id="begun while the signal was sent"),
+        pytest.param(True, 103.0, 103.1, CUT, id="over a connection that is closed after the kill"),
+        pytest.param(False, 103.0, 103.1, LOST, id="over a new connection after the kill"),
+        pytest.param(True, KILLED + CLOSING_SECONDS + 1, KILLED + CLOSING_SECONDS + 2, LOST, id="long after the kill"),
+        pytest.param(True, 98.0, 99.0, LOST, id="before the kill"),
     ],
 )
 def test_a_request_without_a_response_is_cut_only_where_its_connection_met_a_kill(
-    connected: float, started: float, ended: float, expected: str
+    reused: bool, started: float, ended: float, expected: str
 ) -> None:
-    assert _noted(connected, started, ended) == expected
+    assert _noted(reused, started, ended) == expected
     unsent = "not sent" if expected == CUT else LOST
-    assert _noted(connected, started, ended, fate=Fate.UNSENT) == unsent
+    assert _noted(reused, started, ended, fate=Fate.UNSENT) == unsent
 
 
 def test_the_death_of_a_process_that_holds_no_connection_cuts_no_request() -> None:
-    assert _noted(99.0, 99.0, 100.5, kind="gunicorn worker") == LOST
+    assert _noted(False, 99.0, 100.5, kind="gunicorn worker") == LOST
 
 
 def test_a_wrong_response_is_lost_whatever_was_killed() -> None:
     ledger = Ledger()
     ledger.kills.append(Kill("nginx worker", "SIGKILL", at=KILLED, sent=KILLED))
-    assert not ledger.good(Outcome("ping", Fate.ANSWERED, 99.0, 99.0, 100.5, status=500), "")
+    assert not ledger.good(Outcome("ping", Fate.ANSWERED, False, 99.0, 100.5, status=500), "")
     assert ledger.counts[LOST] == 1
