@@ -7,46 +7,19 @@ import re
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import requests
 from websockets.exceptions import ConnectionClosed, InvalidStatus
-from websockets.sync.client import ClientConnection, connect
+from websockets.sync.client import ClientConnection
 
 import stream
-from support.fakes import png
 from support.models import copy_golden, export_slow_image
-from support.stack import REPOSITORY, Stack, poll, running
-
-ROUTE = "/invocations-bidirectional-stream"
-SECONDS = 60
-
-
-def frame(red: int) -> bytes:
-    return png(np.full((8, 8, 3), (red, 20, 30), np.uint8))
-
-
-def opened(stack: Stack, query: str = "", **options: Any) -> AbstractContextManager[ClientConnection]:
-    url = stack.url.replace("http:", "ws:") + ROUTE
-    stream: AbstractContextManager[ClientConnection] = connect(
-        f"{url}?{query}", compression=None, ping_interval=None, **options
-    )
-    return stream
-
-
-def received(stream: ClientConnection) -> Any:
-    return json.loads(stream.recv(SECONDS))
-
-
-def code_of_close(stream: ClientConnection) -> int:
-    """Return the code with which the other side closes a stream; 1006 where the connection ends without one."""
-    with pytest.raises(ConnectionClosed) as closed:
-        stream.recv(SECONDS)
-    return closed.value.rcvd.code if closed.value.rcvd else 1006
+from support.stack import REPOSITORY, Stack, running
+from support.streams import ROUTE, SECONDS, code_of_close, frame, opened, received
 
 
 def without_id(body: dict[str, Any]) -> dict[str, Any]:
@@ -179,11 +152,9 @@ def test_a_reader_that_is_slow_holds_up_only_itself(streams: Stack) -> None:
 
 def test_a_frame_above_the_limit_closes_with_1009(streams: Stack) -> None:
     with opened(streams) as stream:
-        with pytest.raises(ConnectionClosed) as closed:
+        with suppress(ConnectionClosed):
             stream.send(bytes((1 << 20) + 1))
-            stream.recv(SECONDS)
-        assert closed.value.rcvd is not None
-        assert closed.value.rcvd.code == 1009
+        assert code_of_close(stream) == 1009
 
 
 def test_the_lines_of_the_page_run(
@@ -249,54 +220,3 @@ def test_an_opening_that_is_refused_says_why(streams: Stack) -> None:
         pass
     assert refused.value.response.status_code == 400
     assert "latest: expected true or false, got 'maybe'" in refused.value.response.body.decode()
-
-
-def test_the_death_of_nginxs_master_closes_streams_with_1012_and_others_open(streams: Stack) -> None:
-    with opened(streams, "tfs-model-name=slow_image") as busy, opened(streams) as idle:
-        for stream in (busy, idle):  # both are open for the process that holds them
-            stream.send(frame(0))
-            assert received(stream)["status"] == 200
-        busy.send(frame(12))
-        streams.wait_until_computing()
-        streams.processes("nginx: master")[0].kill()
-        assert received(busy)["status"] == 200
-        assert {code_of_close(stream) for stream in (busy, idle)} == {1012}
-    assert any(answers_again(streams) for _ in poll(SECONDS))
-
-
-def test_the_death_of_a_worker_of_nginx_ends_its_streams_and_closes_the_others_with_1012(streams: Stack) -> None:
-    with ExitStack() as stack:
-        open_streams = [stack.enter_context(opened(streams)) for _ in range(4)]
-        for stream in open_streams:
-            stream.send(frame(0))
-        for stream in open_streams:
-            assert received(stream)["frame"] == 1
-        ports = [stream.socket.getsockname()[1] for stream in open_streams]
-        killed = streams.processes("nginx: worker")[0]
-        callers = {connection.raddr.port for connection in killed.net_connections() if connection.raddr}
-        killed.kill()
-        expected = [1006 if port in callers else 1012 for port in ports]
-        assert [code_of_close(stream) for stream in open_streams] == expected
-    assert any(answers_again(streams) for _ in poll(SECONDS))
-
-
-def answers_again(stack: Stack) -> bool:
-    """Tell whether a new stream answers; it is refused while those that ended still count for their address."""
-    try:
-        with opened(stack) as after:
-            after.send(frame(3))
-            assert received(after)["answer"] == {"predictions": [[3.0, 20.0, 30.0]]}
-            return True
-    except InvalidStatus as refused:
-        assert refused.response.status_code == 429
-        return False
-
-
-def test_a_stop_answers_what_is_accepted_and_closes_with_1012(streams: Stack) -> None:
-    with opened(streams, "tfs-model-name=slow_image") as busy, opened(streams) as idle:
-        busy.send(frame(12))
-        streams.wait_until_computing()
-        assert streams.stop() == 0
-        assert received(busy)["status"] == 200
-        assert {code_of_close(stream) for stream in (busy, idle)} == {1012}
-    assert "frames=1 errors=0 dropped=0" in streams.log

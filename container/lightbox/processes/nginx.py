@@ -55,6 +55,8 @@ REQUEST_ID = "$lightbox_request_id"
 """nginx's variable with a request's id, as nginx.conf makes it."""
 _PLACEHOLDER = re.compile(r"@([A-Z_]+)@")
 QUEUE = 4096
+RENEWAL_SECONDS = 1.0
+"""After a SIGHUP the old workers accept connections for so long at most: later streams are in new ones."""
 INHERIT_VARIABLE = "NGINX"
 """Where nginx is told the sockets that it finds open; it is how a new binary takes over from an old one."""
 

@@ -20,7 +20,7 @@ from lightbox.processes.commands import gpu_environ, gpu_names, model_config
 from lightbox.processes.fronts import fronts
 from lightbox.processes.health import Health, ServerWatch
 from lightbox.processes.metrics_page import MetricsPage
-from lightbox.processes.nginx import find_nginx, inherited, listen, render
+from lightbox.processes.nginx import RENEWAL_SECONDS, find_nginx, inherited, listen, render
 from lightbox.processes.nginx_log import BodyAccount, NginxLog, RefusedRequests, room_for_bodies
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.session_cleaner import keep_clean
@@ -123,7 +123,7 @@ class Supervisor:
             self._nginx_generation += 1
             self._write_nginx_conf()
             self._children[0].send(signal.SIGHUP)
-            self._renew_streams()
+            asyncio.get_running_loop().call_later(RENEWAL_SECONDS, self._renew_streams)
 
     def _renew_streams(self) -> None:
         """Have streams end with a close code: nginx's old workers would cut them at the end of their drain."""

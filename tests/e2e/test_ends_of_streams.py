@@ -1,0 +1,67 @@
+"""How streams end when a process of nginx dies or all stops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from support.models import copy_golden, export_slow_image
+from support.stack import Stack, running
+from support.streams import code_of_close, frame, opened, received
+
+
+@pytest.fixture(scope="module")
+def ending_streams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    folder = tmp_path_factory.mktemp("ending")
+    copy_golden("image_mean", folder / "models" / "image_mean")
+    export_slow_image(folder / "models" / "slow_image")
+    environ = {"LIGHTBOX_STREAMS": "true", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "image_mean"}
+    with running(folder / "models", folder / "run", **environ) as stack:
+        yield stack
+
+
+def answers(stack: Stack) -> bool:
+    """Tell whether a new stream answers a frame."""
+    with opened(stack) as stream:
+        stream.send(frame(3))
+        return bool(received(stream)["answer"] == {"predictions": [[3.0, 20.0, 30.0]]})
+
+
+def test_the_death_of_nginxs_master_closes_streams_with_1012_and_others_open(ending_streams: Stack) -> None:
+    with opened(ending_streams, "tfs-model-name=slow_image") as busy, opened(ending_streams) as idle:
+        for stream in (busy, idle):  # both are open for the process that holds them
+            stream.send(frame(0))
+            assert received(stream)["status"] == 200
+        busy.send(frame(12))
+        ending_streams.wait_until_computing()
+        ending_streams.processes("nginx: master")[0].kill()
+        assert received(busy)["status"] == 200
+        assert [code_of_close(stream) for stream in (busy, idle)] == [1012, 1012]
+    assert answers(ending_streams)
+
+
+def test_the_death_of_a_worker_of_nginx_ends_its_streams_and_closes_the_others_with_1012(ending_streams: Stack) -> None:
+    with ExitStack() as all_streams:
+        streams = [all_streams.enter_context(opened(ending_streams)) for _ in range(4)]
+        for stream in streams:
+            stream.send(frame(3))
+            assert received(stream)["status"] == 200
+        ports = [stream.socket.getsockname()[1] for stream in streams]
+        killed = ending_streams.processes("nginx: worker")[0]
+        callers = {connection.raddr.port for connection in killed.net_connections() if connection.raddr}
+        killed.kill()
+        expected = [1006 if port in callers else 1012 for port in ports]
+        assert [code_of_close(stream) for stream in streams] == expected
+    assert answers(ending_streams)
+
+
+def test_a_stop_answers_what_is_accepted_and_closes_with_1012(ending_streams: Stack) -> None:
+    with opened(ending_streams, "tfs-model-name=slow_image") as busy, opened(ending_streams) as idle:
+        busy.send(frame(12))
+        ending_streams.wait_until_computing()
+        assert ending_streams.stop() == 0
+        assert received(busy)["status"] == 200
+        assert [code_of_close(stream) for stream in (busy, idle)] == [1012, 1012]
+    assert "frames=1 errors=0 dropped=0" in ending_streams.log
