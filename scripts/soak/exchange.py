@@ -43,7 +43,8 @@ class Request:
 class Outcome:
     """A request's fate; ``started`` and ``ended`` are on the monotonic clock.
 
-    ``reused`` tells that it was sent over a connection that was open already. ``held_by`` are the kinds of process
+    ``reused`` tells that it was sent over a connection that was open already, and may meet its end; so may a call over
+    a kept channel of gRPC, and a frame of a stream that is told to open again. ``held_by`` are the kinds of process
     whose death ends that connection.
     """
 

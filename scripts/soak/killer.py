@@ -52,7 +52,7 @@ class Killer:
                 if self._stop.wait(self._pause * self._random.uniform(0.5, 1.5)):
                     return
                 self._kill_one(kind)
-        except (NeverBack, psutil.Error) as problem:
+        except (NeverBack, psutil.Error, OSError) as problem:
             self.failure = str(problem)
 
     def _kinds(self) -> Iterator[str]:
@@ -65,8 +65,10 @@ class Killer:
         victim = self._random.choice(before[kind])
         number = self._random.choice(SIGNALS)
         kill = self._ledger.killed(kind, number.name)
-        os.kill(victim.pid, number)
-        kill.sent = time.monotonic()
+        try:
+            os.kill(victim.pid, number)
+        finally:
+            kill.sent = time.monotonic()
         kill.back_after = self._wait(kill, victim, {name: len(found) for name, found in before.items()})
         self._say(f"{kind} {victim.pid} killed with {number.name}: all well after {kill.back_after:.1f} s")
 

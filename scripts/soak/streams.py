@@ -29,11 +29,12 @@ class FrameCaller:
 
     def send(self, request: Request) -> Outcome:
         """Send a frame and wait for its answer; a failure is an outcome, not an error."""
-        started, reused = time.monotonic(), request.path in self._open
+        started, reused = time.monotonic(), self._is_open(request.path)
 
         def outcome(fate: Fate, status: int = 0, body: bytes = b"", detail: str = "") -> Outcome:
             ended, again = time.monotonic(), status == 503
-            return Outcome(request.name, fate, reused, started, ended, status, again, body, detail, _HELD_BY)
+            meets_end = reused or fate is Fate.UNSENT
+            return Outcome(request.name, fate, meets_end, started, ended, status, again, body, detail, _HELD_BY)
 
         try:
             stream = self._stream(request.path)
@@ -62,9 +63,12 @@ class FrameCaller:
         for path in list(self._open):
             self._forget(path)
 
+    def _is_open(self, path: str) -> bool:
+        return path in self._open and self._open[path][0].state is State.OPEN
+
     def _stream(self, path: str) -> ClientConnection:
         """Return the open stream of a path; one that has ended meanwhile is opened again."""
-        if path in self._open and self._open[path][0].state is not State.OPEN:
+        if not self._is_open(path):
             self._forget(path)
         if path not in self._open:
             opening: AbstractContextManager[ClientConnection] = connect(

@@ -131,7 +131,7 @@ def test_calls_are_counted_and_logged_as_requests_are(stack: Stack, client: Any,
 
 
 def test_saturation_counts_http_and_grpc_together(tmp_path: Path) -> None:
-    """Four requests may be in progress. Either way in has two clients, and alone it would show a half."""
+    """Four requests may be in progress. HTTP and gRPC have two clients each: one of them alone would show a half."""
     export_slow_image(tmp_path / "models" / "slow")
     body, done = png(np.full((8, 8, 3), 40)), threading.Event()
     settings = {PORT: str(free_port()), "SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "4"}
@@ -188,14 +188,10 @@ def test_a_request_before_sigterm_gets_its_full_answer(tmp_path: Path) -> None:
         with ThreadPoolExecutor(1) as pool:
             asked = pool.submit(client.infer, "slow", [images("image", png(np.full((8, 8, 3), 60)))])
             client.start_stream(lambda result, error: None)  # an idle one holds up nothing
-            assert any(_in_progress(grpc_stack) for _ in poll(20))
+            assert any(grpc_stack.in_progress() == 1 for _ in poll(20))
             assert grpc_stack.stop() == 0
             assert only_output(asked.result()).shape == (1,)
         assert not any(child.is_running() for child in children)
-
-
-def _in_progress(grpc_stack: Stack) -> bool:
-    return "\nlightbox_requests_in_progress 1.0\n" in requests.get(f"{grpc_stack.url}/metrics", timeout=10).text
 
 
 def test_models_come_and_go_in_multi_model_mode(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from websockets.sync.client import ClientConnection
 
 import stream
 from support.models import copy_golden, export_slow_image
-from support.stack import REPOSITORY, Stack, running
+from support.stack import REPOSITORY, Stack, poll, running
 from support.streams import ROUTE, SECONDS, code_of_close, frame, opened, received
 
 
@@ -121,14 +121,15 @@ def test_a_sender_that_is_too_fast_is_held_up_by_the_socket(streams: Stack) -> N
             sent += 1
 
     with opened(streams, "tfs-model-name=slow_image") as stream:
-        stream.send(frame(60))
+        stream.send(frame(100))
         streams.wait_until_computing()
         sender = threading.Thread(target=send_all, args=(stream,))
         sender.start()
-        seen = [-1]
-        while seen[-1] != sent or not sent:
+        seen: list[int] = []
+        while not sent or seen[-3:] != [sent] * 3:
+            assert sender.is_alive()
             seen.append(sent)
-            sender.join(0.3)
+            sender.join(0.2)
         with pytest.raises(TimeoutError):
             stream.recv(0)  # the first is still in progress
         assert sent < 40
@@ -201,8 +202,9 @@ def test_frames_and_requests_share_one_admission(streams: Stack) -> None:
         refused = streams.invoke(frame(0), **attributes)
         assert refused.status_code == 503
         assert received(stream)["status"] == 200
-        request = pool.submit(streams.invoke, frame(12), **attributes)
-        streams.wait_until_computing()
+        assert any(streams.in_progress() == 0 for _ in poll(SECONDS))
+        request = pool.submit(streams.invoke, frame(60), **attributes)
+        assert any(streams.in_progress() == 1 for _ in poll(SECONDS))
         stream.send(frame(0))
         busy = received(stream)
         assert request.result().status_code == 200

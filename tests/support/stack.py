@@ -54,6 +54,12 @@ class Stack(harness.stack.Stack):
         """Wait until a process computes. On a busy machine it gets a share of a core; at rest it uses a hundredth."""
         assert any(any(process.cpu_percent(0.1) > 15 for process in self.processes(part)) for _ in poll(20)), self.log
 
+    def in_progress(self) -> int:
+        """Return how many requests are in progress, as the metrics page tells."""
+        page = requests.get(f"{self.url}/metrics", timeout=60).text
+        (found,) = [line.split()[1] for line in page.splitlines() if line.startswith("lightbox_requests_in_progress ")]
+        return int(float(found))
+
     def boto3(self) -> Any:
         """Return a SageMaker Runtime client that calls this stack."""
         return boto3.client(

@@ -154,7 +154,7 @@ def is_boilerplate(line: str) -> bool:
 
 
 def unloadable(said: str, models: Mapping[str, PlannedModel]) -> str | None:
-    """Return a sentence about the model that a model server says it cannot load; None where it says nothing of one."""
+    """Return a sentence about that of ``models`` which a model server says it cannot load, None where it names none."""
     found = _UNLOADABLE.search(said)
     if found is None or found["name"] not in models:
         return None

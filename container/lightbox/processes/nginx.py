@@ -55,8 +55,8 @@ REQUEST_ID = "$lightbox_request_id"
 """nginx's variable with a request's id, as nginx.conf makes it."""
 _PLACEHOLDER = re.compile(r"@([A-Z_]+)@")
 QUEUE = 4096
-RENEWAL_SECONDS = 1.0
-"""After a SIGHUP the old workers accept connections for so long at most: later streams are in new ones."""
+RENEWAL_SECONDS = 2.0
+"""So long after nginx was told to replace its workers, the old ones are taken to accept no more connections."""
 INHERIT_VARIABLE = "NGINX"
 """Where nginx is told the sockets that it finds open; it is how a new binary takes over from an old one."""
 

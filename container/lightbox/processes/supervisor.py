@@ -123,13 +123,13 @@ class Supervisor:
             self._nginx_generation += 1
             self._write_nginx_conf()
             self._children[0].send(signal.SIGHUP)
-            asyncio.get_running_loop().call_later(RENEWAL_SECONDS, self._renew_streams)
+            self._renew_streams()
 
     def _renew_streams(self) -> None:
         """Have streams end with a close code: nginx's old workers would cut them at the end of their drain."""
         for child in self._children:
             if child.name == "streams":
-                child.send(RENEW_SIGNAL)
+                asyncio.get_running_loop().call_later(RENEWAL_SECONDS, child.send, RENEW_SIGNAL)
 
     def _worker_child(self, name: str, command: list[str], run_dir: RunDir) -> Child:
         log = os.dup(2)  # the workers' request lines are complete: they need no detour through this process

@@ -3,4 +3,4 @@
 import signal
 
 RENEW_SIGNAL = signal.SIGWINCH
-"""Tells their process to end those that are open. It harms no process that does not handle it yet."""
+"""Tells the process that holds streams to end the open ones. Before it handles the signal, it ignores it."""

@@ -112,6 +112,9 @@ class Stream:
         with suppress(ConnectionClosed):
             while True:
                 message = await self._connection.recv()
+                if self._connection.ending.is_set():
+                    self._connection.let_go(len(message))  # it is not accepted: the close code tells so
+                    continue
                 if isinstance(message, str):
                     await self._choose(message)
                     continue

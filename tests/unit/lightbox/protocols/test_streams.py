@@ -42,9 +42,11 @@ class FakeRelay(Relay):
         self.go.set()
         self.size_of_answer = 1
         self.is_away = False
+        self.frames: list[bytes] = []
 
     async def ask(self, frame: bytes, headers: Mapping[str, str], request_id: str) -> Answer:
         """See Relay."""
+        self.frames.append(frame)
         await self.go.wait()
         if self.is_away:
             raise Unavailable("try again: the frame was not taken")
@@ -166,6 +168,28 @@ async def test_a_stop_answers_the_frame_in_progress_and_no_other(tmp_path: Path)
         assert json.loads(await busy.recv())["frame"] == 1
         assert await code_of_close(busy) == 1012
         await stop
+    assert relay.frames == [b"abc"]
+
+
+@in_loop
+async def test_a_stop_does_not_wait_for_the_newest_frame_of_many(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (server, relay, address), opened(address, "latest=true") as stream:
+        relay.go.clear()
+        await stream.send(b"first")
+        async with asyncio.timeout(30):
+            while not relay.frames:
+                await asyncio.sleep(0.01)
+        await stream.send(b"waits")
+        assert await asyncio.wait_for(await stream.ping(), 30) >= 0  # what came before it has been read
+        stop = asyncio.create_task(server.stop())
+        await asyncio.sleep(0)
+        await stream.send(b"comes after the stop began")
+        assert await asyncio.wait_for(await stream.ping(), 30) >= 0
+        relay.go.set()
+        assert [json.loads(await stream.recv())["frame"] for _ in range(2)] == [1, 2]
+        assert await code_of_close(stream) == 1012
+        await stop
+    assert relay.frames == [b"first", b"waits"]
 
 
 @in_loop
@@ -186,6 +210,7 @@ async def test_a_renewal_ends_the_open_streams_as_a_stop_does_and_lets_others_op
             for size in (2, 3):
                 await later.send(bytes(size))
                 assert json.loads(await later.recv())["answer"] == size
+    assert relay.frames == [b"abc", bytes(2), bytes(3)]
 
 
 @in_loop
