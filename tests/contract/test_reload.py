@@ -81,7 +81,7 @@ def test_a_model_comes_back_with_other_files_while_a_call_in_the_old_runs(folder
         server.wait_ready()
         reload(server, others, ("m", str(old), "tensorflow"))
         call = pool.submit(server.predict, "m", instances=[300_000])
-        server.until(server.is_busy)
+        server.wait_until_computing()
         reload(server, others)
         server.wait_for_states("m", (1, "UNLOADING"))
         text = "1 model(s) did not become available: {{{name: m version: 1}}, }"

@@ -19,7 +19,7 @@ def test_a_signal_lets_calls_end(tmp_path: Path, number: signal.Signals) -> None
         outcomes: list[int] = []
         client = threading.Thread(target=lambda: outcomes.append(server.predict("slow", instances=[300_000])[0]))
         client.start()
-        server.until(server.is_busy)
+        server.wait_until_computing()
         server.process.send_signal(number)
         assert server.wait_end() == -number
         client.join()

@@ -8,7 +8,6 @@ import os
 import re
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 import psutil
 
 from harness.ports import free_ports
+from support.stack import COMPUTED_SECONDS, processor_seconds
 
 GOLDEN = Path(__file__).parents[1] / "contract" / "golden"
 MODELS = GOLDEN / "models"
@@ -110,12 +110,11 @@ class ModelServer:
         """Wait until the model's versions have these states, newest first."""
         self.until(lambda: [(version, state) for version, state, _ in self.states(model)] == list(wanted))
 
-    def is_busy(self) -> bool:
-        """Tell whether the processor time grows: a call has arrived."""
+    def wait_until_computing(self) -> None:
+        """Wait until it has computed for a moment: a call has arrived."""
         process = psutil.Process(self.process.pid)
-        before = sum(process.cpu_times()[:2])
-        threading.Event().wait(0.1)
-        return sum(process.cpu_times()[:2]) - before > 0.03
+        before = processor_seconds(process)
+        self.until(lambda: processor_seconds(process) - before >= COMPUTED_SECONDS)
 
     def wait_end(self, seconds: float = 30.0) -> int:
         """Wait for the process and return its exit code."""

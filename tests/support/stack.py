@@ -19,6 +19,8 @@ from harness.ports import free_ports
 
 REPOSITORY = Path(__file__).parents[2]
 START_SECONDS = 90.0
+COMPUTED_SECONDS = 0.05
+"""A process that computes has used so much soon, on a busy machine too."""
 SERVE, clean_environ = harness.stack.SERVE, harness.stack.clean_environ
 
 
@@ -51,8 +53,11 @@ class Stack(harness.stack.Stack):
         return requests.post(self.url + path, data=body, headers=named, timeout=60)
 
     def wait_until_computing(self, part: str = "-m model_server") -> None:
-        """Wait until a process computes. On a busy machine it gets a share of a core; at rest it uses a hundredth."""
-        assert any(any(process.cpu_percent(0.1) > 15 for process in self.processes(part)) for _ in poll(20)), self.log
+        """Wait until a process has computed for a moment. At rest it uses a hundredth of a core."""
+        before = {process: processor_seconds(process) for process in self.processes(part)}
+        assert any(
+            processor_seconds(process) - used >= COMPUTED_SECONDS for _ in poll(20) for process, used in before.items()
+        ), self.log
 
     def in_progress(self) -> int:
         """Return how many requests are in progress, as the metrics page tells."""
@@ -94,6 +99,12 @@ class Stack(harness.stack.Stack):
     def kill(self) -> None:
         """Stop for sure, with all children."""
         self.close()
+
+
+def processor_seconds(process: psutil.Process) -> float:
+    """Return what a process has used of processors, to the hundredth."""
+    times = process.cpu_times()
+    return float(times.user + times.system)
 
 
 @contextmanager
