@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -37,7 +40,10 @@ GAIN, GAIN_SECONDS = 0.1, 2e-5
 
 _FAULTS = {f"ended by signal {number:d}" for number in (signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGFPE)}
 _ROUNDS, _LONGEST_SECONDS = 25, 3.0
-_TIME_LIMIT_SECONDS = 600
+TIME_LIMIT_SECONDS = 600
+STILL_SECONDS = 60
+"""A child that uses no processor time for so long is stuck: where OpenVINO 2026.4 fails to read a graph it may damage
+the heap. Then the child aborts, or waits for ever for malloc's lock, which no thread holds."""
 
 
 @dataclass(frozen=True)
@@ -66,12 +72,8 @@ def judge(task: Task) -> dict[str, Verdict]:
 
 
 def _child(task: Task) -> tuple[dict[str, Verdict], str]:
-    command = [sys.executable, "-P", "-m", "model_server.engines.canary", json.dumps(asdict(task))]
     try:
-        done = subprocess.run(command, capture_output=True, timeout=_TIME_LIMIT_SECONDS, check=False)  # noqa: S603
-        output, ended = done.stdout, _ending(done.returncode, done.stderr)
-    except subprocess.TimeoutExpired as late:
-        output, ended = late.stdout or b"", f"took more than {_TIME_LIMIT_SECONDS} s"
+        output, ended = run([sys.executable, "-P", "-m", "model_server.engines.canary", json.dumps(asdict(task))])
     except OSError as error:
         return {}, f"could not be started: {error.strerror}"
     found = {}
@@ -81,6 +83,42 @@ def _child(task: Task) -> tuple[dict[str, Verdict], str]:
             name = item.pop("signature")
             found[name] = Verdict(**item)
     return found, ended
+
+
+def run(command: Sequence[str]) -> tuple[bytes, str]:
+    """Run a command and return its output and how it ended; kill it when it takes too long or is stuck."""
+    with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
+        child = subprocess.Popen(command, stdout=output, stderr=errors)  # noqa: S603 - our own command
+        why = _watch(child)
+        if why is not None:
+            child.kill()
+        code = child.wait()
+        output.seek(0)
+        errors.seek(0)
+        return output.read(), why or _ending(code, errors.read())
+
+
+def _watch(child: subprocess.Popen[bytes]) -> str | None:
+    """Wait for a child's end; return why it is to be killed, None where it has ended."""
+    began = moved = time.monotonic()
+    used = 0.0
+    while True:
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(1.0)
+            return None
+        now, before, used = time.monotonic(), used, _processor_seconds(child.pid)
+        if used != before:
+            moved = now
+        if now - moved >= STILL_SECONDS:
+            return f"used no processor time for {STILL_SECONDS:g} s"
+        if now - began >= TIME_LIMIT_SECONDS:
+            return f"took more than {TIME_LIMIT_SECONDS:g} s"
+
+
+def _processor_seconds(pid: int) -> float:
+    """Return what a process has used of processors; see proc_pid_stat(5). Its name, in parentheses, may hold blanks."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _ending(code: int, errors: bytes) -> str:
