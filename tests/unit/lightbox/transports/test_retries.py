@@ -17,6 +17,8 @@ import pytest
 from lightbox.errors import DeadlineExceeded, ModelServerAway, Unavailable
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.request_context import RequestContext
+from lightbox.transports import grpc as grpc_transport
+from lightbox.transports import rest as rest_transport
 from lightbox.transports.base import PredictCall, Transport
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
@@ -142,6 +144,10 @@ def test_a_server_that_comes_back_gets_the_call_once(wire: str) -> None:
     with soon(lambda: answering(wire, port, calls)):
         assert transport(wire, port).predict(CALL, RequestContext(10.0)) == {"y": ANSWER}
     assert calls == ["predict"]
+
+
+def test_the_moment_is_a_second() -> None:
+    assert grpc_transport.RECONNECT_SECONDS == rest_transport.RECONNECT_SECONDS == 1.0
 
 
 @pytest.mark.parametrize("wire", WIRES)
