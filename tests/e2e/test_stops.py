@@ -232,7 +232,8 @@ def test_requests_in_flight_when_the_model_server_dies(slow: Stack, wire: str, n
     with ThreadPoolExecutor(4) as pool:
         header = {"X_Amzn_SageMaker_Custom_Attributes": f"tfs-transport={wire}"}
         answers = [pool.submit(slow.invoke, red(100), **header) for _ in range(4)]
-        slow.wait_until_computing()
+        assert any(slow.in_progress() == 4 for _ in poll(60))
+        slow.wait_until_computing(seconds=0.5)  # so long after they began, all have been sent
         slow.processes("-m model_server")[0].send_signal(number)
         slow.wait_for_ping(503)
         for answer in answers:

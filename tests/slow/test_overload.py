@@ -63,7 +63,7 @@ def test_a_dead_nginx_worker_takes_no_places_with_it(tmp_path: Path) -> None:
     with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(4) as pool:
         for _ in range(3):
             cut = [pool.submit(stack.invoke, slow) for _ in range(4)]
-            stack.wait_until_computing()
+            assert any(stack.in_progress() == 4 for _ in poll(60))
             for worker in stack.processes("nginx: worker process"):
                 worker.kill()
             for request in cut:

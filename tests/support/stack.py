@@ -52,11 +52,11 @@ class Stack(harness.stack.Stack):
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return requests.post(self.url + path, data=body, headers=named, timeout=60)
 
-    def wait_until_computing(self, part: str = "-m model_server") -> None:
-        """Wait until a process has computed for a moment. At rest it uses a hundredth of a core."""
+    def wait_until_computing(self, part: str = "-m model_server", seconds: float = COMPUTED_SECONDS) -> None:
+        """Wait until a process has used ``seconds`` of processor time. At rest it uses a hundredth of a core."""
         before = {process: processor_seconds(process) for process in self.processes(part)}
         assert any(
-            processor_seconds(process) - used >= COMPUTED_SECONDS for _ in poll(20) for process, used in before.items()
+            processor_seconds(process) - used >= seconds for _ in poll(60) for process, used in before.items()
         ), self.log
 
     def in_progress(self) -> int:
