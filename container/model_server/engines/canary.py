@@ -89,10 +89,11 @@ def run(command: Sequence[str]) -> tuple[bytes, str]:
     """Run a command and return its output and how it ended; kill it when it takes too long or is stuck."""
     with tempfile.TemporaryFile() as output, tempfile.TemporaryFile() as errors:
         child = subprocess.Popen(command, stdout=output, stderr=errors)  # noqa: S603 - our own command
-        why = _watch(child)
-        if why is not None:
-            child.kill()
-        code = child.wait()
+        try:
+            why = _watch(child)
+        finally:
+            child.kill()  # where it has not ended; also when this process is told to stop meanwhile
+            code = child.wait()
         output.seek(0)
         errors.seek(0)
         return output.read(), why or _ending(code, errors.read())

@@ -78,6 +78,13 @@ async def code_of_close(stream: ClientConnection) -> int:
     return closed.value.rcvd.code if closed.value.rcvd else 1006
 
 
+async def until_busy(server: StreamServer) -> None:
+    """Wait until a frame is in progress."""
+    async with asyncio.timeout(30):
+        while not any(stream.is_busy for stream in server._streams.values()):
+            await asyncio.sleep(0.01)
+
+
 @in_loop
 async def test_more_streams_than_the_limit_are_refused(tmp_path: Path) -> None:
     async with serving(tmp_path, most=1) as (_, _, address):
@@ -159,9 +166,7 @@ async def test_a_stop_answers_the_frame_in_progress_and_no_other(tmp_path: Path)
         await busy.send(b"abc")
         await busy.send(b"not read")
         await idle.ping()
-        async with asyncio.timeout(30):
-            while not any(stream.is_busy for stream in server._streams.values()):
-                await asyncio.sleep(0.01)
+        await until_busy(server)
         stop = asyncio.create_task(server.stop())
         assert await code_of_close(idle) == 1012
         relay.go.set()
@@ -198,9 +203,7 @@ async def test_a_renewal_ends_the_open_streams_as_a_stop_does_and_lets_others_op
         relay.go.clear()
         await busy.send(b"abc")
         await busy.send(b"not read")
-        async with asyncio.timeout(30):
-            while not any(stream.is_busy for stream in server._streams.values()):
-                await asyncio.sleep(0.01)
+        await until_busy(server)
         server.renew()
         assert await code_of_close(idle) == 1012
         async with opened(address) as later:

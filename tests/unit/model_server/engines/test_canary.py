@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -41,3 +43,14 @@ def test_a_child_that_computes_for_ever_is_killed(monkeypatch: pytest.MonkeyPatc
 def test_a_child_that_computes_now_and_then_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(canary, "STILL_SECONDS", 4)
     assert run(NOW_AND_THEN) == (b"", "failed with exit code 0")
+
+
+def test_no_child_is_left_where_waiting_for_it_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(child: subprocess.Popen[bytes]) -> str | None:
+        (tmp_path / "id").write_text(str(child.pid))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(canary, "_watch", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run("import time; time.sleep(600)")
+    assert not Path(f"/proc/{(tmp_path / 'id').read_text()}").exists()
