@@ -68,13 +68,16 @@ class StreamServer:
         return await serve(self._handle, host, int(port), backlog=4096, **options)
 
     async def watch(self) -> None:
-        """Ping who is silent, and close streams whose other side is gone, for ever."""
+        """Ping who is silent, and close streams whose other side is gone, for ever.
+
+        Rounds are counted and not the clock: while this process or its machine stands still, nobody can be heard.
+        """
         while True:
             await asyncio.sleep(PING_SECONDS / 4)
             for connection, stream in list(self._streams.items()):
-                silent = 0.0 if stream.is_busy else time.monotonic() - connection.heard
-                if silent > PING_SECONDS:
-                    self._begin(_end(connection) if silent > SILENT_SECONDS else _ping(connection))
+                connection.silent = 0.0 if stream.is_busy else connection.silent + PING_SECONDS / 4
+                if connection.silent > PING_SECONDS:
+                    self._begin(_end(connection) if connection.silent > SILENT_SECONDS else _ping(connection))
 
     def renew(self) -> None:
         """Answer what is accepted, then close every stream with 1012; streams that are opened from now on stay open."""

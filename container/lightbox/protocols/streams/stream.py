@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
@@ -45,7 +43,7 @@ class Held:
 
 
 class FrameConnection(ServerConnection):
-    """A WebSocket that counts the bytes it holds and knows when the other side was last heard.
+    """A WebSocket that counts the bytes it holds and for how long the other side is silent.
 
     Once ``ending`` is set, it is closed when the frames that it accepted are answered.
     """
@@ -53,16 +51,14 @@ class FrameConnection(ServerConnection):
     held: Held
     ending: asyncio.Event
     bytes_held = 0
+    silent = 0.0
+    """Seconds; ``StreamServer.watch`` adds to them. They do not pass while this process stands still."""
     choice = Choice()
     request_id = ""
 
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        super().__init__(*arguments, **options)
-        self.heard = time.monotonic()
-
     def data_received(self, data: bytes) -> None:
         """See asyncio.Protocol. Beyond the bound the stream is closed with 1013."""
-        self.heard = time.monotonic()
+        self.silent = 0.0
         self._hold(self.bytes_held + len(data))
         if self.held.bytes > self.held.most:
             self.protocol.fail(CloseCode.TRY_AGAIN_LATER, f"all streams may hold {self.held.most >> 20} MiB together")
@@ -78,7 +74,7 @@ class FrameConnection(ServerConnection):
 
     def let_go(self, size: int) -> None:
         """Count a frame of so many bytes no longer."""
-        self.heard = time.monotonic()
+        self.silent = 0.0
         # The frames' own heads are in no size: where nothing waits, only what has arrived of the next frame counts.
         arrived = len(self.protocol.reader.buffer)
         self._hold(max(self.bytes_held - size, 0) if len(self.recv_messages.frames) else arrived)

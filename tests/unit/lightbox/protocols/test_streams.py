@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import asynccontextmanager
 from functools import wraps
@@ -120,6 +121,20 @@ async def test_who_does_not_even_answer_pings_is_closed(tmp_path: Path, monkeypa
         assert b"no sign of life for 0.5 s" in sent
         writer.close()
         await talking.send(b"ab")  # its library answers pings
+        assert json.loads(await talking.recv())["answer"] == 2
+
+
+@in_loop
+async def test_a_process_that_stood_still_does_not_take_its_callers_for_gone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streams_server, "PING_SECONDS", 0.05)
+    monkeypatch.setattr(streams_server, "SILENT_SECONDS", 0.5)
+    async with serving(tmp_path) as (_, _, address), opened(address) as talking:
+        for _ in range(3):
+            time.sleep(0.7)  # nothing runs meanwhile, as on a machine that is suspended
+            await asyncio.sleep(0.1)
+        await talking.send(b"ab")
         assert json.loads(await talking.recv())["answer"] == 2
 
 
