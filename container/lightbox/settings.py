@@ -91,8 +91,8 @@ class Settings(TimeSettings):
     answers are not TensorFlow's, and f32 for the others."""
 
     engine_cache_dir: Path | None = Field(None, validation_alias="LIGHTBOX_ENGINE_CACHE_DIR")
-    """Folder in which OpenVINO's compiled models are kept, and what was found out about each model; without it they are
-    made again at each start."""
+    """Folder in which OpenVINO's compiled models are kept, and what was found out about each model; without it, or
+    where it cannot be made, they are made again at each start."""
 
     instance_count: int = Field(1, ge=1, le=64, validation_alias="SAGEMAKER_TFS_INSTANCE_COUNT")
     """Number of model servers behind the sidecar. Requests avoid one that has ended until it is back."""

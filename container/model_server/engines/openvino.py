@@ -6,13 +6,14 @@
 from __future__ import annotations
 
 import fcntl
+import logging
 import os
 import queue
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,8 @@ from tfs_wire.dtypes import numpy_dtype
 from tfs_wire.messages import config_pb2, meta_graph_pb2
 from tfs_wire.protobuf import varint
 from tfs_wire.status import Code, StatusError, invalid
+
+log = logging.getLogger("model_server")
 
 DEFAULT_SIGNATURE = "serving_default"
 PRECISIONS = ("f32", "bf16", INT8)
@@ -110,10 +113,14 @@ class Compiled:
         self._tensor = openvino.Tensor
         try:
             core = openvino.Core()
-            with _held(hardware.cache_folder), _readable(folder, meta_graph, name, hardware.precision) as readable:
+            with (
+                _cache(hardware.cache_folder) as cache_folder,
+                _readable(folder, meta_graph, name, hardware.precision) as readable,
+            ):
                 model = core.read_model(readable)
                 guards = add_guards(model)
-                self._model = core.compile_model(model, "CPU", hardware.properties())
+                properties = replace(hardware, cache_folder=cache_folder).properties()
+                self._model = core.compile_model(model, "CPU", properties)
         except RuntimeError as error:
             raise StatusError(Code.INTERNAL, _first_line(error)) from None
         inputs = {alias: port.index for port in _ports(self._model.inputs) for alias in port.names}
@@ -220,21 +227,25 @@ def _readable(
 
 
 @contextmanager
-def _held(cache_folder: str) -> Iterator[None]:
-    """Keep other threads and processes from the cache: one that writes what another has mapped ends it with SIGBUS.
+def _cache(folder: str) -> Iterator[str]:
+    """Give the folder to keep compiled models in, empty where it cannot be made: it only saves time.
 
-    A file system without locks is used without one.
+    Other threads and processes are kept from it meanwhile: one that writes what another has mapped ends it with
+    SIGBUS. A file system without locks is used without one.
     """
-    if not cache_folder:
-        yield
-        return
     with ExitStack() as closing:
+        if folder:
+            try:
+                Path(folder).mkdir(parents=True, exist_ok=True)
+            except OSError as error:
+                log.warning("compiled models are not kept: %s: %s", folder, error.strerror)
+                folder = ""
         with suppress(OSError):
-            Path(cache_folder).mkdir(parents=True, exist_ok=True)
-            descriptor = os.open(cache_folder, os.O_RDONLY | os.O_DIRECTORY)
-            closing.callback(os.close, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
+            if folder:
+                descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+                closing.callback(os.close, descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield folder
 
 
 def read_signature(folder: str, meta_graph: meta_graph_pb2.MetaGraphDef, name: str) -> Any:

@@ -7,6 +7,8 @@ import os
 from pathlib import Path
 from threading import Thread
 
+import pytest
+
 from model_server.engines.graph import read_meta_graph
 from model_server.engines.openvino import Compiled, Hardware
 from support.models import GOLDEN
@@ -40,3 +42,10 @@ def test_one_at_a_time_uses_the_cache(tmp_path: Path) -> None:
 def test_a_cache_that_is_not_there_is_made(tmp_path: Path) -> None:
     compile_(str(tmp_path / "deep" / "cache"))
     assert list((tmp_path / "deep" / "cache").glob("*.blob"))
+
+
+def test_a_cache_that_cannot_be_made_is_done_without(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "file").touch()
+    for place, why in ((tmp_path / "file", "File exists"), (tmp_path / "file" / "cache", "Not a directory")):
+        compile_(str(place))
+        assert caplog.messages[-1] == f"compiled models are not kept: {place}: {why}"
