@@ -121,6 +121,7 @@ def test_the_inference_id_is_the_requests_id(client: Any) -> None:
 def test_an_answer_has_no_custom_attributes(client: Any) -> None:
     answer = client.invoke_endpoint(EndpointName="any", Body=b"1", ContentType="text/csv", CustomAttributes="trace=1")
     assert "CustomAttributes" not in answer
+    assert answer["Body"].read() == b'{"predictions":[3.5]}'
 
 
 def test_a_job_may_ask_how_much_to_send(batch_stack: Stack) -> None:
