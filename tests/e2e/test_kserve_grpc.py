@@ -133,7 +133,7 @@ def test_calls_are_counted_and_logged_as_requests_are(stack: Stack, client: Any,
 def test_saturation_counts_http_and_grpc_together(tmp_path: Path) -> None:
     """Four requests may be in progress. HTTP and gRPC have two clients each: one of them alone would show a half."""
     export_slow_image(tmp_path / "models" / "slow")
-    body, done = png(np.full((8, 8, 3), 40)), threading.Event()
+    body, done = png(np.full((8, 8, 3), 10)), threading.Event()
     settings = {PORT: str(free_port()), "SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "4"}
     with running(tmp_path / "models", tmp_path / "run", **settings) as grpc_stack, ThreadPoolExecutor(4) as pool:
 

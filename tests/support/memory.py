@@ -7,12 +7,22 @@ from pathlib import Path
 STATUS = Path("/proc/self/status")
 
 
-def resident_mb(field: str) -> float:
-    """VmRSS, the memory that is resident now, or VmHWM, its peak."""
-    line = next(line for line in STATUS.read_text().splitlines() if line.startswith(field))
+class PeakGrowth:
+    """How much more memory of its own than at the beginning this process has held since then.
+
+    Pages of files, such as libraries, do not count: the kernel takes those that are not used, and maps them again
+    when they are.
+    """
+
+    def __init__(self) -> None:
+        Path("/proc/self/clear_refs").write_text("5")  # VmHWM, the peak, begins anew
+        self._before = _mb("VmRSS") - _mb("RssFile")
+
+    def mb(self) -> float:
+        """Return the growth in MiB; files' pages that were mapped after the peak make it smaller."""
+        return _mb("VmHWM") - _mb("RssFile") - self._before
+
+
+def _mb(field: str) -> float:
+    line = next(line for line in STATUS.read_text().splitlines() if line.startswith(field + ":"))
     return int(line.split()[1]) / 1024
-
-
-def forget_peak() -> None:
-    """Let VmHWM begin anew."""
-    Path("/proc/self/clear_refs").write_text("5")

@@ -22,7 +22,7 @@ from lightbox.transports.fake import FakeTransport
 from support.costly import BODIES, GRPC, MODELS, Sent, costly_app, post
 from support.fakes import signature
 from support.grpc_front import make_pipeline
-from support.memory import forget_peak, resident_mb
+from support.memory import PeakGrowth
 
 _MIB = 1 << 20
 _WARM_UP = 20_000
@@ -58,10 +58,9 @@ def _status(app: Flask, sent: Sent) -> int:
 def _tell(name: str, weight: int, answer: Callable[[], int]) -> None:
     gc.collect()
     ctypes.CDLL("libc.so.6").malloc_trim(0)
-    forget_peak()
-    before = resident_mb("VmRSS")
+    growth = PeakGrowth()
     status = answer()
-    print(f"{name}: {status} {(resident_mb('VmHWM') - before) * _MIB / weight:.1f}", flush=True)
+    print(f"{name}: {status} {growth.mb() * _MIB / weight:.1f}", flush=True)
 
 
 def _model_infer() -> Callable[[bytes], int]:

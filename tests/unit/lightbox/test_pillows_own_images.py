@@ -8,7 +8,7 @@ from time import process_time
 from lightbox.model.options import ModelOptions
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model
-from support.memory import forget_peak, resident_mb
+from support.memory import PeakGrowth
 from support.pillow_images import pillow_images
 
 
@@ -18,12 +18,11 @@ def test_pillows_own_images() -> None:
     client = fake_app(transport, {"mean": ModelOptions()}).test_client()
     statuses: Counter[int] = Counter()
     for name, body in pillow_images():
-        forget_peak()
-        before, started = resident_mb("VmRSS"), process_time()
+        growth, started = PeakGrowth(), process_time()
         status = client.post("/invocations", data=body, headers={"Content-Type": "application/x-image"}).status_code
         assert status == 200 or 400 <= status < 500, name
         assert process_time() - started < 5, name
-        assert resident_mb("VmHWM") - before < 500, name
+        assert growth.mb() < 500, name
         statuses[status] += 1
     assert statuses.total() > 1000
     assert statuses[200] > 600, "far fewer are read than were"

@@ -11,7 +11,7 @@ from corpus import bombs
 from lightbox.errors import LightboxError
 from lightbox.images.decode import ImageLimits, decode_rgb
 from lightbox.images.transform import resize
-from support.memory import forget_peak, resident_mb
+from support.memory import PeakGrowth
 
 IMPATIENT = ImageLimits(header_cpu_seconds=0.1, cpu_seconds=0.2)
 
@@ -28,10 +28,9 @@ def outcome(body: bytes, limits: ImageLimits) -> str | None:
 def test_bomb(make: Callable[[], bombs.Bomb]) -> None:
     body, expected = make()
     slow = expected == bombs.SLOW
-    forget_peak()
-    before, started = resident_mb("VmRSS"), thread_time()
+    growth, started = PeakGrowth(), thread_time()
     code = outcome(body, IMPATIENT if slow else ImageLimits())
-    took, grew = thread_time() - started, resident_mb("VmHWM") - before
+    took, grew = thread_time() - started, growth.mb()
     assert code == (bombs.UNDECODABLE if slow else expected)
     assert took < (1 if slow else 5)
     assert grew < 500

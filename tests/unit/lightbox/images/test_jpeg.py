@@ -23,7 +23,7 @@ from lightbox.images.native_resize import load
 from lightbox.images.transform import Filter, Resizer, Scaling
 from lightbox.model.spec import Array
 from lightbox.settings_loading import load_settings
-from support.memory import forget_peak, resident_mb
+from support.memory import PeakGrowth
 
 CORPUS = Path(__file__).parents[3] / "corpus" / "valid"
 JPEGS = sorted(CORPUS.glob("*.jpg"))
@@ -154,11 +154,10 @@ def test_a_turned_photo_takes_no_more_memory_than_is_estimated() -> None:
     photo = saved(Image.effect_noise((1000, 1000), 30).resize((5000, 4000)).convert("RGB"), "JPEG", quality=60)
     body = with_segments(photo, jpeg_segment(0xE1, exif(6)))
     ctypes.CDLL(None).malloc_trim(0)
-    forget_peak()
-    before = resident_mb("VmRSS")
+    growth = PeakGrowth()
     found = decode_for_resize(body, ImageLimits(max_memory_mb=160))  # 8 bytes a pixel
     assert found.size == (4000, 5000)
-    assert resident_mb("VmHWM") - before < 190
+    assert growth.mb() < 190
 
 
 def test_pillow_does_all_where_the_setting_says_so() -> None:

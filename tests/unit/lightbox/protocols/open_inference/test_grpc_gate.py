@@ -27,7 +27,7 @@ from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
 from support.grpc_front import BOUNDS, MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
 from support.http2_client import RawClient, message
-from support.memory import forget_peak, resident_mb
+from support.memory import PeakGrowth
 from unit.lightbox.protocols.open_inference.test_grpc_server import Watcher
 
 MB = 1 << 20
@@ -90,12 +90,11 @@ def test_unfinished_messages_are_bounded_over_all_connections(
 ) -> None:
     with serve(together=16 * MB) as call:
         clients = [connect(), connect()]
-        forget_peak()
-        before = resident_mb("VmRSS")
+        growth = PeakGrowth()
         sent = fill(clients, calls)
         assert sent > 0.8 * 2 * calls * len(LARGE)
         assert call.gate.held <= 16 * MB
-        assert resident_mb("VmHWM") - before < 3 * 16
+        assert growth.mb() < 3 * 16
         assert floats(call("ModelInfer", images(RED))) == [200, 0, 0]
         for client in clients:
             client.close()
