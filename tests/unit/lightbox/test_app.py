@@ -54,6 +54,8 @@ def test_an_image_under_any_of_its_names(client: FlaskClient, media_type: str | 
 def test_every_answer_carries_server_timing_and_a_request_id(client: FlaskClient) -> None:
     answer = client.post("/invocations", data=IMAGE, content_type="image/png")
     stages = [part.split(";")[0] for part in answer.headers["Server-Timing"].split(", ")]
+    if stages[0] == "queue":  # a busy machine may let the request wait for its thread
+        del stages[0]
     assert stages == ["receive", "signature", "decode", "preprocess", "predict", "postprocess", "other", "total"]
     assert answer.headers["X-Amzn-RequestId"]
     assert "total;dur=" in client.get("/nowhere").headers["Server-Timing"]
