@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import gc
-import re
 import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
+
+from harness.memory import PeakGrowth
 
 SHORT = 2048
 """Bytes of an input that cannot hold enough parts to cost much."""
@@ -44,10 +44,9 @@ class Bound:
 
         Allocations are followed, which is slow, only where the input is long, or the process grows.
         """
-        _forget_peak()
-        resident = _resident("VmRSS")
+        growth = PeakGrowth()
         self.check_time(run, data)
-        if len(data) > SHORT or _resident("VmHWM") - resident > self.allocated:
+        if len(data) > SHORT or growth.bytes() > self.allocated:
             self.check_memory(run, data)
 
     def check_memory(self, run: Callable[[bytes], None], data: bytes) -> None:
@@ -77,15 +76,14 @@ def _memory(run: Callable[[bytes], None], data: bytes) -> tuple[int, int]:
     """Return the bytes that a run allocates at its peak, and by how many the process grows."""
     gc.collect(0)
     _return_free_memory()
-    _forget_peak()
-    resident = _resident("VmRSS")
+    growth = PeakGrowth()
     tracemalloc.start(1)
     try:
         run(data)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    return peak, max(0, _resident("VmHWM") - resident)
+    return peak, growth.bytes()
 
 
 def _return_free_memory() -> None:
@@ -93,13 +91,3 @@ def _return_free_memory() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
-
-
-def _forget_peak() -> None:
-    Path("/proc/self/clear_refs").write_text("5")
-
-
-def _resident(field: str) -> int:
-    """VmRSS, what is resident now, or VmHWM, its peak, in bytes."""
-    found = re.search(rf"^{field}:\s+(\d+) kB", Path("/proc/self/status").read_text(), re.MULTILINE)
-    return int(found[1]) << 10 if found else 0

@@ -13,6 +13,7 @@ from functools import partial
 
 from flask import Flask
 
+from harness.memory import PeakGrowth
 from lightbox.errors import LightboxError
 from lightbox.protocols.open_inference import grpc_messages
 from lightbox.protocols.open_inference.grpc_server import InferenceService
@@ -22,9 +23,7 @@ from lightbox.transports.fake import FakeTransport
 from support.costly import BODIES, GRPC, MODELS, Sent, costly_app, post
 from support.fakes import signature
 from support.grpc_front import make_pipeline
-from support.memory import PeakGrowth
 
-_MIB = 1 << 20
 _WARM_UP = 20_000
 
 
@@ -60,7 +59,7 @@ def _tell(name: str, weight: int, answer: Callable[[], int]) -> None:
     ctypes.CDLL("libc.so.6").malloc_trim(0)
     growth = PeakGrowth()
     status = answer()
-    print(f"{name}: {status} {growth.mb() * _MIB / weight:.1f}", flush=True)
+    print(f"{name}: {status} {growth.bytes() / weight:.1f}", flush=True)
 
 
 def _model_infer() -> Callable[[bytes], int]:

@@ -1,4 +1,4 @@
-"""What tests measure of their own process's memory."""
+"""By how much a process grows."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from support.memory import PeakGrowth
+from harness.memory import PeakGrowth
 
 MB = 1 << 20
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from time import process_time
 
+from harness.memory import PeakGrowth
 from lightbox.model.options import ModelOptions
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model
-from support.memory import PeakGrowth
 from support.pillow_images import pillow_images
 
 

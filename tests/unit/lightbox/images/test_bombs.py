@@ -8,10 +8,10 @@ from time import thread_time
 import pytest
 
 from corpus import bombs
+from harness.memory import PeakGrowth
 from lightbox.errors import LightboxError
 from lightbox.images.decode import ImageLimits, decode_rgb
 from lightbox.images.transform import resize
-from support.memory import PeakGrowth
 
 IMPATIENT = ImageLimits(header_cpu_seconds=0.1, cpu_seconds=0.2)
 

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from corpus.writers import exif, jpeg_segment, with_segments
+from harness.memory import PeakGrowth
 from lightbox.codecs.image import ImageCodec
 from lightbox.errors import ImageUndecodable, TooLarge
 from lightbox.images import jpeg
@@ -23,7 +24,6 @@ from lightbox.images.native_resize import load
 from lightbox.images.transform import Filter, Resizer, Scaling
 from lightbox.model.spec import Array
 from lightbox.settings_loading import load_settings
-from support.memory import PeakGrowth
 
 CORPUS = Path(__file__).parents[3] / "corpus" / "valid"
 JPEGS = sorted(CORPUS.glob("*.jpg"))

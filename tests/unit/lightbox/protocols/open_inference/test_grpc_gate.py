@@ -19,6 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.memory import PeakGrowth
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.open_inference import http2
 from lightbox.protocols.open_inference.grpc_gate import Gate
@@ -27,7 +28,6 @@ from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
 from support.grpc_front import BOUNDS, MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
 from support.http2_client import RawClient, message
-from support.memory import PeakGrowth
 from unit.lightbox.protocols.open_inference.test_grpc_server import Watcher
 
 MB = 1 << 20
