@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -17,26 +16,37 @@ def test_a_worker_has_twice_its_share_of_the_cores(cores: int, workers: int, at_
     assert decoding_at_once(cores, workers) == at_once
 
 
+class WaitingContext(RequestContext):
+    """A request's context that tells when a wait for a place begins."""
+
+    waiting = threading.Semaphore(0)
+
+    def remaining(self) -> float:
+        self.waiting.release()
+        return super().remaining()
+
+
 def test_no_more_than_allowed_at_once() -> None:
     slots, inside, most, lock = DecodeSlots(2), 0, 0, threading.Lock()
-    contexts = [RequestContext(30) for _ in range(6)]
-    all_there = threading.Barrier(7)
+    contexts = [WaitingContext(30) for _ in range(6)]
+    four_wait = threading.Event()
 
     def work(context: RequestContext) -> None:
         nonlocal inside, most
-        all_there.wait(30)
         with slots.take(context):
             with lock:
                 inside += 1
                 most = max(most, inside)
-            time.sleep(0.2)  # for the others to come and find no place
+            assert four_wait.wait(30)
             with lock:
                 inside -= 1
 
     threads = [threading.Thread(target=work, args=(context,)) for context in contexts]
     for thread in threads:
         thread.start()
-    all_there.wait(30)
+    for _ in range(4):
+        assert WaitingContext.waiting.acquire(timeout=30)
+    four_wait.set()
     for thread in threads:
         thread.join(30)
     assert (inside, most) == (0, 2)
