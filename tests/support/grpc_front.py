@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import socket
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
@@ -24,7 +25,7 @@ from lightbox.protocols.open_inference.grpc_health import Readiness
 from lightbox.protocols.open_inference.grpc_server import ROOM, InferenceServer, InferenceService
 from lightbox.protocols.open_inference.repository import Repository
 from lightbox.settings_loading import load_settings
-from lightbox.telemetry.logs import Observer
+from lightbox.telemetry.logs import FinishedRequest, Observer
 from lightbox.transports.fake import FakeTransport
 from support.fakes import png
 
@@ -71,6 +72,23 @@ class Caller:
             self(method, request, **kwargs)
         error: Any = caught.value
         return error.code().name, error.details()
+
+
+class Watcher:
+    """Keeps what observers hear."""
+
+    def __init__(self) -> None:
+        self.progress = 0
+        self.requests: queue.Queue[FinishedRequest] = queue.Queue()
+
+    def started(self) -> None:
+        self.progress += 1
+
+    def closed(self) -> None:
+        self.progress -= 1
+
+    def responded(self, request: FinishedRequest) -> None:
+        self.requests.put(request)
 
 
 def make_pipeline(

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+import json
 import math
+import os
 import random
 import socket
+import subprocess
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -19,16 +23,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.memory import PeakGrowth
 from lightbox.pipeline import Pipeline
+from lightbox.processes.commands import child_environ
 from lightbox.protocols.open_inference import http2
 from lightbox.protocols.open_inference.grpc_gate import Gate
 from lightbox.protocols.open_inference.http2 import MOST_UNFOLDED, OpenCall
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
-from support.grpc_front import BOUNDS, MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
+from support.grpc_front import BOUNDS, MAX_BYTES, RED, Caller, Watcher, floats, images, make_pipeline, serving
 from support.http2_client import RawClient, message
-from unit.lightbox.protocols.open_inference.test_grpc_server import Watcher
 
 MB = 1 << 20
 Connect = Callable[[], RawClient]
@@ -70,36 +73,17 @@ def connect(tmp_path: Path) -> Iterator[Callable[[], RawClient]]:
         client.close()
 
 
-def fill(clients: list[RawClient], calls: int) -> int:
-    """Send all but the last byte of ``calls`` messages over each connection, side by side; return the bytes sent."""
-    numbers = range(1, 2 * calls, 2)
-    for client in clients:
-        for number in numbers:
-            client.open(number)
-    total = 0
-    while sent := sum(client.push(number, LARGE, len(LARGE) - 1) for client in clients for number in numbers):
-        total += sent
-        for client in clients:
-            client.hear(0.05)
-    return total
-
-
 @pytest.mark.parametrize("calls", [40, 80])
-def test_unfinished_messages_are_bounded_over_all_connections(
-    serve: Serve, watcher: Watcher, calls: int, connect: Connect
-) -> None:
-    with serve(together=16 * MB) as call:
-        clients = [connect(), connect()]
-        growth = PeakGrowth()
-        sent = fill(clients, calls)
-        assert sent > 0.8 * 2 * calls * len(LARGE)
-        assert call.gate.held <= 16 * MB
-        assert growth.mb() < 3 * 16
-        assert floats(call("ModelInfer", images(RED))) == [200, 0, 0]
-        for client in clients:
-            client.close()
-        assert floats(call("ModelInfer", images(RED))) == [200, 0, 0]
-        assert watcher.requests.get(timeout=20).error_code == "unavailable"
+def test_unfinished_messages_are_bounded_over_all_connections(calls: int) -> None:
+    command = [sys.executable, "-m", "support.unfinished", str(calls), str(16 * MB)]
+    environ = child_environ() | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    run = subprocess.run(command, check=False, env=environ, capture_output=True, text=True, timeout=180)
+    assert run.returncode == 0, run.stderr
+    told = json.loads(run.stdout)
+    assert told["sent"] > 0.8
+    assert told["held"] <= 16 * MB
+    assert told["growth"] < 3 * 16 * MB
+    assert (told["beside"], told["after"], told["refused"]) == ([200, 0, 0], [200, 0, 0], "unavailable")
 
 
 def test_the_largest_message_in_its_coming_makes_room(serve: Serve, watcher: Watcher, connect: Connect) -> None:

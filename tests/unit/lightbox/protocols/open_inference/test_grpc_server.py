@@ -14,10 +14,9 @@ import pytest
 
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.open_inference import grpc_messages
-from lightbox.telemetry.logs import FinishedRequest
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
-from support.grpc_front import MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
+from support.grpc_front import MAX_BYTES, RED, Caller, Watcher, floats, images, make_pipeline, serving
 from support.stack import poll
 
 
@@ -86,23 +85,6 @@ class Gate:
     def wait_inside(self, count: int) -> None:
         for _ in range(count):
             assert self.inside.acquire(timeout=20)
-
-
-class Watcher:
-    """Keeps what observers hear."""
-
-    def __init__(self) -> None:
-        self.progress = 0
-        self.requests: queue.Queue[FinishedRequest] = queue.Queue()
-
-    def started(self) -> None:
-        self.progress += 1
-
-    def closed(self) -> None:
-        self.progress -= 1
-
-    def responded(self, request: FinishedRequest) -> None:
-        self.requests.put(request)
 
 
 @pytest.fixture
