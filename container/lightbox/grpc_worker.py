@@ -18,7 +18,8 @@ from lightbox.app import Services, assemble, context_maker
 from lightbox.protocols.open_inference.grpc_calls import WorkerPool
 from lightbox.protocols.open_inference.grpc_gate import Bounds, Gate
 from lightbox.protocols.open_inference.grpc_health import Readiness, ping
-from lightbox.protocols.open_inference.grpc_server import ROOM, InferenceServer, InferenceService
+from lightbox.protocols.open_inference.grpc_server import ROOM, InferenceServer
+from lightbox.protocols.open_inference.grpc_service import InferenceService
 from lightbox.protocols.tfs_grpc import HEALTH, METHODS, TfsGrpc
 from lightbox.transports.grpc import open_channel
 
@@ -68,7 +69,7 @@ async def serve(services: Services, health: str) -> None:
     gc.freeze()  # as in gunicorn's workers
     await stopping.wait()
     gate.close()
-    await server.stop(settings.drain_seconds)
+    await server.stop(settings.drain_seconds, gate)
     await gate.end()
 
 

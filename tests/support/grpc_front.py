@@ -6,7 +6,7 @@ import asyncio
 import queue
 import socket
 import threading
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +22,8 @@ from lightbox.protocols.open_inference import grpc_messages
 from lightbox.protocols.open_inference.grpc_calls import WorkerPool
 from lightbox.protocols.open_inference.grpc_gate import Bounds, Gate
 from lightbox.protocols.open_inference.grpc_health import Readiness
-from lightbox.protocols.open_inference.grpc_server import ROOM, InferenceServer, InferenceService
+from lightbox.protocols.open_inference.grpc_server import ROOM, InferenceServer
+from lightbox.protocols.open_inference.grpc_service import InferenceService
 from lightbox.protocols.open_inference.repository import Repository
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import FinishedRequest, Observer
@@ -44,6 +45,7 @@ class Caller:
         self.ready = True
         self.pool: Any = None
         self.stop: Callable[[], None] = lambda: None
+        self.before_stop: Callable[[], Awaitable[object]] = lambda: asyncio.sleep(0)
         self.gate: Gate
 
     def __call__(self, method: str, request: Any = None, **kwargs: Any) -> Any:
@@ -153,20 +155,23 @@ def serving(
         caller.pool = pool
 
         async def stop() -> None:
+            await caller.before_stop()
             gate.close()
-            await server.stop(5)
+            await server.stop(5, gate)
             await gate.end()
 
         caller.stop = lambda: run(stop())
 
-    with grpc.insecure_channel(address) as channel:
-        caller = Caller(channel)
-        run(start())
-        yield caller
-        caller.stop()
-    loop.call_soon_threadsafe(loop.stop)
-    thread.join()
-    loop.close()
+    try:
+        with grpc.insecure_channel(address) as channel:
+            caller = Caller(channel)
+            run(start())
+            yield caller
+            caller.stop()
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
 
 
 def images(*bodies: bytes) -> dict[str, Any]:

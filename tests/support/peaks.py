@@ -16,7 +16,7 @@ from flask import Flask
 from harness.memory import PeakGrowth
 from lightbox.errors import LightboxError
 from lightbox.protocols.open_inference import grpc_messages
-from lightbox.protocols.open_inference.grpc_server import InferenceService
+from lightbox.protocols.open_inference.grpc_service import InferenceService
 from lightbox.protocols.open_inference.repository import Repository
 from lightbox.request_context import RequestContext
 from lightbox.transports.fake import FakeTransport

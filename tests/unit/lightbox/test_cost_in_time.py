@@ -15,7 +15,7 @@ from flask import Flask
 
 from lightbox.errors import LightboxError
 from lightbox.protocols.open_inference import grpc_messages
-from lightbox.protocols.open_inference.grpc_server import InferenceService
+from lightbox.protocols.open_inference.grpc_service import InferenceService
 from lightbox.protocols.open_inference.repository import Repository, once
 from lightbox.request_context import RequestContext
 from lightbox.transports.fake import FakeTransport

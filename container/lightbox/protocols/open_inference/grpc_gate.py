@@ -96,7 +96,6 @@ MAX_CALLS = 1024
 RECEIVE_SECONDS = 60.0
 """A message must be there as a whole in that time, and a connection must have said something by then."""
 _QUEUE, _PIECE = 4096, 1 << 16
-_SETTING = "LIGHTBOX_MAX_BODY_MB"
 _LOOK_SECONDS, _LAST_SECONDS, _PAUSE_SECONDS = 1.0, 2.0, 0.005
 _SERVERS_FRAME = (1 << 24) - 1
 """What a caller lets the server send in one frame is its own affair; this is all that HTTP/2 has room for."""
@@ -130,6 +129,7 @@ class Gate:
         self.connections: set[_Connection] = set()
         self.calls: set[OpenCall] = set()
         self.held = 0
+        self.passed = 0  # calls that the server is to accept
         self.closed = False
         self._most_held = 0
         self._trim = find_trim()
@@ -169,7 +169,8 @@ class Gate:
         while self.held > self.bounds.together and call in self.calls:
             largest = max(self.calls, key=lambda one: one.incoming.partial)
             victim = largest if largest.incoming.partial else call
-            victim.end(Unavailable(_no_memory(self.bounds.together)))
+            most = f"LIGHTBOX_MAX_GRPC_MB={self.bounds.together >> 20} MiB"
+            victim.end(Unavailable(f"try again: gRPC messages hold as much memory as {most} allows"))
 
     def forget(self, call: OpenCall) -> None:
         """Count a call no more."""
@@ -270,6 +271,7 @@ class _Connection:
     def _open(self, number: int) -> None:
         call = self._streams[number] = OpenCall(number, self._end_call)
         self._gate.calls.add(call)
+        self._gate.passed += 1
         if self._gate.closed:  # what the server gets now it would answer with CANCELLED, which nobody sends again
             call.end(Unavailable("try again: the server is stopping"))
         elif len(self._gate.calls) > self._gate.bounds.calls:
@@ -280,12 +282,14 @@ class _Connection:
         held = call.take(frame.content(), most)
         if call.incoming.partial and call.incoming.declared > most:
             size = call.incoming.declared
-            call.end(TooLarge(f"the message of {size:,} bytes is larger than {_SETTING} allows"))
+            call.end(TooLarge(f"the message of {size:,} bytes is larger than LIGHTBOX_MAX_BODY_MB allows"))
         else:
             self._gate.hold(call, held)
 
     def _from_server(self, frame: http2.Frame) -> None:
         self.caller.send(frame.data)
+        if frame.refuses_stream:
+            self._gate.passed -= 1
         if (call := self._streams.get(frame.stream)) is None:
             return
         if frame.kind == http2.HEADERS:
@@ -294,7 +298,3 @@ class _Connection:
             self._gate.hold(call, call.answer(frame.content()))
         if frame.ends_stream:
             self._forget(frame.stream)
-
-
-def _no_memory(together: int) -> str:
-    return f"try again: gRPC messages hold as much memory as LIGHTBOX_MAX_GRPC_MB={together >> 20} MiB allows"

@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from itertools import islice
 from typing import Any
 
 import grpc
-from google.protobuf.descriptor import MethodDescriptor
-from google.protobuf.message import DecodeError
 
-from lightbox.errors import DeadlineExceeded, MalformedBody, TooLarge, Unavailable
-from lightbox.pipeline import Pipeline
+from lightbox.errors import TooLarge
 from lightbox.protocols.open_inference import grpc_health, grpc_messages
 from lightbox.protocols.open_inference.grpc_calls import Caller, Outcome, Work, WorkerPool
+from lightbox.protocols.open_inference.grpc_gate import Gate
 from lightbox.protocols.open_inference.grpc_health import Readiness, health_response
-from lightbox.protocols.open_inference.grpc_messages import count_message, read_request, write_response
-from lightbox.protocols.open_inference.repository import Repository, SageMakerHeaders, read_headers, server_metadata
+from lightbox.protocols.open_inference.grpc_service import InferenceService
+from lightbox.protocols.open_inference.repository import server_metadata
 from lightbox.request_context import RequestContext
 from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
 
@@ -35,10 +34,23 @@ LEAST_PING_MS = 5_000
 """Callers that ping more often than that lose their connection; some proxies do not wait gRPC's five minutes."""
 LOADING = ("RepositoryModelLoad", "RepositoryModelUnload")
 """The calls that may take longer than a request."""
+ACCEPT_SECONDS = 2.0
+"""How long a stop waits for calls that have come and are not accepted yet; on an idle machine that is a moment."""
 REQUEST_ID = "x-amzn-requestid"
 _STREAM = f"/{grpc_messages.INFERENCE_SERVICE}/ModelStreamInfer"
 _ID = grpc_messages.message_class("inference.ModelInferRequest").DESCRIPTOR.fields_by_name["id"].number
 _FIRST_FIELDS = 8
+_PAUSE_SECONDS = 0.005
+
+
+class _Accepted(grpc.GenericRpcHandler):  # type: ignore[misc]
+    """Counts the calls that the server accepts, and leaves them to the next handlers."""
+
+    count = 0
+
+    def service(self, handler_call_details: grpc.HandlerCallDetails) -> None:
+        """See grpc.GenericRpcHandler."""
+        self.count += 1
 
 
 class InferenceServer:
@@ -77,7 +89,8 @@ class InferenceServer:
             ("grpc.http2.min_ping_interval_without_data_ms", LEAST_PING_MS),
         ]
         self.server = grpc.aio.server(options=options)
-        self.server.add_generic_rpc_handlers((self._inference(), self._health()))
+        self._accepted = _Accepted()
+        self.server.add_generic_rpc_handlers((self._accepted, self._inference(), self._health()))
         if with_reflection:
             self.server.add_generic_rpc_handlers(self._reflection())
 
@@ -89,9 +102,16 @@ class InferenceServer:
         }
         self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
 
-    async def stop(self, grace: float) -> None:
-        """Accept no more calls, and wait up to ``grace`` seconds for those in progress; idle streams end at once."""
+    async def stop(self, grace: float, gate: Gate) -> None:
+        """Accept no more calls, and wait up to ``grace`` seconds for those in progress; idle streams end at once.
+
+        Calls that the ``gate``, which is closed, has passed on are accepted first: gRPC answers what has come and is
+        not accepted when the server stops with CANCELLED, which nobody sends again.
+        """
         self._readiness.stopping.set()
+        until = time.monotonic() + ACCEPT_SECONDS
+        while gate.calls and self._accepted.count < gate.passed and time.monotonic() < until:
+            await asyncio.sleep(_PAUSE_SECONDS)
         await self.server.stop(grace)
         self._pool.close()
 
@@ -200,67 +220,6 @@ class InferenceServer:
         return [grpc.method_handlers_generic_handler(name, methods) for name in grpc_health.SERVICE_NAMES]
 
 
-class InferenceService:
-    """Answers one message with another, or with a dict of its fields; errors are raised."""
-
-    def __init__(self, pipeline: Pipeline, repository: Repository) -> None:
-        self._pipeline = pipeline
-        self._repository = repository
-
-    def work(self, method: MethodDescriptor) -> Work:
-        """Return what answers a method's serialized message with a serialized answer."""
-        request = grpc_messages.message_class(method.input_type.full_name)
-        response = grpc_messages.message_class(method.output_type.full_name)
-        function = getattr(self, _snake(method.name))
-
-        def work(data: bytes, header: Callable[[str], str | None], context: RequestContext) -> bytes:
-            with self._pipeline.memory.share() as context.memory:
-                with context.stage("decode"):
-                    message = _parsed(request, data, context)
-                found = function(message, read_headers(header), context)
-                with context.stage("postprocess"):
-                    return bytes((response(**found) if isinstance(found, dict) else found).SerializeToString())
-
-        return work
-
-    def model_ready(self, request: Any, headers: SageMakerHeaders, context: RequestContext) -> dict[str, Any]:
-        """Tell whether a model can answer; an unknown one is an error."""
-        try:
-            self._repository.check_ready(request.name, request.version, context)
-        except (Unavailable, DeadlineExceeded):
-            return {"ready": False}
-        return {"ready": True}
-
-    def model_metadata(self, request: Any, headers: SageMakerHeaders, context: RequestContext) -> dict[str, Any]:
-        """Describe a model's inputs and outputs."""
-        return self._repository.model_metadata(request.name, request.version, context)
-
-    def model_infer(self, request: Any, headers: SageMakerHeaders, context: RequestContext) -> Any:
-        """Answer with the model's outputs."""
-        with context.stage("decode"):
-            asked = read_request(request)
-        model = self._repository.target(request.model_name, headers, context)
-        found = self._pipeline.run(asked.call(self._pipeline.codecs, model, request.model_version, headers), context)
-        with context.stage("postprocess"):
-            return write_response(found, asked)
-
-    def repository_index(self, request: Any, headers: SageMakerHeaders, context: RequestContext) -> dict[str, Any]:
-        """List the models."""
-        return {"models": self._repository.index(request.ready, context)}
-
-    def repository_model_load(self, request: Any, headers: SageMakerHeaders, context: RequestContext) -> dict[str, Any]:
-        """Load a model in multi-model mode."""
-        self._repository.load(request.model_name, context)
-        return {}
-
-    def repository_model_unload(
-        self, request: Any, headers: SageMakerHeaders, context: RequestContext
-    ) -> dict[str, Any]:
-        """Unload a model in multi-model mode."""
-        self._repository.unload(request.model_name, context)
-        return {}
-
-
 def stream_response(data: bytes, outcome: Outcome) -> bytes:
     """Return what a stream answers to a request: its answer, or its error beside its id."""
     response = grpc_messages.ModelStreamInferResponse()
@@ -279,22 +238,3 @@ def _id_of(data: bytes) -> str:
             if number == _ID and kind == LENGTH_DELIMITED:
                 return str(value, "utf-8")
     return ""
-
-
-def _parsed(kind: Any, data: bytes, context: RequestContext) -> Any:
-    def step(size: int) -> None:
-        context.check()
-        context.memory.hold(2 * len(data) + size, "the message")
-
-    context.memory.weigh(len(data))
-    step(0)
-    try:
-        count_message(data, kind, step)
-        return kind.FromString(data)
-    except (DecodeError, ValueError) as error:
-        raise MalformedBody(f"the message is no {kind.DESCRIPTOR.full_name}: {error}") from None
-
-
-def _snake(name: str) -> str:
-    """Return ``model_infer`` for ``ModelInfer``."""
-    return "".join("_" + letter.lower() if letter.isupper() else letter for letter in name).removeprefix("_")

@@ -17,7 +17,7 @@ from lightbox.errors import LightboxError
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RESET, CONTINUATION = 0, 1, 3, 9
 END_STREAM, END_HEADERS, PADDED = 1, 4, 8
-NO_ERROR, CANCEL = 0, 8
+NO_ERROR, REFUSED_STREAM, CANCEL, ENHANCE_YOUR_CALM = 0, 7, 8, 11
 MAX_FRAME = 16_384
 """Bytes of a frame's payload that a server takes unless it says otherwise, and ours does not."""
 MAX_HEADERS = 1 << 15
@@ -48,6 +48,11 @@ class Frame:
     def ends_stream(self) -> bool:
         """Whether its sender says nothing more on this stream."""
         return self.kind == RESET or (self.kind in (DATA, HEADERS) and bool(self.flags & END_STREAM))
+
+    @property
+    def refuses_stream(self) -> bool:
+        """Whether the server has not begun with this stream; gRPC's says so with the second code."""
+        return self.kind == RESET and int.from_bytes(self.data[_HEAD:], "big") in (REFUSED_STREAM, ENHANCE_YOUR_CALM)
 
     def content(self) -> bytes:
         """Return what a DATA frame carries, without its padding."""

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import queue
 import re
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +15,11 @@ import grpc
 import pytest
 
 from lightbox.pipeline import Pipeline
-from lightbox.protocols.open_inference import grpc_messages
+from lightbox.protocols.open_inference import grpc_messages, grpc_server
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
 from support.grpc_front import MAX_BYTES, RED, Caller, Watcher, floats, images, make_pipeline, serving
+from support.http2_client import RawClient
 from support.stack import poll
 
 
@@ -190,6 +193,29 @@ def test_a_call_that_comes_during_a_stop_is_to_be_sent_again(
         gate.opened.set()
         stopping.join(20)
         assert floats(busy.result()) == [200, 0, 0]
+
+
+def test_calls_that_come_just_before_a_stop_are_answered(call: Caller) -> None:
+    async def last_has_come() -> None:
+        while call.gate.passed < 20:
+            await asyncio.sleep(0)
+        time.sleep(0.3)  # gRPC gets it meanwhile, and this event loop accepts nothing
+
+    call.before_stop = last_has_come
+    stopping = threading.Thread(target=call.stop)
+    stopping.start()
+    came = [call.future("ServerLive") for _ in range(20)]
+    stopping.join(20)
+    assert [answer.code().name for answer in came] == ["OK"] * 20
+
+
+def test_a_stop_does_not_wait_for_calls_that_the_server_has_refused(call: Caller, tmp_path: Path) -> None:
+    client = RawClient(f"{tmp_path}/front.sock")
+    for number in range(1, 2 * (grpc_server.MAX_STREAMS + 20), 2):
+        client.open(number)
+    client.wait(lambda: len(client.ended) == 20)  # opened before the client heard how many it may
+    client.close()
+    assert call.gate.passed == grpc_server.MAX_STREAMS
 
 
 def health(call: Caller, method: str) -> Any:
