@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -184,23 +185,16 @@ def test_a_call_may_wait_too_long_in_the_queue(open_model: Open) -> None:
     first = threading.Thread(target=batched.call, args=(row(1),))
     first.start()
     wait_for(lambda: len(batched.recorder.batches) == 1)
-    errors: list[StatusError] = []
-
-    def call() -> None:
-        with pytest.raises(StatusError) as caught:
-            batched.call(row(1), options=config_pb2.RunOptions(timeout_in_ms=1).SerializeToString())
-        errors.append(caught.value)
-
-    second = threading.Thread(target=call)
-    second.start()
-    (queue,) = batched.session._queues.values()
-    wait_for(lambda: queue.due() is not None)
-    time.sleep(0.05)  # its millisecond passes
-    batched.recorder.free.set()
-    for caller in (first, second):
-        caller.join()
+    options = config_pb2.RunOptions(timeout_in_ms=1).SerializeToString()
+    with ThreadPoolExecutor() as caller:
+        second = caller.submit(batched.call, row(1), options=options)
+        (queue,) = batched.session._queues.values()
+        wait_for(lambda: queue.due() is not None)
+        time.sleep(0.05)  # its millisecond passes
+        batched.recorder.free.set()
+        first.join()
     text = "RESOURCE_EXHAUSTED: Run() timeout exceeded while waiting in batching queue"
-    assert [str(error) for error in errors] == [text]
+    assert str(second.exception()) == text
 
 
 def test_an_error_of_the_model_reaches_all_of_its_batch_and_nobody_else(open_model: Open) -> None:
