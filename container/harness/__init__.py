@@ -1,1 +1,1 @@
-"""What ``tune``, the benchmark, the soak, the overload and the tests share: servers to start, requests, tables."""
+"""What ``tune``, benchmark, soak, overload, fuzzer and tests share: servers to start, requests, tables, memory."""

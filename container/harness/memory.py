@@ -19,7 +19,7 @@ class PeakGrowth:
         self._before = _bytes("VmRSS") - _bytes("RssFile")
 
     def bytes(self) -> int:
-        """Return the growth; files' pages that were mapped after the peak make it smaller."""
+        """Return the growth; files' pages mapped after the peak make it smaller, those taken after it larger."""
         return max(0, _bytes("VmHWM") - _bytes("RssFile") - self._before)
 
     def mb(self) -> float:
