@@ -19,6 +19,7 @@ from model_zoo import digits, efficientdet_d1
 from model_zoo.saved_model import export, quiet_tensorflow
 from support import samples
 from support.browser import Page, browser
+from support.held import Door
 from support.made_models import made
 from support.models import GOLDEN, copy_golden
 from support.page_models import page_models
@@ -141,6 +142,22 @@ def closed_port() -> Iterator[int]:
     with socket.socket() as held:
         held.bind(("127.0.0.1", 0))
         yield held.getsockname()[1]
+
+
+@pytest.fixture(scope="module")
+def module_door(tmp_path_factory: pytest.TempPathFactory) -> Door:
+    """The door of a module's held models (support/held.py), for fixtures of the module; it is open between tests."""
+    door = Door(tmp_path_factory.mktemp("door") / "door")
+    door.open()
+    return door
+
+
+@pytest.fixture
+def door(module_door: Door) -> Iterator[Door]:
+    """The same door, shut, and opened at the end of the test however that comes."""
+    module_door.shut()
+    yield module_door
+    module_door.open()
 
 
 @pytest.fixture(scope="session")

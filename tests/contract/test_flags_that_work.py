@@ -13,6 +13,7 @@ import grpc
 import pytest
 
 from support.model_server import MODELS, ModelServer, golden_server
+from support.patience import PATIENCE
 from tfs_wire.messages import classification_pb2, model_pb2, predict_pb2, prediction_log_pb2
 from tfs_wire.messages import prediction_service_pb2_grpc as service
 
@@ -28,7 +29,7 @@ def half_request(*values: float, model: str = "half") -> predict_pb2.PredictRequ
 
 
 def predict(channel: grpc.Channel, request: predict_pb2.PredictRequest) -> predict_pb2.PredictResponse:
-    return service.PredictionServiceStub(channel).Predict(request, timeout=20)
+    return service.PredictionServiceStub(channel).Predict(request, timeout=PATIENCE)
 
 
 def test_batching(tmp_path: Path) -> None:
@@ -212,7 +213,7 @@ def test_more_calls_than_threads_are_refused(tmp_path: Path) -> None:
         server.wait_ready()
         with grpc.insecure_channel(server.grpc_address) as channel:
             stub = service.PredictionServiceStub(channel)
-            calls = [stub.Predict.future(request, timeout=60) for _ in range(30)]
+            calls = [stub.Predict.future(request, timeout=PATIENCE) for _ in range(30)]
             codes = Counter(call.code().name for call in calls)
     assert codes["RESOURCE_EXHAUSTED"] >= 10
     assert codes["OK"] >= 2

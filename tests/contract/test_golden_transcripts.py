@@ -10,7 +10,7 @@ import pytest
 
 from contract.golden import replay
 from support.model_server import GOLDEN, MODELS, ModelServer, golden_server
-from support.stack import poll
+from support.patience import poll
 
 REST = replay.load(str(GOLDEN / "rest.jsonl"))
 GRPC = replay.load(str(GOLDEN / "grpc.jsonl"))
@@ -65,7 +65,7 @@ def test_grpc(replayed_server: ModelServer, case: dict[str, Any]) -> None:
 def wait_until_settled(rest: str, path: str) -> None:
     """Wait until no version of a model changes: the next case may need the one that is loaded last."""
     states: list[str] = []
-    for _ in poll(60):
+    for _ in poll():
         states = re.findall(r'"state": "(\w+)"', replay.call_rest(rest, {"method": "GET", "path": path})["body"])
         if states and set(states) <= {"AVAILABLE", "END"}:
             return

@@ -16,6 +16,7 @@ import pytest
 
 from model_server.http_parser import MAX_BODY_BYTES, MAX_HEAD_BYTES
 from support.model_server import MODELS, ModelServer
+from support.patience import PATIENCE
 from tfs_wire.messages import predict_pb2
 
 PREDICT = "/v1/models/half_plus_two:predict"
@@ -248,7 +249,7 @@ def call(server: ModelServer, data: bytes) -> str:
     with grpc.insecure_channel(server.grpc_address) as channel:
         method = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
         try:
-            method(data, timeout=20)
+            method(data, timeout=PATIENCE)
         except grpc.RpcError as error:
             return str(error.code().name)
     return "OK"

@@ -21,6 +21,7 @@ from lightbox.transports.base import PredictCall
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
 from support.model_server import MODELS, ModelServer, golden_server
+from support.patience import PATIENCE
 from tfs_wire.local import ASK, GREETING, TOLD, receive
 from tfs_wire.status import Code
 
@@ -87,7 +88,7 @@ def test_there_are_predicts_that_succeed_and_some_that_fail() -> None:
 def test_bytes_that_are_no_message_fail_as_over_grpc(server: ModelServer, folder: Path) -> None:
     garbage = b"\xff\xff\xff"
     with grpc.insecure_channel(server.grpc_address) as channel, pytest.raises(grpc.RpcError) as caught:
-        channel.unary_unary(PREDICT)(garbage, timeout=60)
+        channel.unary_unary(PREDICT)(garbage, timeout=PATIENCE)
     code, message = ask(folder, garbage)
     assert (code.name, message.decode()) == (caught.value.code().name, caught.value.details())
 

@@ -10,6 +10,7 @@ import pytest
 
 from support.model_folder import CORRUPT, Folder, answer, serve
 from support.model_server import MODELS, ModelServer
+from support.patience import PATIENCE
 from tfs_wire.messages import model_management_pb2, model_service_pb2_grpc
 
 
@@ -86,7 +87,7 @@ def test_a_model_comes_back_with_other_files_while_a_call_in_the_old_runs(folder
         server.wait_for_states("m", (1, "UNLOADING"))
         text = "1 model(s) did not become available: {{{name: m version: 1}}, }"
         assert refused(server, others, ("m", str(new.path), "tensorflow")) == ("UNKNOWN", text)
-        assert call.result(60)[0] == 200
+        assert call.result(PATIENCE)[0] == 200
         server.wait_for_states("m", (1, "AVAILABLE"))
         assert answer(server, "m") == 2.5
 

@@ -11,13 +11,14 @@ import pytest
 
 from model_server.flags import FLAGS, OWN_FLAGS, parse, usage
 from support.model_server import COMMAND, GOLDEN, MODELS, ModelServer, config_text
+from support.patience import PATIENCE
 
 HALF = f"--model_base_path={MODELS}/half_plus_two"
 EMPTY_TEXT = "Both server_options.model_base_path and server_options.model_config_file are empty!"
 
 
 def run(*flags: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *flags], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([COMMAND, *flags], capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 @pytest.mark.parametrize(

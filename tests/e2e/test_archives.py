@@ -15,6 +15,7 @@ import requests
 
 from support.fakes import png
 from support.models import export_constant
+from support.patience import PATIENCE
 from support.stack import Stack, running
 
 IMAGE = png(np.zeros((8, 8, 3)))
@@ -61,11 +62,11 @@ def use(archives_stack: Stack, target: str) -> requests.Response:
 
 
 def unload(archives_stack: Stack, name: str) -> None:
-    assert requests.delete(f"{archives_stack.url}/models/{name}", timeout=60).status_code == 200
+    assert requests.delete(f"{archives_stack.url}/models/{name}", timeout=PATIENCE).status_code == 200
 
 
 def models(archives_stack: Stack) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = requests.get(f"{archives_stack.url}/models", timeout=10).json()["models"]
+    found: list[dict[str, str]] = requests.get(f"{archives_stack.url}/models", timeout=PATIENCE).json()["models"]
     return found
 
 
@@ -92,7 +93,7 @@ def test_an_archive_is_listed_in_the_callers_words_and_gone_when_it_is_unloaded(
     name = target.removesuffix(".tar.gz")
     assert use(archives_stack, target).text == ONE
     assert models(archives_stack) == [{"modelName": name, "modelUrl": target}]
-    again = requests.post(f"{archives_stack.url}/models", json={"model_name": name, "url": target}, timeout=60)
+    again = requests.post(f"{archives_stack.url}/models", json={"model_name": name, "url": target}, timeout=PATIENCE)
     assert again.json()["error"] == f"the model {name!r} is loaded already, from {target!r}"
     unload(archives_stack, name)
     assert left_behind(archives_stack) == []
@@ -108,7 +109,9 @@ def test_a_refused_archive_leaves_nothing_behind(archives_stack: Stack, name: st
 
 
 def test_an_archive_is_a_target_and_no_url(archives_stack: Stack) -> None:
-    answer = requests.post(f"{archives_stack.url}/models", json={"model_name": "one", "url": "one.tar.gz"}, timeout=60)
+    answer = requests.post(
+        f"{archives_stack.url}/models", json={"model_name": "one", "url": "one.tar.gz"}, timeout=PATIENCE
+    )
     assert (answer.status_code, answer.json()["error"]) == (404, "url: there is no model 'one.tar.gz'")
 
 
@@ -127,7 +130,7 @@ def test_an_archive_has_one_name_on_every_route(archives_stack: Stack) -> None:
 def test_a_model_that_was_loaded_under_an_archives_name_is_that_one(archives_stack: Stack, root: Path) -> None:
     export_constant(root / "other", 1, 2.0)
     body = {"model_name": "one.tar.gz", "url": "other"}
-    assert requests.post(f"{archives_stack.url}/models", json=body, timeout=60).status_code == 200
+    assert requests.post(f"{archives_stack.url}/models", json=body, timeout=PATIENCE).status_code == 200
     for path in ("/invocations", "/endpoints/any/invocations"):
         answer = archives_stack.invoke(IMAGE, path, X_Amzn_SageMaker_Target_Model="one.tar.gz")
         assert answer.text == '{"predictions":[2.0]}'

@@ -19,6 +19,7 @@ import requests
 from botocore.exceptions import ClientError
 
 from support.models import export_convolution, export_times
+from support.patience import PATIENCE
 from support.stack import Stack, running
 
 JSON, CSV = "application/json", "text/csv"
@@ -145,7 +146,7 @@ def test_a_transform_of_three_files_gives_three_outputs(single: Stack, tmp_path:
     files = [tmp_path / f"{number}.json" for number in range(3)]
     for number, file in enumerate(files):
         file.write_text(instances([[number, 1.0]]))
-    wanted = requests.get(f"{single.url}/execution-parameters", timeout=10).json()
+    wanted = requests.get(f"{single.url}/execution-parameters", timeout=PATIENCE).json()
 
     def transform(file: Path) -> None:
         answer = single.invoke(file.read_bytes(), Content_Type=JSON, Accept=JSON)
@@ -243,7 +244,7 @@ def test_a_convolution_of_ones_is_108(paired_client: Any) -> None:
 
 
 def test_ping_may_be_posted(paired: Stack) -> None:
-    assert requests.post(f"{paired.url}/ping", timeout=10).status_code == 200
+    assert requests.post(f"{paired.url}/ping", timeout=PATIENCE).status_code == 200
 
 
 def test_code_without_a_handler_leaves_the_built_in_handling(paired_client: Any) -> None:

@@ -13,6 +13,7 @@ import requests
 
 from support.fakes import png
 from support.models import copy_golden
+from support.patience import PATIENCE
 from support.stack import Stack, running
 
 LINES = "application/jsonlines"
@@ -125,7 +126,7 @@ def test_an_answer_has_no_custom_attributes(client: Any) -> None:
 
 
 def test_a_job_may_ask_how_much_to_send(batch_stack: Stack) -> None:
-    answer = requests.get(f"{batch_stack.url}/execution-parameters", timeout=10)
+    answer = requests.get(f"{batch_stack.url}/execution-parameters", timeout=PATIENCE)
     assert answer.headers["Content-Type"] == "application/json"
     wanted = answer.json()
     assert set(wanted) == {"MaxConcurrentTransforms", "BatchStrategy", "MaxPayloadInMB"}

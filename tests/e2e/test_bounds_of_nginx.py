@@ -14,7 +14,8 @@ import requests
 
 from support.fakes import png
 from support.models import copy_golden
-from support.stack import Stack, poll, running
+from support.patience import PATIENCE, poll
+from support.stack import Stack, running
 
 IMAGE = png(np.zeros((8, 8, 3), np.uint8))
 ROOM_MB = 16
@@ -37,7 +38,7 @@ def bounded_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 def begun(bounded_stack: Stack, length: int | None, path: str = "/invocations") -> socket.socket:
     """Return a connection on which a request has its headers, and of its body a byte."""
-    connection = socket.create_connection(("127.0.0.1", bounded_stack.port), timeout=30)
+    connection = socket.create_connection(("127.0.0.1", bounded_stack.port), timeout=PATIENCE)
     framing = (
         f"Content-Length: {length}\r\n\r\nx" if length is not None else "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"
     )
@@ -71,7 +72,7 @@ def is_held(connection: socket.socket) -> bool:
 def until_answered(bounded_stack: Stack, length: int) -> int:
     """Return the status of a request with a body of ``length`` zeros, tried again while there is no room."""
     status = 503
-    for _ in poll(20):
+    for _ in poll():
         if (status := bounded_stack.invoke(bytes(length), Content_Type="image/png").status_code) != 503:
             break
     return status
@@ -96,7 +97,9 @@ def test_large_bodies_are_bounded_together_before_they_arrive(bounded_stack: Sta
 def test_chunked_bodies_that_are_small_need_no_room_for_the_largest(bounded_stack: Stack, path: str) -> None:
     def send(body: bytes) -> requests.Response:
         headers = {"Content-Type": "image/png"}
-        return requests.post(bounded_stack.url + path, data=iter([body[:9], body[9:]]), headers=headers, timeout=30)
+        return requests.post(
+            bounded_stack.url + path, data=iter([body[:9], body[9:]]), headers=headers, timeout=PATIENCE
+        )
 
     status = 424 if "endpoints" in path else 503
     with ExitStack() as open_:
@@ -108,7 +111,7 @@ def test_chunked_bodies_that_are_small_need_no_room_for_the_largest(bounded_stac
         assert refused.status_code == status
         assert refused.headers["Retry-After"] == "1"
         assert "LIGHTBOX_MAX_BODIES_MB" in refused.text
-    assert any("LIGHTBOX_MAX_BODIES_MB" not in send(bytes(3 << 20)).text for _ in poll(20))
+    assert any("LIGHTBOX_MAX_BODIES_MB" not in send(bytes(3 << 20)).text for _ in poll())
 
 
 def test_what_was_answered_gives_its_room_back(bounded_stack: Stack) -> None:
@@ -129,9 +132,9 @@ def test_a_killed_nginx_worker_keeps_no_room_and_no_count(bounded_stack: Stack) 
         (master,) = bounded_stack.processes("nginx: master")
         for worker in master.children():
             worker.send_signal(9)
-            psutil.wait_procs([worker], timeout=10)
+            psutil.wait_procs([worker], timeout=PATIENCE)
     assert until_answered(bounded_stack, 8_000_000) == 400
-    for _ in poll(20):  # the old counts are gone when the new workers are there
+    for _ in poll():  # the old counts are gone when the new workers are there
         with ExitStack() as open_:
             if all(is_held(open_.enter_context(begun(bounded_stack, 1000))) for _ in range(12)):
                 return
@@ -147,4 +150,4 @@ def test_connections_of_an_address_are_bounded(bounded_stack: Stack, path: str) 
         assert (status, told["code"]) == (424 if "endpoints" in path else 429, "too_many_requests")
         assert "LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS" in told["error"]
         assert bounded_stack.ping() == 200
-    assert any(bounded_stack.invoke(IMAGE, Content_Type="image/png").status_code == 200 for _ in poll(20))
+    assert any(bounded_stack.invoke(IMAGE, Content_Type="image/png").status_code == 200 for _ in poll())

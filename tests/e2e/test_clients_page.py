@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack
 
 PAGE = (REPOSITORY / "docs" / "clients.md").read_text()
@@ -60,7 +61,7 @@ def test_a_snippet_prints_the_digit(
         env=dict(os.environ),
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,8 @@ from harness.http_client import Answer, Client
 from support.error_shape import assert_error
 from support.fakes import png
 from support.models import export_constant
-from support.stack import Stack, poll
+from support.patience import PATIENCE, poll
+from support.stack import Stack
 
 IMAGE = png(np.full((8, 8, 3), (7, 0, 0)))
 
@@ -34,14 +35,14 @@ def test_requests_before_readiness_are_told_to_come_again(tmp_path: Path) -> Non
 
         def call_until_ready() -> list[Answer | None]:
             answers = []
-            for _ in poll(90, pause=0.02):
+            for _ in poll(pause=0.02):
                 answers.append(ask(stack.port, "POST", "/invocations", IMAGE))  # a reset would raise
                 if ready.is_set():
                     break
             return answers
 
         def call_when_ready() -> Answer:  # what a platform does with a request that it holds back
-            assert ready.wait(90), stack.log
+            assert ready.wait(PATIENCE), stack.log
             answer = ask(stack.port, "POST", "/invocations", IMAGE)
             assert answer is not None
             return answer
@@ -49,7 +50,7 @@ def test_requests_before_readiness_are_told_to_come_again(tmp_path: Path) -> Non
         early = [pool.submit(call_until_ready) for _ in range(2)]
         held = [pool.submit(call_when_ready) for _ in range(2)]
         pings = []
-        for _ in poll(90, pause=0.02):
+        for _ in poll(pause=0.02):
             ping = ask(stack.port, "GET", "/ping")
             if ping is not None and ping.status == http.client.OK:
                 ready.set()

@@ -16,6 +16,7 @@ from contract.golden import replay
 from support.decoding import b64
 from support.fakes import png
 from support.models import GOLDEN
+from support.patience import PATIENCE
 from support.stack import Stack
 
 WIRES = ["grpc", "rest"]
@@ -153,7 +154,7 @@ def test_images_of_different_sizes_are_one_batch(golden_stack: Stack, wire: str)
         f"{golden_stack.url}/invocations",
         files=[("image", ("a.png", first)), ("image", ("b.png", second))],
         headers={"X-Amzn-SageMaker-Custom-Attributes": f"tfs-model-name=image_mean, tfs-transport={wire}"},
-        timeout=60,
+        timeout=PATIENCE,
     )
     assert form.json() == from_json.json()
 
@@ -163,7 +164,7 @@ def large(stack: Stack, path: str = "/invocations", **headers: str) -> requests.
     with requests.Session() as session:
         session.headers.clear()
         body = json.dumps(np.arange(20_000).tolist())
-        answer = session.post(stack.url + path, body, headers=headers, timeout=60, stream=True)
+        answer = session.post(stack.url + path, body, headers=headers, timeout=PATIENCE, stream=True)
         answer.raw.decode_content = False
         answer._content = answer.raw.read()
         return answer

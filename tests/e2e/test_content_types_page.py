@@ -12,6 +12,7 @@ import pytest
 from lightbox import codecs
 from lightbox.settings_loading import load_settings
 from support.fakes import png
+from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack
 
 PAGE = (REPOSITORY / "docs" / "content-types.md").read_text()
@@ -32,7 +33,9 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(("line", "comment"), EXAMPLES)
 def test_a_line_answers_what_its_comment_says(golden_stack: Stack, files: Path, line: str, comment: str) -> None:
     script = SETUP.replace("http://localhost:8080", golden_stack.url) + line
-    done = subprocess.run(["bash", "-c", script], cwd=files, capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(
+        ["bash", "-c", script], cwd=files, capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
     assert done.stdout.strip().startswith(comment.strip())
 
 

@@ -8,16 +8,17 @@ from contextlib import ExitStack
 import psutil
 import pytest
 
-from support.models import copy_golden, export_slow_image
+from support.held import Door, export_held_image
+from support.models import copy_golden
 from support.stack import Stack, running
 from support.streams import code_of_close, frame, opened, received
 
 
 @pytest.fixture(scope="module")
-def ending_streams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def ending_streams(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("ending")
     copy_golden("image_mean", folder / "models" / "image_mean")
-    export_slow_image(folder / "models" / "slow_image")
+    export_held_image(folder / "models" / "held_image", module_door)
     environ = {"LIGHTBOX_STREAMS": "true", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "image_mean"}
     with running(folder / "models", folder / "run", **environ) as stack:
         yield stack
@@ -35,14 +36,15 @@ def callers_of(worker: psutil.Process) -> set[int]:
     return {connection.raddr.port for connection in worker.net_connections() if connection.raddr}
 
 
-def test_the_death_of_nginxs_master_closes_streams_with_1012_and_others_open(ending_streams: Stack) -> None:
-    with opened(ending_streams, "tfs-model-name=slow_image") as busy, opened(ending_streams) as idle:
+def test_the_death_of_nginxs_master_closes_streams_with_1012_and_others_open(ending_streams: Stack, door: Door) -> None:
+    with opened(ending_streams, "tfs-model-name=held_image") as busy, opened(ending_streams) as idle:
         for stream in (busy, idle):  # both are open for the process that holds them
             stream.send(frame(0))
             assert received(stream)["status"] == 200
         busy.send(frame(12))
-        ending_streams.wait_until_computing()
+        door.wait_for(1)
         ending_streams.processes("nginx: master")[0].kill()
+        door.open()
         assert received(busy)["status"] == 200
         assert [code_of_close(stream) for stream in (busy, idle)] == [1012, 1012]
     assert answers(ending_streams)
@@ -64,14 +66,16 @@ def test_the_death_of_a_worker_of_nginx_ends_its_streams_and_closes_the_others_w
     assert answers(ending_streams)
 
 
-def test_a_stop_answers_what_is_accepted_and_closes_with_1012(ending_streams: Stack) -> None:
-    with opened(ending_streams, "tfs-model-name=slow_image") as busy, opened(ending_streams) as idle:
+def test_a_stop_answers_what_is_accepted_and_closes_with_1012(ending_streams: Stack, door: Door) -> None:
+    with opened(ending_streams, "tfs-model-name=held_image") as busy, opened(ending_streams) as idle:
         idle.send(frame(3))
         assert received(idle)["status"] == 200
         busy.send(frame(12))
-        ending_streams.wait_until_computing()
+        door.wait_for(1)
         logged = len(ending_streams.log)
-        assert ending_streams.stop() == 0
+        ending_streams.begin_stop()
+        door.open()
+        assert ending_streams.wait() == 0
         assert received(busy)["status"] == 200
         assert [code_of_close(stream) for stream in (busy, idle)] == [1012, 1012]
     assert ending_streams.log[logged:].count("closed with 1012 after") == 2

@@ -12,6 +12,7 @@ import requests
 
 from support.error_shape import assert_error
 from support.fakes import png
+from support.patience import PATIENCE
 from support.stack import Stack
 
 IMAGE = png(np.random.default_rng(0).integers(0, 256, (8, 8, 3)))
@@ -19,7 +20,7 @@ IMAGE = png(np.random.default_rng(0).integers(0, 256, (8, 8, 3)))
 
 def raw(stack: Stack, verb: str, path: str, headers: dict[str, str] | None = None) -> tuple[int, dict[str, str], bytes]:
     """Send what requests would not: any verb, any header."""
-    connection = http.client.HTTPConnection("127.0.0.1", stack.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", stack.port, timeout=PATIENCE)
     try:
         connection.request(verb, path, headers=headers or {})
         answer = connection.getresponse()
@@ -108,7 +109,7 @@ MALFORMED = {
 
 @pytest.mark.parametrize(("request_bytes", "status"), MALFORMED.values(), ids=MALFORMED)
 def test_what_nginx_cannot_read_gets_json_too(stack: Stack, request_bytes: bytes, status: int) -> None:
-    with socket.create_connection(("127.0.0.1", stack.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", stack.port), timeout=PATIENCE) as connection:
         connection.sendall(request_bytes)
         answer = http.client.HTTPResponse(connection)
         answer.begin()
@@ -125,7 +126,7 @@ def test_many_and_long_headers(stack: Stack) -> None:
 
 def test_ninety_more_header_lines_are_no_problem(stack: Stack) -> None:
     headers = {f"X-More-{number}": "value " * 10 for number in range(90)}
-    answer = requests.post(stack.url + "/invocations", data=IMAGE, headers=headers, timeout=30)
+    answer = requests.post(stack.url + "/invocations", data=IMAGE, headers=headers, timeout=PATIENCE)
     assert answer.status_code == 200
 
 

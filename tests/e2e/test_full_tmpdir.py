@@ -17,6 +17,7 @@ import requests
 import harness.stack
 from support.fakes import png
 from support.models import copy_golden
+from support.patience import PATIENCE
 from support.stack import SERVE, Stack
 
 IMAGE = png(np.zeros((8, 8, 3), np.uint8))
@@ -72,7 +73,7 @@ def full_stack(small_stack: SmallStack) -> Iterator[SmallStack]:
 
 
 def post(stack: Stack, path: str, body: bytes | Iterable[bytes]) -> requests.Response:
-    return requests.post(stack.url + path, data=body, headers={"Content-Type": "image/png"}, timeout=60)
+    return requests.post(stack.url + path, data=body, headers={"Content-Type": "image/png"}, timeout=PATIENCE)
 
 
 def check_refusal(stack: SmallStack, path: str, answer: requests.Response, needed: str) -> int:
@@ -98,7 +99,7 @@ def check_refusal(stack: SmallStack, path: str, answer: requests.Response, neede
 
 @pytest.mark.parametrize("path", PATHS)
 def test_a_body_that_does_not_fit_is_refused_before_it_is_read(full_stack: SmallStack, path: str) -> None:
-    with socket.create_connection(("127.0.0.1", full_stack.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", full_stack.port), timeout=PATIENCE) as connection:
         head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: image/png\r\nContent-Length: {BODY_BYTES}\r\n\r\nx"
         connection.sendall(head.encode())
         assert connection.recv(1 << 16).startswith(b"HTTP/1.1 424" if path == PATHS[1] else b"HTTP/1.1 507")
@@ -128,7 +129,7 @@ def test_what_fits_is_answered_meanwhile_and_all_afterwards(small_stack: SmallSt
         assert post(small_stack, "/invocations", IMAGE + bytes(1_500_000)).status_code == 200
         assert post(small_stack, "/invocations", bytes(2_500_000)).status_code == 507
         assert post(small_stack, "/invocations", b"no image").status_code == 400
-        assert requests.get(f"{small_stack.url}/v2/models/image_mean", timeout=30).status_code == 200
+        assert requests.get(f"{small_stack.url}/v2/models/image_mean", timeout=PATIENCE).status_code == 200
         assert small_stack.ping() == 200
     finally:
         (small_stack.folder / "filler").unlink()
@@ -140,10 +141,12 @@ def test_what_fits_is_answered_meanwhile_and_all_afterwards(small_stack: SmallSt
 def test_the_refusal_is_logged_and_counted_as_what_it_is(full_stack: SmallStack) -> None:
     headers = {"Content-Type": "image/png", "X-Request-Id": "does-not-fit"}
     assert (
-        requests.post(f"{full_stack.url}/invocations", bytes(BODY_BYTES), headers=headers, timeout=60).status_code
+        requests.post(f"{full_stack.url}/invocations", bytes(BODY_BYTES), headers=headers, timeout=PATIENCE).status_code
         == 507
     )
     full_stack.wait_until(lambda: "request_id=does-not-fit" in full_stack.log, 20)
     (line,) = [line for line in full_stack.log.splitlines() if "request_id=does-not-fit" in line]
     assert "status=507" in line and "error=no_room" in line
-    assert 'lightbox_rejected_total{reason="no_room"}' in requests.get(f"{full_stack.url}/metrics", timeout=30).text
+    assert (
+        'lightbox_rejected_total{reason="no_room"}' in requests.get(f"{full_stack.url}/metrics", timeout=PATIENCE).text
+    )

@@ -15,7 +15,8 @@ import requests
 
 from model_zoo import digits
 from support.fakes import png
-from support.stack import REPOSITORY, Stack, poll, running
+from support.patience import PATIENCE, poll
+from support.stack import REPOSITORY, Stack, running
 from support.wheels import write_wheel
 
 MODELS = REPOSITORY / "tests" / "contract" / "golden" / "models"
@@ -109,7 +110,7 @@ DOUBLED = "doubled-1.0-py3-none-any.whl\n"
 
 
 def test_a_handler_reaches_all_that_it_is_promised_in_every_worker(handled: Stack) -> None:
-    assert any(handled.log.count("[gunicorn] DEBUG:lightbox:loaded") == 2 for _ in poll(30))
+    assert any(handled.log.count("[gunicorn] DEBUG:lightbox:loaded") == 2 for _ in poll())
     workers = set()
     for clients in range(8, 64, 8):
         with ThreadPoolExecutor(clients) as pool:
@@ -165,7 +166,7 @@ def test_the_log_tells_what_was_installed_and_loaded(handled: Stack) -> None:
 def test_what_a_handler_logs_and_prints_is_in_the_log(handled: Stack) -> None:
     assert handled.invoke(BODY, X_Amzn_SageMaker_Custom_Attributes="log").status_code == 200
     for said in ("logged by the handler", "printed by the handler"):
-        assert any(said in handled.log for _ in poll(20)), handled.log
+        assert any(said in handled.log for _ in poll()), handled.log
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +236,7 @@ def test_the_example_names_the_digits(sample_models: Path, tmp_path: Path) -> No
 def test_a_start_without_what_code_requires_is_refused_with_one_sentence(tmp_path: Path) -> None:
     root = model_dir(tmp_path / "models", "no_such_package_at_all", "code/requirements.txt")
     with Stack(root, tmp_path, {"PIP_NO_INDEX": "1"}) as stack:
-        assert stack.wait(60) == 1
+        assert stack.wait(PATIENCE) == 1
         sentence = f"{root}/code/requirements.txt cannot be installed, pip ended with exit code 1"
         assert sentence in "\n".join(stack.log.splitlines()[-4:]), "the sentence comes last"
 
@@ -243,7 +244,7 @@ def test_a_start_without_what_code_requires_is_refused_with_one_sentence(tmp_pat
 def test_a_failing_import_leaves_its_traceback_in_the_log(tmp_path: Path) -> None:
     root = model_dir(tmp_path / "models", "def load():\n    return 1 / 0\nload()\n")
     with Stack(root, tmp_path) as stack:
-        assert stack.wait(60) == 1
+        assert stack.wait(PATIENCE) == 1
         assert 'inference.py", line 2, in load' in stack.log
         sentence = f"{root}/code/inference.py cannot be imported: ZeroDivisionError: division by zero"
         assert sentence in "\n".join(stack.log.splitlines()[-4:]), "the sentence comes last"
@@ -252,6 +253,6 @@ def test_a_failing_import_leaves_its_traceback_in_the_log(tmp_path: Path) -> Non
 def test_a_stop_during_the_import_is_a_stop(tmp_path: Path) -> None:
     root = model_dir(tmp_path / "models", "print('importing', flush=True)\nimport time; time.sleep(600)")
     with Stack(root, tmp_path) as stack:
-        assert any("[inference] importing" in stack.log for _ in poll(30))
+        assert any("[inference] importing" in stack.log for _ in poll())
         assert stack.stop() == 0
         assert not list(tmp_path.glob("lightbox-*")), "the run directory is removed"

@@ -21,7 +21,8 @@ from tritonclient.utils import InferenceServerException
 from e2e.test_kserve_rest import photo, predictions
 from support.fakes import png
 from support.models import copy_golden, export_slow_image
-from support.stack import Stack, free_port, poll, running
+from support.patience import PATIENCE, poll
+from support.stack import Stack, free_port, running
 
 PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
 START_SECONDS = 60
@@ -114,7 +115,7 @@ def test_a_stream(client: Any, input_name: str) -> None:
     answers: queue.Queue[Any] = queue.Queue()
     client.start_stream(lambda result, error: answers.put((result, error)))
     client.async_stream_infer("mobilenet_v2", [images(input_name, photo())])
-    result, error = answers.get(timeout=60)
+    result, error = answers.get(timeout=PATIENCE)
     assert error is None
     assert only_output(result).shape == (1, 1000)
     client.stop_stream()
@@ -124,7 +125,7 @@ def test_calls_are_counted_and_logged_as_requests_are(stack: Stack, client: Any,
     client.infer("mobilenet_v2", [images(input_name, photo())], headers={"x-amzn-requestid": "counted"})
     route = "/inference.GRPCInferenceService/ModelInfer"
     labels = f'{{model="mobilenet_v2",route="{route}",status="200",transport="grpc"}}'
-    assert f"lightbox_requests_total{labels}" in requests.get(f"{stack.url}/metrics", timeout=10).text
+    assert f"lightbox_requests_total{labels}" in requests.get(f"{stack.url}/metrics", timeout=PATIENCE).text
     (line,) = [line for line in stack.log.splitlines() if "request_id=counted" in line]
     assert line.startswith(f"[request] request_id=counted method=POST route={route} model=mobilenet_v2 transport=grpc")
     assert "predict_ms=" in line
@@ -148,19 +149,19 @@ def test_saturation_counts_http_and_grpc_together(tmp_path: Path) -> None:
 
         calls = [pool.submit(caller) for caller in (over_http, over_grpc) for _ in range(2)]
         try:
-            assert any(_saturation(grpc_stack) > 0.7 for _ in poll(60, 0.2))
-            page = requests.get(f"{grpc_stack.url}/metrics", timeout=10).text
+            assert any(_saturation(grpc_stack) > 0.7 for _ in poll(pause=0.2))
+            page = requests.get(f"{grpc_stack.url}/metrics", timeout=PATIENCE).text
         finally:
             done.set()
         for made in calls:
             made.result()
         (shown,) = [float(line.split()[1]) for line in page.splitlines() if line.startswith("lightbox_saturation ")]
         assert 0.7 < shown <= 1
-        assert any(_saturation(grpc_stack) < 0.5 for _ in poll(60, 0.2))
+        assert any(_saturation(grpc_stack) < 0.5 for _ in poll(pause=0.2))
 
 
 def _saturation(grpc_stack: Stack) -> float:
-    return float(requests.get(f"{grpc_stack.url}/ping", timeout=10).headers["X-Lightbox-Saturation"])
+    return float(requests.get(f"{grpc_stack.url}/ping", timeout=PATIENCE).headers["X-Lightbox-Saturation"])
 
 
 def test_the_front_is_as_light_as_a_worker(stack: Stack, client: Any, input_name: str) -> None:
@@ -188,7 +189,7 @@ def test_a_request_before_sigterm_gets_its_full_answer(tmp_path: Path) -> None:
         with ThreadPoolExecutor(1) as pool:
             asked = pool.submit(client.infer, "slow", [images("image", png(np.full((8, 8, 3), 60)))])
             client.start_stream(lambda result, error: None)  # an idle one holds up nothing
-            assert any(grpc_stack.in_progress() == 1 for _ in poll(20))
+            assert any(grpc_stack.in_progress() == 1 for _ in poll())
             assert grpc_stack.stop() == 0
             assert only_output(asked.result()).shape == (1,)
         assert not any(child.is_running() for child in children)

@@ -18,6 +18,7 @@ from tritonclient.utils import InferenceServerException
 from support import photos
 from support.fakes import png
 from support.models import copy_golden
+from support.patience import PATIENCE
 from support.stack import Stack, running
 
 LENGTH = "Inference-Header-Content-Length"
@@ -44,9 +45,9 @@ def test_health_and_metadata(stack: Stack, client: Any) -> None:
     assert client.is_server_live()
     assert client.is_server_ready()
     assert client.is_model_ready("mobilenet_v2")
-    assert requests.get(f"{stack.url}/v2/health/ready", timeout=9).json() == {"live": True, "ready": True}
-    assert requests.get(f"{stack.url}/v2/health/live", timeout=9).json() == {"live": True}
-    assert requests.post(f"{stack.url}/v2/health/live", timeout=9).status_code == 405
+    assert requests.get(f"{stack.url}/v2/health/ready", timeout=PATIENCE).json() == {"live": True, "ready": True}
+    assert requests.get(f"{stack.url}/v2/health/live", timeout=PATIENCE).json() == {"live": True}
+    assert requests.post(f"{stack.url}/v2/health/live", timeout=PATIENCE).status_code == 405
     assert client.get_server_metadata()["name"] == "lightbox"
     metadata = client.get_model_metadata("digits")
     assert metadata["inputs"][0]["shape"][0] == -1

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import requests
 
+from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack, running
 
 DIGIT = (REPOSITORY / "docs" / "samples" / "digit-7.png").read_bytes()
@@ -97,7 +98,7 @@ def test_tensors_have_all_scores(labelled: Stack) -> None:
     """The Open Inference Protocol's responses are what the model's metadata says."""
     tensor = {"name": "input_tensor", "datatype": "FP32", "shape": [1, 8, 8, 3], "data": [0.5] * 192}
     answer = requests.post(
-        f"http://127.0.0.1:{labelled.port}/v2/models/listed/infer", json={"inputs": [tensor]}, timeout=30
+        f"http://127.0.0.1:{labelled.port}/v2/models/listed/infer", json={"inputs": [tensor]}, timeout=PATIENCE
     )
     assert answer.json()["outputs"][0]["shape"] == [1, 10]
 

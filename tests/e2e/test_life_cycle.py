@@ -18,7 +18,8 @@ from e2e.test_open_ports import listening, said
 from support.error_shape import assert_error
 from support.fakes import png
 from support.models import copy_golden, export_constant, export_failing_image, export_slow_image
-from support.stack import Stack, poll, running
+from support.patience import PATIENCE, poll
+from support.stack import Stack, running
 
 WIRES = ["grpc", "rest"]
 
@@ -71,7 +72,7 @@ def test_ping_answers_while_every_thread_is_busy(impatient: Stack) -> None:
         path = "/endpoints/any/invocations" if client % 2 else "/invocations"
         headers = {"X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=slow", "X-Request-Id": f"client-{client}"}
         while not enough.is_set():
-            asked = requests.post(impatient.url + path, red(255), headers=headers, timeout=60)
+            asked = requests.post(impatient.url + path, red(255), headers=headers, timeout=PATIENCE)
             code = "deadline_exceeded" if "504" in asked.text[:60] or asked.status_code == 504 else "unavailable"
             assert_error(asked.status_code, asked.headers, asked.content, path, code, f"client-{client}")
             codes.add(code)
@@ -80,7 +81,7 @@ def test_ping_answers_while_every_thread_is_busy(impatient: Stack) -> None:
     with ThreadPoolExecutor(40) as pool:
         busy = pool.map(keep_asking, range(40))
         try:
-            metrics = (requests.get(f"{impatient.url}/metrics", timeout=10).text for _ in poll(30))
+            metrics = (requests.get(f"{impatient.url}/metrics", timeout=PATIENCE).text for _ in poll())
             assert any((found := in_progress.search(page)) and int(found[1]) >= 16 for page in metrics)
             assert [impatient.ping() for _ in range(5)] == [200] * 5
         finally:
@@ -90,7 +91,7 @@ def test_ping_answers_while_every_thread_is_busy(impatient: Stack) -> None:
 
 def answered(stack: Stack, image: bytes) -> None:
     """Ask until the answer is 200."""
-    assert any(stack.invoke(image).status_code == 200 for _ in poll(60, pause=0.25)), stack.log
+    assert any(stack.invoke(image).status_code == 200 for _ in poll(pause=0.25)), stack.log
 
 
 @pytest.mark.parametrize(("wire", "local"), [("grpc", "true"), ("grpc", "false"), ("rest", "true")])
@@ -107,7 +108,7 @@ def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathF
         refused = stack.invoke(red(0))
         assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
         assert int(refused.headers["Retry-After"]) >= 1
-        ping = requests.get(f"{stack.url}/ping", headers={"X-Amzn-RequestId": "asked-1"}, timeout=10)
+        ping = requests.get(f"{stack.url}/ping", headers={"X-Amzn-RequestId": "asked-1"}, timeout=PATIENCE)
         assert_error(ping.status_code, ping.headers, ping.content, "/ping", "unavailable", "asked-1")
         (models / "away").rename(models / "net")
         with ThreadPoolExecutor(24) as callers:
@@ -136,7 +137,7 @@ def often_killed(odd_models: Path, tmp_path_factory: pytest.TempPathFactory) -> 
 def test_nginx_or_gunicorn_killed_comes_back(often_killed: Stack, part: str) -> None:
     before = often_killed.processes(part)
     min(before, key=psutil.Process.create_time).kill()
-    for _ in poll(20):
+    for _ in poll():
         # Workers of the dead master answer for a while, and have its command line until they give themselves one.
         again = [process for process in often_killed.processes(part) if process not in before]
         if again and often_killed.ping() == 200 and requests.post(f"{often_killed.url}/invocations", red(0)).ok:
@@ -150,7 +151,7 @@ def test_while_nginx_is_started_again_connections_wait(often_killed: Stack) -> N
         (master,) = often_killed.processes("nginx: master")
         master.kill()
         assert [often_killed.invoke(red(0)).status_code for _ in range(5)] == [200] * 5, often_killed.log
-        for _ in poll(20):
+        for _ in poll():
             # A worker has the master's command line until it gives itself one.
             if [process.pid == master.pid for process in often_killed.processes("nginx: master")] == [False]:
                 break
@@ -171,7 +172,7 @@ def test_a_stop_lets_accepted_requests_finish(odd_models: Path, tmp_path: Path, 
 
 def test_a_stop_during_start_up(sample_models: Path, tmp_path: Path) -> None:
     with Stack(sample_models, tmp_path) as stack:
-        for _ in poll(20):
+        for _ in poll():
             if "Starting gunicorn" in stack.log:
                 break
         assert stack.stop(seconds=40) == 0
@@ -184,7 +185,7 @@ def test_a_second_signal_does_not_wait(odd_models: Path, tmp_path: Path) -> None
         cut = pool.submit(stack.invoke, red(255))
         stack.wait_until_computing()
         stack.process.send_signal(signal.SIGTERM)
-        for _ in poll(20):
+        for _ in poll():
             if "stopping" in stack.log:
                 break
         stack.stop(seconds=15)
@@ -227,7 +228,7 @@ def test_a_new_version_is_served_without_a_restart(tmp_path: Path) -> None:
     with running(models, tmp_path / "run") as stack:
         assert stack.invoke(red(0)).json() == {"predictions": [1.0]}
         export_constant(models / "net", 2, 2.0, side=4)
-        for _ in poll(20):
+        for _ in poll():
             answer = stack.invoke(red(0))
             assert answer.status_code == 200, answer.text
             if answer.json() == {"predictions": [2.0]}:

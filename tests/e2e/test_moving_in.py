@@ -19,6 +19,7 @@ import deploy
 from deployment.aws import Aws
 from support.fakes import png
 from support.models import copy_golden, export
+from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack, free_port, running
 
 PAGE = (REPOSITORY / "docs" / "moving-in.md").read_text()
@@ -98,7 +99,7 @@ def test_the_lines_print_what_they_say(moved_in: Stack, folder: Path, kind: str,
     for port, ours in (("8080", moved_in.port), ("8081", moved_in.environ["LIGHTBOX_KSERVE_GRPC_PORT"])):
         code = code.replace(f"localhost:{port}", f"127.0.0.1:{ours}")
     command = ["bash", "-e", "-c", code] if kind == "sh" else [sys.executable, "-W", "ignore", "-c", code]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == expected
 

@@ -16,6 +16,7 @@ import requests
 from support.fakes import png
 from support.loading import IMAGE, invoke, load, unload
 from support.models import copy_golden, export_constant, export_slow_image
+from support.patience import PATIENCE
 from support.stack import Stack, running
 
 GRAPH_WITHOUT_SIGNATURE = b"\x12\x09\x0a\x07\x22\x05serve"
@@ -60,8 +61,8 @@ def multi_model_stack(root: Path, tmp_path_factory: pytest.TempPathFactory) -> I
 @pytest.fixture(autouse=True)
 def nothing_loaded(multi_model_stack: Stack) -> Iterator[None]:
     yield
-    for entry in requests.get(f"{multi_model_stack.url}/models", timeout=10).json()["models"]:
-        requests.delete(f"{multi_model_stack.url}/models/{entry['modelName']}", timeout=30)
+    for entry in requests.get(f"{multi_model_stack.url}/models", timeout=PATIENCE).json()["models"]:
+        requests.delete(f"{multi_model_stack.url}/models/{entry['modelName']}", timeout=PATIENCE)
 
 
 @pytest.fixture(params=["grpc", "rest"])
@@ -77,15 +78,15 @@ def test_a_model_comes_serves_and_goes(multi_model_stack: Stack, root: Path, wir
     entry = {"modelName": "one", "modelUrl": url}
     assert (loaded.status_code, loaded.json()) == (200, entry | {"success": "the model 'one' is loaded"})
     assert invoke(multi_model_stack, "one", wire=wire).json() == {"predictions": [1.0]}
-    assert requests.get(f"{multi_model_stack.url}/models", timeout=10).json() == {"models": [entry]}
+    assert requests.get(f"{multi_model_stack.url}/models", timeout=PATIENCE).json() == {"models": [entry]}
     version = {"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
-    told = requests.get(f"{multi_model_stack.url}/models/one", timeout=10).json()
+    told = requests.get(f"{multi_model_stack.url}/models/one", timeout=PATIENCE).json()
     assert told == entry | {"model": {"model_version_status": [version]}}
     assert unload(multi_model_stack, "one").status_code == 200
     assert invoke(multi_model_stack, "one", wire=wire).status_code == 404
     assert unload(multi_model_stack, "one").status_code == 404
-    assert requests.get(f"{multi_model_stack.url}/models/one", timeout=10).status_code == 404
-    assert requests.get(f"{multi_model_stack.url}/models", timeout=10).json() == {"models": []}
+    assert requests.get(f"{multi_model_stack.url}/models/one", timeout=PATIENCE).status_code == 404
+    assert requests.get(f"{multi_model_stack.url}/models", timeout=PATIENCE).json() == {"models": []}
 
 
 def test_every_worker_knows_at_once(multi_model_stack: Stack, root: Path, wire: str) -> None:
@@ -132,7 +133,7 @@ def test_a_failed_load_leaves_nothing_behind(
     answer = load(multi_model_stack, name, folder if folder.startswith("/") else root / folder)
     assert answer.status_code == status, answer.text
     assert answer.json().keys() == {"error", "code", "request_id"}
-    assert requests.get(f"{multi_model_stack.url}/models", timeout=10).json() == {"models": []}
+    assert requests.get(f"{multi_model_stack.url}/models", timeout=PATIENCE).json() == {"models": []}
     assert load(multi_model_stack, "good", root / "one").status_code == 200
     assert invoke(multi_model_stack, "good").status_code == 200
 
@@ -179,7 +180,7 @@ def test_a_target_that_cannot_be_served_is_told_without_where_it_was_unpacked(
 
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"model_name": "a"}', b'{"model_name": 1, "url": 2}'])
 def test_a_malformed_load(multi_model_stack: Stack, body: bytes) -> None:
-    assert requests.post(f"{multi_model_stack.url}/models", data=body, timeout=10).status_code == 400
+    assert requests.post(f"{multi_model_stack.url}/models", data=body, timeout=PATIENCE).status_code == 400
 
 
 def test_no_room(multi_model_stack: Stack, root: Path) -> None:

@@ -14,7 +14,8 @@ import tritonclient.grpc as triton
 
 from support.fakes import png
 from support.models import export_constant
-from support.stack import Stack, free_port, poll, running
+from support.patience import PATIENCE, poll
+from support.stack import Stack, free_port, running
 from support.wheels import write_wheel
 
 IMAGE = png(np.zeros((8, 8, 3)))
@@ -41,11 +42,11 @@ def write_model(root: Path, name: str, source: str) -> Path:
 
 
 def load(code_stack: Stack, name: str) -> requests.Response:
-    return requests.post(f"{code_stack.url}/models", json={"model_name": name, "url": name}, timeout=120)
+    return requests.post(f"{code_stack.url}/models", json={"model_name": name, "url": name}, timeout=PATIENCE)
 
 
 def unload(code_stack: Stack, name: str) -> requests.Response:
-    return requests.delete(f"{code_stack.url}/models/{name}", timeout=60)
+    return requests.delete(f"{code_stack.url}/models/{name}", timeout=PATIENCE)
 
 
 def answers(code_stack: Stack, name: str) -> set[str]:
@@ -56,7 +57,7 @@ def answers(code_stack: Stack, name: str) -> set[str]:
 
 def trial(code_stack: Stack) -> psutil.Process:
     """Return the process in which code is tried."""
-    for _ in poll(60):
+    for _ in poll():
         if found := code_stack.processes(TRIAL):
             return found[0]
     raise AssertionError("no code is tried in a process of its own")
@@ -72,10 +73,10 @@ def test_code_that_hangs_when_it_is_imported_holds_up_nobody(code_stack: Stack, 
         assert answers(code_stack, "fine") == {'"fine"'}
         assert unload(code_stack, "fine").status_code == 200
         tried.kill()
-        refused = hanging.result(60)
+        refused = hanging.result(PATIENCE)
     assert (refused.status_code, refused.json()["code"]) == (400, "bad_request")
     assert refused.json()["error"] == "url: hangs/code/inference.py: importing it was ended by signal 9"
-    assert requests.get(f"{code_stack.url}/models", timeout=10).json() == {"models": []}
+    assert requests.get(f"{code_stack.url}/models", timeout=PATIENCE).json() == {"models": []}
 
 
 def test_changed_helpers_are_used_by_all_workers_after_unload_and_load(code_stack: Stack, root: Path) -> None:
@@ -133,10 +134,10 @@ def test_loading_may_take_longer_than_requests_may(tmp_path: Path) -> None:
         assert loaded.status_code == 200, loaded.text
         assert unload(code_stack, "slow").status_code == 200
         assert code_stack.invoke(b"", "/v2/repository/models/slow/load").status_code == 200
-        assert requests.get(f"{code_stack.url}/models/slow", timeout=10).status_code == 200
+        assert requests.get(f"{code_stack.url}/models/slow", timeout=PATIENCE).status_code == 200
         client.unload_model("slow")
         client.load_model("slow")
-        assert requests.get(f"{code_stack.url}/models/slow", timeout=10).status_code == 200
+        assert requests.get(f"{code_stack.url}/models/slow", timeout=PATIENCE).status_code == 200
 
 
 def test_a_stop_leaves_nothing_of_code_that_is_tried(tmp_path: Path) -> None:
@@ -146,5 +147,5 @@ def test_a_stop_leaves_nothing_of_code_that_is_tried(tmp_path: Path) -> None:
         asked = pool.submit(load, code_stack, "hangs")
         tried = trial(code_stack)
         assert code_stack.stop() == 0
-        tried.wait(60)
+        tried.wait(PATIENCE)
         assert asked.exception(60) is not None or asked.result().status_code >= 500

@@ -20,7 +20,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from support.fakes import png
 from support.models import export_constant
 from support.otlp import receiving
-from support.stack import REPOSITORY, Stack, poll, running
+from support.patience import PATIENCE, poll
+from support.stack import REPOSITORY, Stack, running
 
 IMAGE = png(np.zeros((8, 8, 3), np.uint8))
 MOST_MB = 110
@@ -41,7 +42,7 @@ def observed_stack(models: Path, tmp_path_factory: pytest.TempPathFactory) -> It
 
 def series(observed_stack: Stack) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     """Return the value of each series of /metrics by name and labels."""
-    answer = requests.get(f"{observed_stack.url}/metrics", timeout=10)
+    answer = requests.get(f"{observed_stack.url}/metrics", timeout=PATIENCE)
     assert answer.status_code == 200
     assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
     families = text_string_to_metric_families(answer.text)
@@ -108,7 +109,7 @@ def test_the_commands_of_the_page_on_scaling_show_the_saturation(observed_stack:
     page = (REPOSITORY / "docs" / "scaling.md").read_text()
     (block,) = [block for block in re.findall(r"```bash\n(.*?)```", page, re.DOTALL) if "curl" in block]
     command = block.replace("localhost:8080", f"127.0.0.1:{observed_stack.port}")
-    done = subprocess.run(["bash", "-ec", command], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run(["bash", "-ec", command], capture_output=True, text=True, timeout=PATIENCE, check=True)
     header, series = done.stdout.splitlines()
     assert re.fullmatch(r"(?i)x-lightbox-saturation: [01]\.\d{3}\s*", header)
     assert re.fullmatch(r"lightbox_saturation [01]\.\d+", series)
@@ -148,10 +149,10 @@ def test_what_nginx_answers_by_itself_is_logged_and_counted(
     observed_stack: Stack, sent: bytes, status: int, reason: str, method: str | None, path: str | None
 ) -> None:
     before, lines = value(observed_stack, "lightbox_rejected_total", reason=reason), len(request_lines(observed_stack))
-    with socket.create_connection(("127.0.0.1", observed_stack.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", observed_stack.port), timeout=PATIENCE) as connection:
         connection.sendall(sent)
         assert f" {status} ".encode() in connection.recv(1 << 16).splitlines()[0]
-    assert any(len(request_lines(observed_stack)) > lines for _ in poll(10))
+    assert any(len(request_lines(observed_stack)) > lines for _ in poll())
     (line,) = request_lines(observed_stack)[lines:]
     assert (line["process"], line["status"], line["error"], line["route"]) == ("nginx", status, reason, "unmatched")
     assert method in (None, line["method"])
@@ -163,7 +164,7 @@ def test_names_that_callers_invent_make_no_series(observed_stack: Stack) -> None
     observed_stack.invoke(b"{}", X_Amzn_SageMaker_Custom_Attributes="tfs-model-name=invented")
     observed_stack.invoke(b"{}", path="/invented")
     observed_stack.invoke(b"{}", path="/endpoints/invented/invocations")
-    text = requests.get(f"{observed_stack.url}/metrics", timeout=10).text
+    text = requests.get(f"{observed_stack.url}/metrics", timeout=PATIENCE).text
     assert "invented" not in text
     assert 'route="unmatched"' in text
     assert 'route="/endpoints/<name>/invocations"' in text
@@ -180,7 +181,7 @@ def test_counts_survive_workers_and_files_do_not_grow(observed_stack: Stack) -> 
         before, files = value(observed_stack, "lightbox_requests_total"), metric_files(observed_stack)
         starts, there = value(observed_stack, "lightbox_worker_starts_total"), workers(observed_stack)
         there[0].send_signal(signal.SIGKILL)
-        assert any(value(observed_stack, "lightbox_worker_starts_total") == starts + 1 for _ in poll(20))
+        assert any(value(observed_stack, "lightbox_worker_starts_total") == starts + 1 for _ in poll())
         assert value(observed_stack, "lightbox_requests_total") == before
         assert observed_stack.invoke(IMAGE, Content_Type="image/png").status_code == 200
         assert value(observed_stack, "lightbox_requests_total") == before + 1
@@ -191,9 +192,9 @@ def test_restarted_processes_are_counted(observed_stack: Stack) -> None:
     before = value(observed_stack, "lightbox_child_restarts_total", process="nginx")
     master = observed_stack.processes("nginx: master")[0].pid
     os.kill(master, signal.SIGKILL)
-    assert any(master not in [p.pid for p in observed_stack.processes("nginx: master")] for _ in poll(20))
-    assert any(observed_stack.processes("nginx: master") and observed_stack.ping() == 200 for _ in poll(20))
-    assert any(value(observed_stack, "lightbox_child_restarts_total", process="nginx") == before + 1 for _ in poll(20))
+    assert any(master not in [p.pid for p in observed_stack.processes("nginx: master")] for _ in poll())
+    assert any(observed_stack.processes("nginx: master") and observed_stack.ping() == 200 for _ in poll())
+    assert any(value(observed_stack, "lightbox_child_restarts_total", process="nginx") == before + 1 for _ in poll())
 
 
 def test_processes_stay_small(observed_stack: Stack) -> None:
@@ -237,7 +238,7 @@ def test_text_lines_cannot_be_forged(models: Path, tmp_path: Path) -> None:
             forged = "a\n[request] request_id=forged\r[request] x\x1b[2K\u2028[request] y"
             assert observed_stack.invoke(forged.encode(), Content_Type="text/plain").status_code == 500
             assert observed_stack.invoke(b"", path="/%0a[request]%20forged").status_code == 404
-            assert requests.get(f"{observed_stack.url}/metrics", timeout=10).status_code == 404
+            assert requests.get(f"{observed_stack.url}/metrics", timeout=PATIENCE).status_code == 404
             observed_stack.stop()
         ours = [line for line in observed_stack.log.splitlines() if line.startswith("[request]")]
         assert len(ours) == 3, ours
@@ -261,7 +262,7 @@ def test_a_callers_trace_goes_through_to_the_model_call(models: Path, tmp_path: 
             observed_stack.invoke(IMAGE, Content_Type="image/png", traceparent=f"00-{trace}-{parent}-01").status_code
             == 200
         )
-        assert any("POST /invocations" in receiver.of_trace(trace) for _ in poll(20))
+        assert any("POST /invocations" in receiver.of_trace(trace) for _ in poll())
         spans = receiver.of_trace(trace)
         assert spans["POST /invocations"].parent_span_id.hex() == parent
         assert {"decode", "preprocess", "predict", "postprocess"} <= spans.keys()

@@ -18,6 +18,7 @@ from lightbox.errors import STATUS_OF_CODE
 from lightbox.protocols.open_inference.grpc_messages import INFERENCE_SERVICE, methods_of
 from support.fakes import png
 from support.models import copy_golden
+from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack, free_port, running
 
 PAGE = (REPOSITORY / "docs" / "open-inference-protocol.md").read_text()
@@ -61,7 +62,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def run(command: list[str], folder: Path) -> str:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -121,11 +122,11 @@ def test_plain_curl_of_three_jpegs_behind_the_json(protocol_stack: Stack, files:
 @pytest.mark.parametrize(("method", "path"), list(paths()))
 def test_every_endpoint_of_the_table_is_there(protocol_stack: Stack, method: str, path: str) -> None:
     body = b'{"inputs":[{"name":"image","shape":[0,8,8,3],"datatype":"UINT8","data":[]}]}' if "infer" in path else b""
-    answer = requests.request(method, protocol_stack.url + path, data=body, timeout=60)
+    answer = requests.request(method, protocol_stack.url + path, data=body, timeout=PATIENCE)
     loads = path.endswith("load")
     assert answer.status_code == (405 if loads else 200), answer.text
     assert not loads or "multi-model mode only" in answer.json()["error"]
-    other = requests.request("POST" if method == "GET" else "PUT", protocol_stack.url + path, timeout=60)
+    other = requests.request("POST" if method == "GET" else "PUT", protocol_stack.url + path, timeout=PATIENCE)
     assert (other.status_code, other.json()["code"]) == (405, "method_not_allowed")
 
 

@@ -12,6 +12,7 @@ import pytest
 import requests
 
 from support.models import copy_golden
+from support.patience import PATIENCE
 from support.real_binary import real_binary
 from support.stack import Stack, running
 
@@ -91,7 +92,7 @@ def test_the_real_binary_has_no_port_by_default(tmp_path: Path, run: Path) -> No
         assert refused.json()["error"] == (
             "tfs-transport: expected grpc, got 'rest'; LIGHTBOX_TRANSPORT=grpc,rest turns it on"
         )
-        page = requests.get(f"{stack.url}/metrics", timeout=10).text
+        page = requests.get(f"{stack.url}/metrics", timeout=PATIENCE).text
         assert 'state="AVAILABLE"' in page
         stack.processes("tensorflow_model_server")[0].kill()
         stack.wait_for_ping(503)
@@ -128,7 +129,7 @@ def test_models_that_are_loaded_later_open_no_port(tmp_path: Path, run: Path) ->
     with running(root, run, **real_binary(tmp_path), SAGEMAKER_MULTI_MODEL="true") as stack:
         models(root, pair=PAIR, calls=USES_ALL)
         for name in ("plain", "pair", "calls"):
-            loaded = requests.post(f"{stack.url}/models", json={"model_name": name, "url": name}, timeout=120)
+            loaded = requests.post(f"{stack.url}/models", json={"model_name": name, "url": name}, timeout=PATIENCE)
             assert loaded.status_code == 200, loaded.text
         assert listening(stack) == {(False, stack.port)}
         for name in ("plain", "pair"):
@@ -145,7 +146,7 @@ def test_many_models_have_both_ports_where_both_wires_are_named(tmp_path: Path, 
     with running(root, run, **real_binary(tmp_path), **named) as stack:
         assert listening(stack) == {(False, port) for port in stack.ports}
         models(root, calls=USES_ALL)
-        requests.post(f"{stack.url}/models", json={"model_name": "calls", "url": "calls"}, timeout=120)
+        requests.post(f"{stack.url}/models", json={"model_name": "calls", "url": "calls"}, timeout=PATIENCE)
         assert stack.invoke(BODY, "/models/calls/invoke").json() == [ANSWER, True]
 
 

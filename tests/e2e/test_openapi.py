@@ -12,6 +12,7 @@ from openapi_schema_validator import OAS31Validator
 from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from support.openapi import drive, never_answered
+from support.patience import PATIENCE
 from support.stack import Stack
 
 DRIVEN = ("half_plus_two", "image_mean", "two_in_two_out", "classify_regress")
@@ -20,7 +21,7 @@ DRIVEN = ("half_plus_two", "image_mean", "two_in_two_out", "classify_regress")
 
 @pytest.fixture(scope="module")
 def document(golden_stack: Stack) -> dict[str, Any]:
-    answer = requests.get(f"{golden_stack.url}/openapi.json", timeout=30)
+    answer = requests.get(f"{golden_stack.url}/openapi.json", timeout=PATIENCE)
     assert answer.status_code == 200, answer.text
     found: dict[str, Any] = answer.json()
     return found
@@ -31,13 +32,13 @@ def test_it_is_openapi(document: dict[str, Any]) -> None:
 
 
 def test_tensorflow_servings_api_is_off_by_default(golden_stack: Stack, document: dict[str, Any]) -> None:
-    answer = requests.get(f"{golden_stack.url}/v1/models/half_plus_two", timeout=30)
+    answer = requests.get(f"{golden_stack.url}/v1/models/half_plus_two", timeout=PATIENCE)
     assert (answer.status_code, answer.json()["code"]) == (404, "route_not_found")
     assert not any(path.startswith("/v1") for path in document["paths"])
 
 
 def test_it_names_every_model_with_its_signatures(golden_stack: Stack, document: dict[str, Any]) -> None:
-    index = requests.post(f"{golden_stack.url}/v2/repository/index", timeout=30).json()
+    index = requests.post(f"{golden_stack.url}/v2/repository/index", timeout=PATIENCE).json()
     assert len(index) > 10
     for model in index:
         assert f"/v2/models/{model['name']}/infer" in document["paths"]
@@ -53,7 +54,7 @@ def test_every_example_is_answered_as_declared(golden_stack: Stack, document: di
         if "example" not in content:
             continue
         url = golden_stack.url + path.replace("{name}", "any").replace("/versions/{version}", "")
-        answer = requests.post(url, json=content["example"], timeout=30)
+        answer = requests.post(url, json=content["example"], timeout=PATIENCE)
         assert answer.status_code == 200, f"{path}: {answer.text}"
         check(document, content["schema"], content["example"])
         declared = item["post"]["responses"]["200"]["content"].get(answer.headers["Content-Type"])
@@ -70,14 +71,14 @@ def check(document: dict[str, Any], schema: dict[str, Any], value: Any) -> None:
 
 def test_it_is_no_request_of_the_metrics(golden_stack: Stack) -> None:
     before = requests_counted(golden_stack)
-    assert requests.get(f"{golden_stack.url}/openapi.json", timeout=30).status_code == 200
-    assert requests.get(f"{golden_stack.url}/v2", timeout=30).status_code == 200  # it is counted after the other
+    assert requests.get(f"{golden_stack.url}/openapi.json", timeout=PATIENCE).status_code == 200
+    assert requests.get(f"{golden_stack.url}/v2", timeout=PATIENCE).status_code == 200  # it is counted after the other
     assert requests_counted(golden_stack) == before + 1
-    assert "openapi" not in requests.get(f"{golden_stack.url}/metrics", timeout=30).text
+    assert "openapi" not in requests.get(f"{golden_stack.url}/metrics", timeout=PATIENCE).text
 
 
 def requests_counted(stack: Stack) -> float:
-    page = requests.get(f"{stack.url}/metrics", timeout=30).text
+    page = requests.get(f"{stack.url}/metrics", timeout=PATIENCE).text
     return sum(map(float, re.findall(r"^lightbox_requests_total\{.*\} (\S+)$", page, re.MULTILINE)))
 
 

@@ -18,7 +18,8 @@ from PIL import Image
 from lightbox.processes.page import FILES
 from support.browser import Page
 from support.page_models import BOXES, NAMES
-from support.stack import Stack, poll
+from support.patience import PATIENCE, poll
+from support.stack import Stack
 
 WIRES = {"grpc": "gRPC", "rest": "REST"}
 DIGIT = (FILES / "samples" / "digit-7.png").read_bytes()
@@ -74,7 +75,7 @@ def test_classes_of_both_wires_beside_each_other(page: Page, page_stack: Stack) 
         assert f"{len(DIGIT)} bytes" in facts
         assert f"{answer['bytes']} bytes" in facts
         line = rf"request_id={request_id} .* model=digits transport={wire} status=200 bytes_in={len(DIGIT)} "
-        assert any(re.search(line, page_stack.log) for _ in poll(20)), "the log has the id that the page shows"
+        assert any(re.search(line, page_stack.log) for _ in poll()), "the log has the id that the page shows"
     assert bars(page, "grpc")[0][0] == "class 7"
     assert page.text("#agreement") == "Both wires gave exactly the same answer."
     assert page.text("#status").startswith("gRPC: class 7, ")
@@ -142,7 +143,7 @@ def test_other_outputs_with_type_shape_and_first_numbers(page: Page, page_stack:
     page.sample("flower.jpg")
     page.choose("model", "image_mean")
     answer = page.run()[0]
-    (described,) = requests.get(page_stack.url + "/v2/models/image_mean", timeout=30).json()["outputs"]
+    (described,) = requests.get(page_stack.url + "/v2/models/image_mean", timeout=PATIENCE).json()["outputs"]
     values = json.loads(answer["text"])["predictions"]
     ((name, datatype, shape, numbers),) = page.rows("[data-wire=grpc]")
     assert (name, datatype) == (described["name"], described["datatype"])
@@ -216,7 +217,7 @@ def test_the_last_runs_stay_and_come_back(page: Page) -> None:
 
 def test_engines_and_signatures_come_from_the_server(page: Page, page_stack: Stack) -> None:
     page.choose("model", "multi_signature")
-    described = requests.get(page_stack.url + "/v2/models/multi_signature", timeout=30).json()
+    described = requests.get(page_stack.url + "/v2/models/multi_signature", timeout=PATIENCE).json()
     engines = described["parameters"]["engines"]
     assert len(engines) > 1
     offered = [f"{name} ({item['engine']})" for name, item in engines.items()]
@@ -226,7 +227,7 @@ def test_engines_and_signatures_come_from_the_server(page: Page, page_stack: Sta
     assert f"tfs-signature-name={next(iter(engines))}" in page.text("#code")
     facts = page.text("#model-facts")
     assert all(f"{tensor['name']} {tensor['datatype']}" in facts for tensor in described["inputs"])
-    index = requests.post(page_stack.url + "/v2/repository/index", timeout=30).json()
+    index = requests.post(page_stack.url + "/v2/repository/index", timeout=PATIENCE).json()
     assert page.texts("#model option") == [entry["name"] for entry in index]
 
 

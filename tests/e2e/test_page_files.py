@@ -9,6 +9,7 @@ import pytest
 import requests
 
 from lightbox.processes.page import FILES, POLICY
+from support.patience import PATIENCE
 from support.stack import Stack
 
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".png": "image/png", ".jpg": "image/jpeg"}
@@ -18,25 +19,25 @@ MOST_BYTES = 60_000
 
 def counted(stack: Stack) -> list[str]:
     """The lines of /metrics that requests change."""
-    lines = requests.get(stack.url + "/metrics", timeout=30).text.splitlines()
+    lines = requests.get(stack.url + "/metrics", timeout=PATIENCE).text.splitlines()
     return [line for line in lines if line.startswith(("lightbox_requests_total", "lightbox_rejected_total"))]
 
 
 @pytest.mark.parametrize("path", ["/", "/ui", "/ui/"])
 def test_the_page_is_served_with_its_policy_and_an_etag(page_stack: Stack, path: str) -> None:
-    answer = requests.get(page_stack.url + path, timeout=30, allow_redirects=False)
+    answer = requests.get(page_stack.url + path, timeout=PATIENCE, allow_redirects=False)
     assert answer.status_code == 200
     assert answer.text == (FILES / "index.html").read_text()
     assert answer.headers["Content-Type"] == "text/html; charset=utf-8"
     assert answer.headers["Content-Security-Policy"] == POLICY
     assert answer.headers["X-Amzn-RequestId"]
-    again = requests.get(page_stack.url + path, headers={"If-None-Match": answer.headers["ETag"]}, timeout=30)
+    again = requests.get(page_stack.url + path, headers={"If-None-Match": answer.headers["ETag"]}, timeout=PATIENCE)
     assert (again.status_code, again.content) == (304, b"")
 
 
 @pytest.mark.parametrize("file", SERVED, ids=lambda path: path.name)
 def test_each_file_has_its_type(page_stack: Stack, file: Path) -> None:
-    answer = requests.get(f"{page_stack.url}/ui/{file.relative_to(FILES)}", timeout=30)
+    answer = requests.get(f"{page_stack.url}/ui/{file.relative_to(FILES)}", timeout=PATIENCE)
     assert answer.status_code == 200
     assert answer.headers["Content-Type"].split(";")[0] == TYPES[file.suffix]
     assert answer.content == file.read_bytes()
@@ -45,7 +46,7 @@ def test_each_file_has_its_type(page_stack: Stack, file: Path) -> None:
 
 
 def test_the_page_reads_what_was_started(page_stack: Stack) -> None:
-    answer = requests.get(page_stack.url + "/ui/start.json", timeout=30)
+    answer = requests.get(page_stack.url + "/ui/start.json", timeout=PATIENCE)
     expected = {"default_model": "mobilenet_v2", "wires": ["grpc", "rest"], "max_body_mb": 100, "multi_model": False}
     assert answer.json() == expected | {"openapi": True, "metrics": True}
     assert answer.headers["Content-Type"].startswith("application/json")
@@ -53,16 +54,16 @@ def test_the_page_reads_what_was_started(page_stack: Stack) -> None:
 
 def test_other_files_and_methods_get_the_usual_errors(page_stack: Stack) -> None:
     for path in ("/ui/none.js", "/ui/../page.json", "/ui/%2e%2e/processes/page.py"):
-        answer = requests.get(page_stack.url + path, timeout=30)
+        answer = requests.get(page_stack.url + path, timeout=PATIENCE)
         assert (answer.status_code, answer.json()["code"]) == (404, "route_not_found")
-    answer = requests.post(page_stack.url + "/", data=b"x", timeout=30)
+    answer = requests.post(page_stack.url + "/", data=b"x", timeout=PATIENCE)
     assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
 
 
 def test_the_page_does_not_count_as_requests(page_stack: Stack) -> None:
     before = counted(page_stack)
     for path in ("/", "/ui", "/ui/start.json", *(f"/ui/{file.relative_to(FILES)}" for file in SERVED)):
-        assert requests.get(page_stack.url + path, timeout=30).ok
+        assert requests.get(page_stack.url + path, timeout=PATIENCE).ok
     assert counted(page_stack) == before
 
 

@@ -16,7 +16,8 @@ from PIL import Image
 
 from support.fakes import png
 from support.models import copy_golden
-from support.stack import REPOSITORY, Stack, poll, running
+from support.patience import PATIENCE, poll
+from support.stack import REPOSITORY, Stack, running
 
 SCRIPT = REPOSITORY / "scripts" / "predict_folder.py"
 PROTOCOLS = ("http", "boto3", "open-inference")
@@ -28,7 +29,7 @@ def command(folder: Path, stack: Stack, *more: str) -> list[str]:
 
 def predict(folder: Path, stack: Stack, *more: str, code: int = 0) -> str:
     done = subprocess.run(
-        command(folder, stack, *more), cwd=folder.parent, capture_output=True, text=True, timeout=250, check=False
+        command(folder, stack, *more), cwd=folder.parent, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == code, done.stderr
     return done.stdout
@@ -89,9 +90,9 @@ def test_a_run_that_was_ended_goes_on_where_it_was(stack: Stack, tmp_path: Path,
     out = tmp_path / "out.jsonl"
     ended = subprocess.Popen(command(folder, stack, "--out", str(out)), stderr=subprocess.PIPE, text=True)
     try:
-        assert any(out.exists() and out.read_bytes().count(b"\n") >= 10 for _ in poll(60, 0.01))
+        assert any(out.exists() and out.read_bytes().count(b"\n") >= 10 for _ in poll(pause=0.01))
         ended.send_signal(number)
-        _, said = ended.communicate(timeout=60)
+        _, said = ended.communicate(timeout=PATIENCE)
     finally:
         ended.kill()
     interrupted = "predict_folder.py: stopped: interrupted. The same command goes on from here.\n"

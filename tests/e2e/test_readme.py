@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from support import photos
+from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack
 
 README = (REPOSITORY / "README.md").read_text()
@@ -30,7 +31,7 @@ def folder(tmp_path: Path) -> Path:
 
 def run(command: list[str], folder: Path) -> str:
     done = subprocess.run(
-        command, cwd=folder, env=dict(os.environ), capture_output=True, text=True, timeout=60, check=False
+        command, cwd=folder, env=dict(os.environ), capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout

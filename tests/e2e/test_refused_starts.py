@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.models import copy_golden
+from support.patience import PATIENCE
 from support.stack import SERVE, clean_environ, free_port
 
 
@@ -70,7 +71,7 @@ def test_no_folder_to_write_to(tmp_path: Path, models: Path) -> None:
 
 
 def test_unknown_commands_show_the_usage(tmp_path: Path) -> None:
-    done = subprocess.run([SERVE, "dance"], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run([SERVE, "dance"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 2
     assert "usage: serve.sh" in done.stderr
 
@@ -85,7 +86,7 @@ def test_check_gives_the_sentence_with_which_a_start_gives_up(tmp_path: Path, mo
         "SAGEMAKER_BIND_TO_PORT": str(free_port()),
     }
     checked = subprocess.run(
-        [SERVE, "check"], env=clean_environ() | environ, capture_output=True, text=True, timeout=60, check=False
+        [SERVE, "check"], env=clean_environ() | environ, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert checked.returncode == 1
     sentence = checked.stderr.splitlines()[-1]
@@ -105,7 +106,7 @@ def test_a_temporary_folder_that_is_full(tmp_path: Path, models: Path, command: 
         env=clean_environ() | environ | {"SAGEMAKER_BIND_TO_PORT": str(free_port())},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 1

@@ -19,7 +19,8 @@ from openapi_schema_validator import OAS31Validator
 
 from support.fakes import png
 from support.models import copy_golden
-from support.stack import Stack, poll, running
+from support.patience import PATIENCE, poll
+from support.stack import Stack, running
 
 LEFT, RIGHT = (200, 0, 0), (0, 0, 100)
 IMAGE = png(np.array([[LEFT] * 40 + [RIGHT] * 40] * 60, np.uint8))
@@ -109,7 +110,7 @@ def test_all_workers_know_a_session_of_boto3(client: Any, session_stack: Stack) 
 def test_what_operators_see(client: Any, session_stack: Stack) -> None:
     session = opened(ask(client, "NEW_SESSION", json.dumps({"requestType": "NEW_SESSION"}), ContentType=JSON))
     ask(client, session, IMAGE, ContentType="application/x-image")
-    page = requests.get(f"{session_stack.url}/metrics", timeout=10).text
+    page = requests.get(f"{session_stack.url}/metrics", timeout=PATIENCE).text
     assert re.search(r"^lightbox_sessions 1\.0$", page, re.MULTILINE), page
     assert re.search(rf"^lightbox_session_bytes {80 * 60 * 4}\.0$", page, re.MULTILINE), page
     assert 'lightbox_stage_seconds_count{stage="session"' in page
@@ -120,7 +121,7 @@ def test_what_operators_see(client: Any, session_stack: Stack) -> None:
 
 
 def test_the_openapi_document_has_what_a_session_sends(session_stack: Stack) -> None:
-    document = requests.get(f"{session_stack.url}/openapi.json", timeout=30).json()
+    document = requests.get(f"{session_stack.url}/openapi.json", timeout=PATIENCE).json()
     post = document["paths"]["/invocations"]["post"]
     names = {parameter["$ref"].rpartition("/")[2] for parameter in post["parameters"]}
     ok = post["responses"]["200"]
@@ -128,7 +129,9 @@ def test_the_openapi_document_has_what_a_session_sends(session_stack: Stack) -> 
 
     def post_and_check(session: str, body: Any, told: str) -> str:
         OAS31Validator(post["requestBody"]["content"][JSON]["schema"] | parts).validate(body)
-        answer = requests.post(f"{session_stack.url}/invocations", json=body, headers={header: session}, timeout=30)
+        answer = requests.post(
+            f"{session_stack.url}/invocations", json=body, headers={header: session}, timeout=PATIENCE
+        )
         assert answer.status_code == 200, answer.text
         (declared,) = (name for name in ok["headers"] if told in name)
         assert declared in answer.headers
@@ -159,7 +162,7 @@ def test_expiry_and_a_stop_leave_nothing(models: Path, tmp_path: Path) -> None:
     with Stack(models, tmp_path, settings) as stack, closing(stack.wait_ready().boto3()) as client:
         folder = places(stack)
         session = opened(ask(client, "NEW_SESSION", IMAGE, ContentType="image/png"))
-        for _ in poll(30):
+        for _ in poll():
             if not list(folder.glob("*.session")):
                 break
         assert not list(folder.glob("*.session"))

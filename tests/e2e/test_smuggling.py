@@ -11,6 +11,7 @@ import pytest
 import requests
 
 from support.fakes import png
+from support.patience import PATIENCE
 from support.stack import Stack
 
 IMAGE = png(np.zeros((8, 8, 3), np.uint8))
@@ -19,7 +20,7 @@ SMUGGLED = b"POST /smuggled HTTP/1.1\r\nHost: a\r\nX-Amzn-RequestId: smuggled\r\
 
 def exchange(stack: Stack, request: bytes) -> bytes:
     """Send bytes as they are; return all that comes until the other side closes."""
-    with socket.create_connection(("127.0.0.1", stack.port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", stack.port), timeout=PATIENCE) as connection:
         connection.sendall(request)
         answer = b""
         while chunk := connection.recv(1 << 16):
@@ -97,7 +98,7 @@ def test_requests_in_a_row_get_an_answer_each(stack: Stack) -> None:
     ],
 )
 def test_headers_that_mean_something_inside_do_not_come_from_outside(stack: Stack, headers: dict[str, str]) -> None:
-    answer = requests.post(f"{stack.url}/invocations", IMAGE, headers=headers, timeout=30)
+    answer = requests.post(f"{stack.url}/invocations", IMAGE, headers=headers, timeout=PATIENCE)
     assert answer.status_code == 200, answer.text
     assert answer.headers["X-Amzn-RequestId"] != "forged"
 
@@ -106,7 +107,9 @@ def test_headers_that_mean_something_inside_do_not_come_from_outside(stack: Stac
     "given", ["a b", "a\tb", 'a"b', "a}{", "a\x1b[2K", "é", "a" * 129, "request_id=x status=200", "%0a"]
 )
 def test_a_request_id_that_is_not_plain_is_not_taken(stack: Stack, given: str) -> None:
-    answer = requests.post(f"{stack.url}/invocations", IMAGE, headers={"X-Amzn-RequestId": given.encode()}, timeout=30)
+    answer = requests.post(
+        f"{stack.url}/invocations", IMAGE, headers={"X-Amzn-RequestId": given.encode()}, timeout=PATIENCE
+    )
     if answer.status_code != 400:  # nginx refuses control characters
         assert answer.status_code == 200
         assert len(answer.headers["X-Amzn-RequestId"]) == 32
@@ -128,7 +131,7 @@ def test_a_request_id_that_is_not_plain_is_not_taken(stack: Stack, given: str) -
     ],
 )
 def test_routes_of_our_own_are_not_there(stack: Stack, path: str) -> None:
-    connection = http.client.HTTPConnection("127.0.0.1", stack.port, timeout=30)
+    connection = http.client.HTTPConnection("127.0.0.1", stack.port, timeout=PATIENCE)
     try:
         connection.putrequest("GET", path, skip_accept_encoding=True)
         connection.endheaders()

@@ -20,7 +20,8 @@ import requests
 
 from support.fakes import png
 from support.models import export_constant, export_slow_image
-from support.stack import SERVE, Stack, clean_environ, poll, running
+from support.patience import PATIENCE, poll
+from support.stack import SERVE, Stack, clean_environ, running
 
 
 def red(value: int) -> bytes:
@@ -75,21 +76,21 @@ MOMENTS: dict[str, Callable[[Stack], bool]] = {
 )
 def test_a_stop_at_any_moment_of_the_start(models: Path, tmp_path: Path, moment: str, number: signal.Signals) -> None:
     with Stack(models, tmp_path, {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "constant"}) as stack:
-        assert any(MOMENTS[moment](stack) for _ in poll(60, pause=0.001))
+        assert any(MOMENTS[moment](stack) for _ in poll(pause=0.001))
         assert stack.stop(number) == 0, stack.log
-        assert any(not of_stack(stack) for _ in poll(20))
+        assert any(not of_stack(stack) for _ in poll())
         assert [path.name for path in tmp_path.iterdir()] == ["serve.log"]
         assert "Traceback" not in stack.log
 
 
 def test_signals_without_end_change_nothing(models: Path, tmp_path: Path) -> None:
     with running(models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="constant") as stack:
-        for _ in poll(60, pause=0.001):
+        for _ in poll(pause=0.001):
             if stack.process.poll() is not None:
                 break
             stack.process.send_signal(signal.SIGTERM)
         assert stack.process.returncode == 0, stack.log
-        assert any(not of_stack(stack) for _ in poll(20))
+        assert any(not of_stack(stack) for _ in poll())
         assert [path.name for path in tmp_path.iterdir()] == ["serve.log"]
 
 
@@ -118,7 +119,7 @@ def test_a_stop_waits_for_no_handler_whose_request_was_answered(models: Path, tm
     folder.mkdir()
     with running(tmp_path / "model", folder, **limits) as stack:
         assert stack.invoke(red(255)).status_code == 504
-        assert any("still in progress" in stack.log for _ in poll(30)), stack.log
+        assert any("still in progress" in stack.log for _ in poll()), stack.log
         started = time.monotonic()
         assert stack.stop() == 0, stack.log
         assert time.monotonic() - started < 25  # LIGHTBOX_DRAIN_SECONDS is 30
@@ -130,7 +131,7 @@ def test_a_stop_waits_for_no_handler_whose_request_was_answered(models: Path, tm
 def test_half_a_body_does_not_hold_a_stop_for_long(models: Path, tmp_path: Path) -> None:
     with (
         running(models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="constant") as stack,
-        socket.create_connection(("127.0.0.1", stack.port), timeout=30) as connection,
+        socket.create_connection(("127.0.0.1", stack.port), timeout=PATIENCE) as connection,
     ):
         connection.sendall(b"POST /invocations HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n12345")
         assert stack.ping() == 200  # nginx has read what came before
@@ -143,7 +144,7 @@ def test_a_killed_supervisor_takes_all_along_and_the_next_start_cleans_up(models
     with running(models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="constant") as stack:
         stack.process.kill()
         stack.process.wait()
-        assert any(not of_stack(stack) for _ in poll(30)), of_stack(stack)
+        assert any(not of_stack(stack) for _ in poll()), of_stack(stack)
         (left,) = tmp_path.glob("lightbox-*")
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -207,7 +208,7 @@ def test_a_worker_that_dies_takes_only_its_own_requests_along(tmp_path: Path) ->
         for sleeper in (victim, other):  # each takes what comes while the other cannot
             sleeper.suspend()
             answers += [pool.submit(stack.invoke, red(0)) for _ in range(4)]
-            assert any(len(list(held.iterdir())) == len(answers) for _ in poll(20)), stack.log
+            assert any(len(list(held.iterdir())) == len(answers) for _ in poll()), stack.log
             sleeper.resume()
         assert Counter(file.name.partition("-")[0] for file in held.iterdir()) == {
             str(victim.pid): 4,
@@ -232,7 +233,7 @@ def test_requests_in_flight_when_the_model_server_dies(slow: Stack, wire: str, n
     with ThreadPoolExecutor(4) as pool:
         header = {"X_Amzn_SageMaker_Custom_Attributes": f"tfs-transport={wire}"}
         answers = [pool.submit(slow.invoke, red(100), **header) for _ in range(4)]
-        assert any(slow.in_progress() == 4 for _ in poll(60))
+        assert any(slow.in_progress() == 4 for _ in poll())
         slow.wait_until_computing(seconds=0.5)  # so long after they began, all have been sent
         slow.processes("-m model_server")[0].send_signal(number)
         slow.wait_for_ping(503)
@@ -247,7 +248,9 @@ def test_a_user_who_may_not_run_python_is_told_so(tmp_path: Path) -> None:
     shutil.copy(SERVE, tmp_path / "serve.sh")
     (tmp_path / ".venv" / "bin").mkdir(parents=True)
     (tmp_path / ".venv" / "bin" / "python").symlink_to("/nowhere/python")
-    done = subprocess.run([tmp_path / "serve.sh", "serve"], capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(
+        [tmp_path / "serve.sh", "serve"], capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()
     assert f"{tmp_path}/.venv/bin/python cannot be run by the user" in line
@@ -256,10 +259,10 @@ def test_a_user_who_may_not_run_python_is_told_so(tmp_path: Path) -> None:
 def test_a_python_without_the_packages_says_what_to_do(tmp_path: Path) -> None:
     shutil.copy(SERVE, tmp_path / "serve.sh")
     (tmp_path / "container").symlink_to(SERVE.parent / "container")
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], timeout=120, check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "bare"], timeout=PATIENCE, check=True)
     environ = clean_environ() | {"PATH": f"{tmp_path}/bare/bin:/usr/bin:/bin"}
     done = subprocess.run(
-        [tmp_path / "serve.sh", "check"], env=environ, capture_output=True, text=True, timeout=120, check=False
+        [tmp_path / "serve.sh", "check"], env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 1
     (line,) = done.stderr.splitlines()

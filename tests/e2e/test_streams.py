@@ -17,8 +17,10 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
 import stream
-from support.models import copy_golden, export_slow_image
-from support.stack import REPOSITORY, Stack, poll, running
+from support.held import Door, export_held_image
+from support.models import copy_golden
+from support.patience import poll
+from support.stack import REPOSITORY, Stack, running
 from support.streams import ROUTE, SECONDS, code_of_close, frame, opened, received
 
 
@@ -27,11 +29,11 @@ def without_id(body: dict[str, Any]) -> dict[str, Any]:
 
 
 @pytest.fixture(scope="module")
-def streams(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def streams(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack that takes one request at a time and lets none wait."""
     folder = tmp_path_factory.mktemp("streams")
     copy_golden("image_mean", folder / "models" / "image_mean")
-    export_slow_image(folder / "models" / "slow_image")
+    export_held_image(folder / "models" / "held_image", module_door)
     environ = {
         "LIGHTBOX_STREAMS": "true",
         "LIGHTBOX_MAX_STREAMS": "4",
@@ -71,7 +73,7 @@ def test_a_bad_frame_is_an_error_frame_and_the_stream_goes_on(streams: Stack) ->
 
 
 def test_the_query_and_text_frames_choose_model_wire_and_types(streams: Stack) -> None:
-    with opened(streams, "tfs-model-name=slow_image&tfs-transport=rest") as stream:
+    with opened(streams, "tfs-model-name=held_image&tfs-transport=rest") as stream:
         assert stream.response is not None
         request_id = stream.response.headers["X-Amzn-RequestId"]
         stream.send(frame(0))
@@ -90,20 +92,21 @@ def test_the_query_and_text_frames_choose_model_wire_and_types(streams: Stack) -
     assert (refused["frame"], refused["status"], refused["answer"]["code"]) == (None, 400, "bad_request")
     assert (unknown["frame"], unknown["status"], unknown["answer"]["code"]) == (4, 404, "model_not_found")
     (line,) = [line for line in streams.log.splitlines() if f"request_id={request_id}-1 " in line]
-    assert "model=slow_image transport=rest status=200" in line
+    assert "model=held_image transport=rest status=200" in line
 
 
-def test_latest_drops_stale_frames_and_says_how_many(streams: Stack) -> None:
-    with opened(streams, "tfs-model-name=slow_image&latest=true") as stream:
+def test_latest_drops_stale_frames_and_says_how_many(streams: Stack, door: Door) -> None:
+    with opened(streams, "tfs-model-name=held_image&latest=true") as stream:
         stream.send(frame(12))
-        streams.wait_until_computing()
+        door.wait_for(1)
         for _ in range(20):
             stream.send(frame(0))
         assert stream.ping().wait(SECONDS)  # what came before it has been read
+        door.open()
         answers = [received(stream)]
         while answers[-1]["frame"] < 21:
             answers.append(received(stream))
-        page = requests.get(f"{streams.url}/metrics", timeout=10).text
+        page = requests.get(f"{streams.url}/metrics", timeout=SECONDS).text
     assert [answer["frame"] for answer in answers] == [1, 21]
     assert [answer["dropped"] for answer in answers] == [19, 0]
     assert re.search(r"^lightbox_streams [1-9]", page, re.MULTILINE), page
@@ -111,7 +114,7 @@ def test_latest_drops_stale_frames_and_says_how_many(streams: Stack) -> None:
     assert dropped and float(dropped[1]) >= 19, page
 
 
-def test_a_sender_that_is_too_fast_is_held_up_by_the_socket(streams: Stack) -> None:
+def test_a_sender_that_is_too_fast_is_held_up_by_the_socket(streams: Stack, door: Door) -> None:
     large, sent = b"no image" + bytes(900_000), 0
 
     def send_all(stream: ClientConnection) -> None:
@@ -120,9 +123,9 @@ def test_a_sender_that_is_too_fast_is_held_up_by_the_socket(streams: Stack) -> N
             stream.send(large)
             sent += 1
 
-    with opened(streams, "tfs-model-name=slow_image") as stream:
+    with opened(streams, "tfs-model-name=held_image") as stream:
         stream.send(frame(100))
-        streams.wait_until_computing()
+        door.wait_for(1)
         sender = threading.Thread(target=send_all, args=(stream,))
         sender.start()
         seen: list[int] = []
@@ -133,6 +136,7 @@ def test_a_sender_that_is_too_fast_is_held_up_by_the_socket(streams: Stack) -> N
         with pytest.raises(TimeoutError):
             stream.recv(0)  # the first is still in progress
         assert sent < 40
+        door.open()
         assert received(stream)["status"] == 200
         answers = [received(stream) for _ in range(60)]
         sender.join(SECONDS)
@@ -194,19 +198,22 @@ def test_pings_are_answered(streams: Stack) -> None:
         assert stream.ping(b"are you there").wait(SECONDS)
 
 
-def test_frames_and_requests_share_one_admission(streams: Stack) -> None:
-    attributes = {"X_Amzn_SageMaker_Custom_Attributes": "tfs-model-name=slow_image", "Content_Type": "image/png"}
-    with opened(streams, "tfs-model-name=slow_image") as stream, ThreadPoolExecutor(1) as pool:
+def test_frames_and_requests_share_one_admission(streams: Stack, door: Door) -> None:
+    attributes = {"X_Amzn_SageMaker_Custom_Attributes": "tfs-model-name=held_image", "Content_Type": "image/png"}
+    with opened(streams, "tfs-model-name=held_image") as stream, ThreadPoolExecutor(1) as pool:
         stream.send(frame(12))
-        streams.wait_until_computing()
+        door.wait_for(1)
         refused = streams.invoke(frame(0), **attributes)
         assert refused.status_code == 503
+        door.open()
         assert received(stream)["status"] == 200
-        assert any(streams.in_progress() == 0 for _ in poll(SECONDS))
+        assert any(streams.in_progress() == 0 for _ in poll())
+        door.shut()
         request = pool.submit(streams.invoke, frame(60), **attributes)
-        assert any(streams.in_progress() == 1 for _ in poll(SECONDS))
+        door.wait_for(1)
         stream.send(frame(0))
         busy = received(stream)
+        door.open()
         assert request.result().status_code == 200
         stream.send(frame(0))
         assert received(stream)["status"] == 200

@@ -18,6 +18,7 @@ from openapi_spec_validator import OpenAPIV31SpecValidator
 from contract.golden import replay
 from support.fakes import png
 from support.models import GOLDEN, copy_golden
+from support.patience import PATIENCE
 from support.stack import Stack, free_port, running
 
 CASES = [case for case in replay.load(str(GOLDEN.parent / "rest.jsonl")) if case["request"]["path"].startswith("/v1")]
@@ -72,7 +73,7 @@ def test_answers_are_the_real_servers(tfs_stack: Stack) -> None:
 def rpc_address(tfs_stack: Stack) -> str:
     address = f"127.0.0.1:{tfs_stack.environ[GRPC_PORT]}"
     with grpc.insecure_channel(address) as channel:
-        grpc.channel_ready_future(channel).result(60)
+        grpc.channel_ready_future(channel).result(PATIENCE)
     return address
 
 
@@ -94,47 +95,47 @@ def test_models_cannot_be_configured_by_callers(rpc_address: str) -> None:
 @pytest.mark.parametrize("which", ["", "/versions/1"])
 def test_an_image_in_base64_is_answered_as_on_invocations(tfs_stack: Stack, which: str) -> None:
     image = {"instances": [{"b64": base64.b64encode(png(np.full((8, 8, 3), 100))).decode()}]}
-    answer = requests.post(f"{tfs_stack.url}/v1/models/image_mean{which}:predict", json=image, timeout=60)
+    answer = requests.post(f"{tfs_stack.url}/v1/models/image_mean{which}:predict", json=image, timeout=PATIENCE)
     attributes = {"X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=image_mean"}
-    expected = requests.post(f"{tfs_stack.url}/invocations", json=image, headers=attributes, timeout=60)
+    expected = requests.post(f"{tfs_stack.url}/invocations", json=image, headers=attributes, timeout=PATIENCE)
     assert answer.status_code == expected.status_code == 200, answer.text + expected.text
     assert answer.json() == expected.json()
 
 
 def test_requests_are_logged_and_counted_by_their_rule(tfs_stack: Stack) -> None:
     url = f"{tfs_stack.url}/v1/models/{MODEL}:predict"
-    good = requests.post(url, json={"instances": [1.0, 5.0]}, headers={"X-Request-Id": "tfs-good"}, timeout=60)
+    good = requests.post(url, json={"instances": [1.0, 5.0]}, headers={"X-Request-Id": "tfs-good"}, timeout=PATIENCE)
     assert (good.status_code, good.json()) == (200, {"predictions": [3.5, 5.5]})
-    bad = requests.post(url, json={"instances": ["a"]}, headers={"X-Request-Id": "tfs-bad"}, timeout=60)
+    bad = requests.post(url, json={"instances": ["a"]}, headers={"X-Request-Id": "tfs-bad"}, timeout=PATIENCE)
     assert (bad.status_code, bad.headers["X-Amzn-RequestId"]) == (400, "tfs-bad")
     tfs_stack.wait_until(lambda: "request_id=tfs-bad" in tfs_stack.log, 20)
     lines = {name: line for name in ("good", "bad") for line in tfs_stack.log.splitlines() if f"=tfs-{name} " in line}
     assert f"route=/v1/models/<model>:predict model={MODEL} transport=rest status=200" in lines["good"]
     assert "error=bad_request" in lines["bad"]
-    counted = requests.get(f"{tfs_stack.url}/metrics", timeout=60).text
+    counted = requests.get(f"{tfs_stack.url}/metrics", timeout=PATIENCE).text
     assert 'route="/v1/models/<model>:predict"' in counted
 
 
 def test_kserves_own_client_is_answered(tfs_stack: Stack) -> None:
     """In a process of its own: kserve registers the messages that tritonclient, in other tests, does."""
     command = [sys.executable, "-W", "ignore", str(CLIENT), tfs_stack.url, MODEL, "1", "5"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[-1]) == {"predictions": [3.5, 5.5]}
 
 
 def test_limits_are_lightboxs(tfs_stack: Stack) -> None:
     path = f"/v1/models/{MODEL}:predict"
-    answer = requests.post(tfs_stack.url + path, data=iter([b" " * (101 << 20)]), timeout=60)
+    answer = requests.post(tfs_stack.url + path, data=iter([b" " * (101 << 20)]), timeout=PATIENCE)
     assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
     for path in ("/v1/../monitoring/prometheus/metrics", "/v1/%2e%2e/monitoring/prometheus/metrics"):
         request = requests.Request("GET", tfs_stack.url).prepare()
         request.url = tfs_stack.url + path
         with requests.Session() as session:
-            assert session.send(request, timeout=60).status_code in (400, 404)
+            assert session.send(request, timeout=PATIENCE).status_code in (400, 404)
 
 
 def test_the_description_has_the_routes(tfs_stack: Stack) -> None:
-    document = requests.get(f"{tfs_stack.url}/openapi.json", timeout=60).json()
+    document = requests.get(f"{tfs_stack.url}/openapi.json", timeout=PATIENCE).json()
     assert [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
     assert document["paths"].keys() >= {"/v1/models/{model}:predict", "/v1/models/{model}/versions/{version}/metadata"}

@@ -9,7 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from support.models import export_slow_image
-from support.stack import Stack, free_port, poll, running
+from support.patience import poll
+from support.stack import Stack, free_port, running
 from support.tfs_calls import GRPC_PORT, WAYS
 
 LONG = 50
@@ -44,7 +45,7 @@ def test_more_than_can_be_served_is_told_to_come_again(narrow: Stack, way: str) 
         assert not taken.done()
         assert all(told.again for told in refused), refused
         assert taken.result().served, taken.result()
-    assert any(WAYS[way](narrow, 0).served for _ in poll(20))
+    assert any(WAYS[way](narrow, 0).served for _ in poll())
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -55,7 +56,7 @@ def test_a_model_server_that_dies_costs_only_what_it_had(narrow: Stack, way: str
         narrow.processes("-m model_server")[0].send_signal(signal.SIGKILL)
         assert lost.result().again, lost.result()
     meanwhile = []
-    for _ in poll(60):
+    for _ in poll():
         meanwhile.append(WAYS[way](narrow, 0))
         if meanwhile[-1].served:
             break

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.patience import PATIENCE
 from support.stack import SERVE, clean_environ
 from tune.trying import best
 
@@ -21,7 +22,7 @@ def run(tmp: Path, models: Path, *arguments: str, **environ: str) -> subprocess.
         env=clean_environ() | settings | environ,
         capture_output=True,
         text=True,
-        timeout=200,
+        timeout=PATIENCE,
         check=False,
     )
 

@@ -12,7 +12,8 @@ import pytest
 
 from lightbox.processes.versions import LOOK_SECONDS
 from support.models import GOLDEN, export_half_plus
-from support.stack import Stack, poll, running
+from support.patience import poll
+from support.stack import Stack, running
 
 HALF_PLUS_TWO, HALF_PLUS_THREE, HALF_PLUS_NINE = ({"predictions": [answer]} for answer in (2.5, 3.5, 9.5))
 VERSION_1, VERSION_2 = (GOLDEN / "half_plus_two" / number for number in "12")
@@ -102,7 +103,7 @@ def test_a_slow_copy_takes_over_when_it_is_whole(versions_stack: Stack, models: 
                 pause(1.5)
         wait_for_log(versions_stack, "version 2 of the model 'copied' answers")
         asked_until_then = caller.count
-        assert any(caller.count > asked_until_then + 5 for _ in poll(20))
+        assert any(caller.count > asked_until_then + 5 for _ in poll())
     assert caller.answers == [HALF_PLUS_TWO, HALF_PLUS_THREE]
     assert ask(versions_stack, "copied", version=1) == HALF_PLUS_TWO
     assert "version 2 of the model 'copied' is not served" not in versions_stack.log
@@ -120,7 +121,7 @@ def test_a_copy_without_its_variables_never_answers_and_one_that_is_mended_does(
         assert ask(versions_stack, "synced", version=2)[0] == 404  # type: ignore[index]
         shutil.copytree(VERSION_2 / "variables", target / "variables")
         wait_for_log(versions_stack, "version 2 of the model 'synced' answers")
-        assert any(HALF_PLUS_THREE in caller.answers for _ in poll(20))
+        assert any(HALF_PLUS_THREE in caller.answers for _ in poll())
     assert caller.answers == [HALF_PLUS_TWO, HALF_PLUS_THREE]
 
 
@@ -133,7 +134,7 @@ def test_a_version_whose_graph_fails_never_answers(versions_stack: Stack, models
         wait_for_log(versions_stack, f"version 3 of the model 'broken' is not served: {models}/broken/3/saved_model.pb")
         shutil.copytree(VERSION_2, models / "broken" / "4")
         wait_for_log(versions_stack, "version 4 of the model 'broken' answers")
-        assert any(HALF_PLUS_THREE in caller.answers for _ in poll(20))
+        assert any(HALF_PLUS_THREE in caller.answers for _ in poll())
     assert caller.answers == [HALF_PLUS_TWO, HALF_PLUS_THREE]
     assert versions_stack.log.count("version 2 of the model 'broken' is not served") == 1
     assert ask(versions_stack, "broken", version=2)[0] == 404  # type: ignore[index]
@@ -141,25 +142,25 @@ def test_a_version_whose_graph_fails_never_answers(versions_stack: Stack, models
 
 def test_when_the_newest_is_removed_the_older_answers(versions_stack: Stack, models: Path) -> None:
     with asked(versions_stack, "rolled_back") as caller:
-        assert any(caller.count > 5 for _ in poll(20))
+        assert any(caller.count > 5 for _ in poll())
         shutil.rmtree(models / "rolled_back" / "2")
         wait_for_log(versions_stack, "version 2 of the model 'rolled_back' was removed; version 1 answers")
-        for _ in poll(30):
+        for _ in poll():
             if ask(versions_stack, "rolled_back", version=2) != HALF_PLUS_THREE:  # it is unloaded
                 break
         asked_until_then = caller.count
-        assert any(caller.count > asked_until_then + 5 for _ in poll(20))
+        assert any(caller.count > asked_until_then + 5 for _ in poll())
     assert caller.answers == [HALF_PLUS_THREE, HALF_PLUS_TWO]
 
 
 def test_a_version_that_is_replaced_under_its_number_is_loaded_again(versions_stack: Stack, models: Path) -> None:
     with asked(versions_stack, "replaced") as caller:
-        assert any(caller.count > 5 for _ in poll(20))
+        assert any(caller.count > 5 for _ in poll())
         export_half_plus(models.parent / "aside", 2, 9.0)
         shutil.rmtree(models / "replaced" / "2")  # and the new one is there before anybody looks
         shutil.copytree(models.parent / "aside" / "2", models / "replaced" / "2")
         wait_for_log(versions_stack, "version 2 of the model 'replaced' answers")
-        assert any(caller.answers[-1] == HALF_PLUS_NINE for _ in poll(20))
+        assert any(caller.answers[-1] == HALF_PLUS_NINE for _ in poll())
     assert caller.answers == [HALF_PLUS_THREE, HALF_PLUS_TWO, HALF_PLUS_NINE]
 
 

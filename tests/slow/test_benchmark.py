@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 from benchmark import results
+from support.patience import PATIENCE
 from support.stack import REPOSITORY
 
 
@@ -15,7 +16,7 @@ def test_a_quick_scenario_gives_figures_and_pages(tmp_path: Path) -> None:
     paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
     command = [sys.executable, "-m", "benchmark", "--quick", "wire", "--out", str(tmp_path)]
     done = subprocess.run(
-        command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, timeout=280, check=False
+        command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, timeout=PATIENCE, check=False
     )
     assert done.returncode == 0, done.stderr
     document = results.read(tmp_path / "results.json")

@@ -9,6 +9,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
+from support.patience import PATIENCE
 from support.stack import REPOSITORY
 
 NOTEBOOK = REPOSITORY / "scripts" / "latency_comparison.ipynb"
@@ -31,7 +32,7 @@ def test_it_runs_from_top_to_bottom(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     # Connection files and sockets of the kernel.
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    client = NotebookClient(notebook, timeout=280, resources={"metadata": {"path": str(NOTEBOOK.parent)}})
+    client = NotebookClient(notebook, timeout=PATIENCE, resources={"metadata": {"path": str(NOTEBOOK.parent)}})
     client.execute()
     assert len(table_rows(notebook)) == 6
     assert len(outputs(notebook, "image/png")) == 4

@@ -10,6 +10,7 @@ import requests
 
 from support.models import copy_golden
 from support.openapi import drive, never_answered
+from support.patience import PATIENCE
 from support.stack import running
 
 ON = {"LIGHTBOX_OPENAPI": "true"}
@@ -59,7 +60,7 @@ def test_models_that_come_and_go(tmp_path: Path) -> None:
     folder = models(tmp_path / "models")
     with running(folder, tmp_path, **ON, SAGEMAKER_MULTI_MODEL="true") as stack:
         for name in ("half_plus_two", "image_mean"):
-            loaded = requests.post(f"{stack.url}/models", json={"model_name": name, "url": name}, timeout=60)
+            loaded = requests.post(f"{stack.url}/models", json={"model_name": name, "url": name}, timeout=PATIENCE)
             assert loaded.status_code == 200, loaded.text
         statuses = drive(stack, tmp_path, PHASES, 10)
     assert statuses["POST /models", 200] and statuses["POST /v2/repository/models/{model}/load", 200]

@@ -14,7 +14,8 @@ import requests
 
 from support.fakes import png
 from support.models import export_slow_image
-from support.stack import REPOSITORY, poll, running
+from support.patience import PATIENCE, poll
+from support.stack import REPOSITORY, running
 
 
 def test_what_is_too_much_is_refused_whole_and_counted(tmp_path: Path) -> None:
@@ -32,7 +33,7 @@ def test_what_is_too_much_is_refused_whole_and_counted(tmp_path: Path) -> None:
         assert all("in progress and waiting" in answer.json()["error"] for answer in refused), refused[0].text
         assert {answer.headers["Retry-After"] for answer in refused} == {"1"}
         assert first.result().status_code == 200
-        page = requests.get(f"{stack.url}/metrics", timeout=10).text
+        page = requests.get(f"{stack.url}/metrics", timeout=PATIENCE).text
         (counted,) = [
             line for line in page.splitlines() if line.startswith('lightbox_rejected_total{reason="queue_full"}')
         ]
@@ -52,7 +53,7 @@ def test_as_many_as_are_allowed_are_taken_however_they_are_spread(tmp_path: Path
         assert set(statuses) == {200, 503}
         # Those beyond are nginx's to refuse, it costs a worker ten times as much: each has one line, and no route.
         refused = " method=POST route=unmatched path=/invocations status=503 "
-        assert any(stack.log.count(refused) >= statuses.count(503) for _ in poll(10))
+        assert any(stack.log.count(refused) >= statuses.count(503) for _ in poll())
         assert stack.log.count(refused) == stack.log.count("error=queue_full") == statuses.count(503)
 
 
@@ -63,13 +64,13 @@ def test_a_dead_nginx_worker_takes_no_places_with_it(tmp_path: Path) -> None:
     with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(4) as pool:
         for _ in range(3):
             cut = [pool.submit(stack.invoke, slow) for _ in range(4)]
-            assert any(stack.in_progress() == 4 for _ in poll(60))
+            assert any(stack.in_progress() == 4 for _ in poll())
             for worker in stack.processes("nginx: worker process"):
                 worker.kill()
             for request in cut:
                 assert isinstance(request.exception(), requests.ConnectionError)
             answers = []
-            for _ in poll(30, pause=0.2):
+            for _ in poll(pause=0.2):
                 try:
                     answers.append(stack.invoke(quick).status_code)
                 except requests.ConnectionError:
@@ -93,7 +94,7 @@ def test_hung_up_is_not_served(tmp_path: Path) -> None:
                 caller.sendall(head.encode() + large)
         assert not first.done()
         assert first.result().status_code == 200
-        for _ in poll(20):
+        for _ in poll():
             if stack.log.count("error=hung_up") == 5:
                 break
         else:
@@ -108,7 +109,7 @@ def test_twice_the_load_that_can_be_served(sample_models: Path, tmp_path: Path) 
         env=os.environ | {"PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=280,
+        timeout=PATIENCE,
         check=False,
     )
     assert (tmp_path / "report.md").is_file(), done.stderr

@@ -17,6 +17,7 @@ import pytest
 
 from lightbox.processes.page import FILES
 from support.browser import Page
+from support.patience import PATIENCE
 from support.stack import Stack
 
 DIGIT = FILES / "samples" / "digit-7.png"
@@ -83,7 +84,7 @@ def test_each_snippet_runs_as_shown(page: Page, page_stack: Stack, tmp_path: Pat
             program, cwd=tmp_path, env=dict(os.environ), text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         )
     for tool, process in started.items():
-        printed, complaint = process.communicate(timeout=120)
+        printed, complaint = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, complaint
         lists = re.findall(r"\[\s*(\d[^\[\]]*)\]", printed)
         found = [np.array(re.split(r"[,\s]+", text.strip()), float) for text in lists]

@@ -13,6 +13,7 @@ import requests
 from PIL import Image
 
 from model_zoo import digits
+from support.patience import PATIENCE
 from support.stack import REPOSITORY, clean_environ, running
 
 pytestmark = pytest.mark.timeout(1200)
@@ -41,7 +42,7 @@ def test_the_digits_keep_their_classes(sample_models: Path, tmp_path: Path) -> N
     environ = {"LIGHTBOX_ENGINE": "auto", "LIGHTBOX_PRECISION": "int8"}
     with running(tmp_path / "models", tmp_path / "run", **environ) as stack:
         answers = [np.array(stack.invoke(body).json()["predictions"][0]) for body in bodies]
-        engines = requests.get(f"{stack.url}/v2/models/digits", timeout=60).json()["parameters"]["engines"]
+        engines = requests.get(f"{stack.url}/v2/models/digits", timeout=PATIENCE).json()["parameters"]["engines"]
     right = np.mean([answer.argmax() == label for answer, label in zip(answers, data.held_out_labels, strict=True)])
     assert right >= in_f32 / 100 - 0.02
     assert "INT8: calibrated with 180 images" in str(engines)

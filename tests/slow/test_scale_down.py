@@ -18,6 +18,7 @@ import yaml
 
 from support.fakes import png
 from support.models import export_slow_image
+from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack, free_port, running
 from support.tfs_calls import GRPC_PORT, WAYS, Told, pixels
 
@@ -101,7 +102,7 @@ def test_what_was_accepted_is_answered(manifest: str, tmp_path: Path) -> None:
 
 
 def in_progress(stack: Stack) -> float:
-    page = requests.get(f"{stack.url}/metrics", timeout=30).text
+    page = requests.get(f"{stack.url}/metrics", timeout=PATIENCE).text
     lines = [line for line in page.splitlines() if line.startswith("lightbox_requests_in_progress")]
     return sum(float(line.split()[-1]) for line in lines)
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+from support.patience import PATIENCE
 from support.stack import REPOSITORY
 
 
@@ -27,7 +28,7 @@ def test_nothing_is_lost_while_processes_are_killed(sample_models: Path, tmp_pat
         env=os.environ | {"PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=290,
+        timeout=PATIENCE,
         check=False,
     )
     report = (tmp_path / "report.md").read_text() if done.returncode == 0 else done.stdout + done.stderr

@@ -13,7 +13,8 @@ import psutil
 import pytest
 
 from lightbox.settings_loading import load_settings
-from support.stack import SERVE, clean_environ, poll
+from support.patience import PATIENCE, poll
+from support.stack import SERVE, clean_environ
 
 PICTURE = SERVE.parent / "docs" / "samples" / "digit-7.png"
 
@@ -33,7 +34,7 @@ def start(tmp: Path, models: Path, *arguments: str, **environ: str) -> subproces
 def refused(tmp: Path, models: Path, *arguments: str, **environ: str) -> str:
     """Return the last line of a run that ends with an error."""
     process = start(tmp, models, *arguments, **environ)
-    output, errors = process.communicate(timeout=120)
+    output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode not in (0, None)
     assert "Traceback" not in errors
     assert not output
@@ -42,7 +43,7 @@ def refused(tmp: Path, models: Path, *arguments: str, **environ: str) -> str:
 
 def test_a_short_run_tries_settings_and_leaves_nothing_behind(sample_models: Path, tmp_path: Path) -> None:
     process = start(tmp_path, sample_models, "digits", "--image", str(PICTURE), "--seconds", "50", "--json")
-    output, errors = process.communicate(timeout=200)
+    output, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, errors
     report = json.loads(output)
     assert report["model"] == "digits"
@@ -62,12 +63,12 @@ def test_a_short_run_tries_settings_and_leaves_nothing_behind(sample_models: Pat
 def test_ctrl_c_stops_what_was_started(sample_models: Path, tmp_path: Path) -> None:
     process = start(tmp_path, sample_models, "digits")
     family: list[psutil.Process] = []
-    for _ in poll(60):
+    for _ in poll():
         family = psutil.Process(process.pid).children(recursive=True)
         if len(family) > 4:  # a supervisor and what it has started
             break
     os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=60)
+    _, errors = process.communicate(timeout=PATIENCE)
     assert process.returncode == 130
     assert errors.splitlines()[-1] == "[lightbox] interrupted: all started processes are stopped"
     assert family

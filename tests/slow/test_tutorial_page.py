@@ -13,6 +13,7 @@ import pytest
 
 from lightbox.model.options import ModelOptions
 from lightbox.settings_base import ScalingName
+from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack, clean_environ, free_port, running
 
 PAGE = (REPOSITORY / "docs" / "tutorial.md").read_text()
@@ -40,7 +41,7 @@ def run(command: str, folder: Path, port: int) -> str:
         env=environ,
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=PATIENCE,
         check=False,
     )
     assert done.returncode == 0, done.stderr

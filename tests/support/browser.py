@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from support.stack import REPOSITORY, poll
+from support.patience import poll
+from support.stack import REPOSITORY
 
 SCREENSHOTS = REPOSITORY / "build" / "page"
 SECONDS = 60.0

@@ -29,6 +29,7 @@ from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import FinishedRequest, Observer
 from lightbox.transports.fake import FakeTransport
 from support.fakes import png
+from support.patience import PATIENCE
 
 RED = png(np.full((4, 4, 3), (200, 0, 0)))
 BLUE = png(np.full((9, 5, 3), (0, 0, 100)))
@@ -53,7 +54,7 @@ class Caller:
 
     def with_call(self, method: str, request: Any = None, **kwargs: Any) -> Any:
         call, message = self._prepare(method, request)
-        return call.with_call(message, timeout=30, **kwargs)
+        return call.with_call(message, timeout=PATIENCE, **kwargs)
 
     def future(self, method: str, request: Any = None, timeout: float = 30, **kwargs: Any) -> Any:
         call, message = self._prepare(method, request)
@@ -129,7 +130,7 @@ def serving(
     thread.start()
 
     def run(coroutine: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(20)
+        return asyncio.run_coroutine_threadsafe(coroutine, loop).result(PATIENCE)
 
     async def start() -> None:
         async def is_ready() -> bool:

@@ -8,6 +8,7 @@ import socket
 import grpc
 
 from support.model_server import ModelServer
+from support.patience import PATIENCE
 from tfs_wire.messages import get_model_status_pb2
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
@@ -28,7 +29,7 @@ def status(server: ModelServer, **options: object) -> str:
     with grpc.insecure_channel(server.grpc_address, [("grpc.max_metadata_size", 64 * MB)]) as channel:
         method = channel.unary_unary("/tensorflow.serving.ModelService/GetModelStatus")
         try:
-            method(request.SerializeToString(), timeout=20, **options)
+            method(request.SerializeToString(), timeout=PATIENCE, **options)
         except grpc.RpcError as error:
             return str(error.code().name)
     return "OK"
@@ -37,7 +38,7 @@ def status(server: ModelServer, **options: object) -> str:
 def send_all(server: ModelServer, data: bytes) -> bytes:
     """Send bytes, however soon the server closes; return what it says."""
     received = b""
-    with socket.create_connection(("127.0.0.1", server.grpc_port), timeout=300) as client:
+    with socket.create_connection(("127.0.0.1", server.grpc_port), timeout=PATIENCE) as client:
         try:
             client.sendall(data)
             client.shutdown(socket.SHUT_WR)

@@ -13,6 +13,7 @@ import grpc
 import psutil
 
 from support.model_server import ModelServer, golden_server
+from support.patience import PATIENCE
 from tfs_wire.messages import predict_pb2
 
 
@@ -47,7 +48,7 @@ def send(server: ModelServer, channel: grpc.Channel, transport: str, model: str,
         server.rest("POST", f"/v1/models/{model}:predict", body)
         return
     try:
-        channel.unary_unary("/tensorflow.serving.PredictionService/Predict")(body, timeout=20)
+        channel.unary_unary("/tensorflow.serving.PredictionService/Predict")(body, timeout=PATIENCE)
     except grpc.RpcError as error:
         assert error.code() == grpc.StatusCode.INVALID_ARGUMENT
 

@@ -16,6 +16,7 @@ from typing import Any
 import psutil
 
 from harness.ports import free_ports
+from support.patience import PATIENCE
 from support.stack import COMPUTED_SECONDS, processor_seconds
 
 GOLDEN = Path(__file__).parents[1] / "contract" / "golden"
@@ -85,7 +86,7 @@ class ModelServer:
         self, method: str, path: str, body: bytes | str | None = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, str]:
         """Send one request; return status and body."""
-        connection = http.client.HTTPConnection("127.0.0.1", self.rest_port, timeout=60)
+        connection = http.client.HTTPConnection("127.0.0.1", self.rest_port, timeout=PATIENCE)
         try:
             connection.request(method, path, body, dict(headers or {}))
             answer = connection.getresponse()

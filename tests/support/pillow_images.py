@@ -8,6 +8,8 @@ import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from support.patience import PATIENCE
+
 REPOSITORY = Path(__file__).parents[2]
 FOLDER = REPOSITORY / "build" / "pillow"
 REQUIREMENT = REPOSITORY / "requirements" / "pillow_images.txt"
@@ -28,6 +30,6 @@ def _source() -> Path:
     if not list(FOLDER.glob("*.tar.gz")):
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-deps"]
         how = ["--no-binary=pillow", "--require-hashes", f"--dest={FOLDER}", f"--requirement={REQUIREMENT}"]
-        subprocess.run([*command, *how], check=True, timeout=250)
+        subprocess.run([*command, *how], check=True, timeout=PATIENCE)
     (archive,) = FOLDER.glob("*.tar.gz")
     return archive

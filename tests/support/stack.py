@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +15,18 @@ from botocore.config import Config
 
 import harness.stack
 from harness.ports import free_ports
+from support.patience import PATIENCE, poll
 
 REPOSITORY = Path(__file__).parents[2]
-START_SECONDS = 90.0
+BOUNDS = frozenset(
+    {
+        "LIGHTBOX_REQUEST_TIMEOUT_SECONDS",
+        "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS",
+        "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS",
+        "SAGEMAKER_BATCH",
+    }
+)
+"""What sets how long a request may take. A test that sets none of them has no bound that a slow machine would meet."""
 COMPUTED_SECONDS = 0.05
 """A process that computes has used so much soon, on a busy machine too."""
 SERVE, clean_environ = harness.stack.SERVE, harness.stack.clean_environ
@@ -33,35 +41,38 @@ class Stack(harness.stack.Stack):
             "LIGHTBOX_MODEL_SERVER": "embedded",
             "TMPDIR": str(tmp),
             "TF_CPP_MIN_LOG_LEVEL": "2",
+            "LIGHTBOX_DRAIN_SECONDS": "3600",
         }
+        if not BOUNDS.intersection(environ or {}):
+            own["LIGHTBOX_REQUEST_TIMEOUT_SECONDS"] = str(round(PATIENCE))
         super().__init__(own | dict(environ or {}), clean_environ(), tmp)
         self.tmp = tmp
         self.environ = self.settings
 
     def wait_ready(self) -> Stack:
         """Wait until /ping answers 200; raise ServerFailed with the log if it ends or takes too long."""
-        self.until_ready(START_SECONDS, pause=0.1)  # a start takes seconds, and each /ping processor time from it
+        self.until_ready(PATIENCE, pause=0.1)  # a start takes seconds, and each /ping processor time from it
         return self
 
-    def wait_for_ping(self, status: int, seconds: float = START_SECONDS) -> None:
+    def wait_for_ping(self, status: int, seconds: float = PATIENCE) -> None:
         """Wait until /ping answers with a status."""
         self.wait_until(lambda: self.ping() == status, seconds)
 
     def invoke(self, body: bytes, path: str = "/invocations", **headers: str) -> requests.Response:
         """POST a body; header names are written with underscores: ``Content_Type="image/png"``."""
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return requests.post(self.url + path, data=body, headers=named, timeout=60)
+        return requests.post(self.url + path, data=body, headers=named, timeout=PATIENCE)
 
     def wait_until_computing(self, part: str = "-m model_server", seconds: float = COMPUTED_SECONDS) -> None:
         """Wait until a process has used ``seconds`` of processor time. At rest it uses a hundredth of a core."""
         before = {process: processor_seconds(process) for process in self.processes(part)}
-        assert any(
-            processor_seconds(process) - used >= seconds for _ in poll(60) for process, used in before.items()
-        ), self.log
+        assert any(processor_seconds(process) - used >= seconds for _ in poll() for process, used in before.items()), (
+            self.log
+        )
 
     def in_progress(self) -> int:
         """Return how many requests are in progress, as the metrics page tells."""
-        page = requests.get(f"{self.url}/metrics", timeout=60).text
+        page = requests.get(f"{self.url}/metrics", timeout=PATIENCE).text
         (found,) = [line.split()[1] for line in page.splitlines() if line.startswith("lightbox_requests_in_progress ")]
         return int(float(found))
 
@@ -87,12 +98,18 @@ class Stack(harness.stack.Stack):
                 continue
         return found
 
-    def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = 40.0) -> int:
+    def begin_stop(self, number: signal.Signals = signal.SIGTERM) -> None:
+        """Send a signal and wait until the stop has begun."""
+        logged = len(self.log)
+        self.process.send_signal(number)
+        self.wait_until(lambda: "stopping: accepted requests finish first" in self.log[logged:])
+
+    def stop(self, number: signal.Signals = signal.SIGTERM, seconds: float = PATIENCE) -> int:
         """Send a signal and return the exit code."""
         self.process.send_signal(number)
         return self.process.wait(seconds)
 
-    def wait(self, seconds: float = 60.0) -> int:
+    def wait(self, seconds: float = PATIENCE) -> int:
         """Return the exit code of a stack that ends by itself."""
         return self.process.wait(seconds)
 
@@ -112,14 +129,6 @@ def running(model_dir: Path, tmp: Path, **environ: str) -> Iterator[Stack]:
     """Run a stack until it is ready, and stop it at the end."""
     with Stack(model_dir, tmp, environ) as stack:
         yield stack.wait_ready()
-
-
-def poll(seconds: float, pause: float = 0.05) -> Iterator[None]:
-    """Yield again and again until a deadline."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        yield
-        time.sleep(pause)
 
 
 def free_port() -> int:

@@ -12,10 +12,11 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
 from support.fakes import png
+from support.patience import PATIENCE
 from support.stack import Stack
 
 ROUTE = "/invocations-bidirectional-stream"
-SECONDS = 60
+SECONDS = PATIENCE
 
 
 def frame(red: int) -> bytes:
@@ -25,7 +26,7 @@ def frame(red: int) -> bytes:
 def opened(stack: Stack, query: str = "", **options: Any) -> AbstractContextManager[ClientConnection]:
     url = stack.url.replace("http:", "ws:") + ROUTE
     stream: AbstractContextManager[ClientConnection] = connect(
-        f"{url}?{query}", compression=None, ping_interval=None, **options
+        f"{url}?{query}", compression=None, ping_interval=None, open_timeout=SECONDS, close_timeout=SECONDS, **options
     )
     return stream
 

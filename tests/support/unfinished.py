@@ -19,6 +19,7 @@ from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
 from support.grpc_front import BOUNDS, MAX_BYTES, RED, Caller, Watcher, floats, images, make_pipeline, serving
 from support.http2_client import RawClient, message
+from support.patience import PATIENCE
 
 MESSAGE = message(MAX_BYTES)
 _PATIENCE_SECONDS = 120
@@ -52,7 +53,7 @@ def _told(address: Path, calls: int, call: Caller, watcher: Watcher) -> dict[str
         }
     return told | {
         "after": floats(call("ModelInfer", images(RED))),
-        "refused": watcher.requests.get(timeout=20).error_code,
+        "refused": watcher.requests.get(timeout=PATIENCE).error_code,
     }
 
 

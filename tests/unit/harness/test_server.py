@@ -12,7 +12,7 @@ from harness.http_client import status_of
 from harness.ports import free_ports
 from harness.server import ServerFailed, ServerProcess
 from harness.stack import clean_environ
-from support.stack import poll
+from support.patience import poll
 
 
 def shell(script: str, folder: Path | None = None) -> ServerProcess:
@@ -47,7 +47,7 @@ def test_orphans_do_not_outlive_the_server(tmp_path: Path) -> None:
         server.wait_until(lambda: bool(server.log))
         orphan = psutil.Process(int(server.log))
         server.process.kill()
-    assert any(not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE for _ in poll(10))
+    assert any(not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE for _ in poll())
 
 
 def test_nobody_who_answers_has_no_status() -> None:

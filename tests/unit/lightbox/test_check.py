@@ -14,6 +14,7 @@ from harness.ports import free_ports
 from lightbox import cli
 from lightbox.settings_loading import load_settings
 from support.models import copy_golden
+from support.patience import PATIENCE
 from support.stack import SERVE, free_port
 
 from .conftest import AsIfStarted
@@ -115,7 +116,9 @@ def test_a_shell_reads_the_settings_that_check_prints(
     def printed(script: str, environ: dict[str, str]) -> str:
         bare = {"PATH": os.environ["PATH"], "TMPDIR": str(tmp_path)}
         command = ["bash", "-ec", script, str(SERVE)]
-        done = subprocess.run(command, env=bare | environ, capture_output=True, text=True, timeout=200, check=False)
+        done = subprocess.run(
+            command, env=bare | environ, capture_output=True, text=True, timeout=PATIENCE, check=False
+        )
         assert done.returncode == 0, done.stderr
         return done.stdout
 

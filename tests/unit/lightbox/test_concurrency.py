@@ -9,6 +9,7 @@ import pytest
 from lightbox.concurrency import DecodeSlots, decoding_at_once
 from lightbox.errors import DeadlineExceeded
 from lightbox.request_context import RequestContext
+from support.patience import PATIENCE
 
 
 @pytest.mark.parametrize(("cores", "workers", "at_once"), [(2, 2, 2), (1, 4, 2), (8, 1, 16), (8, 3, 6), (4, 16, 2)])
@@ -37,7 +38,7 @@ def test_no_more_than_allowed_at_once() -> None:
             with lock:
                 inside += 1
                 most = max(most, inside)
-            assert four_wait.wait(30)
+            assert four_wait.wait(PATIENCE)
             with lock:
                 inside -= 1
 
@@ -45,10 +46,10 @@ def test_no_more_than_allowed_at_once() -> None:
     for thread in threads:
         thread.start()
     for _ in range(4):
-        assert WaitingContext.waiting.acquire(timeout=30)
+        assert WaitingContext.waiting.acquire(timeout=PATIENCE)
     four_wait.set()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert (inside, most) == (0, 2)
     assert sum("wait" in context.stages for context in contexts) == 4
 

@@ -18,6 +18,7 @@ from lightbox.request_context import RequestContext
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model, png
 from support.grpc_front import make_pipeline
+from support.patience import PATIENCE
 
 BODY = png(np.zeros((9, 9, 3)))
 Ask = Callable[[Pipeline], object]
@@ -54,7 +55,7 @@ def test_who_is_alone_has_all_cores(ask: Ask, other: Ask, by_all_cores: list[boo
     def predict(inputs: Mapping[str, Array]) -> dict[str, Array]:
         if threading.current_thread() is first:
             asked.set()
-            assert go_on.wait(30)
+            assert go_on.wait(PATIENCE)
         return channel_means(inputs)
 
     transport = FakeTransport()
@@ -62,10 +63,10 @@ def test_who_is_alone_has_all_cores(ask: Ask, other: Ask, by_all_cores: list[boo
     pipeline = make_pipeline(transport, ["mean"])
     first = threading.Thread(target=other, args=(pipeline,))
     first.start()
-    assert asked.wait(30)
+    assert asked.wait(PATIENCE)
     ask(pipeline)
     go_on.set()
-    first.join(30)
+    first.join(PATIENCE)
     ask(pipeline)
     assert by_all_cores == [True, False, True]
 

@@ -19,6 +19,7 @@ from lightbox.model.spec import Array
 from lightbox.settings_loading import load_settings
 from lightbox.transports.fake import FakeTransport
 from support.fakes import fake_app, signature
+from support.patience import PATIENCE
 
 MIB = 1 << 20
 JSON = {"Content-Type": "application/json"}
@@ -101,7 +102,7 @@ def client(entered: tuple[threading.Event, threading.Event]) -> FlaskClient:
 
     def wait(inputs: Mapping[str, Array]) -> dict[str, Array]:
         entered[0].set()
-        assert entered[1].wait(20)
+        assert entered[1].wait(PATIENCE)
         return at_once(inputs)
 
     fake = FakeTransport()
@@ -158,7 +159,7 @@ def test_memory_that_others_hold_is_503_and_comes_back(
         )
     )
     holder.start()
-    assert entered[0].wait(20)
+    assert entered[0].wait(PATIENCE)
     refused = client.post("/invocations", data=bytes(6 * MIB), headers={"Content-Type": "application/x-npy"})
     entered[1].set()
     holder.join()

@@ -17,6 +17,7 @@ from model_server.batching import BatchingSession
 from model_server.batching_options import BatchingOptions, model_options, read_options
 from model_server.engines.tensorflow import TensorFlowSession
 from model_server.tensors import Array
+from support.patience import PATIENCE
 from tfs_wire.messages import config_pb2
 from tfs_wire.status import Code, StatusError
 
@@ -35,7 +36,7 @@ class Recorder:
 
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
         self.batches.append(dict(feeds))
-        self.free.wait(20)
+        self.free.wait(PATIENCE)
         return self._session.run(feeds, fetches, options)
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from model_server import rest_server
 from model_server.http_parser import Request, RequestParser
 from model_server.http_response import Response
 from model_server.rest_server import RestServer
-from support.stack import poll
+from support.patience import PATIENCE, poll
 
 ANSWER = bytes(16 << 20)
 """More than the kernel takes for a reader that does not read."""
@@ -37,7 +37,7 @@ def server() -> Iterator[RestServer]:
 
 
 def connect(server: RestServer) -> socket.socket:
-    return socket.create_connection(("127.0.0.1", server.port), timeout=20)
+    return socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE)
 
 
 def answers(server: RestServer) -> bool:
@@ -111,7 +111,7 @@ def test_slow_readers_hold_no_more_than_all_may(server: RestServer, monkeypatch:
             client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             client.connect(("127.0.0.1", server.port))
             client.sendall(b"GET /large HTTP/1.1\r\n\r\n")
-        assert any(len(handled) == 10 and len(server._connections) <= 4 for _ in poll(20))
+        assert any(len(handled) == 10 and len(server._connections) <= 4 for _ in poll())
         assert 1 <= waiting() <= 4
         assert answers(server)
 

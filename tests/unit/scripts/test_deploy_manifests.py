@@ -16,6 +16,7 @@ import yaml
 from docker_image.container import MODELS_DIR
 from lightbox.settings import Settings
 from lightbox.settings_loading import variable_names
+from support.patience import PATIENCE
 from support.stack import REPOSITORY
 
 DEPLOY = REPOSITORY / "deploy"
@@ -73,7 +74,7 @@ def objections() -> dict[str, str]:
     program = "import unit.scripts.test_deploy_manifests as here; here.print_objections()"
     environ = os.environ | {"PYTHONPATH": os.pathsep.join(str(REPOSITORY / name) for name in ("tests", "scripts"))}
     command = [sys.executable, "-W", "ignore", "-c", program]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     found: dict[str, str] = json.loads(done.stdout)
     return found

@@ -13,6 +13,7 @@ import pytest
 
 from lightbox.settings import Settings
 from lightbox.settings_loading import variable_names
+from support.patience import PATIENCE
 from support.stack import REPOSITORY
 from unit.scripts.test_deploy_manifests import DEPLOY, NEWEST, check_model, load, validate
 
@@ -40,7 +41,7 @@ def test_kserve_accepts_all_but_the_one_with_a_mistake() -> None:
     program = "import unit.scripts.test_kserve_runtimes as here; here.print_objections()"
     environ = os.environ | {"PYTHONPATH": os.pathsep.join(str(REPOSITORY / name) for name in ("tests", "scripts"))}
     command = [sys.executable, "-W", "ignore", "-c", program]
-    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == {
         "mistaken": "mistaken.spec.protocolVersion is no field of V1alpha1ServingRuntimeSpec"

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from model_zoo.staging import PREFIX, replace_file, staging
+from support.patience import PATIENCE
 
 
 def test_the_folder_is_fresh_and_gone_afterwards(tmp_path: Path) -> None:
@@ -41,9 +42,9 @@ def test_a_second_run_waits_and_leaves_the_first_ones_folder_alone(
     thread = threading.Thread(target=second)
     with staging(tmp_path) as partial:
         thread.start()
-        assert said.get(timeout=30) == f"another run is writing to {tmp_path}: waiting for it"
+        assert said.get(timeout=PATIENCE) == f"another run is writing to {tmp_path}: waiting for it"
         assert list(tmp_path.iterdir()) == [partial]
-    thread.join(30)
+    thread.join(PATIENCE)
     assert not thread.is_alive()
 
 

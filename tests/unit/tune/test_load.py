@@ -9,6 +9,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from support.patience import PATIENCE
 from tune.load import Load, LoadFailed
 
 
@@ -24,7 +25,7 @@ class Handler(BaseHTTPRequestHandler):
         self.connections.add(self.client_address)
         self.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
         if self.silence is not None:
-            self.silence.wait(30)
+            self.silence.wait(PATIENCE)
         self.send_response(self.status)
         self.send_header("Content-Length", str(len(self.answer)))
         self.end_headers()

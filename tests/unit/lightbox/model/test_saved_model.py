@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from lightbox.model.saved_model import SavedModelError, read_signatures
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from support.models import GOLDEN
+from support.patience import PATIENCE
 from tfs_wire.messages import meta_graph_pb2
 
 IMAGE_MEAN = (GOLDEN / "image_mean" / "1" / "saved_model.pb").read_bytes()
@@ -106,4 +107,4 @@ def test_reading_takes_neither_numpy_nor_protobuf() -> None:
     )
     container = Path(__file__).parents[4] / "container"
     command = [sys.executable, "-P", "-c", code, str(GOLDEN / "image_mean")]
-    subprocess.run(command, env={"PYTHONPATH": str(container)}, check=True, timeout=60)
+    subprocess.run(command, env={"PYTHONPATH": str(container)}, check=True, timeout=PATIENCE)

@@ -10,6 +10,7 @@ import pytest
 from gunicorn.arbiter import Arbiter
 
 from lightbox.processes import gunicorn_hooks
+from support.patience import PATIENCE
 
 
 class Master:
@@ -33,9 +34,9 @@ def test_a_worker_gives_signs_of_life_until_it_serves(monkeypatch: pytest.Monkey
     worker, before = Worker(), set(threading.enumerate())
     gunicorn_hooks.post_fork(Master(), worker)
     (beating,) = set(threading.enumerate()) - before
-    assert all(worker.signs.acquire(timeout=10) for _ in range(3))
+    assert all(worker.signs.acquire(timeout=PATIENCE) for _ in range(3))
     gunicorn_hooks.post_worker_init(worker)
-    beating.join(10)
+    beating.join(PATIENCE)
     assert not beating.is_alive()
 
 
@@ -45,7 +46,7 @@ def test_a_worker_that_never_loads_is_left_to_gunicorn(monkeypatch: pytest.Monke
     before = set(threading.enumerate())
     gunicorn_hooks.post_fork(Master(), Worker())
     for beating in set(threading.enumerate()) - before:
-        beating.join(10)
+        beating.join(PATIENCE)
         assert not beating.is_alive()
 
 
@@ -89,5 +90,7 @@ print([file for file in opened if "event" in file or "socket" in file])
 
 def test_what_the_master_imports_survives_a_fork() -> None:
     """No thread, which a fork loses; no numbers that every worker would draw alike; nothing of a gRPC that runs."""
-    found = subprocess.run([sys.executable, "-c", STARTED], capture_output=True, text=True, check=True, timeout=60)
+    found = subprocess.run(
+        [sys.executable, "-c", STARTED], capture_output=True, text=True, check=True, timeout=PATIENCE
+    )
     assert found.stdout.splitlines() == ["1 False", "[]"]

@@ -22,6 +22,7 @@ from lightbox.processes.gunicorn_worker import LingeringWorker
 from lightbox.protocols.edge import Edge
 from lightbox.request_context import RequestContext
 from support.error_shape import assert_error
+from support.patience import PATIENCE
 
 THREADS = 2
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -71,7 +72,7 @@ def test_one_call_answers_the_requests_of_a_busy_connection(lingering: Lingering
             _ask(theirs)
         assert thread.is_alive()
         theirs.shutdown(socket.SHUT_WR)
-        thread.join(10)
+        thread.join(PATIENCE)
         assert results == [False]  # the caller has hung up
 
 
@@ -192,7 +193,7 @@ def test_a_body_is_read_at_once(lingering: LingeringWorker, size: int) -> None:
             answer.begin()
             assert answer.read() == body
         theirs.shutdown(socket.SHUT_WR)
-        worker.join(30)
+        worker.join(PATIENCE)
 
 
 def test_a_body_that_ends_early_is_short(lingering: LingeringWorker) -> None:

@@ -13,7 +13,8 @@ import pytest
 
 from lightbox.processes.nginx import find_nginx, render
 from lightbox.settings_loading import load_settings
-from support.stack import free_port, poll
+from support.patience import PATIENCE, poll
+from support.stack import free_port
 
 
 @contextmanager
@@ -25,7 +26,7 @@ def nginx(folder: Path, **environ: str) -> Iterator[int]:
     (folder / "nginx.conf").write_text(render(settings, folder, addresses, 100 << 20))
     process = subprocess.Popen([find_nginx(), "-e", "stderr", "-c", str(folder / "nginx.conf")])
     try:
-        for _ in poll(20):
+        for _ in poll():
             try:
                 socket.create_connection(("127.0.0.1", port)).close()
                 break
@@ -34,14 +35,14 @@ def nginx(folder: Path, **environ: str) -> Iterator[int]:
         yield port
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(PATIENCE)
 
 
 def statuses(port: int, path: str, times: int) -> list[int]:
     """Return the statuses of requests that are sent at once on one connection."""
     one = f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
     last = f"GET {path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode()
-    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
         connection.sendall(one * (times - 1) + last)
         answer = b""
         while piece := connection.recv(1 << 16):
@@ -64,7 +65,7 @@ def test_without_the_settings_an_address_is_not_bounded(tmp_path: Path) -> None:
 
 
 def test_a_large_body_is_not_taken_where_nobody_counts(tmp_path: Path) -> None:
-    with nginx(tmp_path) as port, socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+    with nginx(tmp_path) as port, socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as connection:
         connection.sendall(b"POST /invocations HTTP/1.1\r\nHost: a\r\nContent-Length: 2000000\r\n\r\n")
         assert connection.recv(1 << 16).startswith(b"HTTP/1.1 503 ")
 

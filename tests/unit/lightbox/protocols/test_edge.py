@@ -31,7 +31,7 @@ from lightbox.temporary_storage import temporary_folder
 from lightbox.transports.fake import FakeTransport
 from support.error_shape import assert_error
 from support.fakes import channel_means, fake_app, mean_model
-from support.stack import poll
+from support.patience import PATIENCE, poll
 
 
 class Gate:
@@ -47,7 +47,7 @@ class Gate:
         with self._lock:
             self.inside += 1
             self.most = max(self.most, self.inside)
-        self.opened.wait(10)
+        self.opened.wait(PATIENCE)
         with self._lock:
             self.inside -= 1
         start_response("200 OK", [])
@@ -61,7 +61,7 @@ def call(app: Edge, **environ: Any) -> tuple[str, dict[str, str], bytes]:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    assert any(condition() for _ in poll(10, 0.005))
+    assert any(condition() for _ in poll(pause=0.005))
 
 
 LATE = {RECEIVED_HEADER: "1"}

@@ -21,6 +21,7 @@ from lightbox.protocols.streams import stream as one_stream
 from lightbox.protocols.streams.choice import Choice, from_query, from_text
 from lightbox.protocols.streams.relay import Answer, Relay
 from lightbox.protocols.streams.server import StreamServer
+from support.patience import PATIENCE
 
 MAX_FRAME, ROOM = 1 << 16, 1 << 20
 
@@ -75,7 +76,7 @@ def opened(address: str, query: str = "", **options: Any) -> Any:
 async def code_of_close(stream: ClientConnection) -> int:
     with pytest.raises(ConnectionClosed) as closed:
         while True:
-            await asyncio.wait_for(stream.recv(), 30)
+            await asyncio.wait_for(stream.recv(), PATIENCE)
     return closed.value.rcvd.code if closed.value.rcvd else 1006
 
 
@@ -117,7 +118,7 @@ async def test_who_does_not_even_answer_pings_is_closed(tmp_path: Path, monkeypa
             b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
         )
         assert b"101" in await reader.readline()
-        sent = await asyncio.wait_for(reader.read(), 30)  # until it is closed
+        sent = await asyncio.wait_for(reader.read(), PATIENCE)  # until it is closed
         assert b"no sign of life for 0.5 s" in sent
         writer.close()
         await talking.send(b"ab")  # its library answers pings
@@ -200,11 +201,11 @@ async def test_a_stop_does_not_wait_for_the_newest_frame_of_many(tmp_path: Path)
             while not relay.frames:
                 await asyncio.sleep(0.01)
         await stream.send(b"waits")
-        assert await asyncio.wait_for(await stream.ping(), 30) >= 0  # what came before it has been read
+        assert await asyncio.wait_for(await stream.ping(), PATIENCE) >= 0  # what came before it has been read
         stop = asyncio.create_task(server.stop())
         await asyncio.sleep(0)
         await stream.send(b"comes after the stop began")
-        assert await asyncio.wait_for(await stream.ping(), 30) >= 0
+        assert await asyncio.wait_for(await stream.ping(), PATIENCE) >= 0
         relay.go.set()
         assert [json.loads(await stream.recv())["frame"] for _ in range(2)] == [1, 2]
         assert await code_of_close(stream) == 1012

@@ -17,6 +17,7 @@ import pytest
 from lightbox.request_context import RequestContext
 from lightbox.telemetry import logs
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, RequestLog, escape, line, log
+from support.patience import PATIENCE
 
 HOSTILE = "a\nb\r\x1b[31m\x00\x85\u2028\ud800"
 
@@ -181,7 +182,7 @@ def test_no_line_splits_the_records_of_workers_that_fail_at_once(as_json: bool) 
             pieces.append(piece)
             time.sleep(0.0005)
     text = b"".join(pieces).decode()
-    assert [worker.wait(30) for worker in workers] == [0] * 4
+    assert [worker.wait(PATIENCE) for worker in workers] == [0] * 4
     lines = text.splitlines()
     if as_json:
         entries = [json.loads(line) for line in lines]

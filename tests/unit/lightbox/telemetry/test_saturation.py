@@ -20,7 +20,7 @@ import pytest
 from lightbox.protocols.edge import RECEIVED_HEADER, Edge
 from lightbox.telemetry import saturation
 from lightbox.telemetry.saturation import SMOOTHING_SECONDS, RequestCount, Saturation
-from support.stack import poll
+from support.patience import PATIENCE, poll
 
 CONTAINER = Path(saturation.__file__).parents[2]
 HOLD = """
@@ -107,7 +107,7 @@ def test_the_edge_counts_those_who_wait_as_those_who_work(tmp_path: Path) -> Non
     watch, now, opened = Saturation(tmp_path, slots=4), time.monotonic(), threading.Event()
 
     def app(environ: dict[str, Any], start_response: Callable[..., Any]) -> list[bytes]:
-        opened.wait(30)
+        opened.wait(PATIENCE)
         start_response("200 OK", [])
         return []
 
@@ -119,7 +119,7 @@ def test_the_edge_counts_those_who_wait_as_those_who_work(tmp_path: Path) -> Non
     with ThreadPoolExecutor(3) as pool:
         asked = [pool.submit(ask) for _ in range(3)]
         times = itertools.count(1)
-        assert any(settled(watch, now + LONG * next(times)) == 0.75 for _ in poll(10))
+        assert any(settled(watch, now + LONG * next(times)) == 0.75 for _ in poll())
         opened.set()
         for request in asked:
             request.result()

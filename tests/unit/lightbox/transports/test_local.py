@@ -21,6 +21,7 @@ from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
 from model_server import tensor_proto
 from model_server.local_server import LocalServer, Predict
+from support.patience import PATIENCE
 from tfs_wire.local import GREETING
 from tfs_wire.messages import predict_pb2
 from tfs_wire.status import Code, StatusError
@@ -140,7 +141,7 @@ def held() -> tuple[threading.Event, threading.Event, Predict]:
 
     def predict(request: bytearray, seconds: float) -> bytes:
         entered.set()
-        assert leave.wait(60)
+        assert leave.wait(PATIENCE)
         return doubled(request, seconds)
 
     return entered, leave, predict
@@ -157,7 +158,7 @@ def test_a_full_server_leaves_calls_to_grpc(path: Path, transport: LocalTranspor
     entered, leave, predict = held()
     with serving(path, predict, most=1), ThreadPoolExecutor(1) as pool:
         first = pool.submit(asked, transport)
-        assert entered.wait(60)
+        assert entered.wait(PATIENCE)
         assert asked(transport) == BY_GRPC
         leave.set()
         assert first.result() == DOUBLED
@@ -203,7 +204,7 @@ def test_after_a_deadline_the_next_call_gets_its_own_answer(path: Path, transpor
     def predict(request: bytearray, seconds: float) -> bytes:
         allowed.append(seconds)
         if len(allowed) == 1:
-            assert leave.wait(60)
+            assert leave.wait(PATIENCE)
         return doubled(request, seconds)
 
     with serving(path, predict) as server:
@@ -219,7 +220,7 @@ def test_a_call_that_has_arrived_is_answered_before_a_stop(path: Path, transport
     entered, leave, predict = held()
     with serving(path, predict) as server, ThreadPoolExecutor(2) as pool:
         under_way = pool.submit(asked, transport)
-        assert entered.wait(60)
+        assert entered.wait(PATIENCE)
         stopped = pool.submit(server.stop, 60)
         assert asked(transport) == BY_GRPC or not stopped.done()
         leave.set()

@@ -19,6 +19,7 @@ from lightbox.plan import PlannedModel
 from lightbox.user_code import loader
 from lightbox.user_code.handlers import LightboxHandlers
 from lightbox.user_code.registry import UserCode
+from support.patience import PATIENCE
 from support.user_code import model, write
 
 HANDLER = "\ndef preprocess(request): return words()\n"
@@ -131,7 +132,7 @@ class Gate(ModuleType):
 
     def wait(self) -> None:
         self.entered.set()
-        assert self.open.wait(60)
+        assert self.open.wait(PATIENCE)
 
 
 @contextmanager
@@ -144,7 +145,7 @@ def importing(
     with ThreadPoolExecutor(1) as pool:
         asked = pool.submit(answer, code, wanted)
         try:
-            assert gate.entered.wait(60)
+            assert gate.entered.wait(PATIENCE)
             yield gate, asked
         finally:
             gate.open.set()
@@ -178,5 +179,5 @@ def test_what_was_forgotten_while_it_was_imported_is_imported_anew(
         write(tmp_path / "late_helper.py", "WORD = 'newer'")
         code.forget("a")
         gate.open.set()
-        assert asked.result(60) == "old"
+        assert asked.result(PATIENCE) == "old"
     assert answer(code, wanted) == "newer"

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lightbox.user_code import loader
+from support.patience import PATIENCE
 
 from .conftest import WriteCode
 
@@ -40,7 +41,7 @@ def load(file: Path) -> str:
     container = Path(loader.__file__).parents[2]
     command = [sys.executable, "-P", "-c", USE, str(file)]
     done = subprocess.run(
-        command, env={"PYTHONPATH": str(container)}, check=False, capture_output=True, text=True, timeout=60
+        command, env={"PYTHONPATH": str(container)}, check=False, capture_output=True, text=True, timeout=PATIENCE
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

@@ -32,6 +32,7 @@ from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
 from support.grpc_front import BOUNDS, MAX_BYTES, RED, Caller, Watcher, floats, images, make_pipeline, serving
 from support.http2_client import RawClient, message
+from support.patience import PATIENCE
 
 MB = 1 << 20
 Connect = Callable[[], RawClient]
@@ -77,7 +78,7 @@ def connect(tmp_path: Path) -> Iterator[Callable[[], RawClient]]:
 def test_unfinished_messages_are_bounded_over_all_connections(calls: int) -> None:
     command = [sys.executable, "-m", "support.unfinished", str(calls), str(16 * MB)]
     environ = child_environ() | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
-    run = subprocess.run(command, check=False, env=environ, capture_output=True, text=True, timeout=180)
+    run = subprocess.run(command, check=False, env=environ, capture_output=True, text=True, timeout=PATIENCE)
     assert run.returncode == 0, run.stderr
     told = json.loads(run.stdout)
     assert told["sent"] > 0.8
@@ -99,7 +100,7 @@ def test_the_largest_message_in_its_coming_makes_room(serve: Serve, watcher: Wat
         assert b"grpc-status\x0214" in client.answers[1]
         client.wait(lambda: call.gate.held == 1000)
         assert 3 not in client.ended
-        refused = watcher.requests.get(timeout=20)
+        refused = watcher.requests.get(timeout=PATIENCE)
         assert (refused.status, refused.error_code) == (503, "unavailable")
         assert refused.request_id.encode() in client.answers[1]
         client.close()
@@ -121,7 +122,7 @@ def test_a_message_must_be_whole_in_its_time(serve: Serve, watcher: Watcher, con
         client.wait(lambda: 1 in client.ended)
         assert b"the message was not complete within 0.4 s" in client.answers[1]
         assert 3 not in client.ended
-        assert watcher.requests.get(timeout=20).error_code == "deadline_exceeded"
+        assert watcher.requests.get(timeout=PATIENCE).error_code == "deadline_exceeded"
         client.close()
 
 

@@ -20,7 +20,7 @@ from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
 from support.grpc_front import MAX_BYTES, RED, Caller, Watcher, floats, images, make_pipeline, serving
 from support.http2_client import RawClient
-from support.stack import poll
+from support.patience import PATIENCE, poll
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def open_stream(call: Caller, requests: Iterator[Any]) -> Any:
             fields if isinstance(fields, bytes) else request(**fields).SerializeToString()
         ),
         response_deserializer=grpc_messages.ModelStreamInferResponse.FromString,
-    )(requests, timeout=30)
+    )(requests, timeout=PATIENCE)
 
 
 def test_a_stream_goes_on_after_an_error(call: Caller) -> None:
@@ -82,12 +82,12 @@ class Gate:
 
     def _predict(self, inputs: Any) -> Any:
         self.inside.release()
-        assert self.opened.wait(20)
+        assert self.opened.wait(PATIENCE)
         return channel_means(inputs)
 
     def wait_inside(self, count: int) -> None:
         for _ in range(count):
-            assert self.inside.acquire(timeout=20)
+            assert self.inside.acquire(timeout=PATIENCE)
 
 
 @pytest.fixture
@@ -99,9 +99,9 @@ def test_observers_hear_of_every_call(pipeline: Pipeline, tmp_path: Path, watche
     with serving(pipeline, f"unix:{tmp_path}/s", [watcher]) as call:
         given = (("x-amzn-requestid", "mine"),)
         answer, rpc = call.with_call("ModelInfer", images(RED), metadata=given)
-        good = watcher.requests.get(timeout=20)
+        good = watcher.requests.get(timeout=PATIENCE)
         call.fails("ModelInfer", images(b"no image"))
-        bad = watcher.requests.get(timeout=20)
+        bad = watcher.requests.get(timeout=PATIENCE)
         call("ServerLive")
     assert watcher.progress == 0
     assert watcher.requests.empty()
@@ -127,7 +127,7 @@ def test_more_calls_than_may_wait_are_turned_away(
         gate.wait_inside(2)
         # Of two more, one may wait; which of them depends on who comes first.
         late = [call.future("ModelInfer", images(RED)) for _ in range(2)]
-        refused = watcher.requests.get(timeout=20)
+        refused = watcher.requests.get(timeout=PATIENCE)
         assert (refused.status, refused.error_code) == (503, "queue_full")
         assert call("ServerLive").live
         gate.opened.set()
@@ -143,7 +143,7 @@ def test_a_call_whose_time_passes_in_the_queue_is_not_begun(
         busy = [call.future("ModelInfer", images(RED)) for _ in range(2)]
         gate.wait_inside(2)
         assert call.fails("ModelInfer", images(RED))[0] == "DEADLINE_EXCEEDED"
-        assert watcher.requests.get(timeout=20).error_code == "waited_too_long"
+        assert watcher.requests.get(timeout=PATIENCE).error_code == "waited_too_long"
         # Those that are being outcome get a word too, though their threads go on.
         assert {answer.code().name for answer in busy} == {"DEADLINE_EXCEEDED"}
         gate.opened.set()
@@ -157,9 +157,9 @@ def test_a_caller_who_hangs_up_in_the_queue_costs_nothing(
         busy = [call.future("ModelInfer", images(RED)) for _ in range(2)]
         gate.wait_inside(2)
         third = call.future("ModelInfer", images(RED))
-        assert any(len(call.pool._here) == 3 for _ in poll(20))
+        assert any(len(call.pool._here) == 3 for _ in poll())
         third.cancel()
-        assert watcher.requests.get(timeout=20).error_code == "hung_up"
+        assert watcher.requests.get(timeout=PATIENCE).error_code == "hung_up"
         gate.opened.set()
         assert [answer.code().name for answer in busy] == ["OK", "OK"]
 
@@ -170,11 +170,11 @@ def test_a_stop_waits_for_calls_in_progress(pipeline: Pipeline, transport: FakeT
         asked = [call.future("ModelInfer", images(RED)) for _ in range(3)]
         gate.wait_inside(2)
         # The third has come too, and waits: what is still on its way at a stop is refused.
-        assert any(len(call.pool._here) == 3 for _ in poll(20))
+        assert any(len(call.pool._here) == 3 for _ in poll())
         stopping = threading.Thread(target=call.stop)
         stopping.start()
         gate.opened.set()
-        stopping.join(20)
+        stopping.join(PATIENCE)
         assert [floats(answer.result()) for answer in asked] == [[200, 0, 0]] * 3
 
 
@@ -187,11 +187,11 @@ def test_a_call_that_comes_during_a_stop_is_to_be_sent_again(
         gate.wait_inside(1)
         stopping = threading.Thread(target=call.stop)
         stopping.start()
-        assert any(call.gate.closed for _ in poll(20))
+        assert any(call.gate.closed for _ in poll())
         late = [call.future("ModelInfer", images(RED)) for _ in range(3)]
         assert [one.code().name for one in late] == ["UNAVAILABLE"] * 3
         gate.opened.set()
-        stopping.join(20)
+        stopping.join(PATIENCE)
         assert floats(busy.result()) == [200, 0, 0]
 
 
@@ -205,7 +205,7 @@ def test_calls_that_come_just_before_a_stop_are_answered(call: Caller) -> None:
     stopping = threading.Thread(target=call.stop)
     stopping.start()
     came = [call.future("ServerLive") for _ in range(20)]
-    stopping.join(20)
+    stopping.join(PATIENCE)
     assert [answer.code().name for answer in came] == ["OK"] * 20
 
 
@@ -226,7 +226,7 @@ def health(call: Caller, method: str) -> Any:
         response_deserializer=grpc_messages.message_class("grpc.health.v1.HealthCheckResponse").FromString,
     )
     return lambda service="": ask(
-        grpc_messages.message_class("grpc.health.v1.HealthCheckRequest")(service=service), timeout=30
+        grpc_messages.message_class("grpc.health.v1.HealthCheckRequest")(service=service), timeout=PATIENCE
     )
 
 

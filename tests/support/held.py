@@ -1,0 +1,84 @@
+"""A model whose calls wait at a door until the test opens it. They use no processor meanwhile."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from support.models import copy_made
+from support.patience import PATIENCE, poll
+
+OWN = "tests/support/held.py"
+
+
+class Door:
+    """Where the calls of a held model wait. It is shut when it is made.
+
+    It is a named pipe: who opens it to write waits in the kernel until somebody has it open to read.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._reader: int | None = None
+        folder.mkdir(parents=True)
+        os.mkfifo(folder / "door")
+
+    @property
+    def came(self) -> int:
+        """How many calls have come since it was last shut, those that went through among them."""
+        return len(list(self.folder.glob("came-*")))
+
+    def wait_for(self, calls: int = 1) -> None:
+        """Wait until so many calls have come since it was last shut."""
+        assert any(self.came >= calls for _ in poll()), f"{self.came} calls came in {PATIENCE:.0f} s, not {calls}"
+
+    def open(self) -> None:
+        """Let all calls through, and those that come from now on."""
+        if self._reader is None:
+            self._reader = os.open(self.folder / "door", os.O_RDWR)
+
+    def shut(self) -> None:
+        """Let the calls that come from now on wait."""
+        for mark in self.folder.glob("came-*"):
+            mark.unlink()
+        if self._reader is not None:
+            os.close(self._reader)
+            self._reader = None
+
+
+def export_held_image(folder: Path, door: Door, version: int = 1) -> None:
+    """Export a model of uint8 [N, 8, 8, 3] that answers its first pixel's red; above 0 the call waits at the door.
+
+    TensorFlow's WriteFile opens the pipe, so that calls wait in any server that runs the graph. (ReadFile does not do:
+    it seeks, which a pipe refuses.)
+    """
+    target = folder / str(version)
+    copy_made("held_image", _save, target, OWN)
+    (target / "assets" / "place").write_text(str(door.folder))
+
+
+def _save(folder: Path) -> None:
+    import tensorflow as tf
+
+    asset = folder.with_name("place")
+    asset.touch()
+    module = tf.Module()
+    module.place = tf.saved_model.Asset(str(asset))
+
+    def wait(red: Any) -> Any:
+        place = tf.io.read_file(module.place)
+        name = tf.strings.as_string(tf.random.uniform([], 0, 1 << 62, tf.int64))
+        with tf.control_dependencies([tf.io.write_file(tf.strings.join([place, "/came-", name]), "")]):
+            passed = tf.io.write_file(tf.strings.join([place, "/door"]), "")
+        with tf.control_dependencies([passed]):
+            return tf.identity(red)
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 8, 8, 3], tf.uint8, name="image")])  # type: ignore[untyped-decorator]
+    def serve(image: Any) -> dict[str, Any]:
+        red = tf.cast(image[0, 0, 0, 0], tf.int64)
+        red = tf.cond(red > 0, lambda: wait(red), lambda: red)
+        return {"red": tf.fill([tf.shape(image)[0]], red)}
+
+    module.serve = serve
+    tf.saved_model.save(module, str(folder), signatures={"serving_default": serve.get_concrete_function()})
