@@ -10,8 +10,18 @@ MODELS ?= models
 # import and must cache the result, so this variable must not reach it.
 unexport PYTHONDONTWRITEBYTECODE
 PIP_INSTALL := $(PY) -m pip install --disable-pip-version-check --no-deps --no-compile
+# A command, and the Debian packages that it is in.
+NGINX := nginx nginx-light
+BROWSER := chromedriver chromium chromium-driver fonts-dejavu-core
 READY := $(VENV)/.ready
 READY_DEV := $(VENV)/.ready-dev
+
+# Before anything is downloaded: what is missing here and cannot be installed by this user.
+can-serve:
+	@scripts/check_machine.sh $(PYTHON) "$(NGINX)"
+
+can-test:
+	@scripts/check_machine.sh $(PYTHON) "$(NGINX)" "$(BROWSER)"
 
 help:  ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## /{printf "  make %-15s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -34,35 +44,27 @@ $(READY_DEV): $(READY) requirements/dev.lock
 setup: $(READY_DEV)  ## Virtual environment with the locked dependencies
 
 nginx:  ## Install nginx if it is missing
-	@scripts/ensure_debian.sh nginx nginx-light
+	@scripts/ensure_debian.sh $(NGINX)
 
 native: $(READY)  ## Compile the resize for images; where there is no C compiler, with one from Debian or the package index
 	@scripts/build_native.sh
 
 browser:  ## Install Chromium and its driver if they are missing: the page's tests need them
-	@scripts/ensure_debian.sh chromedriver chromium chromium-driver fonts-dejavu-core
+	@scripts/ensure_debian.sh $(BROWSER)
 
 models: $(READY)  ## Export the sample models into $(MODELS)/ if they are not there
 	@$(PY) scripts/sample_models.py $(MODELS)
 
-serve: $(READY) nginx native models  ## Serve the sample models on port 8080
+serve: can-serve $(READY) nginx native models  ## Serve the sample models on port 8080
 	@LIGHTBOX_MODEL_DIR="$(abspath $(MODELS))" LIGHTBOX_ENGINE="$${LIGHTBOX_ENGINE-$(if $(filter tensorflow_model_server,$(LIGHTBOX_MODEL_SERVER)),,auto)}" \
 	 LIGHTBOX_PAGE="$${LIGHTBOX_PAGE-true}" \
 	 SAGEMAKER_TFS_DEFAULT_MODEL_NAME="$${SAGEMAKER_TFS_DEFAULT_MODEL_NAME-mobilenet_v2}" ./serve.sh serve
 
-# Most tests wait for servers, so more of them run at once than there are cores. Tests of one module stay together. Each
-# process reads all tests: pytest compiles them beside the lint checks, once, and keeps what it has compiled. So are the
-# sample models made, for which many tests would wait.
-TEST_PROCESSES ?= 5
-test: $(READY_DEV) nginx native browser  ## Run the lint checks and the unit, contract and end-to-end tests
-	@{ $(PY) -m pytest --collect-only -q && PYTHONPATH=container:scripts:tests $(PY) -m support.samples; } > $(VENV)/prepared.log 2>&1 & \
-	 prepared=$$!; $(MAKE) --no-print-directory lint || exit 1; wait $$prepared || { cat $(VENV)/prepared.log; exit 1; }
-	$(PY) -m pytest -n $(TEST_PROCESSES) --dist loadscope --durations=30
+test: can-test $(READY_DEV) nginx native browser  ## Lint, unit, contract and end-to-end tests, in minutes
+	@scripts/run_tests.sh test
 
-SLOW_TEST_PROCESSES ?= 2
-test-slow: $(READY_DEV) nginx native browser  ## Run the tests that take long: image, soak, overload, tune, benchmark, notebook, engines, INT8, fuzz
-	PYTHONPATH=container:scripts:tests $(PY) -m support.samples
-	$(PY) -m pytest -n $(SLOW_TEST_PROCESSES) --dist loadscope --durations=30 tests/slow tests/image
+test-all: can-test $(READY_DEV) nginx native browser  ## What make test leaves out: more of each kind, soak, tune, the notebook, the image
+	@scripts/run_tests.sh test-all
 
 # The audit may wait for an unreachable service, so it runs beside the other checks.
 lint: $(READY_DEV)  ## ruff, mypy --strict, import-linter, an audit of the dependencies
@@ -143,4 +145,4 @@ lock:  ## Write requirements/*.lock from requirements/*.in
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-quantize $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help setup nginx native browser models serve test test-slow lint bench soak overload fuzz image release pin-images production-page settings-page protos lock clean
+.PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench soak overload fuzz image release pin-images production-page settings-page protos lock clean

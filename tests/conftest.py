@@ -12,7 +12,6 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import hypothesis
 import pytest
 
 from model_zoo import digits, efficientdet_d1
@@ -25,11 +24,9 @@ from support.models import GOLDEN, copy_golden
 from support.page_models import page_models
 from support.stack import Stack, free_port, running
 
-# How long an example takes says how busy the machine is; what must be quick is measured in turns.
-hypothesis.settings.register_profile("patient", deadline=None)
-hypothesis.settings.load_profile("patient")
-
-
+TESTS = Path(__file__).parent
+SHORT_PATH = 24
+"""Bytes that leave room, in the 108 of a unix socket's path, for pytest's folders and Lightbox's."""
 _BASETEMP = pytest.StashKey[Path]()
 
 
@@ -40,95 +37,54 @@ def pytest_configure(config: pytest.Config) -> None:
         # So a shell starts what runs in the background, and all that is started from here would ignore it too.
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if "PYTEST_XDIST_WORKER" not in os.environ and config.option.basetemp is None:
-        config.stash[_BASETEMP] = folder = Path(tempfile.mkdtemp(prefix="t-"))
+        config.stash[_BASETEMP] = folder = _short_folder()
         config.option.basetemp = str(folder / "t")
+        # Also for what programs make without a folder of a test's: it goes with the folder.
+        os.environ["TMPDIR"] = tempfile.tempdir = str(folder)
 
 
-SHARING = {
-    "stack": (
-        "e2e/test_clients_page.py",
-        "e2e/test_errors.py",
-        "e2e/test_fast_decode.py",
-        "e2e/test_images.py",
-        "e2e/test_kserve_grpc.py",
-        "e2e/test_kserve_rest.py",
-        "e2e/test_op_threads.py",
-        "e2e/test_predict_folder.py",
-        "e2e/test_readme.py",
-        "e2e/test_smuggling.py",
-    ),
-    "page_stack": ("e2e/test_page.py", "e2e/test_page_errors.py", "e2e/test_page_files.py", "e2e/test_page_use.py"),
-    "golden_stack": ("e2e/test_content_types.py", "e2e/test_content_types_page.py", "e2e/test_openapi.py"),
-    "tensorflow": (
-        "unit/lightbox/images/test_transform.py",
-        "unit/lightbox/model/test_saved_model.py",
-        "unit/lightbox/transports/test_predict_messages.py",
-        "unit/model_server/test_tensor_proto.py",
-        "unit/scripts/test_benchmark_servers.py",
-        "unit/scripts/test_detections.py",
-        "unit/scripts/test_export_model.py",
-        "unit/scripts/test_folding.py",
-        "unit/scripts/test_input_forms.py",
-        "unit/scripts/test_published.py",
-        "unit/scripts/test_weights.py",
-    ),
-}
-"""Modules that run in one process, as they share what takes long: a fixture of the session, or an import."""
-LONGEST = (
-    "tests/image/",
-    "tests/slow/test_engine_corpus.py",
-    "tests/slow/test_soak.py",
-    "tests/slow/test_openapi.py",
-    "tests/slow/test_check_real_server.py",
-    "tests/slow/test_detection.py",
-    "tensorflow",
-    "stack",
-    "tests/e2e/test_stops.py",
-    "tests/e2e/test_life_cycle.py",
-    "tests/contract/test_engines.py",
-    "tests/contract/test_golden_transcripts.py",
-    "tests/unit/lightbox/test_cost_in_time.py",
-    "tests/unit/lightbox/test_cost_in_memory.py",
-    "tests/e2e/",
-    "tests/contract/",
-)
-"""What begins first, so that no process is left with the longest at the end."""
-_SHARED_IN = {f"tests/{module}": shared for shared, modules in SHARING.items() for module in modules}
+def _short_folder() -> Path:
+    """Make a folder in TMPDIR where the path of that is short, else in another place for temporary files."""
+    for parent in (tempfile.gettempdir(), "/tmp", "/var/tmp", "/dev/shm"):
+        if len(os.fsencode(parent)) <= SHORT_PATH and os.access(parent, os.W_OK | os.X_OK):
+            return Path(tempfile.mkdtemp(prefix="t-", dir=parent))
+    raise pytest.UsageError(f"TMPDIR: expected a path of at most {SHORT_PATH} bytes, for the unix sockets below it")
+
+
+SHARED_STACKS = ("stack", "page_stack", "golden_stack")
+"""Fixtures of the session whose tests run in one process, as each process would start a stack of its own."""
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Let ``--dist loadscope`` give the modules of SHARING to one process, and of the others each module to one."""
-    if config.getvalue("dist") != "loadscope":
+    """Let ``--dist loadgroup`` give a group to one process, of other tests each module to one, all in their order."""
+    if config.getvalue("dist") != "loadgroup":
         return None
-
     config.option.loadscopereorder = False  # else in the order of how many tests there are, however short
-    scheduler = import_module("xdist.scheduler").LoadScopeScheduling(config, log)
-    scheduler._split_scope = scope_of
+    scheduler = import_module("xdist.scheduler").LoadGroupScheduling(config, log)
+    group_of = scheduler._split_scope
+    scheduler._split_scope = lambda nodeid: group_of(nodeid).partition("::")[0]
     return scheduler
 
 
-def scope_of(nodeid: str) -> str:
-    """Return what one process runs as a whole: the modules that share something, or the test's module."""
-    module = nodeid.split("::", 1)[0]
-    return _SHARED_IN.get(module, module)
-
-
-def _begins(item: pytest.Item) -> int:
-    scope = scope_of(item.nodeid)
-    return next((place for place, name in enumerate(LONGEST) if scope.startswith(name)), len(LONGEST))
-
-
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    for module in _SHARED_IN:
-        if not (config.rootpath / module).is_file():
-            raise pytest.UsageError(f"SHARING in tests/conftest.py: there is no {module}")
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what is not part of ``make test``, group what shares a stack, and begin with what takes long."""
     for item in items:
-        module, names = item.nodeid.split("::", 1)[0], getattr(item, "fixturenames", ())
-        for fixture in SHARING:
-            if fixture in names and _SHARED_IN.get(module) != fixture and not module.startswith("tests/slow/"):
-                raise pytest.UsageError(f"{module} takes {fixture}: name it in SHARING in tests/conftest.py")
-    items.sort(key=_begins)
+        if {"slow", "image"}.intersection(item.path.relative_to(TESTS).parts[:1]):
+            item.add_marker("extended")
+        for stack in SHARED_STACKS:
+            if stack in getattr(item, "fixturenames", ()):
+                item.add_marker(pytest.mark.xdist_group(stack))
+                item.add_marker("long")
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Show the name by which a test is run again, without the group that xdist adds to it."""
+    if report.nodeid.endswith(tuple(f"@{stack}" for stack in SHARED_STACKS)):
+        report.nodeid = report.nodeid.rpartition("@")[0]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

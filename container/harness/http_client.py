@@ -45,9 +45,9 @@ class Client:
         self._connection.close()
 
 
-def status_of(port: int, path: str, method: str = "GET") -> int | None:
-    """Return the status that a server answers, None when it does not."""
-    with Client(port, timeout=5) as client:
+def status_of(port: int, path: str, method: str = "GET", seconds: float = 5.0) -> int | None:
+    """Return the status that a server answers, None when it does not in ``seconds``."""
+    with Client(port, timeout=seconds) as client:
         try:
             return client.send(method, path).status
         except (OSError, http.client.HTTPException):

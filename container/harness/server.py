@@ -15,7 +15,7 @@ from typing import Self
 
 from lightbox.processes.child import die_with_parent
 
-START_SECONDS = 120.0
+START_SECONDS = 300.0
 LOG_LINES = 40
 PAUSE_SECONDS = 0.02
 """Between two looks; how exactly the time of a start is known."""

@@ -8,7 +8,8 @@ from collections.abc import Mapping
 from harness.server import ServerFailed
 from harness.stack import Stack
 
-STOP_SECONDS = 10.0
+STOP_SECONDS = 60.0
+"""A stack that is stopped takes a second, and more on a busy machine; one that is killed leaves its files behind."""
 LOG_BYTES = 1 << 20
 _SUPERVISOR = "[lightbox] "
 _REFUSED = f"{_SUPERVISOR}cannot start:"

@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"benchmark: {problem}", file=sys.stderr)
         return 1
     chosen = [SCENARIOS[name](scale) for name in options.scenarios or SCENARIOS]
-    folder = results.fresh_folder()
+    folder = results.fresh_folder(options.out)
     document = results.new_document(scale.name, sys.argv[1:] if arguments is None else arguments)
     document["scenarios"] = Runner(folder, Progress(len(chosen)), at_once=scale.pick(STARTED_AT_ONCE, 1)).run(chosen)
     answered = results.all_answered(document)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import sys
@@ -43,8 +44,11 @@ def _make(scale: Scale, scenarios: Collection[str]) -> None:
     from benchmark.network_dump import dump
     from benchmark.scenarios import SCENARIOS
 
-    for name in scenarios:
-        SCENARIOS[name](scale)
+    models.MODELS.mkdir(parents=True, exist_ok=True)
+    with (models.MODELS / ".making").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)  # another run may want the same
+        for name in scenarios:
+            SCENARIOS[name](scale)
     if NEED_RIVALS.intersection(scenarios):
         for network in ("mobilenet_v2", "mobilenet_v3", *scale.pick((), ("resnet50",))):
             dump(network)

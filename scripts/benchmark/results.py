@@ -10,16 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmark import machine
-from benchmark.servers.base import REPOSITORY
 
 Document = dict[str, Any]
 _NUMBERS = re.compile(r"\[[-0-9.,\s]+\]")
 """A list of numbers, which is easier to read in one line."""
 
 
-def fresh_folder() -> Path:
-    """Return an empty folder for logs and other files of a run."""
-    folder = REPOSITORY / "build" / "benchmark_run"
+def fresh_folder(out: Path) -> Path:
+    """Return an empty folder for logs and other files of a run, beside that of its results."""
+    folder = out.with_name("benchmark_run")
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     return folder

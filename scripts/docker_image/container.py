@@ -25,7 +25,10 @@ HARDENED = (
 )
 """How the image is meant to be run: no privilege, one writable folder, bounded."""
 
-READY_SECONDS = 90.0
+READY_SECONDS = ANSWER_SECONDS = STOP_SECONDS = 300
+"""So long what must come is waited for: a machine may be slow, or busy."""
+_DRAIN = "--env=LIGHTBOX_DRAIN_SECONDS=3600"
+"""A container that stops within STOP_SECONDS has not waited for the end of its drain."""
 MODELS_DIR = "/opt/ml/model"
 
 
@@ -83,13 +86,13 @@ class Container:
     ) -> bytes:
         """Send a request and return the body of its answer; raise urllib.error.HTTPError."""
         request = urllib.request.Request(f"{self.url}{path}", body, dict(headers or {}), method=method)  # noqa: S310
-        with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310 - loopback
+        with urllib.request.urlopen(request, timeout=ANSWER_SECONDS) as answer:  # noqa: S310 - loopback
             content: bytes = answer.read()
         return content
 
     def stop(self) -> int:
-        """Send SIGTERM and return the exit code; after 30 s it would be killed and the code 137."""
-        self._docker.run("stop", "--time=30", self.identity)
+        """Send SIGTERM and return the exit code; after STOP_SECONDS it would be killed and the code 137."""
+        self._docker.run("stop", f"--time={STOP_SECONDS}", self.identity, seconds=STOP_SECONDS + 60)
         return int(self.inspect("{{.State.ExitCode}}"))
 
     def is_running(self) -> bool:
@@ -119,7 +122,7 @@ def running(
     """
     volume = f"{models.resolve()}:{at}"
     publish = f"--publish=127.0.0.1::{port}"
-    identity = docker.run("run", "--detach", publish, "--volume", volume, *options, image, *words)
+    identity = docker.run("run", "--detach", publish, "--volume", volume, _DRAIN, *options, image, *words)
     try:
         container = Container(docker, identity, port)
         container.wait_ready()

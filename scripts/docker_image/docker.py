@@ -18,7 +18,7 @@ class Docker:
     client: str = "docker"
     host: str | None = None
 
-    def run(self, *arguments: str, seconds: float = 120) -> str:
+    def run(self, *arguments: str, seconds: float = 600) -> str:
         """Run ``docker ARGUMENTS`` and return what it printed; raise ProgramFailed."""
         return run(*self._command(*arguments), seconds=seconds, environ={"DOCKER_BUILDKIT": "1"})
 

@@ -18,7 +18,7 @@ from lightbox.processes.child import die_with_parent
 
 CLIENT, DAEMON = "/usr/bin/docker", "/usr/sbin/dockerd"
 PACKAGES = {DAEMON: "docker.io", "mmdebstrap": "mmdebstrap", "iptables": "iptables", "ip": "iproute2"}
-START_SECONDS, STOP_SECONDS = 60.0, 60.0
+START_SECONDS, STOP_SECONDS = 300.0, 60.0
 ROOM_IN_MEMORY = 8 << 30
 """Bytes that building both images takes at most; where /dev/shm has them, the disk is spared."""
 

@@ -16,7 +16,7 @@ import numpy as np
 
 from deployment.package import package
 from docker_image.checks import PUBLIC_PORT, CheckFailed, expect, listening, stops_cleanly, writes_nothing
-from docker_image.container import HARDENED, Container, ContainerFailed, running
+from docker_image.container import ANSWER_SECONDS, HARDENED, Container, ContainerFailed, running
 from docker_image.digits import digits
 from docker_image.engine import Engine
 from lightbox.multi_model.archives import unpack
@@ -25,7 +25,7 @@ from lightbox.request_context import RequestContext
 
 GRPC_PORT = 8081
 SAGEMAKERS_PORT, SAGEMAKERS_RANGE = 8085, (21000, 21999)
-MAX_MB, UNPACK_SECONDS = 100, 60
+MAX_MB, UNPACK_SECONDS = 100, 300
 SDKS_PORT = 8501
 HANDLER, SDKS_HANDLER = Path(__file__).with_name("archive"), Path(__file__).with_name("archive_sdk")
 AS_SAGEMAKER = {
@@ -202,7 +202,7 @@ def _infer(container: Container, image: bytes) -> list[float]:
             request_serializer=type(request).SerializeToString,
             response_deserializer=message_class("inference.ModelInferResponse").FromString,
         )
-        answer = call(request, timeout=60, wait_for_ready=True)
+        answer = call(request, timeout=ANSWER_SECONDS, wait_for_ready=True)
     return list(np.frombuffer(answer.raw_output_contents[0], np.float32))
 
 

@@ -1,4 +1,7 @@
-"""Fuzzes each target for an equal share of the time: python -m fuzz [--seconds N] [TARGET ...]"""
+"""Fuzzes each target for an equal share of the time.
+
+python -m fuzz [--seconds N | --runs N] [--folder FOLDER] [TARGET ...]
+"""
 
 from __future__ import annotations
 
@@ -22,15 +25,15 @@ def main(arguments: list[str] | None = None) -> int:
     """Fuzz, say what came out, and return 0 when no input broke anything."""
     options = parse(arguments)
     chosen = options.targets or list(TARGETS)
-    broken = [name for name in chosen if not fuzz(name, max(1, options.seconds // len(chosen)))]
+    limit = f"-runs={options.runs}" if options.runs else f"-max_total_time={max(1, options.seconds // len(chosen))}"
+    broken = [name for name in chosen if not fuzz(name, limit, options.folder / name)]
     if broken:
         print(f"== broken: {', '.join(broken)}; put the inputs into {seeds.FOUND}/TARGET/ with the fix")
     return 1 if broken else 0
 
 
-def fuzz(target: str, seconds: int) -> bool:
-    """Run one target; tell whether it held. What gave new coverage stays in build/fuzz for the next run."""
-    folder = seeds.REPOSITORY / "build" / "fuzz" / target
+def fuzz(target: str, limit: str, folder: Path) -> bool:
+    """Run one target; tell whether it held. What gave new coverage stays in ``folder`` for the next run."""
     begin, grown = folder / "begin", folder / "grown"
     shutil.rmtree(begin, ignore_errors=True)
     for path in (begin, grown):
@@ -38,7 +41,7 @@ def fuzz(target: str, seconds: int) -> bool:
     for number, data in enumerate(seeds.seeds(target)):
         (begin / f"{number:04}").write_bytes(data)
     flags = [
-        f"-max_total_time={seconds}",
+        limit,
         f"-timeout={SLOWEST_SECONDS}",
         f"-rss_limit_mb={MOST_MEMORY_MB}",
         f"-max_len={seeds.LARGEST}",
@@ -65,6 +68,8 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m fuzz", description=__doc__)
     parser.add_argument("--seconds", type=int, default=300, help="for all targets together (300)")
+    parser.add_argument("--runs", type=int, help="so many inputs for each target instead, however long they take")
+    parser.add_argument("--folder", type=Path, default=seeds.REPOSITORY / "build" / "fuzz", help="of inputs and logs")
     parser.add_argument("targets", nargs="*", metavar="TARGET", help=", ".join(TARGETS))
     options = parser.parse_args(arguments)
     for name in options.targets:

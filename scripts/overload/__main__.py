@@ -1,4 +1,7 @@
-"""Finds the peak, offers twice as much, and judges: python -m overload [--seconds N] [--models FOLDER] [--out FILE]"""
+"""Finds the peak, offers twice as much, and judges.
+
+python -m overload [--seconds N] [--models FOLDER] [--folder FOLDER] [--out FILE]
+"""
 
 from __future__ import annotations
 
@@ -30,9 +33,9 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     # Ended from outside, the stack is stopped all the same.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    folder, _ = models.make_apart(options.models)
+    folder, _ = models.make_apart(options.models, options.folder)
     settings = (("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2"), *options.set)
-    server = Stack("overload", folder, settings).start(models.REPOSITORY / "build" / "overload")
+    server = Stack("overload", folder, settings).start(options.folder / "overload")
     try:
         client = CLIENTS[options.model]()
         found = overload(server, client, options.seconds, options.peak_seconds)
@@ -88,6 +91,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--set", type=_pair, action="append", default=[], metavar="NAME=VALUE", help="a setting of the server"
     )
+    parser.add_argument("--folder", type=Path, default=models.BUILD, help="where models and logs are put (build)")
     parser.add_argument("--out", type=Path, help="write the report there too")
     return parser.parse_args(arguments)
 

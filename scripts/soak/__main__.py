@@ -1,6 +1,7 @@
 """Serves, loads, harms and counts.
 
-python -m soak [--seconds N] [--changing-seconds N] [--kill-pause N] [--weight] [--models FOLDER] [--out FILE]
+python -m soak [--seconds N] [--changing-seconds N] [--kill-pause N] [--kills N] [--answers N] [--refusals N]
+               [--weight] [--models FOLDER] [--folder FOLDER] [--out FILE]
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from soak import models, weight
 from soak.changing import ChangingModels
 from soak.fixed import FixedModels
 from soak.report import text, weight_text
-from soak.run import Soak, Traffic
+from soak.run import Enough, Soak, Traffic
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -22,15 +23,17 @@ def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
     # Ended from outside, the stack is stopped all the same.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    fixed, changing = models.make_apart(options.models)
+    fixed, changing = models.make_apart(options.models, options.folder)
     if options.weight:
         return _weight(options, fixed)
     runs: list[tuple[Traffic, float]] = [
         (FixedModels(fixed), options.seconds),
         (ChangingModels(changing), options.changing_seconds or options.seconds / 3),
     ]
-    folder = models.REPOSITORY / "build" / "soak"
-    results = [Soak(traffic, folder, seconds, options.kill_pause).run() for traffic, seconds in runs]
+    enough = Enough(options.kills, options.answers, options.refusals)
+    results = [
+        Soak(traffic, options.folder / "soak", seconds, options.kill_pause, enough).run() for traffic, seconds in runs
+    ]
     report = "\n\n".join(map(text, results))
     print(report)
     if options.out:
@@ -39,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _weight(options: argparse.Namespace, served: Path) -> int:
-    found = weight.run(served, models.REPOSITORY / "build" / "weight", options.seconds)
+    found = weight.run(served, options.folder / "weight", options.seconds)
     report = weight_text(found)
     print(report)
     if options.out:
@@ -53,8 +56,12 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=1800, help="how long fixed models are served (1800)")
     parser.add_argument("--changing-seconds", type=float, help="how long models come and go (a third of that)")
     parser.add_argument("--kill-pause", type=float, default=8, help="average seconds between recovery and kill (8)")
+    parser.add_argument("--kills", type=int, default=0, help="go on until each kind was killed so often (0)")
+    parser.add_argument("--answers", type=int, default=0, help="go on until so many requests were answered rightly (0)")
+    parser.add_argument("--refusals", type=int, default=0, help="go on until so many were refused rightly (0)")
     parser.add_argument("--weight", action="store_true", help="dear requests in a container of 1 GiB, and no kills")
     parser.add_argument("--models", type=Path, default=models.REPOSITORY / "models", help="the sample models' folder")
+    parser.add_argument("--folder", type=Path, default=models.BUILD, help="where models and logs are put (build)")
     parser.add_argument("--out", type=Path, help="write the report there too")
     return parser.parse_args(arguments)
 

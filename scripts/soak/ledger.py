@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from soak.exchange import NGINX, Fate, Outcome
 
-CLOSING_SECONDS = 5.0
+CLOSING_SECONDS = 15.0
 """After a kill, what is left of nginx closes its idle connections within that, on a busy machine too: a request that
 reuses one may meet its end."""
 

@@ -13,33 +13,33 @@ from model_zoo import layout
 from soak.changing import ARCHIVE, FOLDER, TORN, VERSIONS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
+BUILD = REPOSITORY / "build"
 SAMPLES = ("mobilenet_v2", "digits")
 LARGE_ANSWER = 1 << 18
 """Numbers in a row of the model ``large``: an answer of about 3 MB."""
 
 
-def make_apart(samples: Path) -> tuple[Path, Path]:
+def make_apart(samples: Path, folder: Path = BUILD) -> tuple[Path, Path]:
     """Make the models in a process that ends: this one has clients, and stays small and quick without TensorFlow."""
-    making = multiprocessing.get_context("spawn").Process(target=make, args=(samples,))
+    making = multiprocessing.get_context("spawn").Process(target=make, args=(samples, folder))
     making.start()
     making.join()
     if making.exitcode:
         raise RuntimeError("the models could not be made")
-    return make(samples)
+    return make(samples, folder)
 
 
-def make(samples: Path) -> tuple[Path, Path]:
-    """Return the folder of models that stay, and that of models which come and go."""
-    fixed = _fixed(samples)
-    return fixed, _changing(samples, fixed / "rows")
+def make(samples: Path, folder: Path) -> tuple[Path, Path]:
+    """Return the folder of models that stay, and that of models which come and go, both in ``folder``."""
+    fixed = _fixed(samples, folder / "soak_models")
+    return fixed, _changing(samples, fixed / "rows", folder / "soak_changing_models")
 
 
-def _fixed(samples: Path) -> Path:
+def _fixed(samples: Path, root: Path) -> Path:
     """Link to the sample models, and make two that take rows of four numbers.
 
     ``rows`` answers their sum, ``large`` many numbers.
     """
-    root = REPOSITORY / "build" / "soak_models"
     for name in SAMPLES:
         link(root / name, (samples / name).absolute())
     if not layout.versions(root / "rows"):
@@ -49,9 +49,8 @@ def _fixed(samples: Path) -> Path:
     return root
 
 
-def _changing(samples: Path, rows: Path) -> Path:
+def _changing(samples: Path, rows: Path, root: Path) -> Path:
     """Make ``rows`` in two versions, an archive of it, and a model whose variables cannot be read."""
-    root = REPOSITORY / "build" / "soak_changing_models"
     if not (root / TORN).is_dir():
         shutil.rmtree(root, ignore_errors=True)
         for version in VERSIONS:

@@ -6,6 +6,7 @@ import random
 import sys
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,12 +19,27 @@ from benchmark.servers.address import Address
 from benchmark.servers.base import Running
 from benchmark.servers.stack import Stack
 from soak import processes
-from soak.killer import Killer
+from soak.killer import BACK_SECONDS, Killer
 from soak.ledger import Ledger
 
 THINK_SECONDS = 0.3
 """Most time between two requests of one client: the run is about faults, not about the highest load."""
 STATUS_SECONDS = 10.0
+
+
+@dataclass(frozen=True)
+class Enough:
+    """What a run has to see, however long it takes: kills of each kind of process, and requests of both kinds."""
+
+    kills: int = 0
+    answers: int = 0
+    refusals: int = 0
+
+    def seen(self, kinds: Sequence[str], ledger: Ledger) -> bool:
+        """Tell whether all of it has been seen."""
+        killed = Counter(kill.kind for kill in list(ledger.kills) if kill.back_after is not None)
+        answered, refused = ledger.counts["200"] >= self.answers, ledger.counts["4xx"] >= self.refusals
+        return answered and refused and all(killed[kind] >= self.kills for kind in kinds)
 
 
 @dataclass
@@ -73,8 +89,11 @@ class Traffic(Protocol):
 class Soak:
     """One run of a traffic."""
 
-    def __init__(self, traffic: Traffic, folder: Path, seconds: float, kill_pause: float) -> None:
+    def __init__(
+        self, traffic: Traffic, folder: Path, seconds: float, kill_pause: float, enough: Enough | None = None
+    ) -> None:
         self._traffic = traffic
+        self._enough = enough or Enough()
         self._seconds = seconds
         self._kill_pause = kill_pause
         self._folder = folder
@@ -128,9 +147,12 @@ class Soak:
         client.close()
 
     def _watch(self, pid: int, result: Result, killing: threading.Thread) -> None:
-        """Note memory and say how it goes, until time is up; clients go on until the last kill is recovered from."""
+        """Note memory and say how it goes, until time is up and enough was seen; clients go on until the last kill is
+        recovered from."""
         end, status = time.monotonic() + self._seconds, time.monotonic() + STATUS_SECONDS
-        while time.monotonic() < end and killing.is_alive() and not self._stop.wait(1.0):
+        while killing.is_alive() and not self._stop.wait(1.0):
+            if time.monotonic() >= end and self._enough.seen(self._traffic.kinds, self._ledger):
+                break
             try:
                 sizes = processes.memory(pid)
             except psutil.NoSuchProcess:
@@ -154,6 +176,6 @@ STATUS = ("requests", "accepted", "200", "4xx", "503", "cut by nginx's death", "
 def _stop_problems(server: Running) -> list[str]:
     family = psutil.Process(server.pid).children(recursive=True) if server.server.process.poll() is None else []
     server.server.process.terminate()
-    code = server.server.process.wait(60)
+    code = server.server.process.wait(BACK_SECONDS)
     left = [child for child in family if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
     return [f"exit code {code} after SIGTERM"] * (code != 0) + [f"still there: {child}" for child in left]

@@ -72,7 +72,7 @@ class FrameCaller:
             self._forget(path)
         if path not in self._open:
             opening: AbstractContextManager[ClientConnection] = connect(
-                f"ws://127.0.0.1:{self._port}{path}", compression=None, close_timeout=1
+                f"ws://127.0.0.1:{self._port}{path}", compression=None, open_timeout=ANSWER_SECONDS, close_timeout=1
             )
             stack = ExitStack()
             self._open[path] = stack.enter_context(opening), stack

@@ -3,20 +3,38 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from contract.golden import replay
 from support.model_server import ModelServer, golden_server
 from support.models import export
+from support.patience import PATIENCE
 
 
 @pytest.fixture(scope="session")
 def recorded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServer]:
     """The stand-in with the recorded server's models and flags; tests leave it as they found it."""
     yield from golden_server(tmp_path_factory.mktemp("recorded"))
+
+
+@pytest.fixture
+def patient_replay(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stretch the limits of the record's own program: 60 s for each call, 10 s for what goes on after it."""
+    call_grpc = replay.call_grpc
+
+    def call(target: str, case: dict[str, Any], models: str = "/models") -> dict[str, Any]:
+        return dict(call_grpc(target, {"timeout_s": PATIENCE} | case, models))
+
+    monkeypatch.setattr(replay, "call_grpc", call)
+    monkeypatch.setattr(replay.call_rest, "__defaults__", ("/models", PATIENCE))
+    slow = SimpleNamespace(time=lambda: time.monotonic() * 10 / PATIENCE, sleep=time.sleep)
+    monkeypatch.setattr(replay, "time", slow)
 
 
 @pytest.fixture(scope="session")

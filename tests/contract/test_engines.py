@@ -15,6 +15,8 @@ from model_server.engines.openvino import Hardware
 from model_server.engines.verdicts import IN_MODEL, OPENVINO, TENSORFLOW, Key, Verdict, remember
 from support.model_server import MODELS, ModelServer
 
+pytestmark = pytest.mark.extended
+
 CHOSEN = re.compile(r"signature (\w+): (\w+) \((.*)\)$", re.MULTILINE)
 COMPARED = "comparing OpenVINO with TensorFlow"
 

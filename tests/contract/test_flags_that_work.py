@@ -12,10 +12,14 @@ from pathlib import Path
 import grpc
 import pytest
 
+from support.endless import export_endless
+from support.held import Door, export_held_image
 from support.model_server import MODELS, ModelServer, golden_server
 from support.patience import PATIENCE
 from tfs_wire.messages import classification_pb2, model_pb2, predict_pb2, prediction_log_pb2
 from tfs_wire.messages import prediction_service_pb2_grpc as service
+
+pytestmark = pytest.mark.extended
 
 HALF = ("--model_name=half", f"--model_base_path={MODELS}/half_plus_two")
 
@@ -203,32 +207,47 @@ def test_tensor_content_on_request(tmp_path: Path) -> None:
         assert server.predict("half_plus_two", instances=[1.0]) == (200, {"predictions": [3.5]})
 
 
-def test_more_calls_than_threads_are_refused(tmp_path: Path) -> None:
-    flags = ["--model_name=slow", f"--model_base_path={MODELS}/slow", "--grpc_max_threads=2"]
-    request = predict_pb2.PredictRequest(model_spec=model_pb2.ModelSpec(name="slow"))
-    request.inputs["steps"].dtype = 9
-    request.inputs["steps"].tensor_shape.dim.add(size=1)
-    request.inputs["steps"].int64_val.append(20_000)
-    with ModelServer(tmp_path, *flags) as server:
+def test_more_calls_than_threads_are_refused(tmp_path: Path, door: Door) -> None:
+    export_held_image(tmp_path / "held", door)
+    flags = ["--model_name=held", f"--model_base_path={tmp_path}/held", "--grpc_max_threads=2"]
+    request = predict_pb2.PredictRequest(model_spec=model_pb2.ModelSpec(name="held"))
+    request.inputs["image"].dtype = 4
+    for size in (1, 8, 8, 3):
+        request.inputs["image"].tensor_shape.dim.add(size=size)
+    request.inputs["image"].tensor_content = b"\1" * 192
+    with ModelServer(tmp_path / "server", *flags) as server:
         server.wait_ready()
         with grpc.insecure_channel(server.grpc_address) as channel:
             stub = service.PredictionServiceStub(channel)
             calls = [stub.Predict.future(request, timeout=PATIENCE) for _ in range(30)]
+            door.wait_for(2)
+            server.until(lambda: sum(call.done() for call in calls) == 20)  # all but 2 that run and 8 that wait
+            assert door.came == 2
+            door.open()
             codes = Counter(call.code().name for call in calls)
-    assert codes["RESOURCE_EXHAUSTED"] >= 10
-    assert codes["OK"] >= 2
+    assert codes == {"RESOURCE_EXHAUSTED": 20, "OK": 10}
 
 
-def test_a_deadline_ends_the_call_in_the_server(recorded_server: ModelServer) -> None:
-    request = predict_pb2.PredictRequest(model_spec=model_pb2.ModelSpec(name="slow"))
-    request.inputs["steps"].dtype = 9
-    request.inputs["steps"].int64_val.append(10**9)
-    request.inputs["steps"].tensor_shape.dim.add(size=1)
-    with grpc.insecure_channel(recorded_server.grpc_address) as channel:
-        with pytest.raises(grpc.RpcError) as caught:
-            service.PredictionServiceStub(channel).Predict(request, timeout=0.2)
-        assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
-    assert recorded_server.predict("slow", instances=[1]) == (200, {"predictions": [1]})
+def test_a_deadline_ends_the_call_in_the_server(tmp_path: Path, door: Door) -> None:
+    export_endless(tmp_path / "endless", door)
+    flags = ["--model_name=endless", f"--model_base_path={tmp_path}/endless", "--grpc_max_threads=1"]
+    request = predict_pb2.PredictRequest(model_spec=model_pb2.ModelSpec(name="endless"))
+    request.inputs["x"].dtype = 9
+    request.inputs["x"].int64_val.append(1)
+    request.inputs["x"].tensor_shape.dim.add(size=1)
+    with ModelServer(tmp_path / "server", *flags) as server:
+        server.wait_ready()
+        with grpc.insecure_channel(server.grpc_address) as channel:
+            seconds = 0.2
+            while not door.came:  # the deadline may pass before the call is in the model
+                with pytest.raises(grpc.RpcError) as caught:
+                    service.PredictionServiceStub(channel).Predict(request, timeout=seconds)
+                assert caught.value.code() == grpc.StatusCode.DEADLINE_EXCEEDED
+                seconds *= 2
+            request.inputs["x"].int64_val[:] = [0]
+            # By the only thread: the call before has ended.
+            assert list(predict(channel, request).outputs["y"].int64_val) == [0]
+        assert server.predict("endless", instances=[0]) == (200, {"predictions": [0]})
 
 
 def test_method_names_are_checked_on_request(tmp_path: Path) -> None:

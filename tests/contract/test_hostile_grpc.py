@@ -10,10 +10,12 @@ import pytest
 
 from support.hostile_grpc import MB, PING, PREFACE, SETTINGS, WINDOW_UPDATE, frame, send_all, status
 from support.model_server import ModelServer
+from support.patience import PATIENCE
 
 
 # gRPC takes longer for each ping, the more of them it has not acknowledged yet: 200,000 take half a minute of processor
 # time. So there are fewer of them here; slow/test_many_requests.py sends all.
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("flood", "most"),
     [
@@ -50,7 +52,7 @@ def test_metadata_without_end(recorded_server: ModelServer, size: int) -> None:
 def test_many_connections_that_say_nothing(recorded_server: ModelServer) -> None:
     with ExitStack() as open_:
         for _ in range(300):
-            client = open_.enter_context(socket.create_connection(("127.0.0.1", recorded_server.grpc_port), 20))
+            client = open_.enter_context(socket.create_connection(("127.0.0.1", recorded_server.grpc_port), PATIENCE))
             client.sendall(PREFACE[:7])
         assert status(recorded_server) == "OK"
         assert recorded_server.rest("GET", "/v1/models/half_plus_two")[0] == 200

@@ -11,6 +11,8 @@ import pytest
 from support.model_folder import CORRUPT, Folder, answer, serve
 from support.model_server import MODELS, ModelServer, config_text
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Folder:
@@ -120,11 +122,13 @@ def test_tags_that_the_model_has_not(folder: Folder, tmp_path: Path) -> None:
 def test_a_load_is_tried_again(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "x")
     folder.add_corrupt(1)
-    flags = ["--max_num_load_retries=1000", "--load_retry_interval_micros=50000"]
+    flags = ["--max_num_load_retries=1000000", "--load_retry_interval_micros=50000"]
     with serve(folder, tmp_path, *flags) as server:
         server.until(lambda: server.stderr.count("Loading servable: {name: x version: 1} failed") >= 2)
-        shutil.copy(MODELS / "half_plus_two" / "1" / "saved_model.pb", folder.path / "1" / "saved_model.pb")
-        shutil.copytree(MODELS / "half_plus_two" / "1" / "variables", folder.path / "1" / "variables")
+        good = MODELS / "half_plus_two" / "1"
+        shutil.copytree(good / "variables", folder.path / "1" / "variables")  # first: the graph loads without them
+        shutil.copy(good / "saved_model.pb", tmp_path / "saved_model.pb")
+        (tmp_path / "saved_model.pb").rename(folder.path / "1" / "saved_model.pb")
         server.wait_ready()
         assert answer(server) == 2.5
 
@@ -132,7 +136,8 @@ def test_a_load_is_tried_again(tmp_path: Path) -> None:
 def test_no_request_is_lost_while_versions_change(folder: Folder, tmp_path: Path) -> None:
     with serve(folder, tmp_path) as server:
         server.wait_ready()
-        stop, outcomes = threading.Event(), []
+        stop = threading.Event()
+        outcomes: list[int] = []
 
         def ask() -> None:
             while not stop.is_set():
@@ -144,11 +149,17 @@ def test_no_request_is_lost_while_versions_change(folder: Folder, tmp_path: Path
         for version in (2, 3, 4):
             folder.add(version)
             wait_for_only(server, version)
+            wait_for_more(server, outcomes)
         stop.set()
         for client in clients:
             client.join()
         assert set(outcomes) == {200}
         assert len(outcomes) > 20
+
+
+def wait_for_more(server: ModelServer, outcomes: list[int], count: int = 7) -> None:
+    enough = len(outcomes) + count
+    server.until(lambda: len(outcomes) >= enough)
 
 
 def wait_for_only(server: ModelServer, version: int) -> None:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from support.many_requests import growth
+
+pytestmark = pytest.mark.extended
 
 
 def test_thousands_of_requests(tmp_path: Path) -> None:

@@ -8,10 +8,13 @@ from pathlib import Path
 import grpc
 import pytest
 
+from support.held import Door, export_held_image
 from support.model_folder import CORRUPT, Folder, answer, serve
-from support.model_server import MODELS, ModelServer
+from support.model_server import ModelServer, image
 from support.patience import PATIENCE
 from tfs_wire.messages import model_management_pb2, model_service_pb2_grpc
+
+pytestmark = pytest.mark.extended
 
 
 @pytest.fixture
@@ -19,18 +22,23 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path / "x", 1)
 
 
-def reload(server: ModelServer, *models: tuple[str, str, str], seconds: float | None = 20.0) -> None:
+def reload(
+    server: ModelServer, *models: tuple[str, str, str], seconds: float | None = PATIENCE, label: str = ""
+) -> None:
+    """Ask for these models; ``label`` is to point at version 1 of the first."""
     request = model_management_pb2.ReloadConfigRequest()
     for name, path, platform in models:
         request.config.model_config_list.config.add(name=name, base_path=path, model_platform=platform)
+    if label:
+        request.config.model_config_list.config[0].version_labels[label] = 1
     with grpc.insecure_channel(server.grpc_address) as channel:
         stub = model_service_pb2_grpc.ModelServiceStub(channel)
         stub.HandleReloadConfigRequest(request, timeout=seconds)
 
 
-def refused(server: ModelServer, *models: tuple[str, str, str]) -> tuple[str, str]:
+def refused(server: ModelServer, *models: tuple[str, str, str], label: str = "") -> tuple[str, str]:
     with pytest.raises(grpc.RpcError) as caught:
-        reload(server, *models)
+        reload(server, *models, label=label)
     return caught.value.code().name, caught.value.details()
 
 
@@ -75,18 +83,24 @@ def test_a_reload_with_a_corrupt_model(folder: Folder, tmp_path: Path) -> None:
         assert answer(server) == 2.5
 
 
-def test_a_model_comes_back_with_other_files_while_a_call_in_the_old_runs(folder: Folder, tmp_path: Path) -> None:
-    old, new = MODELS / "slow", Folder(tmp_path / "new", 1)
+def test_a_model_comes_back_with_other_files_while_a_call_in_the_old_runs(
+    folder: Folder, tmp_path: Path, door: Door
+) -> None:
+    old, new = tmp_path / "old", Folder(tmp_path / "new", 1)
+    export_held_image(old, door)
     others = ("x", str(folder.path), "tensorflow")
-    with serve(folder, tmp_path) as server, ThreadPoolExecutor(1) as pool:
+    with serve(folder, tmp_path) as server, ThreadPoolExecutor(2) as pool:
         server.wait_ready()
         reload(server, others, ("m", str(old), "tensorflow"))
-        call = pool.submit(server.predict, "m", instances=[300_000])
-        server.wait_until_computing()
+        call = pool.submit(server.predict, "m", instances=[image(1)])
+        door.wait_for(1)
         reload(server, others)
         server.wait_for_states("m", (1, "UNLOADING"))
+        again = pool.submit(refused, server, others, ("m", str(new.path), "tensorflow"), label="asked")
+        server.until(lambda: server.predict("x/labels/asked", instances=[1.0])[0] == 200)
+        door.open()
         text = "1 model(s) did not become available: {{{name: m version: 1}}, }"
-        assert refused(server, others, ("m", str(new.path), "tensorflow")) == ("UNKNOWN", text)
+        assert again.result(PATIENCE) == ("UNKNOWN", text)
         assert call.result(PATIENCE)[0] == 200
         server.wait_for_states("m", (1, "AVAILABLE"))
         assert answer(server, "m") == 2.5

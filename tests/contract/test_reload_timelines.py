@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import grpc
 import pytest
 
-from real_server.timelines import TIMELINES, compare_states, differences
-from support.model_folder import NO_RETRIES
-from support.model_server import ModelServer
+from real_server import timelines
+from real_server.timelines import TIMELINES, compare_states, make_folders
+from support.patience import PATIENCE
+from support.stepped_server import SteppedReplay, stepped_server
 
-
-@pytest.fixture(scope="module")
-def channel(tmp_path_factory: pytest.TempPathFactory) -> Iterator[grpc.Channel]:
-    """A server without models, started like the recorded one."""
-    folder = tmp_path_factory.mktemp("server")
-    config = folder / "models.config"
-    config.write_text("model_config_list {}")
-    with ModelServer(folder, f"--model_config_file={config}", NO_RETRIES) as server:
-        server.wait_ready()
-        with grpc.insecure_channel(server.grpc_address) as channel:
-            yield channel
+pytestmark = pytest.mark.extended
 
 
 @pytest.mark.parametrize("timeline", TIMELINES, ids=lambda timeline: timeline["name"])
-def test_it_runs_as_recorded(channel: grpc.Channel, timeline: dict[str, Any], tmp_path: Path) -> None:
-    assert differences(channel, timeline, tmp_path) == []
+def test_it_runs_as_recorded(timeline: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timelines, "SECONDS", PATIENCE)
+    make_folders(timeline, tmp_path)
+    with stepped_server(tmp_path) as (channel, turns):
+        assert SteppedReplay(channel, timeline, tmp_path, turns).differences() == []
 
 
 RECORDED = ["NOT_FOUND m", "2:START 1:START", "2:LOADING 1:START", "2:AVAILABLE 1:START", "2:AVAILABLE 1:AVAILABLE"]

@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import signal
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from support.model_server import MODELS, ModelServer
+from support.held import Door, export_held_image
+from support.model_server import ModelServer, image
+from support.patience import PATIENCE
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_lets_calls_end(tmp_path: Path, number: signal.Signals) -> None:
-    flags = ["--model_name=slow", f"--model_base_path={MODELS}/slow"]
-    with ModelServer(tmp_path, *flags) as server:
+def test_a_signal_lets_calls_end(tmp_path: Path, door: Door, number: signal.Signals) -> None:
+    export_held_image(tmp_path / "held", door)
+    flags = ["--model_name=held", f"--model_base_path={tmp_path}/held"]
+    with ModelServer(tmp_path / "server", *flags) as server, ThreadPoolExecutor(1) as pool:
         server.wait_ready()
-        outcomes: list[int] = []
-        client = threading.Thread(target=lambda: outcomes.append(server.predict("slow", instances=[300_000])[0]))
-        client.start()
-        server.wait_until_computing()
+        call = pool.submit(server.predict, "held", instances=[image(1)])
+        door.wait_for(1)
         server.process.send_signal(number)
+        server.until(server.is_stopping)
+        door.open()
         assert server.wait_end() == -number
-        client.join()
-        assert outcomes == [200]
+        assert call.result(PATIENCE) == (200, {"predictions": [1]})
 
 
 def test_a_signal_ends_a_server_that_still_loads(tmp_path: Path) -> None:
@@ -34,4 +36,4 @@ def test_a_signal_ends_a_server_that_still_loads(tmp_path: Path) -> None:
     with ModelServer(tmp_path / "server", *flags) as server:
         server.until(lambda: "failed: OUT_OF_RANGE" in server.stderr)
         server.process.terminate()
-        assert server.wait_end(10) == -signal.SIGTERM
+        assert server.wait_end() == -signal.SIGTERM

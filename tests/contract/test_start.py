@@ -9,9 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.ports import free_ports
 from model_server.flags import FLAGS, OWN_FLAGS, parse, usage
 from support.model_server import COMMAND, GOLDEN, MODELS, ModelServer, config_text
 from support.patience import PATIENCE
+
+pytestmark = pytest.mark.extended
 
 HALF = f"--model_base_path={MODELS}/half_plus_two"
 EMPTY_TEXT = "Both server_options.model_base_path and server_options.model_config_file are empty!"
@@ -199,10 +202,9 @@ def test_the_REST_port_is_taken(tmp_path: Path) -> None:  # noqa: N802
 
 
 def test_one_port_for_both(tmp_path: Path) -> None:
-    with ModelServer(tmp_path, "--model_name=half", HALF, ports=False) as unused:
-        port = unused.grpc_port
+    port = free_ports()
     flags = [f"--port={port}", f"--rest_api_port={port}"]
-    with ModelServer(tmp_path / "2", "--model_name=half", HALF, *flags, ports=False) as server:
+    with ModelServer(tmp_path, "--model_name=half", HALF, *flags, ports=False) as server:
         server.until(lambda: "server_options.http_port cannot be same as grpc_port." in server.stderr)
         server.until(lambda: "Running gRPC ModelServer" in server.stderr)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import tarfile
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,8 +14,10 @@ import requests
 
 from support.fakes import png
 from support.models import export_constant
-from support.patience import PATIENCE
+from support.patience import PATIENCE, poll
 from support.stack import Stack, running
+
+pytestmark = pytest.mark.extended
 
 IMAGE = png(np.zeros((8, 8, 3)))
 ONE = '{"predictions":[1.0]}'
@@ -75,14 +76,20 @@ def left_behind(archives_stack: Stack) -> list[Path]:
     return [*run_dir.glob("models/*"), *run_dir.glob("*.lock")]
 
 
-def test_many_may_be_the_first_to_use_an_archive(archives_stack: Stack) -> None:
+def test_many_may_be_the_first_to_use_an_archive(archives_stack: Stack, root: Path) -> None:
     with ThreadPoolExecutor(16) as pool:
         answers = list(pool.map(lambda _: use(archives_stack, "one.tar.gz"), range(32)))
     assert {(answer.status_code, answer.text) for answer in answers} == {(200, ONE)}
     assert [path.name.partition("-")[0] for path in left_behind(archives_stack)] == ["one", "using"], (
         "its folder, its callers"
     )
-    time.sleep(3)  # a model server looks after its files once a second
+    # A model server has looked after its files again once it has found this.
+    export_constant(root / "growing", 1, 1.0)
+    grown = {"model_name": "growing", "url": "growing"}
+    assert requests.post(f"{archives_stack.url}/models", json=grown, timeout=PATIENCE).status_code == 200
+    export_constant(root / "growing", 2, 2.0)
+    states = (requests.get(f"{archives_stack.url}/models/growing", timeout=PATIENCE).text for _ in poll())
+    assert any('"version":"2"' in text.replace(" ", "") for text in states)
     assert use(archives_stack, "one.tar.gz").text == ONE
 
 

@@ -22,6 +22,8 @@ from support.models import export_convolution, export_times
 from support.patience import PATIENCE
 from support.stack import Stack, running
 
+pytestmark = pytest.mark.extended
+
 JSON, CSV = "application/json", "text/csv"
 ROWS = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
 BATCHING = {
@@ -63,10 +65,8 @@ ALL_HERE = Path(__file__).parent / "here"
 
 def handler(data, context):
     (ALL_HERE / data.read().decode()).touch()
-    until = time.monotonic() + 30
     while len(list(ALL_HERE.iterdir())) < 2:
-        if time.monotonic() > until:
-            raise TimeoutError("the other has not begun")
+        time.sleep(0.05)
     return "together", "text/plain"
 """
 

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
+import select
 import socket
+import threading
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, suppress
 
 import numpy as np
 import psutil
@@ -16,6 +19,8 @@ from support.fakes import png
 from support.models import copy_golden
 from support.patience import PATIENCE, poll
 from support.stack import Stack, running
+
+pytestmark = pytest.mark.extended
 
 IMAGE = png(np.zeros((8, 8, 3), np.uint8))
 ROOM_MB = 16
@@ -30,20 +35,25 @@ def bounded_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
         "LIGHTBOX_MAX_BODIES_MB": str(ROOM_MB),
         "LIGHTBOX_MAX_BODY_MB": "8",
         "LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS": "12",
-        "SAGEMAKER_TFS_NGINX_LOGLEVEL": "warn",
+        "SAGEMAKER_TFS_NGINX_LOGLEVEL": "notice",
     }
     with running(folder / "models", folder / "run", **environ) as bounded_stack:
         yield bounded_stack
 
 
-def begun(bounded_stack: Stack, length: int | None, path: str = "/invocations") -> socket.socket:
+def begun(bounded_stack: Stack, length: int | None, path: str = PATHS[0], expects: bool = False) -> socket.socket:
     """Return a connection on which a request has its headers, and of its body a byte."""
     connection = socket.create_connection(("127.0.0.1", bounded_stack.port), timeout=PATIENCE)
-    framing = (
-        f"Content-Length: {length}\r\n\r\nx" if length is not None else "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n"
-    )
-    connection.sendall(f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: image/png\r\n{framing}".encode())
+    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Type: image/png\r\n"
+    head += "Expect: 100-continue\r\n" if expects else ""
+    head += "Transfer-Encoding: chunked" if length is None else f"Content-Length: {length}"
+    connection.sendall(f"{head}\r\n\r\n".encode() + one_more(length))
     return connection
+
+
+def one_more(length: int | None) -> bytes:
+    """Return a byte of a body of a declared length, or of one in chunks."""
+    return b"1\r\nx\r\n" if length is None else b"x"
 
 
 def refusal(connection: socket.socket) -> tuple[int, dict[str, str]]:
@@ -60,13 +70,49 @@ def refusal(connection: socket.socket) -> tuple[int, dict[str, str]]:
     return int(head.split()[1]), json.loads(told["OriginalMessage"]) if "OriginalMessage" in told else told
 
 
-def is_held(connection: socket.socket) -> bool:
-    """Tell whether nginx waits for more of a request: after a moment it has answered nothing."""
-    connection.settimeout(0.5)
-    try:
-        return not connection.recv(1, socket.MSG_PEEK)
-    except TimeoutError:
-        return True
+CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+"""So nginx begins when it has decided about a request; where it refuses it, that follows at once."""
+Wanted = tuple[int | None, str]
+"""The length of a body, and the path."""
+
+
+@contextmanager
+def holding(bounded_stack: Stack, *wanted: Wanted) -> Iterator[None]:
+    """Hold requests in nginx, which waits for their bodies: a byte comes each second, as it gives up after ten.
+
+    Until nginx is done with what earlier tests have sent, it may refuse one; then another takes its place.
+    """
+    held: dict[socket.socket, Wanted] = {}
+    ended = threading.Event()
+
+    def hold(one: Wanted) -> None:
+        connection = open_.enter_context(begun(bounded_stack, *one, expects=True))
+        assert connection.recv(len(CONTINUE), socket.MSG_WAITALL) == CONTINUE
+        held[connection] = one
+
+    def all_are_held() -> bool:
+        bounded_stack.wait_for_ping(200)  # what nginx has begun to say comes before
+        refused, _, _ = select.select(list(held), [], [], 0)
+        for connection in refused:
+            connection.close()
+            hold(held.pop(connection))
+        return not refused
+
+    def feed() -> None:
+        while not ended.wait(1):
+            for connection, (length, _) in list(held.items()):
+                with suppress(OSError):  # its nginx was killed
+                    connection.sendall(one_more(length))
+
+    feeding = threading.Thread(target=feed)
+    with ExitStack() as open_:
+        feeding.start()
+        open_.callback(feeding.join)
+        open_.callback(ended.set)
+        for one in wanted:
+            hold(one)
+        assert any(all_are_held() for _ in poll()), bounded_stack.log
+        yield
 
 
 def until_answered(bounded_stack: Stack, length: int) -> int:
@@ -82,10 +128,7 @@ def until_answered(bounded_stack: Stack, length: int) -> int:
 @pytest.mark.parametrize("kind", ["declared", "chunked"])
 def test_large_bodies_are_bounded_together_before_they_arrive(bounded_stack: Stack, path: str, kind: str) -> None:
     size = 8 << 20
-    with ExitStack() as open_:
-        for _ in range(2):
-            held = open_.enter_context(begun(bounded_stack, size if kind == "declared" else None, path))
-            assert is_held(held)
+    with holding(bounded_stack, *[(size if kind == "declared" else None, path)] * 2):
         status, told = refusal(begun(bounded_stack, 1_000_000, path))
         assert (status, told["code"]) == (424 if "endpoints" in path else 503, "unavailable")
         assert f"{ROOM_MB} MiB (LIGHTBOX_MAX_BODIES_MB)" in told["error"]
@@ -102,11 +145,9 @@ def test_chunked_bodies_that_are_small_need_no_room_for_the_largest(bounded_stac
         )
 
     status = 424 if "endpoints" in path else 503
-    with ExitStack() as open_:
-        assert is_held(open_.enter_context(begun(bounded_stack, None, path)))
-        assert is_held(open_.enter_context(begun(bounded_stack, 2_000_000, path)))
-        for _ in range(6):  # more than the room has for those that are not answered
-            assert send(IMAGE).status_code == 200
+    with holding(bounded_stack, (None, path), (2_000_000, path)):
+        for _ in range(6):  # more than the room has for those that are not answered; it is told of an answer afterwards
+            assert any(send(IMAGE).status_code == 200 for _ in poll())
         refused = send(bytes(3 << 20))
         assert refused.status_code == status
         assert refused.headers["Retry-After"] == "1"
@@ -123,31 +164,40 @@ def test_what_was_answered_gives_its_room_back(bounded_stack: Stack) -> None:
         assert until_answered(bounded_stack, 1_000_000 + number) == 400
 
 
+RENEWAL = ": reconfiguring"
+"""What nginx logs when it replaces its workers, which it is told to do where one was lost."""
+
+
+def is_renewed(bounded_stack: Stack, master: psutil.Process) -> bool:
+    """Tell whether all workers that take connections have been started since the last renewal."""
+    started = re.findall(r"start worker process (\d+)", bounded_stack.log.rpartition(RENEWAL)[2])
+    serving = []
+    for worker in master.children():
+        with suppress(psutil.NoSuchProcess):
+            if "shutting down" not in " ".join(worker.cmdline()):
+                serving.append(str(worker.pid))
+    return bool(serving) and set(serving) <= set(started)
+
+
 def test_a_killed_nginx_worker_keeps_no_room_and_no_count(bounded_stack: Stack) -> None:
-    with ExitStack() as open_:
-        for _ in range(2):
-            assert is_held(open_.enter_context(begun(bounded_stack, 8 << 20)))
-        for _ in range(8):
-            assert is_held(open_.enter_context(begun(bounded_stack, 1000)))
+    with holding(bounded_stack, *[(8 << 20, PATHS[0])] * 2, *[(1000, PATHS[0])] * 8):
         (master,) = bounded_stack.processes("nginx: master")
         for worker in master.children():
-            worker.send_signal(9)
-            psutil.wait_procs([worker], timeout=PATIENCE)
+            renewals = bounded_stack.log.count(RENEWAL)
+            worker.kill()
+            assert any(
+                bounded_stack.log.count(RENEWAL) > renewals and is_renewed(bounded_stack, master) for _ in poll()
+            )
     assert until_answered(bounded_stack, 8_000_000) == 400
-    for _ in poll():  # the old counts are gone when the new workers are there
-        with ExitStack() as open_:
-            if all(is_held(open_.enter_context(begun(bounded_stack, 1000))) for _ in range(12)):
-                return
-    raise AssertionError(bounded_stack.log)
+    with holding(bounded_stack, *[(1000, PATHS[0])] * 12):
+        pass
 
 
 @pytest.mark.parametrize("path", PATHS)
 def test_connections_of_an_address_are_bounded(bounded_stack: Stack, path: str) -> None:
-    with ExitStack() as open_:
-        for _ in range(12):
-            assert is_held(open_.enter_context(begun(bounded_stack, 1000)))
+    with holding(bounded_stack, *[(1000, PATHS[0])] * 12):
         status, told = refusal(begun(bounded_stack, 1000, path))
         assert (status, told["code"]) == (424 if "endpoints" in path else 429, "too_many_requests")
         assert "LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS" in told["error"]
-        assert bounded_stack.ping() == 200
+        bounded_stack.wait_for_ping(200)
     assert any(bounded_stack.invoke(IMAGE, Content_Type="image/png").status_code == 200 for _ in poll())

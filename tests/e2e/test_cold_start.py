@@ -8,20 +8,25 @@ from pathlib import Path
 from threading import Event
 
 import numpy as np
+import pytest
 
 from harness.http_client import Answer, Client
 from support.error_shape import assert_error
 from support.fakes import png
+from support.held import Door
 from support.models import export_constant
 from support.patience import PATIENCE, poll
+from support.real_binary import real_binary
 from support.stack import Stack
+
+pytestmark = pytest.mark.extended
 
 IMAGE = png(np.full((8, 8, 3), (7, 0, 0)))
 
 
 def ask(port: int, method: str, path: str, body: bytes | None = None) -> Answer | None:
     """Return the answer to one request on a connection of its own, None where nobody listens yet."""
-    with Client(port) as client:
+    with Client(port, timeout=PATIENCE) as client:
         try:
             return client.send(method, path, body, {"Content-Type": "image/png"} if body else None)
         except ConnectionRefusedError:
@@ -30,13 +35,18 @@ def ask(port: int, method: str, path: str, body: bytes | None = None) -> Answer 
 
 def test_requests_before_readiness_are_told_to_come_again(tmp_path: Path) -> None:
     export_constant(tmp_path / "models" / "constant", 1, 0.5)
-    ready = Event()
-    with Stack(tmp_path / "models", tmp_path / "run") as stack, ThreadPoolExecutor(4) as pool:
+    environ, door = real_binary(tmp_path), Door(tmp_path / "door")
+    program = tmp_path / "bin" / "tensorflow_model_server"
+    program.write_text(program.read_text().replace("import sys\n", f"import sys\n{door.code}\n", 1))
+    told, ready = Event(), Event()
+    with Stack(tmp_path / "models", tmp_path / "run", environ) as stack, ThreadPoolExecutor(4) as pool, door:
 
         def call_until_ready() -> list[Answer | None]:
             answers = []
             for _ in poll(pause=0.02):
                 answers.append(ask(stack.port, "POST", "/invocations", IMAGE))  # a reset would raise
+                if answers[-1] is not None:
+                    told.set()
                 if ready.is_set():
                     break
             return answers
@@ -56,6 +66,8 @@ def test_requests_before_readiness_are_told_to_come_again(tmp_path: Path) -> Non
                 ready.set()
                 break
             pings.append((ping, "/ping"))
+            if ping is not None and told.is_set():
+                door.open()  # the model server may start
         assert ready.is_set(), stack.log
         calls = [(answer, "/invocations") for call in early for answer in call.result()]
         refused = [(answer, path) for answer, path in [*pings, *calls] if answer and answer.status != http.client.OK]

@@ -13,6 +13,8 @@ from support.models import copy_golden
 from support.stack import Stack, running
 from support.streams import code_of_close, frame, opened, received
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture(scope="module")
 def ending_streams(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:

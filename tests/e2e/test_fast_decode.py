@@ -13,6 +13,8 @@ from PIL import Image
 from support import photos
 from support.stack import Stack, running
 
+pytestmark = pytest.mark.extended
+
 DIGITS = 60
 SIDE = 64
 """Pixels of an enlarged digit: eight times what the model wants, so that decoding can leave most of it out."""

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import queue
-import signal
-import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,18 +18,18 @@ from tritonclient.utils import InferenceServerException
 
 from e2e.test_kserve_rest import photo, predictions
 from support.fakes import png
-from support.models import copy_golden, export_slow_image
+from support.held import MANY_HELD, Door, export_held_image, held_file
+from support.models import copy_golden
 from support.patience import PATIENCE, poll
 from support.stack import Stack, free_port, running
 
 PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
-START_SECONDS = 60
 
 
 def connect(stack: Stack) -> Any:
     address = f"127.0.0.1:{stack.environ[PORT]}"
     with grpc.insecure_channel(address) as channel:
-        grpc.channel_ready_future(channel).result(START_SECONDS)
+        grpc.channel_ready_future(channel).result(PATIENCE)
     return triton.InferenceServerClient(address)
 
 
@@ -123,38 +121,37 @@ def test_a_stream(client: Any, input_name: str) -> None:
 
 def test_calls_are_counted_and_logged_as_requests_are(stack: Stack, client: Any, input_name: str) -> None:
     client.infer("mobilenet_v2", [images(input_name, photo())], headers={"x-amzn-requestid": "counted"})
+    stack.wait_until(lambda: "request_id=counted" in stack.log)
     route = "/inference.GRPCInferenceService/ModelInfer"
     labels = f'{{model="mobilenet_v2",route="{route}",status="200",transport="grpc"}}'
-    assert f"lightbox_requests_total{labels}" in requests.get(f"{stack.url}/metrics", timeout=PATIENCE).text
+    pages = (requests.get(f"{stack.url}/metrics", timeout=PATIENCE).text for _ in poll())
+    assert any(f"lightbox_requests_total{labels}" in page for page in pages)
     (line,) = [line for line in stack.log.splitlines() if "request_id=counted" in line]
     assert line.startswith(f"[request] request_id=counted method=POST route={route} model=mobilenet_v2 transport=grpc")
     assert "predict_ms=" in line
 
 
-def test_saturation_counts_http_and_grpc_together(tmp_path: Path) -> None:
-    """Four requests may be in progress. HTTP and gRPC have two clients each: one of them alone would show a half."""
-    export_slow_image(tmp_path / "models" / "slow")
-    body, done = png(np.full((8, 8, 3), 10)), threading.Event()
+@pytest.mark.extended
+def test_saturation_counts_http_and_grpc_together(door: Door, tmp_path: Path) -> None:
+    """Four requests may be in progress. HTTP and gRPC have two each: one of them alone would show a half."""
+    export_held_image(tmp_path / "models" / "held", door)
+    body = png(np.full((8, 8, 3), 10))
     settings = {PORT: str(free_port()), "SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "4"}
-    with running(tmp_path / "models", tmp_path / "run", **settings) as grpc_stack, ThreadPoolExecutor(4) as pool:
-
-        def over_http() -> None:
-            while not done.is_set():
-                assert grpc_stack.invoke(body, Content_Type="image/png").status_code == 200
-
-        def over_grpc() -> None:
-            with connect(grpc_stack) as own:
-                while not done.is_set():
-                    own.infer("slow", [images("image", body)])
-
-        calls = [pool.submit(caller) for caller in (over_http, over_grpc) for _ in range(2)]
-        try:
-            assert any(_saturation(grpc_stack) > 0.7 for _ in poll(pause=0.2))
-            page = requests.get(f"{grpc_stack.url}/metrics", timeout=PATIENCE).text
-        finally:
-            done.set()
-        for made in calls:
-            made.result()
+    with (
+        running(tmp_path / "models", tmp_path / "run", **settings, **MANY_HELD) as grpc_stack,
+        connect(grpc_stack) as client,
+        ThreadPoolExecutor(4) as pool,
+        door,
+    ):
+        over_http = [pool.submit(grpc_stack.invoke, body, Content_Type="image/png") for _ in range(2)]
+        over_grpc = [pool.submit(client.infer, "held", [images("image", body)]) for _ in range(2)]
+        door.wait_for(4)
+        assert any(_saturation(grpc_stack) > 0.7 for _ in poll(pause=0.2))
+        page = requests.get(f"{grpc_stack.url}/metrics", timeout=PATIENCE).text
+        door.open()
+        assert [answer.result().status_code for answer in over_http] == [200, 200]
+        for answer in over_grpc:
+            answer.result()
         (shown,) = [float(line.split()[1]) for line in page.splitlines() if line.startswith("lightbox_saturation ")]
         assert 0.7 < shown <= 1
         assert any(_saturation(grpc_stack) < 0.5 for _ in poll(pause=0.2))
@@ -170,31 +167,39 @@ def test_the_front_is_as_light_as_a_worker(stack: Stack, client: Any, input_name
     assert front.memory_info().rss < 120 * 1e6
 
 
+@pytest.mark.extended
 def test_a_killed_front_comes_back_and_ping_tells(client: Any, stack: Stack) -> None:
-    (front,) = stack.processes("lightbox.grpc_worker")
-    front.send_signal(signal.SIGKILL)
-    stack.wait_for_ping(503)
+    (plan,) = stack.tmp.glob("lightbox-*/plan.json")
+    with held_file(plan):  # the next front waits for it
+        stack.lose("lightbox.grpc_worker")
+        assert stack.ping() == 503
     stack.wait_for_ping(200)
     with connect(stack) as again:
         assert again.is_model_ready("digits")
 
 
-def test_a_request_before_sigterm_gets_its_full_answer(tmp_path: Path) -> None:
-    export_slow_image(tmp_path / "models" / "slow")
+@pytest.mark.extended
+def test_a_request_before_sigterm_gets_its_full_answer(door: Door, tmp_path: Path) -> None:
+    export_held_image(tmp_path / "models" / "held", door)
     with (
         running(tmp_path / "models", tmp_path / "run", **{PORT: str(free_port())}) as grpc_stack,
         connect(grpc_stack) as client,
     ):
         children = psutil.Process(grpc_stack.process.pid).children(recursive=True)
-        with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(client.infer, "slow", [images("image", png(np.full((8, 8, 3), 60)))])
+        with ThreadPoolExecutor(1) as pool, door:
+            asked = pool.submit(client.infer, "held", [images("image", png(np.full((8, 8, 3), 60)))])
             client.start_stream(lambda result, error: None)  # an idle one holds up nothing
-            assert any(grpc_stack.in_progress() == 1 for _ in poll())
-            assert grpc_stack.stop() == 0
+            door.wait_for()
+            assert grpc_stack.in_progress() == 1
+            grpc_stack.begin_stop()
+            assert not asked.done()
+            door.open()
+            assert grpc_stack.wait() == 0
             assert only_output(asked.result()).shape == (1,)
-        assert not any(child.is_running() for child in children)
+        assert any(not any(child.is_running() for child in children) for _ in poll())
 
 
+@pytest.mark.extended
 def test_models_come_and_go_in_multi_model_mode(tmp_path: Path) -> None:
     copy_golden("image_mean", tmp_path / "models" / "image_mean")
     settings = {"SAGEMAKER_MULTI_MODEL": "true", PORT: str(free_port())}

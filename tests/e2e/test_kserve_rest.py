@@ -155,6 +155,7 @@ def test_sagemakers_form_through_boto3(stack: Stack, client: Any, input_name: st
     np.testing.assert_allclose(found.as_numpy(output["name"]), expected, rtol=1e-4, atol=1e-7)
 
 
+@pytest.mark.extended
 def test_models_come_and_go_in_multi_model_mode(tmp_path: Path) -> None:
     copy_golden("image_mean", tmp_path / "models" / "image_mean")
     with (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import threading
+from collections import Counter
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,8 @@ import requests
 from e2e.test_open_ports import listening, said
 from support.error_shape import assert_error
 from support.fakes import png
-from support.models import copy_golden, export_constant, export_failing_image, export_slow_image
+from support.held import MANY_HELD, Door, export_held_image
+from support.models import copy_golden, export_constant, export_failing_image
 from support.patience import PATIENCE, poll
 from support.stack import Stack, running
 
@@ -33,73 +34,100 @@ def attributes(wire: str, model: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def odd_models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def odd_models(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("odd_models")
-    export_slow_image(folder / "slow")
+    export_held_image(folder / "held", module_door)
     export_failing_image(folder / "failing")
     return folder
 
 
 @pytest.fixture(scope="module")
+def odd_stack(odd_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    settings = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "16", "LIGHTBOX_MAX_WAITING": "4"}
+    with running(odd_models, tmp_path_factory.mktemp("odd"), **settings, **MANY_HELD) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
 def impatient(odd_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     tmp = tmp_path_factory.mktemp("impatient")
-    with running(odd_models, tmp, LIGHTBOX_REQUEST_TIMEOUT_SECONDS="1.5") as stack:
+    with running(odd_models, tmp, LIGHTBOX_REQUEST_TIMEOUT_SECONDS="1.5", **MANY_HELD) as stack:
         yield stack
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_late_answer_is_a_504_and_the_worker_survives(impatient: Stack, wire: str) -> None:
-    workers = {process.pid for process in impatient.processes("gunicorn")}
-    answer = impatient.invoke(red(255), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "slow"))
-    assert (answer.status_code, answer.json()["code"]) == (504, "deadline_exceeded")
-    assert impatient.invoke(red(0), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "slow")).status_code == 200
+def test_a_late_answer_is_a_504_and_the_worker_survives(impatient: Stack, door: Door, wire: str) -> None:
+    workers, held = {process.pid for process in impatient.processes("gunicorn")}, attributes(wire, "held")
+    for path in ("/invocations", "/endpoints/any/invocations"):
+        answer = impatient.invoke(red(255), path, X_Amzn_SageMaker_Custom_Attributes=held, X_Request_Id="late")
+        assert_error(answer.status_code, answer.headers, answer.content, path, "deadline_exceeded", "late")
+    for _ in poll():  # a busy machine may be late with this one as well
+        if (answer := impatient.invoke(red(0), X_Amzn_SageMaker_Custom_Attributes=held)).status_code != 504:
+            break
+    assert answer.status_code == 200
     assert {process.pid for process in impatient.processes("gunicorn")} == workers
 
 
 @pytest.mark.parametrize("wire", WIRES)
-def test_a_model_that_fails_is_a_502_with_the_servers_words(impatient: Stack, wire: str) -> None:
-    answer = impatient.invoke(red(9), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "failing"))
+def test_a_model_that_fails_is_a_502_with_the_servers_words(odd_stack: Stack, wire: str) -> None:
+    answer = odd_stack.invoke(red(9), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "failing"))
     assert (answer.status_code, answer.json()["code"]) == (502, "model_failed")
     assert "assert" in answer.json()["error"].lower()
-    assert impatient.invoke(red(0), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "failing")).status_code == 200
+    assert odd_stack.invoke(red(0), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "failing")).status_code == 200
 
 
-def test_ping_answers_while_every_thread_is_busy(impatient: Stack) -> None:
-    in_progress, enough = re.compile(r"^lightbox_requests_in_progress (\d+)", re.MULTILINE), threading.Event()
+def test_ping_answers_while_every_thread_is_busy(odd_stack: Stack, door: Door) -> None:
+    enough = threading.Event()
 
-    def keep_asking(client: int) -> set[str]:
-        codes = set()
+    def keep_asking(client: int) -> None:
         path = "/endpoints/any/invocations" if client % 2 else "/invocations"
-        headers = {"X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=slow", "X-Request-Id": f"client-{client}"}
-        while not enough.is_set():
-            asked = requests.post(impatient.url + path, red(255), headers=headers, timeout=PATIENCE)
-            code = "deadline_exceeded" if "504" in asked.text[:60] or asked.status_code == 504 else "unavailable"
-            assert_error(asked.status_code, asked.headers, asked.content, path, code, f"client-{client}")
-            codes.add(code)
-        return codes
+        headers = {"X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=held", "X-Request-Id": f"client-{client}"}
+        while not enough.wait(0.05):
+            asked = requests.post(odd_stack.url + path, red(255), headers=headers, timeout=PATIENCE)
+            if asked.status_code != 200:
+                assert_error(asked.status_code, asked.headers, asked.content, path, "unavailable", f"client-{client}")
 
     with ThreadPoolExecutor(40) as pool:
         busy = pool.map(keep_asking, range(40))
         try:
-            metrics = (requests.get(f"{impatient.url}/metrics", timeout=PATIENCE).text for _ in poll())
-            assert any((found := in_progress.search(page)) and int(found[1]) >= 16 for page in metrics)
-            assert [impatient.ping() for _ in range(5)] == [200] * 5
+            door.wait_for(16)
+            assert odd_stack.in_progress() == 16
+            assert [odd_stack.ping() for _ in range(5)] == [200] * 5
         finally:
             enough.set()
-        assert set().union(*busy) <= {"unavailable", "deadline_exceeded"}
+            door.open()
+        list(busy)  # raises what a caller found wrong
 
 
-def answered(stack: Stack, image: bytes) -> None:
-    """Ask until the answer is 200."""
-    assert any(stack.invoke(image).status_code == 200 for _ in poll(pause=0.25)), stack.log
+WAITS_WITHOUT_A_MODEL = """
+import numpy as np
+
+def preprocess(request):
+    pixels = np.array([np.asarray(image) for image in request.images])
+    if pixels[0, 0, 0, 0] == 1:
+        {first}
+    elif pixels[0, 0, 0, 0] == 2:
+        {others}
+    return {{"image": pixels}}
+"""
 
 
 @pytest.mark.parametrize(("wire", "local"), [("grpc", "true"), ("grpc", "false"), ("rest", "true")])
 def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathFactory, wire: str, local: str) -> None:
     folder = tmp_path_factory.mktemp("dies")  # short: there is no socket where its path would be too long
-    models = folder / "models"
-    export_slow_image(models / "net")
-    with running(models, folder / "run", LIGHTBOX_TRANSPORT=wire, LIGHTBOX_LOCAL_WIRE=local) as stack:
+    models, first, others = folder / "models", Door(folder / "first"), Door(folder / "others")
+    export_constant(models / "net", 1, 1.0)
+    (models / "net" / "code").mkdir()
+    code = WAITS_WITHOUT_A_MODEL.format(first=first.code, others=others.code)
+    (models / "net" / "code" / "inference.py").write_text(code)
+    settings = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "1", "LIGHTBOX_MAX_WAITING": "32"}
+    settings |= {"LIGHTBOX_TRANSPORT": wire, "LIGHTBOX_LOCAL_WIRE": local}
+    with (
+        running(models, folder / "run", **settings) as stack,
+        ThreadPoolExecutor(24) as callers,
+        first,
+        others,
+    ):
         assert stack.invoke(red(0)).status_code == 200
         (models / "net").rename(models / "away")  # the next one waits for its model, its ports closed
         (server,) = stack.processes("-m model_server")
@@ -111,11 +139,21 @@ def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathF
         ping = requests.get(f"{stack.url}/ping", headers={"X-Amzn-RequestId": "asked-1"}, timeout=PATIENCE)
         assert_error(ping.status_code, ping.headers, ping.content, "/ping", "unavailable", "asked-1")
         (models / "away").rename(models / "net")
-        with ThreadPoolExecutor(24) as callers:
-            # The first is answered, others wait still: so does a probe, and /ping must not wait for that.
-            for caller in as_completed([callers.submit(answered, stack, red(3)) for _ in range(24)]):
-                caller.result()
-                stack.wait_for_ping(200, 5)
+        stack.wait_for_ping(200)
+        # The first is answered, others wait still: so does a probe, and /ping must not wait for that.
+        calls = [callers.submit(stack.invoke, red(1))]
+        first.wait_for()
+        calls += [callers.submit(stack.invoke, red(2)) for _ in range(23)]
+        stack.wait_until(lambda: stack.present() == 24)
+        stack.lose("-m model_server")
+        stack.wait_until(lambda: stack.present() == 25)  # and a probe
+        assert stack.ping() == 503
+        first.open()
+        assert calls[0].result().status_code == 200, calls[0].result().text
+        stack.wait_for_ping(200)
+        assert not any(call.done() for call in calls[1:])
+        others.open()
+        assert Counter(call.result().status_code for call in calls) == {200: 24}
         answers = [stack.invoke(red(0)) for _ in range(10)]
         assert {answer.status_code for answer in answers} == {200}, answers[0].text
         carrier = "local" if (wire, local) == ("grpc", "true") else wire
@@ -130,7 +168,9 @@ def often_killed(odd_models: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         yield stack
         assert stack.stop() == 0
         assert stack.ping() is None
-        assert not [p for p in psutil.process_iter(["environ"]) if str(tmp) in str(p.info["environ"])]
+        # Orphans get SIGKILL last, and may take a moment to be gone.
+        own = ([p for p in psutil.process_iter(["environ"]) if str(tmp) in str(p.info["environ"])] for _ in poll())
+        assert any(not left for left in own)
 
 
 @pytest.mark.parametrize("part", ["nginx: master", "-m gunicorn"])
@@ -140,7 +180,7 @@ def test_nginx_or_gunicorn_killed_comes_back(often_killed: Stack, part: str) -> 
     for _ in poll():
         # Workers of the dead master answer for a while, and have its command line until they give themselves one.
         again = [process for process in often_killed.processes(part) if process not in before]
-        if again and often_killed.ping() == 200 and requests.post(f"{often_killed.url}/invocations", red(0)).ok:
+        if again and often_killed.ping() == 200 and often_killed.invoke(red(0)).ok:
             break
     else:
         pytest.fail(often_killed.log)
@@ -158,46 +198,52 @@ def test_while_nginx_is_started_again_connections_wait(often_killed: Stack) -> N
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stop_lets_accepted_requests_finish(odd_models: Path, tmp_path: Path, number: signal.Signals) -> None:
-    with running(odd_models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="slow") as stack, ThreadPoolExecutor(1) as pool:
+def test_a_stop_lets_accepted_requests_finish(
+    odd_models: Path, door: Door, tmp_path: Path, number: signal.Signals
+) -> None:
+    with running(odd_models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="held") as stack, ThreadPoolExecutor(1) as pool:
         answer = pool.submit(stack.invoke, red(50))
-        stack.wait_until_computing()
+        door.wait_for()
         children = psutil.Process(stack.process.pid).children(recursive=True)
+        stack.begin_stop(number)
         assert not answer.done()
-        assert stack.stop(number) == 0
+        door.open()
+        assert stack.wait() == 0
         assert answer.result().status_code == 200, answer.result().text
-        assert not [child for child in children if child.is_running() and child.status() != psutil.STATUS_ZOMBIE]
+        assert any(not any(map(runs, children)) for _ in poll())
         assert [path.name for path in tmp_path.iterdir()] == ["serve.log"]
+
+
+def runs(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def test_a_stop_during_start_up(sample_models: Path, tmp_path: Path) -> None:
     with Stack(sample_models, tmp_path) as stack:
-        for _ in poll():
-            if "Starting gunicorn" in stack.log:
-                break
-        assert stack.stop(seconds=40) == 0
+        stack.wait_until(lambda: "Starting gunicorn" in stack.log)
+        assert stack.stop() == 0
         assert "did not stop in time" not in stack.log
         assert [path.name for path in tmp_path.iterdir()] == ["serve.log"]
 
 
-def test_a_second_signal_does_not_wait(odd_models: Path, tmp_path: Path) -> None:
-    with running(odd_models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="slow") as stack, ThreadPoolExecutor(1) as pool:
+def test_a_second_signal_does_not_wait(odd_models: Path, door: Door, tmp_path: Path) -> None:
+    with running(odd_models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="held") as stack, ThreadPoolExecutor(1) as pool:
         cut = pool.submit(stack.invoke, red(255))
-        stack.wait_until_computing()
-        stack.process.send_signal(signal.SIGTERM)
-        for _ in poll():
-            if "stopping" in stack.log:
-                break
-        stack.stop(seconds=15)
+        door.wait_for()
+        stack.begin_stop()
+        stack.stop()
         with pytest.raises(requests.RequestException):
             cut.result()
 
 
-def test_two_run_side_by_side(impatient: Stack, odd_models: Path, tmp_path: Path) -> None:
+def test_two_run_side_by_side(odd_stack: Stack, odd_models: Path, tmp_path: Path) -> None:
     with running(odd_models, tmp_path) as other:
-        assert impatient.port != other.port
-        assert impatient.invoke(red(0)).status_code == other.invoke(red(0)).status_code == 200
-    assert impatient.invoke(red(0)).status_code == 200
+        assert odd_stack.port != other.port
+        assert odd_stack.invoke(red(0)).status_code == other.invoke(red(0)).status_code == 200
+    assert odd_stack.invoke(red(0)).status_code == 200
 
 
 def test_it_runs_from_any_folder(tmp_path: Path) -> None:
@@ -212,12 +258,12 @@ def test_it_runs_from_any_folder(tmp_path: Path) -> None:
     assert not list((folder / "tmp").iterdir())
 
 
-def test_only_loopback_and_the_one_port_listen(impatient: Stack) -> None:
-    grpc, rest = impatient.ports[1:]
-    assert listening(impatient) == {(False, impatient.port), (True, grpc), (True, rest)}
-    assert "on loopback: REST of the model server; LIGHTBOX_TRANSPORT is not set" in said(impatient)
+def test_only_loopback_and_the_one_port_listen(odd_stack: Stack) -> None:
+    grpc, rest = odd_stack.ports[1:]
+    assert listening(odd_stack) == {(False, odd_stack.port), (True, grpc), (True, rest)}
+    assert "on loopback: REST of the model server; LIGHTBOX_TRANSPORT is not set" in said(odd_stack)
     answers = [
-        impatient.invoke(red(0), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "failing")) for wire in WIRES
+        odd_stack.invoke(red(0), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "failing")) for wire in WIRES
     ]
     assert [answer.json() for answer in answers] == [{"predictions": [[0.0, 0.0, 0.0]]}] * 2
 

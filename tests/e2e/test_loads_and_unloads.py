@@ -13,6 +13,8 @@ from support.loading import IMAGE, invoke, load, unload
 from support.models import copy_golden, export_constant
 from support.stack import Stack, running
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture(scope="module")
 def root(tmp_path_factory: pytest.TempPathFactory) -> Path:

@@ -22,6 +22,8 @@ from support.models import copy_golden, export
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack, free_port, running
 
+pytestmark = pytest.mark.extended
+
 PAGE = (REPOSITORY / "docs" / "moving-in.md").read_text()
 AFTER = {
     title: body.partition("**After**")[2]

@@ -14,16 +14,17 @@ import pytest
 import requests
 
 from support.fakes import png
+from support.held import MANY_HELD, Door, export_held_image
 from support.loading import IMAGE, invoke, load, unload
-from support.models import copy_golden, export_constant, export_slow_image
-from support.patience import PATIENCE
+from support.models import copy_golden, export_constant
+from support.patience import PATIENCE, poll
 from support.stack import Stack, running
 
 GRAPH_WITHOUT_SIGNATURE = b"\x12\x09\x0a\x07\x22\x05serve"
 
 
 @pytest.fixture(scope="module")
-def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def root(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A models directory, as SageMaker fills it."""
     root = tmp_path_factory.mktemp("models")
     for name, value in (("one", 1.0), ("two", 2.0)):
@@ -31,7 +32,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "a").mkdir()
     (root / "a-b").symlink_to(root / "one")
     (root / "a" / "b").symlink_to(root / "two")
-    export_slow_image(root / "slow")
+    export_held_image(root / "held", module_door)
     copy_golden("half_plus_two", root / "half")
     (root / "broken" / "1").mkdir(parents=True)
     (root / "broken" / "1" / "saved_model.pb").write_bytes(b"garbage" * 10)
@@ -54,7 +55,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def multi_model_stack(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     environ = {"SAGEMAKER_MULTI_MODEL": "true", "LIGHTBOX_MAX_MODELS": "4", "LIGHTBOX_TRANSPORT": "grpc,rest"}
-    with running(root, tmp_path_factory.mktemp("run"), **environ) as multi_model_stack:
+    with running(root, tmp_path_factory.mktemp("run"), **environ, **MANY_HELD) as multi_model_stack:
         yield multi_model_stack
 
 
@@ -183,6 +184,7 @@ def test_a_malformed_load(multi_model_stack: Stack, body: bytes) -> None:
     assert requests.post(f"{multi_model_stack.url}/models", data=body, timeout=PATIENCE).status_code == 400
 
 
+@pytest.mark.extended
 def test_no_room(multi_model_stack: Stack, root: Path) -> None:
     for index in range(4):
         assert load(multi_model_stack, f"copy{index}", root / "one").status_code == 200
@@ -206,15 +208,20 @@ def test_changed_files_are_used_after_unload_and_load(multi_model_stack: Stack, 
     assert answers == {'{"predictions":[6.0]}'}
 
 
-def test_an_unload_under_load_finishes_what_runs(multi_model_stack: Stack, root: Path, wire: str) -> None:
-    assert load(multi_model_stack, "slow", root / "slow").status_code == 200
-    assert invoke(multi_model_stack, "slow", wire=wire).status_code == 200
-    with ThreadPoolExecutor(1) as pool:
-        running_one = pool.submit(invoke, multi_model_stack, "slow", png(np.full((8, 8, 3), (40, 0, 0))), wire)
-        multi_model_stack.wait_until_computing()
-        assert unload(multi_model_stack, "slow").status_code == 200
+def test_an_unload_under_load_finishes_what_runs(multi_model_stack: Stack, root: Path, door: Door, wire: str) -> None:
+    assert load(multi_model_stack, "held", root / "held").status_code == 200
+    assert invoke(multi_model_stack, "held", wire=wire).status_code == 200
+    with ThreadPoolExecutor(2) as pool:
+        running_one = pool.submit(invoke, multi_model_stack, "held", png(np.full((8, 8, 3), (40, 0, 0))), wire)
+        door.wait_for()
+        unloading = pool.submit(unload, multi_model_stack, "held")
+        assert any(invoke(multi_model_stack, "held", wire=wire).status_code == 404 for _ in poll())  # it has begun
+        assert not unloading.done()
+        assert not running_one.done()
+        door.open()
+        assert unloading.result().status_code == 200
         assert running_one.result().status_code == 200, running_one.result().text
-    assert invoke(multi_model_stack, "slow", wire=wire).status_code == 404
+    assert invoke(multi_model_stack, "held", wire=wire).status_code == 404
 
 
 def test_plain_invocations_need_a_target(multi_model_stack: Stack, root: Path, wire: str) -> None:
@@ -246,11 +253,10 @@ def test_boto3_loads_its_target_on_first_use(multi_model_stack: Stack, root: Pat
             client.invoke_endpoint(EndpointName="any", TargetModel=target, Body=IMAGE)
 
 
+@pytest.mark.extended
 def test_a_restarted_model_server_serves_what_was_loaded(multi_model_stack: Stack, root: Path, wire: str) -> None:
     assert load(multi_model_stack, "one", root / "one").status_code == 200
-    (server,) = multi_model_stack.processes("-m model_server")
-    server.kill()
-    multi_model_stack.wait_for_ping(503)
+    multi_model_stack.lose("-m model_server")
     multi_model_stack.wait_for_ping(200)
     assert invoke(multi_model_stack, "one", wire=wire).json() == {"predictions": [1.0]}
 
@@ -260,6 +266,7 @@ def test_bare_saved_models_and_other_layouts(multi_model_stack: Stack, root: Pat
     assert invoke(multi_model_stack, "bare", wire=wire).json() == {"predictions": [1.0]}
 
 
+@pytest.mark.extended
 def test_each_model_has_its_own_code(multi_model_stack: Stack, root: Path) -> None:
     for name, word in (("hello", "one"), ("world", "two")):
         shutil.rmtree(root / name, ignore_errors=True)
@@ -279,6 +286,7 @@ def test_each_model_has_its_own_code(multi_model_stack: Stack, root: Path) -> No
     assert invoke(multi_model_stack, "world").status_code == 404
 
 
+@pytest.mark.extended
 def test_code_beside_the_models_serves_those_without_their_own_over_rest_alone(tmp_path: Path) -> None:
     shared = tmp_path / "models"
     export_constant(shared / "plain", 1, 3.0)

@@ -21,6 +21,8 @@ from support.models import copy_golden
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack, free_port, running
 
+pytestmark = pytest.mark.extended
+
 PAGE = (REPOSITORY / "docs" / "open-inference-protocol.md").read_text()
 SETUP, *BLOCKS = re.findall(r"```sh\n(.*?)```", PAGE, re.DOTALL)
 FUNCTIONS = "".join(re.findall(r"^\w+\(\) \{.*\}\n", "".join(BLOCKS), re.MULTILINE))

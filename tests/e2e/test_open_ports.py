@@ -11,16 +11,21 @@ import psutil
 import pytest
 import requests
 
+from support.held import Door
 from support.models import copy_golden
 from support.patience import PATIENCE
 from support.real_binary import real_binary
 from support.stack import Stack, running
 
+pytestmark = pytest.mark.extended
+
 PAIR = """
 def input_handler(data, context): return data.read()
 def output_handler(response, context): return response.content, "application/json"
 """
-USES_ALL = """
+USES_ALL = (
+    f"SECONDS = {PATIENCE}"
+    + """
 import json
 import grpc
 import requests
@@ -34,14 +39,15 @@ def states(channel, name):
         request_serializer=get_model_status_pb2.GetModelStatusRequest.SerializeToString,
         response_deserializer=get_model_status_pb2.GetModelStatusResponse.FromString,
     )
-    return [item.state for item in call(request, timeout=20).model_version_status]
+    return [item.state for item in call(request, timeout=SECONDS).model_version_status]
 
 def handler(data, context):
     shared = states(context.channel, context.model_name)
-    rest = requests.post(context.rest_uri, data=data.read(), timeout=20).json()
+    rest = requests.post(context.rest_uri, data=data.read(), timeout=SECONDS).json()
     with grpc.insecure_channel("localhost:" + context.grpc_port) as own:
         return json.dumps([rest, shared == states(own, context.model_name)]), "application/json"
 """
+)
 BODY = b'{"instances": [2.0, 4.0]}'
 ANSWER = {"predictions": [4.0, 5.0]}
 
@@ -75,6 +81,14 @@ def over(stack: Stack, wire: str) -> requests.Response:
     return stack.invoke(BODY, X_Amzn_SageMaker_Custom_Attributes=f"tfs-transport={wire}")
 
 
+def held_start(folder: Path) -> Door:
+    """Let the program of ``real_binary`` wait at a door from now on, before it does anything."""
+    program, door = folder / "bin" / "tensorflow_model_server", Door(folder / "door")
+    first, rest = program.read_text().split("\n", 1)
+    program.write_text(f"{first}\nopen({str(door.folder / 'door')!r}, 'w').close()\n{rest}")
+    return door
+
+
 def said(stack: Stack) -> str:
     return "\n".join(line for line in stack.log.splitlines() if "listening: " in line)
 
@@ -94,8 +108,10 @@ def test_the_real_binary_has_no_port_by_default(tmp_path: Path, run: Path) -> No
         )
         page = requests.get(f"{stack.url}/metrics", timeout=PATIENCE).text
         assert 'state="AVAILABLE"' in page
+        start = held_start(tmp_path)
         stack.processes("tensorflow_model_server")[0].kill()
         stack.wait_for_ping(503)
+        start.open()
         stack.wait_for_ping(200)
         assert stack.invoke(BODY).json() == ANSWER
 

@@ -97,8 +97,12 @@ def test_a_snippet_is_copied(page: Page) -> None:
         "Browser.grantPermissions",
         {"origin": page.url, "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]},
     )
+    page.js(
+        "const button = document.getElementById('copy'); window.said = [];"
+        "new MutationObserver(() => window.said.push(button.textContent)).observe(button, {childList: true})"
+    )
     page.element("#copy").click()
-    page.wait_for("document.getElementById('copy').innerText === 'Copied'")
+    page.wait_for("window.said.includes('Copied')")  # it says so for two seconds
     copied = page.driver.execute_async_script("navigator.clipboard.readText().then(arguments[0])")
     assert copied == page.js("return document.getElementById('code').textContent")
     assert page.text("#status") == "The snippet is in the clipboard."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -12,10 +13,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from support.fakes import png
-from support.models import copy_golden
+from support.held import Door, export_held_image
 from support.patience import PATIENCE, poll
 from support.stack import REPOSITORY, Stack, running
 
@@ -24,7 +24,7 @@ PROTOCOLS = ("http", "boto3", "open-inference")
 
 
 def command(folder: Path, stack: Stack, *more: str) -> list[str]:
-    return [sys.executable, str(SCRIPT), str(folder), "--url", stack.url, *more]
+    return [sys.executable, str(SCRIPT), str(folder), "--url", stack.url, f"--timeout={PATIENCE}", *more]
 
 
 def predict(folder: Path, stack: Stack, *more: str, code: int = 0) -> str:
@@ -80,18 +80,46 @@ def test_what_the_model_cannot_take_is_noted(stack: Stack, digits: Path, protoco
     assert len((digits.parent / "out.csv").read_text().splitlines()) == 7
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_a_run_that_was_ended_goes_on_where_it_was(stack: Stack, tmp_path: Path, number: signal.Signals) -> None:
-    folder = tmp_path / "photos"
+def pictures(folder: Path, count: int, first_held: int = 0) -> Path:
+    """Write images into a new folder; the model lets those wait at the door that come from ``first_held`` on."""
     folder.mkdir()
+    for index in range(count):
+        (folder / f"{index:02}.png").write_bytes(png(np.full((8, 8, 3), (int(index >= first_held), index, 0))))
+    return folder
+
+
+def has_taken(process: subprocess.Popen[str], number: signal.Signals) -> bool:
+    """Tell whether a process has begun to do what a signal asks for."""
+    if process.poll() is not None:
+        return True
+    status = Path(f"/proc/{process.pid}/status").read_text()
+    pending = [int(mask, 16) for mask in re.findall(r"^S(?:ig|hd)Pnd:\s+(\w+)$", status, re.MULTILINE)]
+    return not any(mask >> (number - 1) & 1 for mask in pending)
+
+
+@pytest.fixture(scope="module")
+def held(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    folder = tmp_path_factory.mktemp("held")
+    export_held_image(folder / "models" / "held_image", module_door)
+    with running(folder / "models", folder / "run") as running_stack:
+        yield running_stack
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_a_run_that_was_ended_goes_on_where_it_was(
+    held: Stack, door: Door, tmp_path: Path, number: signal.Signals
+) -> None:
     total = 60
-    for index in range(total):
-        Image.effect_noise((640, 480), 10 + index).convert("RGB").save(folder / f"{index:02}.jpg")
+    folder = pictures(tmp_path / "photos", total, first_held=24)
     out = tmp_path / "out.jsonl"
-    ended = subprocess.Popen(command(folder, stack, "--out", str(out)), stderr=subprocess.PIPE, text=True)
+    ended = subprocess.Popen(command(folder, held, "--out", str(out)), stderr=subprocess.PIPE, text=True)
     try:
-        assert any(out.exists() and out.read_bytes().count(b"\n") >= 10 for _ in poll(pause=0.01))
+        door.wait_for()  # eight are in progress at once
+        assert any(out.read_bytes().count(b"\n") >= 10 for _ in poll())
         ended.send_signal(number)
+        assert any(has_taken(ended, number) for _ in poll())
+        door.open()  # what is in progress ends first
         _, said = ended.communicate(timeout=PATIENCE)
     finally:
         ended.kill()
@@ -101,7 +129,7 @@ def test_a_run_that_was_ended_goes_on_where_it_was(stack: Stack, tmp_path: Path,
     lines = out.read_bytes().splitlines(keepends=True)
     assert 10 <= len(lines) < total
     assert all(line.endswith(b"}\n") and json.loads(line)["status"] == 200 for line in lines)
-    said = predict(folder, stack, "--out", str(out))
+    said = predict(folder, held, "--out", str(out))
     assert f"{total} images: {total - len(lines)} answered" in said
     assert f"{len(lines)} had been answered before" in said
     again = out.read_bytes().splitlines(keepends=True)
@@ -110,30 +138,31 @@ def test_a_run_that_was_ended_goes_on_where_it_was(stack: Stack, tmp_path: Path,
 
 
 @pytest.fixture(scope="module")
-def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def narrow(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack that works on one request at a time and has no queue."""
     folder = tmp_path_factory.mktemp("narrow")
-    copy_golden("image_mean", folder / "models" / "image_mean")
+    export_held_image(folder / "models" / "held_image", module_door)
     environ = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "1", "LIGHTBOX_MAX_WAITING": "0"}
     with running(folder / "models", folder / "run", **environ) as running_stack:
         yield running_stack
 
 
-@pytest.fixture(scope="module")
-def photos(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("photos")
-    for index in range(12):
-        Image.effect_noise((2400, 1800), 10 + index).convert("RGB").save(folder / f"{index:02}.jpg")
-    return folder
-
-
+@pytest.mark.extended
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_what_a_full_endpoint_refuses_is_answered_later(
-    narrow: Stack, photos: Path, tmp_path: Path, protocol: str
+    narrow: Stack, door: Door, tmp_path: Path, protocol: str
 ) -> None:
-    folder = tmp_path / "photos"
-    folder.symlink_to(photos, target_is_directory=True)
-    predict(folder, narrow, "--protocol", protocol, "--out", "out.jsonl", "--attempts", "100")
+    folder, logged = pictures(tmp_path / "photos", 12), len(narrow.log)
+    more = ("--protocol", protocol, "--out", str(tmp_path / "out.jsonl"), "--attempts", "100")
+    predicting = subprocess.Popen(command(folder, narrow, *more), stderr=subprocess.PIPE, text=True)
+    try:
+        door.wait_for()
+        assert any("error=queue_full" in narrow.log[logged:] for _ in poll())
+        door.open()
+        _, said = predicting.communicate(timeout=PATIENCE)
+    finally:
+        predicting.kill()
+    assert predicting.returncode == 0, said
     records = results(tmp_path / "out.jsonl")
     assert [record["status"] for record in records] == [200] * 12
     assert max(record["attempts"] for record in records) > 1

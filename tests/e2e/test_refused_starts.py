@@ -16,8 +16,10 @@ from support.models import copy_golden
 from support.patience import PATIENCE
 from support.stack import SERVE, clean_environ, free_port
 
+pytestmark = pytest.mark.extended
 
-def refuse(tmp_path: Path, seconds: float = 30.0, **environ: str) -> str:
+
+def refuse(tmp_path: Path, **environ: str) -> str:
     """Start with an environment, expect a refusal, and return what was said."""
     tmp = tmp_path / "tmp"
     tmp.mkdir(exist_ok=True)
@@ -27,7 +29,13 @@ def refuse(tmp_path: Path, seconds: float = 30.0, **environ: str) -> str:
         "LIGHTBOX_MODEL_SERVER": "embedded",
     }
     done = subprocess.run(
-        [SERVE, "serve"], cwd=tmp_path, env=base | environ, capture_output=True, text=True, timeout=seconds, check=False
+        [SERVE, "serve"],
+        cwd=tmp_path,
+        env=base | environ,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
     )
     assert done.returncode not in (0, None), done.stderr
     assert "Traceback" not in done.stderr
@@ -61,7 +69,7 @@ def test_every_wrong_setting_is_named(tmp_path: Path, models: Path) -> None:
 def test_a_model_that_cannot_be_served(tmp_path: Path, models: Path) -> None:
     (models / "broken" / "1").mkdir(parents=True)
     (models / "broken" / "1" / "saved_model.pb").write_bytes(b"garbage" * 10)
-    said = refuse(tmp_path, 60, LIGHTBOX_MODEL_DIR=str(models))
+    said = refuse(tmp_path, LIGHTBOX_MODEL_DIR=str(models))
     assert str(models / "broken/1") in said
 
 
@@ -91,7 +99,7 @@ def test_check_gives_the_sentence_with_which_a_start_gives_up(tmp_path: Path, mo
     assert checked.returncode == 1
     sentence = checked.stderr.splitlines()[-1]
     assert sentence.startswith(f"{models / 'code' / 'inference.py'}: importing it ended the process")
-    assert f"[lightbox] {sentence}" in refuse(tmp_path, 60, **environ).splitlines()
+    assert f"[lightbox] {sentence}" in refuse(tmp_path, **environ).splitlines()
 
 
 @pytest.mark.parametrize("command", ["serve", "check"])

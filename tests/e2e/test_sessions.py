@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+import struct
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from datetime import datetime
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,13 +19,15 @@ import numpy as np
 import pytest
 import requests
 from botocore.exceptions import ClientError
-from openapi_schema_validator import OAS31Validator
 
 from support.fakes import png
 from support.models import copy_golden
+from support.openapi import validator
 from support.patience import PATIENCE, poll
 from support.stack import Stack, running
 
+EXPIRY = struct.Struct("<d")
+"""How the file of a session begins."""
 LEFT, RIGHT = (200, 0, 0), (0, 0, 100)
 IMAGE = png(np.array([[LEFT] * 40 + [RIGHT] * 40] * 60, np.uint8))
 JSON = "application/json"
@@ -128,17 +134,17 @@ def test_the_openapi_document_has_what_a_session_sends(session_stack: Stack) -> 
     (header,) = (name for name in names if "Session" in name)
 
     def post_and_check(session: str, body: Any, told: str) -> str:
-        OAS31Validator(post["requestBody"]["content"][JSON]["schema"] | parts).validate(body)
+        validator(post["requestBody"]["content"][JSON]["schema"], parts).validate(body)
         answer = requests.post(
             f"{session_stack.url}/invocations", json=body, headers={header: session}, timeout=PATIENCE
         )
         assert answer.status_code == 200, answer.text
         (declared,) = (name for name in ok["headers"] if told in name)
         assert declared in answer.headers
-        OAS31Validator(ok["content"][JSON]["schema"] | parts).validate(answer.json())
+        validator(ok["content"][JSON]["schema"], parts).validate(answer.json())
         return str(answer.json()["session"])
 
-    parts = {"components": document["components"]}
+    parts = document["components"]
     session = post_and_check("NEW_SESSION", {"requestType": "NEW_SESSION"}, "New-Session")
     assert post_and_check(session, {"requestType": "CLOSE"}, "Closed-Session") == session
 
@@ -157,15 +163,22 @@ def test_the_lines_of_the_page(session_stack: Stack, tmp_path: Path, monkeypatch
     names["client"].close()
 
 
+@pytest.mark.extended
 def test_expiry_and_a_stop_leave_nothing(models: Path, tmp_path: Path) -> None:
-    settings = {**ON, "LIGHTBOX_SESSION_SECONDS": "1", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "image_mean"}
+    seconds = 7200
+    settings = {**ON, "LIGHTBOX_SESSION_SECONDS": str(seconds), "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "image_mean"}
     with Stack(models, tmp_path, settings) as stack, closing(stack.wait_ready().boto3()) as client:
-        folder = places(stack)
-        session = opened(ask(client, "NEW_SESSION", IMAGE, ContentType="image/png"))
-        for _ in poll():
-            if not list(folder.glob("*.session")):
-                break
-        assert not list(folder.glob("*.session"))
+        folder, began = places(stack), time.time()
+        answer = ask(client, "NEW_SESSION", IMAGE, ContentType="image/png")
+        session = opened(answer)
+        (kept,) = folder.glob("*.session")
+        expires = datetime.fromisoformat(answer["NewSessionId"].partition("Expires=")[2]).timestamp()
+        assert began + seconds <= expires <= math.ceil(time.time() + seconds)
+        with kept.open("r+b") as file:
+            assert file.read(EXPIRY.size) == EXPIRY.pack(expires)
+            file.seek(0)
+            file.write(EXPIRY.pack(began))  # its time is over now, however long the call took
+        assert any(not kept.exists() for _ in poll())
         with pytest.raises(ClientError, match="expired or was closed"):
             ask(client, session)
         ask(client, "NEW_SESSION", IMAGE, ContentType="image/png")

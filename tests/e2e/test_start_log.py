@@ -11,6 +11,8 @@ import pytest
 from support.models import copy_golden
 from support.stack import free_port, running
 
+pytestmark = pytest.mark.extended
+
 FORMS = {
     "lightbox": r"(warning: )?\S.*",
     "inference": r"\S.*",

@@ -7,10 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
-import time
-from collections import Counter
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -18,10 +16,14 @@ import psutil
 import pytest
 import requests
 
+from lightbox.processes.commands import MODEL_CONFIG
 from support.fakes import png
-from support.models import export_constant, export_slow_image
+from support.held import MANY_HELD, Door, export_held_image, held_file
+from support.models import export_constant
 from support.patience import PATIENCE, poll
 from support.stack import SERVE, Stack, clean_environ, running
+
+pytestmark = pytest.mark.extended
 
 
 def red(value: int) -> bytes:
@@ -29,20 +31,26 @@ def red(value: int) -> bytes:
 
 
 @pytest.fixture(scope="module")
-def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def models(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder: Path = tmp_path_factory.mktemp("models")
     export_constant(folder / "constant", 1, 0.5)
-    export_slow_image(folder / "slow")
+    export_held_image(folder / "held", module_door)
     return folder
 
 
-def of_stack(stack: Stack) -> list[psutil.Process]:
-    """Return every process that was started with the stack's environment, orphans among them."""
+def nothing_is_left(stack: Stack) -> bool:
+    """Wait until no process that was started with the stack's environment is there, orphans among them.
+
+    They get SIGKILL last, and may take a moment to be gone.
+    """
     mark = str(stack.tmp)
-    found = psutil.process_iter(["environ", "status"])
-    return [
-        p for p in found if p.info["status"] != psutil.STATUS_ZOMBIE and (p.info["environ"] or {}).get("TMPDIR") == mark
-    ]
+
+    def left() -> list[psutil.Process]:
+        found = psutil.process_iter(["environ", "status"])
+        running = [process for process in found if process.info["status"] != psutil.STATUS_ZOMBIE]
+        return [process for process in running if (process.info["environ"] or {}).get("TMPDIR") == mark]
+
+    return any(not left() for _ in poll())
 
 
 def minds_signals(stack: Stack) -> bool:
@@ -78,7 +86,7 @@ def test_a_stop_at_any_moment_of_the_start(models: Path, tmp_path: Path, moment:
     with Stack(models, tmp_path, {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "constant"}) as stack:
         assert any(MOMENTS[moment](stack) for _ in poll(pause=0.001))
         assert stack.stop(number) == 0, stack.log
-        assert any(not of_stack(stack) for _ in poll())
+        assert nothing_is_left(stack)
         assert [path.name for path in tmp_path.iterdir()] == ["serve.log"]
         assert "Traceback" not in stack.log
 
@@ -90,19 +98,17 @@ def test_signals_without_end_change_nothing(models: Path, tmp_path: Path) -> Non
                 break
             stack.process.send_signal(signal.SIGTERM)
         assert stack.process.returncode == 0, stack.log
-        assert any(not of_stack(stack) for _ in poll())
+        assert nothing_is_left(stack)
         assert [path.name for path in tmp_path.iterdir()] == ["serve.log"]
 
 
-def test_a_stop_ends_in_time_however_long_a_request_takes(models: Path, tmp_path: Path) -> None:
-    settings = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "slow", "LIGHTBOX_DRAIN_SECONDS": "2"}
+def test_a_stop_ends_in_time_however_long_a_request_takes(models: Path, door: Door, tmp_path: Path) -> None:
+    settings = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "held", "LIGHTBOX_DRAIN_SECONDS": "2"}
     with running(models, tmp_path, **settings) as stack, ThreadPoolExecutor(1) as pool:
         cut = pool.submit(stack.invoke, red(255))
-        stack.wait_until_computing()
-        started = time.monotonic()
+        door.wait_for()
         assert stack.stop() == 0, stack.log
-        assert time.monotonic() - started < 2 + 4  # the request would take longer; the rest is for a busy machine
-        assert not of_stack(stack)
+        assert nothing_is_left(stack)
         with pytest.raises(requests.RequestException):
             cut.result()
 
@@ -111,21 +117,19 @@ def test_a_stop_waits_for_no_handler_whose_request_was_answered(models: Path, tm
     code = tmp_path / "model" / "code"
     shutil.copytree(models / "constant", tmp_path / "model" / "constant")
     code.mkdir()
-    (code / "inference.py").write_text(
-        "def preprocess(request):\n    while request.body:\n        sum(range(1000))  # heeds no deadline\n"
-    )
     limits = {"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "1", "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "2"}
     folder = tmp_path / "tmp"
     folder.mkdir()
-    with running(tmp_path / "model", folder, **limits) as stack:
+    door = Door(tmp_path / "door")
+    (code / "inference.py").write_text(f"def preprocess(request):\n    {door.code}  # heeds no deadline\n")
+    with running(tmp_path / "model", folder, **limits) as stack, door:
         assert stack.invoke(red(255)).status_code == 504
         assert any("still in progress" in stack.log for _ in poll()), stack.log
-        started = time.monotonic()
-        assert stack.stop() == 0, stack.log
-        assert time.monotonic() - started < 25  # LIGHTBOX_DRAIN_SECONDS is 30
+        assert stack.stop() == 0, stack.log  # LIGHTBOX_DRAIN_SECONDS is more
         assert "SIGKILL" not in stack.log
+        assert "did not stop in time" not in stack.log
         assert "stopping with 1 requests that were answered" in stack.log
-        assert not of_stack(stack)
+        assert nothing_is_left(stack)
 
 
 def test_half_a_body_does_not_hold_a_stop_for_long(models: Path, tmp_path: Path) -> None:
@@ -135,16 +139,15 @@ def test_half_a_body_does_not_hold_a_stop_for_long(models: Path, tmp_path: Path)
     ):
         connection.sendall(b"POST /invocations HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n12345")
         assert stack.ping() == 200  # nginx has read what came before
-        started = time.monotonic()
-        assert stack.stop() == 0
-        assert time.monotonic() - started < 25  # LIGHTBOX_DRAIN_SECONDS is 30
+        assert stack.stop() == 0  # LIGHTBOX_DRAIN_SECONDS is more
+        assert "did not stop in time" not in stack.log
 
 
 def test_a_killed_supervisor_takes_all_along_and_the_next_start_cleans_up(models: Path, tmp_path: Path) -> None:
     with running(models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="constant") as stack:
         stack.process.kill()
         stack.process.wait()
-        assert any(not of_stack(stack) for _ in poll()), of_stack(stack)
+        assert nothing_is_left(stack)
         (left,) = tmp_path.glob("lightbox-*")
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -165,28 +168,30 @@ def test_a_child_that_cannot_stay_up_ends_all_with_its_last_words(models: Path, 
         *_, first, last = [line for line in stack.log.splitlines() if line.startswith("[lightbox]")][-3:]
         assert "nginx cannot stay up" in stack.log
         assert 'unknown directive "no_such_directive"' in first + last
-        assert not of_stack(stack)
+        assert nothing_is_left(stack)
 
 
 @pytest.fixture(scope="module")
-def slow(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    settings = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "slow", "SAGEMAKER_GUNICORN_WORKERS": "2"}
-    with running(models, tmp_path_factory.mktemp("slow"), **settings) as stack:
+def holding(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    settings = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "held", "SAGEMAKER_GUNICORN_WORKERS": "2", **MANY_HELD}
+    with running(models, tmp_path_factory.mktemp("holding"), **settings) as stack:
         yield stack
 
 
 HOLDS_ITS_REQUESTS = """
-import os, pathlib, time, uuid
+import os, pathlib, time
 import numpy as np
 
 HELD = pathlib.Path(__file__).parent / "held"
 
 def preprocess(request):
-    mine = HELD / f"{os.getpid()}-{uuid.uuid4()}"
-    mine.touch()
+    pixels = np.array([np.asarray(image) for image in request.images])
+    mine = HELD / str(pixels[0, 0, 0, 0])
+    mine.with_suffix(".partial").write_text(str(os.getpid()))
+    mine.with_suffix(".partial").rename(mine)
     while mine.exists():
         time.sleep(0.02)
-    return {"image": np.array([np.asarray(image) for image in request.images])}
+    return {"image": pixels}
 
 def postprocess(outputs, request):
     return {"worker": os.getpid()}
@@ -198,50 +203,50 @@ def test_a_worker_that_dies_takes_only_its_own_requests_along(tmp_path: Path) ->
     held = tmp_path / "models" / "constant" / "code" / "held"
     held.mkdir(parents=True)
     (held.parent / "inference.py").write_text(HOLDS_ITS_REQUESTS)
-    with (
-        running(tmp_path / "models", tmp_path / "run", SAGEMAKER_GUNICORN_WORKERS="2") as stack,
-        ThreadPoolExecutor(8) as pool,
-    ):
+    settings = {"SAGEMAKER_GUNICORN_WORKERS": "2", "SAGEMAKER_GUNICORN_THREADS": "16"}
+    with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(16) as pool:
         gunicorns = {process.pid: process for process in stack.processes("gunicorn")}
         victim, other = (process for process in gunicorns.values() if process.ppid() in gunicorns)
-        answers = []
-        for sleeper in (victim, other):  # each takes what comes while the other cannot
-            sleeper.suspend()
-            answers += [pool.submit(stack.invoke, red(0)) for _ in range(4)]
-            assert any(len(list(held.iterdir())) == len(answers) for _ in poll()), stack.log
-            sleeper.resume()
-        assert Counter(file.name.partition("-")[0] for file in held.iterdir()) == {
-            str(victim.pid): 4,
-            str(other.pid): 4,
-        }
+        answers: list[Future[requests.Response]] = []
+        workers: list[int] = []
+        while not all(workers.count(worker.pid) >= 4 for worker in (victim, other)):
+            full = max(victim, other, key=lambda worker: workers.count(worker.pid))
+            full.suspend()  # the other takes what comes now, unless somebody else resumes this one
+            mine = held / str(len(answers))
+            answers.append(pool.submit(stack.invoke, red(len(answers))))
+            assert any(mine.exists() for _ in poll()), stack.log
+            full.resume()
+            workers.append(int(mine.read_text()))
         victim.kill()
         for file in held.iterdir():
             file.unlink()
-        found = [answer.result() for answer in answers]
-        assert [answer.status_code for answer in found] == [200] * 4 + [503] * 4
-        for answer in found[:4]:
-            assert answer.json() == {"worker": other.pid}
-        for answer in found[4:]:
-            assert answer.headers["Retry-After"] == "1"
-            assert answer.json()["code"] == "unavailable"
+        for worker, answer in zip(workers, (answer.result() for answer in answers), strict=True):
+            if worker == other.pid:
+                assert (answer.status_code, answer.json()) == (200, {"worker": other.pid})
+            else:
+                assert (answer.status_code, answer.headers["Retry-After"]) == (503, "1")
+                assert answer.json()["code"] == "unavailable"
         assert stack.ping() == 200
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGABRT])
 @pytest.mark.parametrize("wire", ["grpc", "rest"])
-def test_requests_in_flight_when_the_model_server_dies(slow: Stack, wire: str, number: signal.Signals) -> None:
+def test_requests_in_flight_when_the_model_server_dies(
+    holding: Stack, door: Door, wire: str, number: signal.Signals
+) -> None:
     with ThreadPoolExecutor(4) as pool:
         header = {"X_Amzn_SageMaker_Custom_Attributes": f"tfs-transport={wire}"}
-        answers = [pool.submit(slow.invoke, red(100), **header) for _ in range(4)]
-        assert any(slow.in_progress() == 4 for _ in poll())
-        slow.wait_until_computing(seconds=0.5)  # so long after they began, all have been sent
-        slow.processes("-m model_server")[0].send_signal(number)
-        slow.wait_for_ping(503)
-        for answer in answers:
-            assert (answer.result().status_code, answer.result().headers["Retry-After"]) == (503, "1")
-            assert answer.result().json()["code"] == "unavailable"
-        slow.wait_for_ping(200)
-        assert slow.invoke(red(0), **header).status_code == 200
+        answers = [pool.submit(holding.invoke, red(100), **header) for _ in range(4)]
+        door.wait_for(4)
+        (config,) = holding.tmp.glob(f"lightbox-*/{MODEL_CONFIG}")
+        with held_file(config):  # the next model server waits for it
+            holding.lose("-m model_server", number)
+            assert holding.ping() == 503
+            for answer in answers:
+                assert (answer.result().status_code, answer.result().headers["Retry-After"]) == (503, "1")
+                assert answer.result().json()["code"] == "unavailable"
+        holding.wait_for_ping(200)
+        assert holding.invoke(red(0), **header).status_code == 200
 
 
 def test_a_user_who_may_not_run_python_is_told_so(tmp_path: Path) -> None:

@@ -13,11 +13,11 @@ import grpc
 import numpy as np
 import pytest
 import requests
-from openapi_spec_validator import OpenAPIV31SpecValidator
 
 from contract.golden import replay
 from support.fakes import png
 from support.models import GOLDEN, copy_golden
+from support.openapi import problems
 from support.patience import PATIENCE
 from support.stack import Stack, free_port, running
 
@@ -84,7 +84,7 @@ def test_rpcs_are_answered_as_by_the_real_server(tfs_stack: Stack, rpc_address: 
         if problem is not None:
             found[case["id"]] = problem
     assert found.keys() == DIFFERENT_RPCS.keys(), found
-    tfs_stack.wait_until(lambda: "route=/tensorflow.serving.PredictionService/Predict model=" in tfs_stack.log, 20)
+    tfs_stack.wait_until(lambda: "route=/tensorflow.serving.PredictionService/Predict model=" in tfs_stack.log)
 
 
 def test_models_cannot_be_configured_by_callers(rpc_address: str) -> None:
@@ -108,7 +108,7 @@ def test_requests_are_logged_and_counted_by_their_rule(tfs_stack: Stack) -> None
     assert (good.status_code, good.json()) == (200, {"predictions": [3.5, 5.5]})
     bad = requests.post(url, json={"instances": ["a"]}, headers={"X-Request-Id": "tfs-bad"}, timeout=PATIENCE)
     assert (bad.status_code, bad.headers["X-Amzn-RequestId"]) == (400, "tfs-bad")
-    tfs_stack.wait_until(lambda: "request_id=tfs-bad" in tfs_stack.log, 20)
+    tfs_stack.wait_until(lambda: all(f"request_id=tfs-{name}" in tfs_stack.log for name in ("good", "bad")))
     lines = {name: line for name in ("good", "bad") for line in tfs_stack.log.splitlines() if f"=tfs-{name} " in line}
     assert f"route=/v1/models/<model>:predict model={MODEL} transport=rest status=200" in lines["good"]
     assert "error=bad_request" in lines["bad"]
@@ -116,6 +116,7 @@ def test_requests_are_logged_and_counted_by_their_rule(tfs_stack: Stack) -> None
     assert 'route="/v1/models/<model>:predict"' in counted
 
 
+@pytest.mark.extended
 def test_kserves_own_client_is_answered(tfs_stack: Stack) -> None:
     """In a process of its own: kserve registers the messages that tritonclient, in other tests, does."""
     command = [sys.executable, "-W", "ignore", str(CLIENT), tfs_stack.url, MODEL, "1", "5"]
@@ -137,5 +138,5 @@ def test_limits_are_lightboxs(tfs_stack: Stack) -> None:
 
 def test_the_description_has_the_routes(tfs_stack: Stack) -> None:
     document = requests.get(f"{tfs_stack.url}/openapi.json", timeout=PATIENCE).json()
-    assert [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()] == []
+    assert problems(document) == []
     assert document["paths"].keys() >= {"/v1/models/{model}:predict", "/v1/models/{model}/versions/{version}/metadata"}

@@ -2,58 +2,57 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from support.models import export_slow_image
+from support.held import Door, export_held_image
 from support.patience import poll
 from support.stack import Stack, free_port, running
 from support.tfs_calls import GRPC_PORT, WAYS
 
-LONG = 50
-"""A pixel with which the model computes for a second or more."""
+pytestmark = pytest.mark.extended
+
 HTTP_WAYS = ["rows", "image"]
 
 
 @pytest.fixture(scope="module")
-def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+def narrow(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """A stack where one request at a time is taken by HTTP, and one by gRPC."""
     folder = tmp_path_factory.mktemp("narrow")
-    export_slow_image(folder / "models" / "slow")
+    export_held_image(folder / "models" / "held", module_door)
     environ = {
         "LIGHTBOX_TFS_API": "true",
         GRPC_PORT: str(free_port()),
         "SAGEMAKER_GUNICORN_WORKERS": "1",
         "SAGEMAKER_GUNICORN_THREADS": "1",
         "LIGHTBOX_MAX_WAITING": "0",
-        "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "120",
     }
     with running(folder / "models", folder / "run", **environ) as stack:
         yield stack
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_more_than_can_be_served_is_told_to_come_again(narrow: Stack, way: str) -> None:
+def test_more_than_can_be_served_is_told_to_come_again(narrow: Stack, door: Door, way: str) -> None:
     with ThreadPoolExecutor(1) as pool:
-        taken = pool.submit(WAYS[way], narrow, LONG)
-        narrow.wait_until_computing()
+        taken = pool.submit(WAYS[way], narrow, 1)
+        door.wait_for()
         others = HTTP_WAYS if way in HTTP_WAYS else [way]
         refused = [WAYS[other](narrow, 0) for other in others]
         assert not taken.done()
         assert all(told.again for told in refused), refused
+        door.open()
         assert taken.result().served, taken.result()
     assert any(WAYS[way](narrow, 0).served for _ in poll())
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_model_server_that_dies_costs_only_what_it_had(narrow: Stack, way: str) -> None:
+def test_a_model_server_that_dies_costs_only_what_it_had(narrow: Stack, door: Door, way: str) -> None:
     with ThreadPoolExecutor(1) as pool:
-        lost = pool.submit(WAYS[way], narrow, LONG)
-        narrow.wait_until_computing()
-        narrow.processes("-m model_server")[0].send_signal(signal.SIGKILL)
+        lost = pool.submit(WAYS[way], narrow, 1)
+        door.wait_for()
+        narrow.lose("-m model_server")
         assert lost.result().again, lost.result()
     meanwhile = []
     for _ in poll():

@@ -13,6 +13,8 @@ from support.models import copy_golden
 from support.s3 import serving, universal
 from support.stack import Stack, running
 
+pytestmark = pytest.mark.extended
+
 
 @pytest.fixture(scope="module")
 def s3() -> Iterator[dict[str, str]]:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import shutil
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from lightbox.processes.versions import LOOK_SECONDS
+from lightbox.processes.versions import LOOK_SECONDS, QUIET_SECONDS
 from support.models import GOLDEN, export_half_plus
 from support.patience import poll
 from support.stack import Stack, running
@@ -78,20 +80,17 @@ def ask(stack: Stack, model: str, version: int | None = None) -> object:
     return response.json() if response.status_code == 200 else (response.status_code, response.text)
 
 
-def wait_for_log(stack: Stack, text: str, seconds: float = 40.0) -> None:
-    for _ in poll(seconds):
-        if text in stack.log:
-            return
-    print(stack.log)
-    pytest.fail(f"{text!r} is not in the log after {seconds:.0f} s")
+def wait_for_log(stack: Stack, text: str) -> None:
+    stack.wait_until(lambda: text in stack.log)
 
 
 def pause(looks: float, event: threading.Event = threading.Event()) -> None:  # noqa: B008 - nobody sets it
     event.wait(looks * LOOK_SECONDS)
 
 
+@pytest.mark.extended
 def test_a_slow_copy_takes_over_when_it_is_whole(versions_stack: Stack, models: Path) -> None:
-    target = models / "copied" / "2"
+    target, writes = models / "copied" / "2", []
     with asked(versions_stack, "copied") as caller:
         for file in sorted(path for path in VERSION_2.rglob("*") if path.is_file()):
             place = target / file.relative_to(VERSION_2)
@@ -100,15 +99,18 @@ def test_a_slow_copy_takes_over_when_it_is_whole(versions_stack: Stack, models: 
             for end in (len(content) // 2, len(content)):
                 assert HALF_PLUS_THREE not in caller.answers
                 place.write_bytes(content[:end])
-                pause(1.5)
+                writes.append(time.monotonic())
+                pause(1.5)  # what is not looked at meanwhile is at a later look
         wait_for_log(versions_stack, "version 2 of the model 'copied' answers")
         asked_until_then = caller.count
         assert any(caller.count > asked_until_then + 5 for _ in poll())
     assert caller.answers == [HALF_PLUS_TWO, HALF_PLUS_THREE]
     assert ask(versions_stack, "copied", version=1) == HALF_PLUS_TWO
-    assert "version 2 of the model 'copied' is not served" not in versions_stack.log
+    if max(later - earlier for earlier, later in pairwise(writes)) < QUIET_SECONDS:  # else it may be taken for broken
+        assert "version 2 of the model 'copied' is not served" not in versions_stack.log
 
 
+@pytest.mark.extended
 def test_a_copy_without_its_variables_never_answers_and_one_that_is_mended_does(
     versions_stack: Stack, models: Path
 ) -> None:
@@ -125,6 +127,7 @@ def test_a_copy_without_its_variables_never_answers_and_one_that_is_mended_does(
     assert caller.answers == [HALF_PLUS_TWO, HALF_PLUS_THREE]
 
 
+@pytest.mark.extended
 def test_a_version_whose_graph_fails_never_answers(versions_stack: Stack, models: Path) -> None:
     with asked(versions_stack, "broken") as caller:
         export_half_plus(models / "broken", 2, 3.0, fails=True)
@@ -145,9 +148,7 @@ def test_when_the_newest_is_removed_the_older_answers(versions_stack: Stack, mod
         assert any(caller.count > 5 for _ in poll())
         shutil.rmtree(models / "rolled_back" / "2")
         wait_for_log(versions_stack, "version 2 of the model 'rolled_back' was removed; version 1 answers")
-        for _ in poll():
-            if ask(versions_stack, "rolled_back", version=2) != HALF_PLUS_THREE:  # it is unloaded
-                break
+        assert any(ask(versions_stack, "rolled_back", version=2) != HALF_PLUS_THREE for _ in poll())  # it is unloaded
         asked_until_then = caller.count
         assert any(caller.count > asked_until_then + 5 for _ in poll())
     assert caller.answers == [HALF_PLUS_THREE, HALF_PLUS_TWO]
@@ -168,8 +169,7 @@ def test_a_model_server_that_starts_again_sees_what_answers_alone(versions_stack
     half = models / "copied" / "9"
     half.mkdir()
     shutil.copy(VERSION_2 / "saved_model.pb", half)
-    versions_stack.processes("-m model_server")[0].kill()
-    versions_stack.wait_for_ping(503)
+    versions_stack.lose("-m model_server")
     versions_stack.wait_for_ping(200)
     assert ask(versions_stack, "copied") == HALF_PLUS_THREE
     assert ask(versions_stack, "copied", version=9)[0] == 404  # type: ignore[index]

@@ -6,6 +6,7 @@ Where an engine with the base images is at hand it is used; root on Debian gets 
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 import subprocess
@@ -26,12 +27,12 @@ from docker_image.ways import WAYS, Way, as_sagemaker_runs_it
 from lightbox.user_code.paths import WITH_BUILD_ARGUMENT
 from support import s3
 
-TAG = "lightbox:test"
+TAG = f"lightbox:test-{os.getpid()}"
 PAGE = REPOSITORY / "docs" / "image.md"
 NOT_OURS = {"base image", "tensorflow_model_server"}
 """Layers whose sizes depend on whether the base images are the published ones."""
 LARGEST_WITH_OPENVINO = 400e6
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(3600)
 
 
 @pytest.fixture(scope="module")
@@ -39,6 +40,8 @@ def engine() -> Iterator[Engine]:
     try:
         with find_engine() as found:
             yield found
+            own = found.docker.run("images", "--format={{.Repository}}:{{.Tag}}", f"--filter=reference={TAG}*")
+            found.docker.run("rmi", "--force", *own.split())
     except NoEngine as reason:
         pytest.skip(str(reason))
 

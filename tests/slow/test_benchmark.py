@@ -7,19 +7,21 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from benchmark import results
-from support.patience import PATIENCE
 from support.stack import REPOSITORY
+
+pytestmark = pytest.mark.timeout(3600)
 
 
 def test_a_quick_scenario_gives_figures_and_pages(tmp_path: Path) -> None:
+    out = tmp_path / "out"
     paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
-    command = [sys.executable, "-m", "benchmark", "--quick", "wire", "--out", str(tmp_path)]
-    done = subprocess.run(
-        command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    command = [sys.executable, "-m", "benchmark", "--quick", "wire", "--out", str(out)]
+    done = subprocess.run(command, env=os.environ | {"PYTHONPATH": paths}, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    document = results.read(tmp_path / "results.json")
+    document = results.read(out / "results.json")
     variants = document["scenarios"][0]["experiments"][0]["variants"]
     assert len(variants) == 7
     figures = {variant["name"]: variant for variant in variants}
@@ -27,5 +29,5 @@ def test_a_quick_scenario_gives_figures_and_pages(tmp_path: Path) -> None:
     grpc, rest = figures["float32 tensor, gRPC"]["hops"], figures["float32 tensor, REST"]["hops"]
     assert 602_112 < grpc["sidecar-model server gRPC"][0] < 604_000  # 224 x 224 x 3 floats and little else
     assert rest["sidecar-model server REST"][0] > 1_000_000
-    assert (tmp_path / "wire.md").is_file()
-    assert (tmp_path / "plots" / "wire_forms_stages.svg").is_file()
+    assert (out / "wire.md").is_file()
+    assert (out / "plots" / "wire_forms_stages.svg").is_file()

@@ -8,16 +8,15 @@ import sys
 import pytest
 
 from real_server.parts import PARTS
-from support.patience import PATIENCE
 from support.stack import REPOSITORY
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(3600)
 
 
 def test_the_embedded_server_passes() -> None:
     script = REPOSITORY / "scripts" / "check_real_server.py"
     command = [sys.executable, str(script), "--server", "embedded"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.count("\n   ok\n") == len(PARTS)
     assert "469 passed, 0 failed" in done.stdout

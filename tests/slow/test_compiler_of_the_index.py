@@ -16,7 +16,7 @@ from support.stack import REPOSITORY, clean_environ
 
 TOOLS = ("bash", "dirname", "env", "id", "mkdir", "mv", "rm", "uname")
 """What the script needs. There is no cc among them, no apt-get and no sudo."""
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(3600)
 
 
 @pytest.fixture(scope="module")

@@ -68,7 +68,7 @@ def test_a_chosen_few_agree_between_the_wires(chosen: Stack, photo: bytes, few_o
 def test_all_eight_come_over_both_wires(
     models: Path, photo: bytes, few_over_grpc: dict[str, Any], tmp_path: Path
 ) -> None:
-    with running(models, tmp_path, LIGHTBOX_REQUEST_TIMEOUT_SECONDS="60") as stack:
+    with running(models, tmp_path) as stack:
         grpc, rest = detect(stack, photo, "grpc"), detect(stack, photo, "rest")
     assert grpc.keys() == rest.keys() == ALL
     assert np.shape(grpc["raw_detection_scores"])[0] == 76725

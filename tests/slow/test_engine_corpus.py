@@ -20,7 +20,7 @@ from support.tempting_models import MODELS, expected, tempting_models
 from support.tempting_models.measured import DIFFERENT
 from support.tempting_models.serving import Served, differences, serving
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(3600)
 
 LET_THROUGH = {
     "float_functions.leaky_0 0": "the sign of zero",

@@ -7,9 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+import pytest
 
 from support.fakes import png
 from support.stack import running
+
+pytestmark = pytest.mark.timeout(3600)
 
 WIRES = ["grpc", "rest"]
 

@@ -12,6 +12,8 @@ from support.hostile_grpc import MB, PING, PREFACE, SETTINGS, send_all, status
 from support.many_requests import growth
 from support.model_server import ModelServer, golden_server
 
+pytestmark = pytest.mark.timeout(3600)
+
 
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[ModelServer]:
@@ -22,7 +24,6 @@ def test_ten_thousand_requests(tmp_path: Path) -> None:
     assert growth(tmp_path, early=1_000, late=10_000) <= 1.05
 
 
-@pytest.mark.timeout(600)
 def test_a_flood_of_200_000_pings(server: ModelServer) -> None:
     process = psutil.Process(server.process.pid)
     before = process.memory_info().rss

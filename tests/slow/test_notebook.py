@@ -14,6 +14,8 @@ from support.stack import REPOSITORY
 
 NOTEBOOK = REPOSITORY / "scripts" / "latency_comparison.ipynb"
 
+pytestmark = pytest.mark.timeout(3600)
+
 
 def outputs(notebook: Any, kind: str) -> list[Any]:
     """Return the outputs of a media type."""
@@ -32,7 +34,9 @@ def test_it_runs_from_top_to_bottom(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     # Connection files and sockets of the kernel.
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    client = NotebookClient(notebook, timeout=PATIENCE, resources={"metadata": {"path": str(NOTEBOOK.parent)}})
+    client = NotebookClient(
+        notebook, timeout=None, startup_timeout=round(PATIENCE), resources={"metadata": {"path": str(NOTEBOOK.parent)}}
+    )
     client.execute()
     assert len(table_rows(notebook)) == 6
     assert len(outputs(notebook, "image/png")) == 4

@@ -6,12 +6,15 @@ import json
 from collections import Counter
 from pathlib import Path
 
+import pytest
 import requests
 
 from support.models import copy_golden
 from support.openapi import drive, never_answered
 from support.patience import PATIENCE
 from support.stack import running
+
+pytestmark = pytest.mark.timeout(3600)
 
 ON = {"LIGHTBOX_OPENAPI": "true"}
 PHASES = "examples,coverage,fuzzing"

@@ -6,73 +6,87 @@ import os
 import socket
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import psutil
+import pytest
 import requests
 
 from support.fakes import png
-from support.models import export_slow_image
+from support.held import MANY_HELD, Door, export_held_image
 from support.patience import PATIENCE, poll
-from support.stack import REPOSITORY, running
+from support.stack import REPOSITORY, Stack, running
+
+HELD, QUICK = (png(np.full((8, 8, 3), (red, 0, 0))) for red in (1, 0))
 
 
-def test_what_is_too_much_is_refused_whole_and_counted(tmp_path: Path) -> None:
-    export_slow_image(tmp_path / "models" / "slow")
-    slow, large = png(np.full((8, 8, 3), (150, 0, 0))), bytes(1 << 20)
+def test_what_is_too_much_is_refused_whole_and_counted(door: Door, tmp_path: Path) -> None:
+    export_held_image(tmp_path / "models" / "held", door)
+    large = bytes(1 << 20)
     settings = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "1", "LIGHTBOX_MAX_WAITING": "0"}
     with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(1) as pool:
-        first = pool.submit(stack.invoke, slow)
+        first = pool.submit(stack.invoke, HELD)
         # Another request before that one is in would take the only place.
-        stack.wait_until_computing()
+        door.wait_for()
         assert stack.invoke(b"", Content_Type="image/png").status_code == 503
         refused = [stack.invoke(large, Content_Type="image/png") for _ in range(10)]
         assert not first.done()
         assert {answer.status_code for answer in refused} == {503}
         assert all("in progress and waiting" in answer.json()["error"] for answer in refused), refused[0].text
         assert {answer.headers["Retry-After"] for answer in refused} == {"1"}
+        door.open()
         assert first.result().status_code == 200
-        page = requests.get(f"{stack.url}/metrics", timeout=PATIENCE).text
-        (counted,) = [
-            line for line in page.splitlines() if line.startswith('lightbox_rejected_total{reason="queue_full"}')
-        ]
-        assert float(counted.split()[-1]) >= 11
+        stack.wait_until(lambda: refusals(stack) >= 11)
         assert "no live upstreams" not in stack.log
         assert "reset by peer" not in stack.log and "Broken pipe" not in stack.log, stack.log
 
 
-def test_as_many_as_are_allowed_are_taken_however_they_are_spread(tmp_path: Path) -> None:
-    export_slow_image(tmp_path / "models" / "slow")
+def refusals(stack: Stack) -> float:
+    page = requests.get(f"{stack.url}/metrics", timeout=PATIENCE).text
+    counted = [line for line in page.splitlines() if line.startswith('lightbox_rejected_total{reason="queue_full"}')]
+    return sum(float(line.split()[-1]) for line in counted)
+
+
+def test_as_many_as_are_allowed_are_taken_however_they_are_spread(door: Door, tmp_path: Path) -> None:
+    export_held_image(tmp_path / "models" / "held", door)
     settings = {"SAGEMAKER_GUNICORN_WORKERS": "3", "SAGEMAKER_GUNICORN_THREADS": "1", "LIGHTBOX_MAX_WAITING": "2"}
     with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(12) as pool:
-        slow = png(np.full((8, 8, 3), (10, 0, 0)))
-        for _ in range(3):
-            assert list(pool.map(lambda _: stack.invoke(slow).status_code, range(9))) == [200] * 9, stack.log
-        statuses = list(pool.map(lambda _: stack.invoke(slow).status_code, range(12)))
-        assert set(statuses) == {200, 503}
+        for _ in range(4):
+            door.shut()
+            answers = [pool.submit(stack.invoke, HELD) for _ in range(12)]
+            # Three are refused while the others are in progress or wait.
+            stack.wait_until(lambda: sum(answer.done() for answer in answers) == 3)  # noqa: B023
+            door.open()
+            assert Counter(answer.result().status_code for answer in answers) == {200: 9, 503: 3}, stack.log
         # Those beyond are nginx's to refuse, it costs a worker ten times as much: each has one line, and no route.
         refused = " method=POST route=unmatched path=/invocations status=503 "
-        assert any(stack.log.count(refused) >= statuses.count(503) for _ in poll())
-        assert stack.log.count(refused) == stack.log.count("error=queue_full") == statuses.count(503)
+        stack.wait_until(lambda: stack.log.count(refused) >= 12)
+        assert stack.log.count(refused) == stack.log.count("error=queue_full") == 12
 
 
-def test_a_dead_nginx_worker_takes_no_places_with_it(tmp_path: Path) -> None:
-    export_slow_image(tmp_path / "models" / "slow")
-    slow, quick = (png(np.full((8, 8, 3), (red, 0, 0))) for red in (30, 0))
+def test_a_dead_nginx_worker_takes_no_places_with_it(door: Door, tmp_path: Path) -> None:
+    export_held_image(tmp_path / "models" / "held", door)
     settings = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "4", "LIGHTBOX_MAX_WAITING": "2"}
+    settings |= MANY_HELD
     with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(4) as pool:
         for _ in range(3):
-            cut = [pool.submit(stack.invoke, slow) for _ in range(4)]
-            assert any(stack.in_progress() == 4 for _ in poll())
+            door.shut()
+            cut = [pool.submit(stack.invoke, HELD) for _ in range(4)]
+            door.wait_for(4)
             for worker in stack.processes("nginx: worker process"):
-                worker.kill()
+                with suppress(psutil.NoSuchProcess):  # one that was replaced and had nothing left to do
+                    worker.kill()
             for request in cut:
                 assert isinstance(request.exception(), requests.ConnectionError)
+            door.open()
             answers = []
             for _ in poll(pause=0.2):
                 try:
-                    answers.append(stack.invoke(quick).status_code)
+                    answers.append(stack.invoke(QUICK).status_code)
                 except requests.ConnectionError:
                     continue
                 if answers[-3:] == [200] * 3:
@@ -80,36 +94,42 @@ def test_a_dead_nginx_worker_takes_no_places_with_it(tmp_path: Path) -> None:
             assert answers[-3:] == [200] * 3, stack.log
 
 
-def test_hung_up_is_not_served(tmp_path: Path) -> None:
-    export_slow_image(tmp_path / "models" / "slow")
-    slow, large = png(np.full((8, 8, 3), (60, 0, 0))), bytes(200_000)
+def test_hung_up_is_not_served(door: Door, tmp_path: Path) -> None:
+    export_held_image(tmp_path / "models" / "held", door)
+    large = bytes(200_000)
     settings = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "1"}
     with running(tmp_path / "models", tmp_path / "r", **settings) as stack, ThreadPoolExecutor(1) as pool:
         assert "too long for a unix socket" not in stack.log  # over TCP nobody sees that a caller has hung up
-        first = pool.submit(stack.invoke, slow)
-        stack.wait_until_computing()
+        first = pool.submit(stack.invoke, HELD)
+        door.wait_for()
+        open_then = open_files(stack)
         for _ in range(5):
             with socket.create_connection(("127.0.0.1", stack.port)) as caller:
                 head = f"POST /invocations HTTP/1.1\r\nHost: x\r\nContent-Length: {len(large)}\r\n\r\n"
                 caller.sendall(head.encode() + large)
+        stack.wait_until(lambda: stack.present() == 6)
+        stack.wait_until(lambda: open_files(stack) == open_then)  # nginx has closed its connections too
         assert not first.done()
+        door.open()
         assert first.result().status_code == 200
-        for _ in poll():
-            if stack.log.count("error=hung_up") == 5:
-                break
-        else:
-            raise AssertionError(stack.log)
+        stack.wait_until(lambda: stack.log.count("error=hung_up") == 5)
 
 
+def open_files(stack: Stack) -> int:
+    """Return how many files and connections the workers of nginx have open."""
+    return sum(worker.num_fds() for worker in stack.processes("nginx: worker process"))
+
+
+@pytest.mark.timeout(3600)
 def test_twice_the_load_that_can_be_served(sample_models: Path, tmp_path: Path) -> None:
     paths = os.pathsep.join(str(REPOSITORY / folder) for folder in ("scripts", "container"))
     command = [sys.executable, "-m", "overload", "--seconds=6", "--peak-seconds=1", f"--models={sample_models}"]
+    command += [f"--folder={tmp_path}", f"--set=LIGHTBOX_REQUEST_TIMEOUT_SECONDS={PATIENCE:.0f}"]
     done = subprocess.run(
         [*command, f"--out={tmp_path / 'report.md'}"],
         env=os.environ | {"PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
         check=False,
     )
     assert (tmp_path / "report.md").is_file(), done.stderr

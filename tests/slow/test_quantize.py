@@ -16,7 +16,7 @@ from model_zoo import digits
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, clean_environ, running
 
-pytestmark = pytest.mark.timeout(1200)
+pytestmark = pytest.mark.timeout(3600)
 
 
 def test_the_digits_keep_their_classes(sample_models: Path, tmp_path: Path) -> None:

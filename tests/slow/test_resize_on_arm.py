@@ -19,7 +19,7 @@ DRIVER = Path(__file__).with_name("resize_driver.c")
 FILTERS = [Image.Resampling.BOX, Image.Resampling.BILINEAR, Image.Resampling.BICUBIC, Image.Resampling.LANCZOS]
 CASES = 3000
 NEON = 2
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(3600)
 
 
 @dataclass(frozen=True)

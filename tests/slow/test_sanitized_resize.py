@@ -12,7 +12,7 @@ import pytest
 from support.stack import REPOSITORY
 
 TESTS = "tests/unit/lightbox/images/test_native_resize.py"
-pytestmark = pytest.mark.timeout(900)
+pytestmark = pytest.mark.timeout(3600)
 
 
 def sanitized(program: list[str]) -> subprocess.CompletedProcess[str]:

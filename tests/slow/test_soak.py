@@ -8,8 +8,11 @@ import subprocess
 import sys
 from pathlib import Path
 
-from support.patience import PATIENCE
+import pytest
+
 from support.stack import REPOSITORY
+
+pytestmark = pytest.mark.timeout(3600)
 
 
 def test_nothing_is_lost_while_processes_are_killed(sample_models: Path, tmp_path: Path) -> None:
@@ -18,17 +21,19 @@ def test_nothing_is_lost_while_processes_are_killed(sample_models: Path, tmp_pat
         sys.executable,
         "-m",
         "soak",
-        "--seconds=70",
-        "--changing-seconds=40",
+        "--seconds=1",
+        "--kills=1",
+        "--answers=101",
+        "--refusals=21",
         "--kill-pause=2",
         f"--models={sample_models}",
+        f"--folder={tmp_path}",
     ]
     done = subprocess.run(
         [*command, f"--out={tmp_path / 'report.md'}"],
         env=os.environ | {"PYTHONPATH": paths},
         capture_output=True,
         text=True,
-        timeout=PATIENCE,
         check=False,
     )
     report = (tmp_path / "report.md").read_text() if done.returncode == 0 else done.stdout + done.stderr

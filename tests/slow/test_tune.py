@@ -13,10 +13,23 @@ import psutil
 import pytest
 
 from lightbox.settings_loading import load_settings
-from support.patience import PATIENCE, poll
+from support.patience import poll
 from support.stack import SERVE, clean_environ
 
+pytestmark = pytest.mark.timeout(3600)
+
 PICTURE = SERVE.parent / "docs" / "samples" / "digit-7.png"
+
+
+TOO_LITTLE_TIME = re.compile(r"--seconds: expected at least|was not ready within")
+LONGEST_SECONDS = 1600
+
+
+def lives(process: psutil.Process) -> bool:
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 def start(tmp: Path, models: Path, *arguments: str, **environ: str) -> subprocess.Popen[str]:
@@ -34,7 +47,7 @@ def start(tmp: Path, models: Path, *arguments: str, **environ: str) -> subproces
 def refused(tmp: Path, models: Path, *arguments: str, **environ: str) -> str:
     """Return the last line of a run that ends with an error."""
     process = start(tmp, models, *arguments, **environ)
-    output, errors = process.communicate(timeout=PATIENCE)
+    output, errors = process.communicate()
     assert process.returncode not in (0, None)
     assert "Traceback" not in errors
     assert not output
@@ -42,8 +55,11 @@ def refused(tmp: Path, models: Path, *arguments: str, **environ: str) -> str:
 
 
 def test_a_short_run_tries_settings_and_leaves_nothing_behind(sample_models: Path, tmp_path: Path) -> None:
-    process = start(tmp_path, sample_models, "digits", "--image", str(PICTURE), "--seconds", "50", "--json")
-    output, errors = process.communicate(timeout=PATIENCE)
+    for seconds in (50, 100, 200, 400, 800, LONGEST_SECONDS):
+        process = start(tmp_path, sample_models, "digits", "--image", str(PICTURE), f"--seconds={seconds}", "--json")
+        output, errors = process.communicate()
+        if process.returncode == 0 or not TOO_LITTLE_TIME.search(errors):  # that is said on a slow or busy machine
+            break
     assert process.returncode == 0, errors
     report = json.loads(output)
     assert report["model"] == "digits"
@@ -61,18 +77,18 @@ def test_a_short_run_tries_settings_and_leaves_nothing_behind(sample_models: Pat
 
 
 def test_ctrl_c_stops_what_was_started(sample_models: Path, tmp_path: Path) -> None:
-    process = start(tmp_path, sample_models, "digits")
+    process = start(tmp_path, sample_models, "digits", f"--seconds={LONGEST_SECONDS}")
     family: list[psutil.Process] = []
     for _ in poll():
         family = psutil.Process(process.pid).children(recursive=True)
         if len(family) > 4:  # a supervisor and what it has started
             break
     os.killpg(process.pid, signal.SIGINT)
-    _, errors = process.communicate(timeout=PATIENCE)
+    _, errors = process.communicate()
     assert process.returncode == 130
     assert errors.splitlines()[-1] == "[lightbox] interrupted: all started processes are stopped"
     assert family
-    assert [child for child in family if child.is_running() and child.status() != psutil.STATUS_ZOMBIE] == []
+    assert [child for child in family if lives(child)] == []
     assert list(tmp_path.iterdir()) == []
 
 
@@ -93,28 +109,28 @@ def test_wrong_arguments_are_refused(sample_models: Path, tmp_path: Path, argume
 
 @pytest.fixture
 def slow_digits(sample_models: Path, tmp_path: Path) -> Path:
-    """A folder with the digits model, and a handler that takes a second for each request."""
+    """A folder with the digits model, and a handler that takes some seconds for each request, and no processor."""
     models = tmp_path / "models"
     (models / "code").mkdir(parents=True)
     (models / "digits").symlink_to(sample_models / "digits")
     (models / "code" / "inference.py").write_text(
-        "import time\ndef handler(data, context):\n    time.sleep(1)\n    return '{}', 'application/json'\n"
+        "import time\ndef handler(data, context):\n    time.sleep(5)\n    return '{}', 'application/json'\n"
     )
     return models
 
 
 def test_a_time_in_which_nothing_can_be_measured_is_refused(slow_digits: Path, tmp_path: Path) -> None:
-    """Thirteen rounds of three requests, each of two stacks, take more than a minute."""
+    """Thirteen rounds of three requests, each of two stacks, take more than five minutes."""
     (tmp := tmp_path / "tmp").mkdir()
-    line = refused(tmp, slow_digits, "digits", "--seconds", "60")
-    said = re.fullmatch(r"\[lightbox\] --seconds: expected at least (\d+) for this model, got 60", line)
+    line = refused(tmp, slow_digits, "digits", "--seconds", "300")
+    said = re.fullmatch(r"\[lightbox\] --seconds: expected at least (\d+) for this model, got 300", line)
     assert said, line
-    assert int(said[1]) > 60
+    assert int(said[1]) > 300
     assert list(tmp.iterdir()) == []
 
 
 def test_a_start_that_takes_longer_than_the_time_is_refused(slow_digits: Path, tmp_path: Path) -> None:
-    (slow_digits / "code" / "inference.py").write_text("import time; time.sleep(600)")
+    (slow_digits / "code" / "inference.py").write_text("import threading; threading.Event().wait()")
     (tmp := tmp_path / "tmp").mkdir()
     line = refused(tmp, slow_digits, "digits", "--seconds", "10")
     assert re.fullmatch(r"\[lightbox\] digits cannot be served: it was not ready within -?\d+ s", line), line

@@ -10,11 +10,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from support.patience import poll
+from support.patience import PATIENCE, poll
 from support.stack import REPOSITORY
 
 SCREENSHOTS = REPOSITORY / "build" / "page"
-SECONDS = 60.0
 _RECORD = """
 window.recorded = [];
 window.pending = 0;
@@ -65,7 +64,7 @@ class Page:
 
     def wait_until(self, holds: Callable[[], bool], what: str) -> None:
         """Wait until ``holds``; fail with the page's text after a long time."""
-        assert any(holds() for _ in poll(SECONDS, 0.02)), f"{what}; the page: {self.text('body')[:3000]}"
+        assert any(holds() for _ in poll(pause=0.02)), f"{what}; the page: {self.text('body')[:3000]}"
 
     def element(self, selector: str) -> Any:
         """Return the first element of a CSS selector."""
@@ -201,6 +200,8 @@ def browser() -> Iterator[Any]:
         options.add_argument(f"--{flag}")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     driver = webdriver.Chrome(options=options, service=Service(programs[1]))
+    driver.set_script_timeout(PATIENCE)
+    driver.command_executor.client_config.timeout = PATIENCE
     try:
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": _RECORD})
         yield driver

@@ -12,6 +12,7 @@ from lightbox.model.spec import Array
 from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
 from support.fakes import Tensor, signature
+from support.patience import PATIENCE
 
 FLOATS: Mapping[str, Tensor] = {"x": ("float32", (None,))}
 PIXELS: Mapping[str, Tensor] = {"image": ("uint8", (None, 2, 2, 3))}
@@ -30,7 +31,7 @@ def decode(
     spec = signature("net", inputs, outputs or {"y": ("float32", (None,))})
     data = body.encode() if isinstance(body, str) else body
     codecs = Codecs(load_settings(environ or {}))
-    return codecs.parse(data, content_type, method, RequestContext(30)).decode(spec, ModelOptions())
+    return codecs.parse(data, content_type, method, RequestContext(PATIENCE)).decode(spec, ModelOptions())
 
 
 def tensor(

@@ -19,6 +19,7 @@ from lightbox.sessions import SessionStore
 from lightbox.settings_loading import load_settings
 from lightbox.transports.base import Transport
 from lightbox.user_code.registry import UserCode
+from support.patience import PATIENCE
 
 Tensor = tuple[str, tuple[int | None, ...] | None]
 
@@ -53,9 +54,10 @@ def fake_app(
 ) -> Flask:
     """Return the app over a fake model server that both wires lead to; the first model is the default one.
 
-    ``code`` is a folder with an ``inference.py`` for all models.
+    ``code`` is a folder with an ``inference.py`` for all models. A request has as long as a test waits, unless
+    ``environ`` says otherwise; "" is Lightbox's own default.
     """
-    settings = load_settings(environ or {})
+    settings = load_settings({"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": str(PATIENCE), **(environ or {})})
     plan = ServingPlan(
         models={
             name: PlannedModel(name=name, base_path=Path("/m"), options=o, code_dirs=(code,) if code else ())

@@ -18,7 +18,7 @@ import pytest
 from lightbox.model.options import ModelOptions
 from lightbox.pipeline import Pipeline
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
-from lightbox.protocols.open_inference import grpc_messages
+from lightbox.protocols.open_inference import grpc_gate, grpc_messages, grpc_server
 from lightbox.protocols.open_inference.grpc_calls import WorkerPool
 from lightbox.protocols.open_inference.grpc_gate import Bounds, Gate
 from lightbox.protocols.open_inference.grpc_health import Readiness
@@ -34,7 +34,7 @@ from support.patience import PATIENCE
 RED = png(np.full((4, 4, 3), (200, 0, 0)))
 BLUE = png(np.full((9, 5, 3), (0, 0, 100)))
 MAX_BYTES = 1 << 20
-BOUNDS = Bounds(message=ROOM * MAX_BYTES, together=4 * MAX_BYTES)
+BOUNDS = Bounds(message=ROOM * MAX_BYTES, together=4 * MAX_BYTES, receive_seconds=PATIENCE)
 T = TypeVar("T")
 
 
@@ -56,9 +56,9 @@ class Caller:
         call, message = self._prepare(method, request)
         return call.with_call(message, timeout=PATIENCE, **kwargs)
 
-    def future(self, method: str, request: Any = None, timeout: float = 30, **kwargs: Any) -> Any:
+    def future(self, method: str, request: Any = None, **kwargs: Any) -> Any:
         call, message = self._prepare(method, request)
-        return call.future(message, timeout=timeout, **kwargs)
+        return call.future(message, timeout=PATIENCE, **kwargs)
 
     def _prepare(self, method: str, request: Any) -> tuple[Any, Any]:
         (found,) = [m for m in grpc_messages.methods_of(grpc_messages.INFERENCE_SERVICE) if m.name == method]
@@ -116,13 +116,12 @@ def serving(
     address: str,
     observers: Sequence[Observer] = (),
     waiting: int = 2,
-    allowed: float = 30,
     reflection: bool = False,
     bounds: Bounds = BOUNDS,
 ) -> Iterator[Caller]:
     """Run the server behind its gate in a thread of its own, with two calls in progress at once.
 
-    ``address`` is ``unix:`` and the path of a socket.
+    ``address`` is ``unix:`` and the path of a socket. A stop takes as long as it needs.
     """
     path = address.removeprefix("unix:")
     loop = asyncio.new_event_loop()
@@ -141,8 +140,8 @@ def serving(
             InferenceService(pipeline, Repository(pipeline)),
             pool,
             Readiness(is_ready, asyncio.Event()),
-            allowed_seconds=allowed,
-            load_seconds=allowed,
+            allowed_seconds=PATIENCE,
+            load_seconds=PATIENCE,
             max_bytes=MAX_BYTES,
             with_reflection=reflection,
         )
@@ -158,13 +157,15 @@ def serving(
         async def stop() -> None:
             await caller.before_stop()
             gate.close()
-            await server.stop(5, gate)
+            await server.stop(PATIENCE, gate)
             await gate.end()
 
         caller.stop = lambda: run(stop())
 
     try:
-        with grpc.insecure_channel(address) as channel:
+        with pytest.MonkeyPatch.context() as patch, grpc.insecure_channel(address) as channel:
+            patch.setattr(grpc_server, "ACCEPT_SECONDS", PATIENCE)
+            patch.setattr(grpc_gate, "_LAST_SECONDS", PATIENCE)
             caller = Caller(channel)
             run(start())
             yield caller

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +12,12 @@ from support.models import copy_made
 from support.patience import PATIENCE, poll
 
 OWN = "tests/support/held.py"
+MANY_HELD = {"SAGEMAKER_TFS_INTER_OP_PARALLELISM": "32"}
+"""Settings of a stack where so many calls may stand at a door; by itself TensorFlow has a thread for each core."""
 
 
 class Door:
-    """Where the calls of a held model wait. It is shut when it is made.
+    """Where the calls of a held model wait. It is shut when it is made, and opened at the end of its ``with`` block.
 
     It is a named pipe: who opens it to write waits in the kernel until somebody has it open to read.
     """
@@ -25,6 +29,12 @@ class Door:
         os.mkfifo(folder / "door")
 
     @property
+    def code(self) -> str:
+        """A line of Python that waits there, for users' code: its process may do other things meanwhile."""
+        mark = f"os.close(tempfile.mkstemp('', 'came-', {str(self.folder)!r})[0])"
+        return f"import os, tempfile; {mark}; open({str(self.folder / 'door')!r}, 'w').close()"
+
+    @property
     def came(self) -> int:
         """How many calls have come since it was last shut, those that went through among them."""
         return len(list(self.folder.glob("came-*")))
@@ -32,6 +42,12 @@ class Door:
     def wait_for(self, calls: int = 1) -> None:
         """Wait until so many calls have come since it was last shut."""
         assert any(self.came >= calls for _ in poll()), f"{self.came} calls came in {PATIENCE:.0f} s, not {calls}"
+
+    def __enter__(self) -> Door:
+        return self
+
+    def __exit__(self, *exc_info: object) -> None:
+        self.open()
 
     def open(self) -> None:
         """Let all calls through, and those that come from now on."""
@@ -45,6 +61,19 @@ class Door:
         if self._reader is not None:
             os.close(self._reader)
             self._reader = None
+
+
+@contextmanager
+def held_file(path: Path) -> Iterator[None]:
+    """Let one process that opens a file to read it wait until the end of the block."""
+    aside = path.with_name(f"{path.name}.aside")
+    path.rename(aside)
+    os.mkfifo(path)
+    try:
+        yield
+        path.write_bytes(aside.read_bytes())
+    finally:
+        aside.rename(path)
 
 
 def export_held_image(folder: Path, door: Door, version: int = 1) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import socket
+from contextlib import suppress
 
 import grpc
 
@@ -39,13 +40,13 @@ def send_all(server: ModelServer, data: bytes) -> bytes:
     """Send bytes, however soon the server closes; return what it says."""
     received = b""
     with socket.create_connection(("127.0.0.1", server.grpc_port), timeout=PATIENCE) as client:
-        try:
+        with suppress(ConnectionError):
             client.sendall(data)
+        try:
             client.shutdown(socket.SHUT_WR)
-            while piece := client.recv(1 << 16):
-                received += piece
-        except ConnectionError:
-            pass
-        except OSError as error:  # shutdown() of a connection that the server has reset
+        except OSError as error:  # of a connection that the server has reset
             assert error.errno == errno.ENOTCONN
+        with suppress(ConnectionError):
+            while piece := client.recv(1 << 16):  # also what came before a reset
+                received += piece
     return received

@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable
 
 from lightbox.protocols.open_inference import grpc_messages, http2
+from support.patience import PATIENCE
 
 PATH = f"/{grpc_messages.INFERENCE_SERVICE}/ModelInfer"
 _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE = 4, 6, 7, 8
 _ACK = 1
 _INITIAL_WINDOW = 4
-_WAIT_SECONDS = 20
 
 
 class RawClient:
@@ -68,7 +68,7 @@ class RawClient:
 
     def wait(self, condition: Callable[[], bool]) -> None:
         """Listen until a condition holds."""
-        until = time.monotonic() + _WAIT_SECONDS
+        until = time.monotonic() + PATIENCE
         while not condition():
             assert time.monotonic() < until
             self.hear(0.05)

@@ -1,4 +1,4 @@
-"""An HTTP server that answers POST as a test says."""
+"""Small HTTP servers, and one that answers POST as a test says."""
 
 from __future__ import annotations
 
@@ -10,6 +10,23 @@ from typing import Any
 
 Answer = Callable[[bytes], tuple[int, bytes] | None]
 """Takes a body and returns status and body; None ends the connection without an answer."""
+
+
+class Server(ThreadingHTTPServer):
+    request_queue_size = 128  # those that connect at the same moment do not have to try again
+
+
+@contextmanager
+def serving(handler: type[BaseHTTPRequestHandler], host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+    """Serve on an address of this machine, on a free port unless given; yield the URL."""
+    with Server((host, port), handler) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
+        thread.start()
+        try:
+            yield f"http://{host}:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
 
 
 @contextmanager
@@ -30,11 +47,5 @@ def answering_posts(answer: Answer, port: int = 0) -> Iterator[str]:
         def log_message(self, *_: Any) -> None:
             """Stay silent."""
 
-    with ThreadingHTTPServer(("127.0.0.1", port), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Handler, port=port) as url:
+        yield url

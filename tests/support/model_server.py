@@ -6,37 +6,38 @@ import http.client
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import psutil
-
 from harness.ports import free_ports
-from support.patience import PATIENCE
-from support.stack import COMPUTED_SECONDS, processor_seconds
+from support.patience import PATIENCE, poll
 
 GOLDEN = Path(__file__).parents[1] / "contract" / "golden"
 MODELS = GOLDEN / "models"
+HELD_CALLS = 16
+"""So many calls may be at doors while others are answered."""
 COMMAND = Path(sys.executable).with_name("tensorflow_model_server")
-START_SECONDS = 180.0
 
 
 class ModelServer:
-    """One server process; its output is in ``log``."""
+    """One server process; its calls over REST have no limit that a slow machine would meet, unless a flag sets one."""
 
     def __init__(self, folder: Path, *flags: str, ports: bool = True, env: Mapping[str, str] | None = None) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.grpc_port = free_ports(2)
         self.rest_port = self.grpc_port + 1
-        port_flags = [f"--port={self.grpc_port}", f"--rest_api_port={self.rest_port}"] if ports else []
+        # A call at a door (support/held.py) keeps one of TensorFlow's threads, of which there are as many as cores.
+        own = [f"--rest_api_timeout_in_ms={1000 * PATIENCE:.0f}", f"--tensorflow_inter_op_parallelism={HELD_CALLS}"]
+        if ports:
+            own += [f"--port={self.grpc_port}", f"--rest_api_port={self.rest_port}"]
         self._out, self._err = folder / "stdout.log", folder / "stderr.log"
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
-                [COMMAND, *port_flags, *flags], stdout=out, stderr=err, env={**os.environ, **(env or {})}
+                [COMMAND, *own, *flags], stdout=out, stderr=err, env={**os.environ, **(env or {})}
             )
 
     def __enter__(self) -> ModelServer:
@@ -61,7 +62,7 @@ class ModelServer:
         """Where gRPC is."""
         return f"127.0.0.1:{self.grpc_port}"
 
-    def wait_ready(self, seconds: float = START_SECONDS) -> ModelServer:
+    def wait_ready(self, seconds: float = PATIENCE) -> ModelServer:
         """Wait until the REST port answers."""
         self.until(self._answers, seconds)
         return self
@@ -75,12 +76,17 @@ class ModelServer:
             return False
         return True
 
-    def until(self, condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    def is_stopping(self) -> bool:
+        """Tell whether the gRPC port takes no more clients: it is closed first."""
+        try:
+            socket.create_connection(("127.0.0.1", self.grpc_port), timeout=PATIENCE).close()
+        except ConnectionRefusedError:
+            return True
+        return False
+
+    def until(self, condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
         """Poll until the condition holds; fail with the log if it never does."""
-        deadline = time.monotonic() + seconds
-        while not condition():
-            assert time.monotonic() < deadline, f"not within {seconds} s:\n{self.stdout}\n{self.stderr}"
-            time.sleep(0.02)
+        assert any(condition() for _ in poll(seconds, 0.02)), f"not within {seconds} s:\n{self.stdout}\n{self.stderr}"
 
     def rest(
         self, method: str, path: str, body: bytes | str | None = None, headers: Mapping[str, str] | None = None
@@ -111,15 +117,14 @@ class ModelServer:
         """Wait until the model's versions have these states, newest first."""
         self.until(lambda: [(version, state) for version, state, _ in self.states(model)] == list(wanted))
 
-    def wait_until_computing(self) -> None:
-        """Wait until it has computed for a moment: a call has arrived."""
-        process = psutil.Process(self.process.pid)
-        before = processor_seconds(process)
-        self.until(lambda: processor_seconds(process) - before >= COMPUTED_SECONDS)
-
-    def wait_end(self, seconds: float = 30.0) -> int:
+    def wait_end(self) -> int:
         """Wait for the process and return its exit code."""
-        return self.process.wait(seconds)
+        return self.process.wait(PATIENCE)
+
+
+def image(red: int) -> list[list[list[int]]]:
+    """Return an instance for a held model (support/held.py)."""
+    return [[[red, 0, 0]] * 8] * 8
 
 
 def config_text(*models: str) -> str:
@@ -133,11 +138,11 @@ def golden_config() -> str:
     return re.sub(r'"/models/', f'"{MODELS}/', (GOLDEN / "models.config").read_text())
 
 
-def golden_server(folder: Path, *flags: str) -> Iterator[ModelServer]:
-    """Run a server with the flags of the recorded one."""
+def golden_server(folder: Path, *flags: str, more: str = "") -> Iterator[ModelServer]:
+    """Run a server with the flags of the recorded one; ``more`` are further entries of its configuration."""
     folder.mkdir(parents=True, exist_ok=True)
     config = folder / "models.config"
-    config.write_text(golden_config())
+    config.write_text(f"{golden_config().rstrip().removesuffix('}')}{more}}}")
     with ModelServer(
         folder,
         f"--model_config_file={config}",

@@ -1,4 +1,4 @@
-"""Small SavedModels that behave as a test needs them: slow, failing, or changed between versions.
+"""Small SavedModels that behave as a test needs them: failing, or changed between versions.
 
 Each is made once, and copied from build/test_models then: only who makes one has to import TensorFlow.
 """
@@ -12,36 +12,8 @@ from typing import Any
 
 from support.made_models import made
 
-STEPS_PER_UNIT = 20_000
-"""Loop steps for each unit of the first pixel's red: a few microseconds each."""
-
 OWN = "tests/support/models.py"
 GOLDEN = Path(__file__).parents[1] / "contract" / "golden" / "models"
-
-
-def export_slow_image(folder: Path, version: int = 1) -> None:
-    """Export a model of uint8 [N, 8, 8, 3] that takes time in proportion to its first pixel's red.
-
-    It answers the number of steps it made; red 255 takes several seconds.
-    """
-
-    def make() -> Any:
-        import tensorflow as tf
-
-        @tf.function(input_signature=[tf.TensorSpec([None, 8, 8, 3], tf.uint8, name="image")])  # type: ignore[untyped-decorator]
-        def serve(image: Any) -> dict[str, Any]:
-            limit = tf.cast(image[0, 0, 0, 0], tf.int64) * STEPS_PER_UNIT
-            steps, _ = tf.while_loop(
-                lambda i, _: i < limit,
-                lambda i, s: (i + 1, tf.math.floormod(s * 31 + i, 1_000_003)),
-                [tf.constant(0, tf.int64), tf.constant(1, tf.int64)],
-                parallel_iterations=1,
-            )
-            return {"steps": tf.fill([tf.shape(image)[0]], steps)}
-
-        return serve
-
-    export("slow_image", make, folder / str(version))
 
 
 def export_failing_image(folder: Path, version: int = 1) -> None:

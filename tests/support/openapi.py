@@ -1,4 +1,7 @@
-"""Requests that schemathesis makes from a running stack's /openapi.json."""
+"""Whether documents and bodies are as OpenAPI wants them, and requests that schemathesis makes from a stack's document.
+
+The validators take seconds to import, so that only who uses them does.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,11 @@ import os
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack
 
 CHECKS = (
@@ -19,6 +24,20 @@ CHECKS = (
     "response_headers_conformance",
     "response_schema_conformance",
 )
+
+
+def problems(document: Mapping[str, Any]) -> list[str]:
+    """Return what is wrong with an OpenAPI document."""
+    from openapi_spec_validator import OpenAPIV31SpecValidator
+
+    return [error.message for error in OpenAPIV31SpecValidator(document).iter_errors()]
+
+
+def validator(schema: Mapping[str, Any], components: object) -> Any:
+    """Return what validates values by a schema of a document with these components."""
+    from openapi_schema_validator import OAS31Validator
+
+    return OAS31Validator({**schema, "components": components})
 
 
 def drive(stack: Stack, tmp: Path, phases: str, examples: int, *options: str) -> Counter[tuple[str, int]]:
@@ -32,7 +51,7 @@ def drive(stack: Stack, tmp: Path, phases: str, examples: int, *options: str) ->
             *(sys.executable, "-m", "schemathesis.cli", "run", f"{stack.url}/openapi.json"),
             *("--checks", ",".join(CHECKS), "--phases", phases, "--max-examples", str(examples)),
             *("--seed", "1", "--generation-deterministic", "--no-shrink", "--suppress-health-check", "all"),
-            *("--continue-on-failure", "--warnings", "off", "--no-color", "--request-timeout", "60"),
+            *("--continue-on-failure", "--warnings", "off", "--no-color", "--request-timeout", str(PATIENCE)),
             *("--report", "ndjson", "--report-ndjson-path", str(report)),
             *options,
         ],

@@ -23,19 +23,14 @@ from lightbox.transports.fake import FakeTransport
 from support.costly import BODIES, GRPC, MODELS, Sent, costly_app, post
 from support.fakes import signature
 from support.grpc_front import make_pipeline
+from support.patience import PATIENCE
 
 _WARM_UP = 20_000
 
 
 def main(size: int, names: list[str]) -> None:
     """Print the peaks of requests of about ``size`` bytes, all or some."""
-    app = costly_app(
-        {
-            "LIGHTBOX_REQUEST_MEMORY_MB": "4096",
-            "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "600",  # what is measured is not time
-            "SAGEMAKER_GUNICORN_WORKERS": "1",
-        }
-    )
+    app = costly_app({"LIGHTBOX_REQUEST_MEMORY_MB": "4096", "SAGEMAKER_GUNICORN_WORKERS": "1"})
     for name, make in BODIES.items():
         if not names or name in names:
             post(app, make(_WARM_UP))
@@ -72,7 +67,7 @@ def _model_infer() -> Callable[[bytes], int]:
 
     def answer(data: bytes) -> int:
         try:
-            work(data, lambda header: None, RequestContext(600))
+            work(data, lambda header: None, RequestContext(PATIENCE))
         except LightboxError as error:
             return error.status
         return 200

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from urllib.parse import parse_qs, urlsplit
+
+from support import http_server
 
 OBJECTS = {
     "team/code/inference.py": "import helper\ndef handler(data, context): return helper.ANSWER, 'text/plain'\n",
@@ -47,16 +48,14 @@ class Bucket(BaseHTTPRequestHandler):
 @contextmanager
 def serving(host: str = "127.0.0.1") -> Iterator[dict[str, str]]:
     """Serve OBJECTS at an address of this machine; give the environment that leads boto3 there."""
-    with ThreadingHTTPServer((host, 0), Bucket) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+    with http_server.serving(Bucket, host) as url:
         yield {
-            "AWS_ENDPOINT_URL_S3": f"http://{host}:{server.server_port}",
+            "AWS_ENDPOINT_URL_S3": url,
             "AWS_ACCESS_KEY_ID": "none",
             "AWS_SECRET_ACCESS_KEY": "none",
             "AWS_DEFAULT_REGION": "us-east-1",
             "AWS_MAX_ATTEMPTS": "1",
         }
-        server.shutdown()
 
 
 def universal(bucket: str = "models", prefix: str = "team/code/") -> dict[str, str]:

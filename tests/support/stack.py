@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -14,8 +14,10 @@ import requests
 from botocore.config import Config
 
 import harness.stack
+from harness.http_client import status_of
 from harness.ports import free_ports
-from support.patience import PATIENCE, poll
+from harness.server import PAUSE_SECONDS
+from support.patience import PATIENCE
 
 REPOSITORY = Path(__file__).parents[2]
 BOUNDS = frozenset(
@@ -27,8 +29,6 @@ BOUNDS = frozenset(
     }
 )
 """What sets how long a request may take. A test that sets none of them has no bound that a slow machine would meet."""
-COMPUTED_SECONDS = 0.05
-"""A process that computes has used so much soon, on a busy machine too."""
 SERVE, clean_environ = harness.stack.SERVE, harness.stack.clean_environ
 
 
@@ -49,6 +49,14 @@ class Stack(harness.stack.Stack):
         self.tmp = tmp
         self.environ = self.settings
 
+    def ping(self) -> int | None:
+        """Return the status of /ping, None when nobody answers."""
+        return status_of(self.port, "/ping", seconds=PATIENCE)
+
+    def wait_until(self, check: Callable[[], bool], seconds: float = PATIENCE, pause: float = PAUSE_SECONDS) -> float:
+        """Wait as ``ServerProcess`` does, with a test's patience."""
+        return super().wait_until(check, seconds, pause)
+
     def wait_ready(self) -> Stack:
         """Wait until /ping answers 200; raise ServerFailed with the log if it ends or takes too long."""
         self.until_ready(PATIENCE, pause=0.1)  # a start takes seconds, and each /ping processor time from it
@@ -63,18 +71,16 @@ class Stack(harness.stack.Stack):
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return requests.post(self.url + path, data=body, headers=named, timeout=PATIENCE)
 
-    def wait_until_computing(self, part: str = "-m model_server", seconds: float = COMPUTED_SECONDS) -> None:
-        """Wait until a process has used ``seconds`` of processor time. At rest it uses a hundredth of a core."""
-        before = {process: processor_seconds(process) for process in self.processes(part)}
-        assert any(processor_seconds(process) - used >= seconds for _ in poll() for process, used in before.items()), (
-            self.log
-        )
-
     def in_progress(self) -> int:
         """Return how many requests are in progress, as the metrics page tells."""
         page = requests.get(f"{self.url}/metrics", timeout=PATIENCE).text
         (found,) = [line.split()[1] for line in page.splitlines() if line.startswith("lightbox_requests_in_progress ")]
         return int(float(found))
+
+    def present(self) -> int:
+        """Return how many requests the workers have, begun or waiting for their turn, probes among them."""
+        (table,) = self.tmp.glob("lightbox-*/requests_here/table")  # see lightbox/telemetry/saturation.py
+        return sum(memoryview(table.read_bytes()).cast("q")[1::2])
 
     def boto3(self) -> Any:
         """Return a SageMaker Runtime client that calls this stack."""
@@ -98,6 +104,14 @@ class Stack(harness.stack.Stack):
                 continue
         return found
 
+    def lose(self, part: str, number: signal.Signals = signal.SIGKILL) -> None:
+        """End the one process whose command line contains ``part``; from the return on /ping tells of the next one."""
+        (process,) = self.processes(part)
+        again = " and is started again in "
+        noted = self.log.count(again)
+        process.send_signal(number)
+        self.wait_until(lambda: self.log.count(again) > noted)
+
     def begin_stop(self, number: signal.Signals = signal.SIGTERM) -> None:
         """Send a signal and wait until the stop has begun."""
         logged = len(self.log)
@@ -116,12 +130,6 @@ class Stack(harness.stack.Stack):
     def kill(self) -> None:
         """Stop for sure, with all children."""
         self.close()
-
-
-def processor_seconds(process: psutil.Process) -> float:
-    """Return what a process has used of processors, to the hundredth."""
-    times = process.cpu_times()
-    return float(times.user + times.system)
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""One predict call to the model ``slow`` by each way of TensorFlow Serving's APIs, as its clients make it."""
+"""One predict call to the model ``held`` by each way of TensorFlow Serving's APIs, as its clients make it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 import requests
 
 from support.fakes import png
+from support.patience import PATIENCE
 from support.stack import Stack
 from tfs_wire.messages import predict_pb2
 
 GRPC_PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
-PATH = "/v1/models/slow:predict"
-SECONDS = 130.0
+PATH = "/v1/models/held:predict"
 DT_UINT8 = 4
 
 
@@ -41,7 +41,7 @@ class Told:
 
 
 def pixels(red: int) -> Any:
-    """Return an image of 8 by 8 pixels; its red is how long the model takes."""
+    """Return an image of 8 by 8 pixels; above 0 its red says to wait at the door."""
     return np.full((8, 8, 3), (red, 0, 0), np.uint8)
 
 
@@ -58,7 +58,7 @@ def by_image(stack: Stack, red: int) -> Told:
 def by_grpc(stack: Stack, red: int) -> Told:
     """Send a PredictRequest to PredictionService."""
     request = predict_pb2.PredictRequest()
-    request.model_spec.name = "slow"
+    request.model_spec.name = "held"
     tensor = request.inputs["image"]
     tensor.dtype = DT_UINT8
     for size in (1, 8, 8, 3):
@@ -67,14 +67,14 @@ def by_grpc(stack: Stack, red: int) -> Told:
     with grpc.insecure_channel(f"127.0.0.1:{stack.environ[GRPC_PORT]}") as channel:
         predict = channel.unary_unary("/tensorflow.serving.PredictionService/Predict")
         try:
-            predict(request.SerializeToString(), timeout=SECONDS)
+            predict(request.SerializeToString(), timeout=PATIENCE)
         except grpc.RpcError as error:
             return Told(error.code().name, None, error.details())
     return Told("OK", None, "")
 
 
 def _post(stack: Stack, body: object) -> Told:
-    answer = requests.post(stack.url + PATH, json=body, timeout=SECONDS)
+    answer = requests.post(stack.url + PATH, json=body, timeout=PATIENCE)
     return Told(answer.status_code, answer.headers.get("Retry-After"), answer.text)
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -19,10 +18,9 @@ from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
 from support.grpc_front import BOUNDS, MAX_BYTES, RED, Caller, Watcher, floats, images, make_pipeline, serving
 from support.http2_client import RawClient, message
-from support.patience import PATIENCE
+from support.patience import PATIENCE, poll
 
 MESSAGE = message(MAX_BYTES)
-_PATIENCE_SECONDS = 120
 
 
 def main(calls: int, together: int) -> None:
@@ -41,8 +39,6 @@ def main(calls: int, together: int) -> None:
 def _told(address: Path, calls: int, call: Caller, watcher: Watcher) -> dict[str, object]:
     with closing(RawClient(str(address))) as one, closing(RawClient(str(address))) as other:
         clients = [one, other]
-        for client in clients:
-            client.hear(0.2)
         growth = PeakGrowth()
         sent = _fill(clients, calls)
         told = {
@@ -63,16 +59,17 @@ def _fill(clients: list[RawClient], calls: int) -> int:
     left = [(client, number) for client in clients for number in range(1, 2 * calls, 2)]
     for client, number in left:
         client.open(number)
-    total, until = 0, time.monotonic() + _PATIENCE_SECONDS
-    while left:
-        assert time.monotonic() < until
+    total = 0
+    for _ in poll(pause=0):
         total += sum(client.push(number, MESSAGE, most) for client, number in left)
         for client in clients:
             client.hear(0.05)
         left = [
             (client, number) for client, number in left if number not in client.ended and client.sent[number] < most
         ]
-    return total
+        if not left:
+            return total
+    raise AssertionError(f"{len(left)} calls have neither sent all nor ended")
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ def post(app: Flask, body: bytes) -> tuple[str, bytes]:
         "CONTENT_TYPE": "application/x-image",
         "CONTENT_LENGTH": str(len(body)),
         "SERVER_NAME": "localhost",
-        "SERVER_PORT": "8080",
+        "SERVER_PORT": "8080",  # unopened
         "SERVER_PROTOCOL": "HTTP/1.1",
         "wsgi.version": (1, 0),
         "wsgi.url_scheme": "http",

@@ -1,4 +1,4 @@
-"""What holds for all files: links lead somewhere, modules stay short, decisions have numbers of their own."""
+"""What holds for all files: links lead somewhere, decisions have numbers of their own."""
 
 from __future__ import annotations
 
@@ -11,10 +11,8 @@ import pytest
 from support.stack import REPOSITORY
 
 FOLDERS = ("code", "container", "deploy", "docs", "scripts", "tests")
-RECORDED = REPOSITORY / "tests" / "contract" / "golden"
 PAGES = sorted([*REPOSITORY.glob("*.md"), *(page for name in FOLDERS for page in (REPOSITORY / name).rglob("*.md"))])
 MODULES = sorted(module for name in FOLDERS for module in (REPOSITORY / name).rglob("*.py"))
-MOST_LINES = 300
 
 
 def anchors(page: Path) -> set[str]:
@@ -41,12 +39,6 @@ def test_rows_of_the_migration_page_name_tests_that_exist() -> None:
     assert len(rows) > 90
     assert [row for row, standing, named in rows if standing != "different" and "`test_" not in named] == []
     assert set(re.findall(r"`(test_\w+)`", page)) - tests == set()
-
-
-def test_modules_are_short() -> None:
-    lengths = {module: len(module.read_text().splitlines()) for module in MODULES if RECORDED not in module.parents}
-    assert len(lengths) > 300
-    assert not {str(module): lines for module, lines in lengths.items() if lines > MOST_LINES}
 
 
 def test_archives_are_read_by_our_own_reader_alone() -> None:

@@ -18,7 +18,7 @@ from benchmark.servers.base import REPOSITORY
 from benchmark.servers.relay import Counter, new_counter
 
 HOPS = ("nginx-sidecar", "sidecar-model server gRPC", "sidecar-model server REST")
-SOCKET_SECONDS = 10.0
+SOCKET_SECONDS = 300.0
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from model_server.engines.verdicts import OPENVINO, TENSORFLOW, digest
 from model_server.tensors import Array
 from tfs_wire.status import StatusError
 
+pytestmark = pytest.mark.extended
+
 SERVING, TAGS = "serving_default", ("serve",)
 
 

@@ -9,10 +9,9 @@ import psutil
 import pytest
 
 from harness.http_client import status_of
-from harness.ports import free_ports
 from harness.server import ServerFailed, ServerProcess
 from harness.stack import clean_environ
-from support.patience import poll
+from support.patience import PATIENCE, poll
 
 
 def shell(script: str, folder: Path | None = None) -> ServerProcess:
@@ -28,14 +27,14 @@ def test_a_server_that_ends_shows_its_log(tmp_path: Path) -> None:
 
 
 def test_a_server_that_takes_too_long_is_told_apart() -> None:
-    with shell("exec sleep 60") as server, pytest.raises(ServerFailed, match="not ready within 0 s") as caught:
+    with shell("exec sleep 3600") as server, pytest.raises(ServerFailed, match="not ready within 0 s") as caught:
         server.wait_until(lambda: False, 0.1)
     assert not caught.value.ended
 
 
 def test_a_log_without_a_folder_is_read_and_shortened() -> None:
-    with shell("echo first; exec sleep 60") as server:
-        server.wait_until(lambda: bool(server.log))
+    with shell("echo first; exec sleep 3600") as server:
+        server.wait_until(lambda: bool(server.log), PATIENCE)
         server.shorten_log(100)
         assert server.log == "first\n"
         server.shorten_log(1)
@@ -43,15 +42,15 @@ def test_a_log_without_a_folder_is_read_and_shortened() -> None:
 
 
 def test_orphans_do_not_outlive_the_server(tmp_path: Path) -> None:
-    with shell("trap '' TERM; sh -c 'trap \"\" TERM; echo $$; sleep 600; true' & sleep 600", tmp_path) as server:
-        server.wait_until(lambda: bool(server.log))
+    with shell("trap '' TERM; sh -c 'trap \"\" TERM; echo $$; sleep 3600; true' & sleep 3600", tmp_path) as server:
+        server.wait_until(lambda: bool(server.log), PATIENCE)
         orphan = psutil.Process(int(server.log))
         server.process.kill()
     assert any(not orphan.is_running() or orphan.status() == psutil.STATUS_ZOMBIE for _ in poll())
 
 
-def test_nobody_who_answers_has_no_status() -> None:
-    assert status_of(free_ports(), "/ping") is None
+def test_nobody_who_answers_has_no_status(closed_port: int) -> None:
+    assert status_of(closed_port, "/ping") is None
 
 
 def test_settings_of_this_shell_do_not_reach_a_server(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -22,6 +24,28 @@ def same_path() -> Iterator[None]:
         os.environ["PYTHONPATH"] = inherited
     for name in [name for name in sys.modules if name.startswith("inference_") and name not in modules]:
         del sys.modules[name]
+
+
+PassOnce = Callable[[Callable[[], bool]], None]
+
+
+@pytest.fixture
+def pass_once(monkeypatch: pytest.MonkeyPatch) -> PassOnce:
+    """Let the bounds of all ``asyncio.wait`` pass as soon as a condition holds, and no sooner."""
+    real = asyncio.wait
+
+    def once(condition: Callable[[], bool]) -> None:
+        async def wait(tasks: Any, *, timeout: float | None = None, **options: Any) -> Any:
+            if timeout is None:
+                return await real(tasks, **options)
+            while True:
+                done, pending = await real(tasks, timeout=0.01)
+                if done or condition():
+                    return done, pending
+
+        monkeypatch.setattr(asyncio, "wait", wait)
+
+    return once
 
 
 AsIfStarted = Callable[[Mapping[str, str]], None]

@@ -61,6 +61,7 @@ def test_check_prints_settings_and_models(
     assert "its signature serving_default: image (uint8 [-1,8,8,3]) -> mean (float32 [-1,3])" in said
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     ("file", "content", "sentence"),
     [
@@ -94,6 +95,7 @@ def test_check_tries_the_code_as_a_start_does(
     assert not list((tmp_path / "tmp").iterdir())
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize(
     "environ",
     [

@@ -25,12 +25,12 @@ Ask = Callable[[Pipeline], object]
 
 
 def by_body(pipeline: Pipeline) -> object:
-    return pipeline.run(Call(Invocation(pipeline.codecs, BODY, "application/x-image")), RequestContext(30))
+    return pipeline.run(Call(Invocation(pipeline.codecs, BODY, "application/x-image")), RequestContext(PATIENCE))
 
 
 def by_tensor(pipeline: Pipeline) -> object:
     inputs = {"image": np.array([BODY], object)}
-    return pipeline.run(Call(TensorRequest(pipeline.codecs, inputs)), RequestContext(30))
+    return pipeline.run(Call(TensorRequest(pipeline.codecs, inputs)), RequestContext(PATIENCE))
 
 
 @pytest.fixture
@@ -89,5 +89,7 @@ def test_the_images_of_one_request_do_not_count_as_several(by_all_cores: list[bo
     transport = FakeTransport()
     transport.serve(mean_model(), channel_means)
     pipeline = make_pipeline(transport, ["mean"])
-    pipeline.run(Call(TensorRequest(pipeline.codecs, {"image": np.array([BODY, BODY], object)})), RequestContext(30))
+    pipeline.run(
+        Call(TensorRequest(pipeline.codecs, {"image": np.array([BODY, BODY], object)})), RequestContext(PATIENCE)
+    )
     assert by_all_cores == [True, True]

@@ -13,6 +13,8 @@ import pytest
 from lightbox.memory_budget import MOST_PER_BYTE, SMALL
 from support.costly import BODIES, GRPC
 
+pytestmark = pytest.mark.extended
+
 TESTS = Path(__file__).parents[2]
 SIZE = 3 << 20
 NAMES = [*BODIES, *(f"grpc {name}" for name in GRPC)]

@@ -18,6 +18,8 @@ from lightbox.settings_loading import load_settings
 from support.costly import BODIES
 from support.fakes import signature
 
+pytestmark = pytest.mark.extended
+
 SIZE = 1 << 17
 JSON = "application/json"
 

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import pytest
 from flask import Flask
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -22,6 +23,9 @@ from lightbox.request_context import RequestContext
 from lightbox.telemetry.logs import FinishedRequest, request_line
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, signature
+from support.patience import PATIENCE
+
+pytestmark = pytest.mark.extended
 
 bounded = settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 MODELS = ["numbers", "mean", "texts", "pair"]
@@ -218,7 +222,7 @@ ANY_TEXT = st.text(st.characters(exclude_categories=[]), max_size=60)
 @bounded
 @given(ANY_TEXT, ANY_TEXT, ANY_TEXT, ANY_TEXT)
 def test_log_lines_stay_on_their_line(request_id: str, method: str, path: str, model: str) -> None:
-    context = RequestContext(1.0)
+    context = RequestContext(PATIENCE)
     context.model = model
     request = FinishedRequest(request_id, method, path, "unmatched", 404, 0, 0, None, context)
     text = request_line(request, as_json=False, process="worker")

@@ -85,7 +85,7 @@ def test_a_quarter_of_the_container_is_for_requests(
 def test_the_grpc_front_is_a_worker_too() -> None:
     environ = {"LIGHTBOX_REQUEST_MEMORY_MB": "300", "SAGEMAKER_GUNICORN_WORKERS": "2"}
     assert load_settings(environ).worker_memory == 150 * MIB
-    assert load_settings({**environ, "LIGHTBOX_KSERVE_GRPC_PORT": "1234"}).worker_memory == 100 * MIB
+    assert load_settings({**environ, "LIGHTBOX_KSERVE_GRPC_PORT": "1234"}).worker_memory == 100 * MIB  # unopened
 
 
 @pytest.fixture

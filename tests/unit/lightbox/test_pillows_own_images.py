@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from time import process_time
 
+import pytest
+
 from harness.memory import PeakGrowth
 from lightbox.model.options import ModelOptions
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model
 from support.pillow_images import pillow_images
+
+pytestmark = pytest.mark.extended
 
 
 def test_pillows_own_images() -> None:

@@ -81,12 +81,13 @@ def models(tmp_path: Path) -> Path:
 
 
 def test_wrong_settings_do_not_hide_wrong_models(refuse: Refuse, models: Path) -> None:
+    low = free_ports(2)
     said = refuse(
         LIGHTBOX_MODEL_DIR=str(models),
         LIGHTBOX_SCALING="loud",
         SAGEMAKER_TFS_DEFAULT_MODEL_NAME="nobody",
         SAGEMAKER_TFS_INSTANCE_COUNT="3",
-        SAGEMAKER_SAFE_PORT_RANGE="9000-9001",
+        SAGEMAKER_SAFE_PORT_RANGE=f"{low}-{low + 1}",
     )
     lines = [line.split(":")[0] for line in said.splitlines() if line.startswith(("LIGHTBOX_", "SAGEMAKER_"))]
     assert lines == ["SAGEMAKER_TFS_INSTANCE_COUNT", "LIGHTBOX_SCALING", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"]
@@ -269,5 +270,5 @@ def test_a_temporary_folder_without_space(refuse: Refuse, models: Path, tmp_path
 
 def test_tracing_without_its_packages(refuse: Refuse, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lightbox.telemetry.tracing.PACKAGES", ("no_such_package.sdk",))
-    said = refuse(LIGHTBOX_MODEL_DIR=str(models), OTEL_EXPORTER_OTLP_ENDPOINT="http://localhost:4318")
+    said = refuse(LIGHTBOX_MODEL_DIR=str(models), OTEL_EXPORTER_OTLP_ENDPOINT="http://localhost:4318")  # unopened
     assert "OTEL_EXPORTER_OTLP_ENDPOINT is set, but the OpenTelemetry packages are not installed" in said

@@ -17,6 +17,7 @@ from lightbox.errors import BadRequest, TooLarge, Unavailable
 from lightbox.processes.run_dir import RunDir
 from lightbox.sessions import HEADER, Session, SessionStore, UnknownSession
 from lightbox.settings_loading import load_settings
+from support.patience import PATIENCE
 
 ROWS = [bytes(range(16)), bytes(range(16, 32))]
 """An image of 4x2 pixels."""
@@ -28,7 +29,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def store(folder: Path, seconds: float = 60, most: int = 10, images: int = 3) -> SessionStore:
+def store(folder: Path, seconds: float = PATIENCE, most: int = 10, images: int = 3) -> SessionStore:
     """Return a store with room for so many images of 4x2 in sessions of their own."""
     return SessionStore(folder, seconds, most, images * IMAGE_BYTES)
 
@@ -164,7 +165,7 @@ def rows():
     sys.stdin.read()
     yield b""
 
-sessions = SessionStore(Path(sys.argv[1]), 60, 10, 10_000)
+sessions = SessionStore(Path(sys.argv[1]), 600, 10, 10_000)
 sessions.keep(sessions.find(sys.argv[2]), (4, 2), rows(), 0.0, 0)
 """
 

@@ -56,7 +56,7 @@ def test_variables_of_the_platform_get_no_hint() -> None:
 
 
 def test_a_port_that_two_settings_have() -> None:
-    (line,) = problems(LIGHTBOX_KSERVE_GRPC_PORT="8080")
+    (line,) = problems(LIGHTBOX_KSERVE_GRPC_PORT="8080")  # unopened
     assert line == (
         "LIGHTBOX_KSERVE_GRPC_PORT: expected another port than nginx's, SAGEMAKER_BIND_TO_PORT=8080, got '8080'"
     )
@@ -106,14 +106,15 @@ def test_port_range_refused(text: str) -> None:
 
 
 def test_too_few_ports_are_named_beside_other_problems() -> None:
-    found = problems(SAGEMAKER_SAFE_PORT_RANGE="9000-9002", SAGEMAKER_TFS_INSTANCE_COUNT="2", LIGHTBOX_TRANSPORT="soap")
+    ports = {"SAGEMAKER_SAFE_PORT_RANGE": "9000-9002"}  # unopened
+    found = problems(**ports, SAGEMAKER_TFS_INSTANCE_COUNT="2", LIGHTBOX_TRANSPORT="soap")
     assert [line.split(":")[0] for line in found] == ["LIGHTBOX_TRANSPORT", "SAGEMAKER_TFS_INSTANCE_COUNT"]
     assert "SAGEMAKER_SAFE_PORT_RANGE=9000-9002" in found[1]
 
 
 def test_what_is_right_among_wrong_settings_can_be_used() -> None:
     with pytest.raises(SettingsError) as caught:
-        load_settings({"LIGHTBOX_TRANSPORT": "soap", "SAGEMAKER_BIND_TO_PORT": "8181"})
+        load_settings({"LIGHTBOX_TRANSPORT": "soap", "SAGEMAKER_BIND_TO_PORT": "8181"})  # unopened
     assert caught.value.wrong == {"LIGHTBOX_TRANSPORT"}
     assert (caught.value.usable.port, caught.value.usable.transports) == (8181, None)
 
@@ -201,7 +202,7 @@ def test_no_variable_sets_two_things() -> None:
 
 def test_the_grpc_port_is_not_nginxs() -> None:
     with pytest.raises(SettingsError, match="LIGHTBOX_KSERVE_GRPC_PORT: expected another port"):
-        load_settings({"LIGHTBOX_KSERVE_GRPC_PORT": "8080"})
+        load_settings({"LIGHTBOX_KSERVE_GRPC_PORT": "8080"})  # unopened
     assert load_settings({}).kserve_grpc_port is None
 
 

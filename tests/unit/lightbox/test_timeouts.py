@@ -12,6 +12,7 @@ from lightbox.plan import ModelServerAddress
 from lightbox.processes.commands import gunicorn_command, model_server_flags
 from lightbox.processes.nginx import render
 from lightbox.processes.run_dir import RunDir
+from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model
@@ -58,7 +59,7 @@ def test_the_model_may_take_what_its_request_has(tmp_path: Path, source: str | N
     transport.serve(mean_model(side=1), channel_means)
     if source:
         (tmp_path / "inference.py").write_text(source)
-    client = fake_app(transport, {"mean": ModelOptions()}, code=tmp_path).test_client()
+    client = fake_app(transport, {"mean": ModelOptions()}, {LIMIT: ""}, tmp_path).test_client()
     assert client.post("/invocations", data=BODY).status_code == 200
     assert transport.allowed == [allowed]
 
@@ -68,13 +69,18 @@ def test_the_model_may_take_what_its_request_has(tmp_path: Path, source: str | N
     [(None, 31, 504), (OWN, 31, 200), (OWN, 61, 504), (AWS, 31, 200), (AWS, 61, 504)],
     ids=["built-in", "postprocess", "postprocess too late", "handler", "handler too late"],
 )
-def test_a_request_is_begun_while_it_has_time(tmp_path: Path, source: str | None, waited: float, status: int) -> None:
+def test_a_request_is_begun_while_it_has_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str | None, waited: float, status: int
+) -> None:
     transport = FakeTransport()
     transport.serve(mean_model(side=1), channel_means)
     if source:
         (tmp_path / "inference.py").write_text(source)
-    client = fake_app(transport, {"mean": ModelOptions()}, code=tmp_path).test_client()
-    received = {"X-Lightbox-Received": str(time.time() - waited)}
+    client = fake_app(transport, {"mean": ModelOptions()}, {LIMIT: ""}, tmp_path).test_client()
+    now = time.time()
+    received = {"X-Lightbox-Received": str(now - waited)}
+    monkeypatch.setattr(time, "time", lambda: now)
+    monkeypatch.setattr(RequestContext, "elapsed", lambda _: 0.0)
     assert client.post("/invocations", data=BODY, headers=received).status_code == status
 
 

@@ -17,7 +17,7 @@ from model_server.batching import BatchingSession
 from model_server.batching_options import BatchingOptions, model_options, read_options
 from model_server.engines.tensorflow import TensorFlowSession
 from model_server.tensors import Array
-from support.patience import PATIENCE
+from support.patience import PATIENCE, poll
 from tfs_wire.messages import config_pb2
 from tfs_wire.status import Code, StatusError
 
@@ -83,7 +83,7 @@ def row(*values: float) -> Array:
 
 
 def test_concurrent_calls_are_joined_and_split_back(open_model: Open) -> None:
-    batched = Batched(open_model("half_plus_two/1"), max_batch_size=4, timeout_seconds=10.0)
+    batched = Batched(open_model("half_plus_two/1"), max_batch_size=4, timeout_seconds=PATIENCE)
     results = batched.together(row(1), row(2, 3), row(4))
     assert batched.sizes() == [4]
     assert [result[0].tolist() for result in results] == [[2.5], [3.0, 3.5], [4.0]]  # type: ignore[index]
@@ -125,7 +125,7 @@ def test_a_batch_is_filled_up_to_an_allowed_size(open_model: Open) -> None:
 
 @pytest.mark.parametrize("pad", [False, True])
 def test_inputs_of_different_lengths(open_model: Open, pad: bool) -> None:
-    options: dict[str, Any] = {"max_batch_size": 2, "timeout_seconds": 10.0, "pad_variable_length_inputs": pad}
+    options: dict[str, Any] = {"max_batch_size": 2, "timeout_seconds": PATIENCE, "pad_variable_length_inputs": pad}
     batched = Batched(open_model("half_plus_two/1"), **options)
     results = batched.together(np.array([[1, 2]], np.float32), np.array([[7, 8, 9]], np.float32))
     if pad:
@@ -138,7 +138,7 @@ def test_inputs_of_different_lengths(open_model: Open, pad: bool) -> None:
 
 
 def test_strings_are_padded_too(open_model: Open) -> None:
-    options: dict[str, Any] = {"max_batch_size": 2, "timeout_seconds": 10.0, "pad_variable_length_inputs": True}
+    options: dict[str, Any] = {"max_batch_size": 2, "timeout_seconds": PATIENCE, "pad_variable_length_inputs": True}
     batched = Batched(open_model("strings/1"), "single", **options)
     results = batched.together(np.array([[b"a"]], object), np.array([[b"b", b"c"]], object))
     assert sorted(result[0].tolist() for result in results) == [[[b"A", b"A"]], [[b"B", b"C"]]]  # type: ignore[index]
@@ -172,12 +172,7 @@ def test_a_full_queue_refuses(open_model: Open) -> None:
 
 
 def wait_for(condition: Callable[[], bool]) -> None:
-    pause = threading.Event()
-    for _ in range(2000):
-        if condition():
-            return
-        pause.wait(0.01)
-    raise AssertionError("never")
+    assert any(condition() for _ in poll(pause=0.01))
 
 
 def test_a_call_may_wait_too_long_in_the_queue(open_model: Open) -> None:
@@ -191,7 +186,8 @@ def test_a_call_may_wait_too_long_in_the_queue(open_model: Open) -> None:
         second = caller.submit(batched.call, row(1), options=options)
         (queue,) = batched.session._queues.values()
         wait_for(lambda: queue.due() is not None)
-        time.sleep(0.05)  # its millisecond passes
+        (task,) = queue._batches[0].tasks
+        wait_for(lambda: time.monotonic() > task.deadline)
         batched.recorder.free.set()
         first.join()
     text = "RESOURCE_EXHAUSTED: Run() timeout exceeded while waiting in batching queue"
@@ -199,7 +195,7 @@ def test_a_call_may_wait_too_long_in_the_queue(open_model: Open) -> None:
 
 
 def test_an_error_of_the_model_reaches_all_of_its_batch_and_nobody_else(open_model: Open) -> None:
-    batched = Batched(open_model("special_floats/1"), "float", max_batch_size=2, timeout_seconds=10.0)
+    batched = Batched(open_model("special_floats/1"), "float", max_batch_size=2, timeout_seconds=PATIENCE)
     bad, good = np.array([1000], np.int32), np.array([2], np.int32)
     assert [type(result) for result in batched.together(bad, good)] == [StatusError, StatusError]
     assert batched.together(good, good)[0][0].tolist() == [1.0]  # type: ignore[index]
@@ -248,7 +244,7 @@ def test_outputs_that_cannot_be_split(open_model: Open, signature: str, text: st
 
 
 def test_calls_that_fetch_only_a_part_run_alone(open_model: Open) -> None:
-    batched = Batched(open_model("scalar_out/1"), "uneven", timeout_seconds=60.0)
+    batched = Batched(open_model("scalar_out/1"), "uneven", timeout_seconds=PATIENCE)
     first = batched.session.run({batched.feeds[0]: row(1, 2)}, batched.fetches[:1])
     assert len(first) == 1
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
@@ -14,9 +15,8 @@ import pytest
 from model_server.core import ServerCore
 from model_server.manager import LoadPolicy, Manager
 from model_server.model_config import ModelServerConfig, single_model
+from support.patience import PATIENCE, poll
 from tfs_wire.status import Code, StatusError
-
-SECONDS = 30.0
 
 
 class Gate:
@@ -30,7 +30,7 @@ class Gate:
 
     def load(self, servable: Any) -> Any:
         """See Loader.load."""
-        assert self.free.wait(SECONDS)
+        assert self.free.wait(PATIENCE)
         return SimpleNamespace(close=lambda: None)
 
 
@@ -69,18 +69,17 @@ def test_nothing_is_loaded_before_the_next_look_at_the_disk(core: ServerCore, co
 
 def test_a_reload_waits_for_the_one_before_it(core: ServerCore, config: ModelServerConfig, gate: Gate) -> None:
     with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(core.reload, config, SECONDS)
-        while not core.poll():
-            pass
+        first = pool.submit(core.reload, config, PATIENCE)
+        assert any(core.poll() for _ in poll())
         assert_late(core, config)
         gate.free.set()
-        first.result(SECONDS)
-    core.reload(config, SECONDS)
+        first.result(PATIENCE)
+    core.reload(config, PATIENCE)
 
 
 def test_a_model_that_is_not_new_is_not_waited_for(core: ServerCore, config: ModelServerConfig) -> None:
     assert_late(core, config)
-    core.reload(config, SECONDS)
+    core.reload(config, PATIENCE)
 
 
 def test_versions_that_vanish_before_the_next_look_are_not_waited_for(
@@ -94,10 +93,10 @@ def test_versions_that_vanish_before_the_next_look_are_not_waited_for(
 
     monkeypatch.setattr("model_server.core.versions_on_disk", look)
     with ThreadPoolExecutor(1) as pool:
-        reload = pool.submit(core.reload, config, SECONDS)
-        assert looked.wait(SECONDS)
+        reload = pool.submit(core.reload, config, PATIENCE)
+        assert looked.wait(PATIENCE)
         assert core.poll() == []
-        reload.result(SECONDS)
+        reload.result(PATIENCE)
 
 
 def test_a_look_at_the_disk_ends_no_reload_before_its_model_is_there(
@@ -105,19 +104,31 @@ def test_a_look_at_the_disk_ends_no_reload_before_its_model_is_there(
 ) -> None:
     """What waits is woken by every call that ends, also in the middle of a look."""
     assert core.poll() == []
+    looked: queue.Queue[bool] = queue.Queue()
+    """What the reload finds each time that it is woken: whether it may end."""
+    wait_for = core.manager.changed.wait_for
+
+    def watched(predicate: Callable[[], bool], timeout: float | None = None) -> bool:
+        def asked() -> bool:
+            found = predicate()
+            looked.put(found)
+            return found
+
+        return wait_for(asked, timeout)
+
+    monkeypatch.setattr(core.manager.changed, "wait_for", watched)
     with ThreadPoolExecutor(1) as pool:
-        reload = pool.submit(core.reload, config, SECONDS)
-        while core.poll() != ["m"]:
-            pass
+        reload = pool.submit(core.reload, config, PATIENCE)
+        assert any(core.poll() == ["m"] for _ in poll())
 
         def look(*_: Any) -> dict[int, str]:
             with core.manager.changed:
+                looked.queue.clear()
                 core.manager.changed.notify_all()
-            with pytest.raises(TimeoutError):
-                reload.result(0.2)
+            assert not looked.get(timeout=PATIENCE)
             return {1: "1"}
 
         monkeypatch.setattr("model_server.core.versions_on_disk", look)
         core.poll()
         gate.free.set()
-        reload.result(SECONDS)
+        reload.result(PATIENCE)

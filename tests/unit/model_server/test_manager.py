@@ -12,9 +12,8 @@ import pytest
 
 from model_server.manager import LoadPolicy, Manager
 from model_server.servable import Servable, State, moment
+from support.patience import PATIENCE
 from tfs_wire.status import Code, StatusError
-
-SECONDS = 30.0
 
 
 class Files:
@@ -35,7 +34,7 @@ class Files:
     def load(self, servable: Servable) -> Any:
         """See Loader.load."""
         self.begun.put(servable.path)
-        assert self.free.wait(SECONDS)
+        assert self.free.wait(PATIENCE)
         if servable.path == self.broken:
             raise StatusError(Code.DATA_LOSS, "broken")
         return SimpleNamespace(path=servable.path, close=lambda: None)
@@ -82,7 +81,7 @@ def want(manager: Manager, *paths: str | None) -> None:
 
 
 def served(manager: Manager) -> str:
-    assert manager.wait_until_settled(["m"], SECONDS)
+    assert manager.wait_until_settled(["m"], PATIENCE)
     servable, session = manager.enter("m", None)
     servable.leave()
     return str(session.path)  # type: ignore[attr-defined]
@@ -107,7 +106,7 @@ def test_it_is_not_settled_before_it_is_loaded_again(manager: Manager, files: Fi
     settled: list[bool] = []
     manager.changed.look = lambda: settled.append(manager.wait_until_settled(["m"], 0))  # type: ignore[attr-defined]
     running.leave()
-    assert [files.begun.get(timeout=SECONDS) for _ in range(2)] == ["old", "new"]
+    assert [files.begun.get(timeout=PATIENCE) for _ in range(2)] == ["old", "new"]
     assert settled
     assert not any(settled)
 
@@ -131,19 +130,19 @@ def test_another_path_for_what_is_wanted_changes_nothing(manager: Manager, files
 def test_the_newest_version_is_loaded_first_and_one_at_a_time(manager: Manager, files: Files) -> None:
     files.free.clear()
     manager.aspire("m", {1: "1", 3: "3", 2: "2"})
-    assert files.begun.get(timeout=SECONDS) == "3"
+    assert files.begun.get(timeout=PATIENCE) == "3"
     assert [servable.state for servable in manager.states("m")] == [State.LOADING, State.START, State.START]
     files.free.set()
-    assert [files.begun.get(timeout=SECONDS) for _ in range(2)] == ["2", "1"]
+    assert [files.begun.get(timeout=PATIENCE) for _ in range(2)] == ["2", "1"]
 
 
 def test_what_is_not_wanted_any_more_ends_without_being_loaded(manager: Manager, files: Files) -> None:
     files.free.clear()
     manager.aspire("other", {1: "other"})
-    assert files.begun.get(timeout=SECONDS) == "other"
+    assert files.begun.get(timeout=PATIENCE) == "other"
     want(manager, "old", None)
     with manager.changed:
-        assert manager.changed.wait_for(lambda: manager.states("m")[0].state == State.END, SECONDS)
+        assert manager.changed.wait_for(lambda: manager.states("m")[0].state == State.END, PATIENCE)
     assert files.begun.empty()
 
 
@@ -154,18 +153,18 @@ def test_an_end_is_told_to_who_asks_after_it(manager: Manager) -> None:
     assert manager.first_settled("m", since) is None
     want(manager, None, "new")
     with manager.changed:
-        assert manager.changed.wait_for(lambda: manager.first_settled("m", since) is not None, SECONDS)
+        assert manager.changed.wait_for(lambda: manager.first_settled("m", since) is not None, PATIENCE)
     assert served(manager) == "new"
 
 
 def test_a_load_that_waits_for_its_next_attempt_lets_others_load(files: Files) -> None:
-    manager = Manager(files, LoadPolicy(max_retries=1, retry_seconds=SECONDS))  # type: ignore[arg-type]
+    manager = Manager(files, LoadPolicy(max_retries=1, retry_seconds=PATIENCE))  # type: ignore[arg-type]
     files.broken = "bad"
     manager.aspire("bad", {1: "bad"})
-    assert files.begun.get(timeout=SECONDS) == "bad"
+    assert files.begun.get(timeout=PATIENCE) == "bad"
     want(manager, "good")
     assert served(manager) == "good"
     manager.aspire("bad", {})
     with manager.changed:
-        assert manager.changed.wait_for(lambda: manager.states("bad")[0].state == State.END, SECONDS)
+        assert manager.changed.wait_for(lambda: manager.states("bad")[0].state == State.END, PATIENCE)
     manager.stop()

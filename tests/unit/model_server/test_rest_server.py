@@ -33,7 +33,7 @@ def server() -> Iterator[RestServer]:
     found = RestServer(0, 4, handle)
     found.start()
     yield found
-    found.stop(5)
+    found.stop(PATIENCE)
 
 
 def connect(server: RestServer) -> socket.socket:
@@ -86,7 +86,7 @@ def test_without_descriptors_the_client_that_rests_longest_makes_room(server: Re
         resource.setrlimit(resource.RLIMIT_NOFILE, (next(islice(free, 8, None)), hard))
         open_.callback(resource.setrlimit, resource.RLIMIT_NOFILE, (soft, hard))
         for client in clients:
-            client.settimeout(20)
+            client.settimeout(PATIENCE)
             client.connect(("127.0.0.1", server.port))
         last = clients[-1]
         last.sendall(ONE)
@@ -121,4 +121,4 @@ def test_the_number_of_connections_leaves_descriptors_to_others(monkeypatch: pyt
     server = RestServer(0, 1, handle)
     assert server._most == 50
     server.start()
-    server.stop(5)
+    server.stop(PATIENCE)

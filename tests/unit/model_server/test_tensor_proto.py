@@ -16,6 +16,8 @@ from model_server import tensor_proto
 from tfs_wire import dtypes
 from tfs_wire.messages import tensor_pb2
 
+pytestmark = pytest.mark.extended
+
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 
 NUMBERS = [row for row in range(1, 31) if dtypes.info(row) is not None]

@@ -11,7 +11,12 @@ import pytest
 
 import audit
 from support.http_server import answering_posts
-from support.stack import free_port
+from support.patience import PATIENCE
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(audit, "SECONDS", round(PATIENCE))
 
 
 @pytest.fixture
@@ -48,15 +53,16 @@ def test_clean_dependencies(lock: Path, capsys: pytest.CaptureFixture[str]) -> N
 
 @pytest.mark.parametrize(("strict", "code"), [([], 0), (["--strict"], 1)])
 def test_nobody_to_ask_is_said_loudly(
-    lock: Path, capsys: pytest.CaptureFixture[str], strict: list[str], code: int
+    lock: Path, closed_port: int, capsys: pytest.CaptureFixture[str], strict: list[str], code: int
 ) -> None:
-    nobody = f"http://127.0.0.1:{free_port()}"
+    nobody = f"http://127.0.0.1:{closed_port}"
     assert audit.main([*strict, "--osv-url", nobody, str(lock)]) == code
     said = capsys.readouterr().out
     assert "THE DEPENDENCIES WERE NOT AUDITED" in said
     assert "127.0.0.1" in said
 
 
+@pytest.mark.extended
 def test_files_that_lock_different_versions_are_audited_too(
     lock: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -70,9 +76,10 @@ def test_files_that_lock_different_versions_are_audited_too(
     assert "3 locked packages, 1 known vulnerabilities" in said.out
 
 
-def test_the_projects_own_files_can_be_audited() -> None:
+@pytest.mark.extended
+def test_the_projects_own_files_can_be_audited(closed_port: int) -> None:
     for group in audit.groups(sorted(audit.REQUIREMENTS.glob("*.lock"))):
-        found = audit.audit(group, ("--vulnerability-service=osv", f"--osv-url=http://127.0.0.1:{free_port()}"))
+        found = audit.audit(group, ("--vulnerability-service=osv", f"--osv-url=http://127.0.0.1:{closed_port}"))
         assert "127.0.0.1" in found.silent, "it was refused before anybody was asked"
 
 

@@ -15,6 +15,8 @@ from benchmark.declarations import Scale, Scenario
 from benchmark.pages import tables
 from benchmark.scenarios import SCENARIOS, client, common, engine_stacks, load, rest_or_grpc
 
+pytestmark = pytest.mark.extended
+
 
 def sample(*milliseconds: float) -> Sample:
     latencies = [value / 1000 for value in milliseconds]

@@ -60,6 +60,7 @@ def test_what_processes_use_is_read() -> None:
     assert max(max(sizes) for sizes in usage.rss.values()) > 1_000_000
 
 
+@pytest.mark.extended
 def test_a_network_is_written_as_steps() -> None:
     import keras
 

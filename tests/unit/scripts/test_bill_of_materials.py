@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from docker_image.__main__ import TAGS
 from docker_image.bill_of_materials import bill_of_materials
 from docker_image.checks import CHECKS
 from docker_image.inventory import Part, outside_of_packages
 from docker_image.ways import WAYS
+
+pytestmark = pytest.mark.extended
 
 SAMPLE_IMAGES = Part("other", "sample images of the page", "0.1.0", ("CC-BY-2.0", "CC-BY-4.0"))
 PACKAGED = [

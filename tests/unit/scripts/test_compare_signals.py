@@ -87,6 +87,7 @@ def test_a_load_that_stays_needs_what_the_target_says() -> None:
     assert replay(steady, CPU_SIGNAL, 0.6, CORES, 90, seed=2) != outcome
 
 
+@pytest.mark.extended
 def test_the_page_shows_what_its_command_prints_and_recommends_the_first(capsys: pytest.CaptureFixture[str]) -> None:
     page = (REPOSITORY / "docs" / "scaling.md").read_text()
     (command,) = re.findall(r"^\.venv/bin/python scripts/compare_signals\.py.*$", page, re.MULTILINE)

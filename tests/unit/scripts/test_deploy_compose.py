@@ -31,6 +31,7 @@ def rules() -> list[dict[str, Any]]:
     return found
 
 
+@pytest.mark.extended
 def test_compose_accepts() -> None:
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
     done = subprocess.run([*command, str(DEPLOY / "compose.yaml")], check=False, capture_output=True, text=True)

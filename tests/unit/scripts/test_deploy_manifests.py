@@ -93,6 +93,7 @@ def print_objections() -> None:
     print(json.dumps(found))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("path", KSERVE, ids=lambda path: path.stem)
 def test_kserve_accepts(path: Path, objections: dict[str, str]) -> None:
     assert objections[path.stem] == ""
@@ -138,6 +139,7 @@ def find_model(kind: str) -> Any:
     return getattr(kserve.models, kind, None) or getattr(kubernetes.client, plain, None)
 
 
+@pytest.mark.extended
 def test_the_walk_through_kserves_models_sees_mistakes(objections: dict[str, str]) -> None:
     assert "minReplica is no field of V1beta1PredictorSpec" in objections["mistaken"]
 

@@ -1,10 +1,12 @@
 """EfficientDet's anchors, and how boxes are chosen among its predictions."""
 
 import numpy as np
+import pytest
 
 from model_zoo import detections
 
 
+@pytest.mark.extended
 def test_fewer_candidates_than_places_leave_the_rest_without_score() -> None:
     import tensorflow as tf
 

@@ -9,6 +9,8 @@ from PIL import Image
 
 from model_zoo import digits
 
+pytestmark = pytest.mark.extended
+
 
 def test_the_split_holds_out_360_images_of_every_class_and_trains_on_none_of_them() -> None:
     split = digits.split()

@@ -7,6 +7,8 @@ import pytest
 
 import export_model
 
+pytestmark = pytest.mark.extended
+
 WRITTEN = "assets.extra/weights.txt", "fingerprint.pb", "saved_model.pb"
 
 

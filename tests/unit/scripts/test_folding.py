@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.extended
+
 
 def test_mobilenet_v2_answers_as_before() -> None:
     import keras

@@ -11,6 +11,8 @@ from PIL import Image
 
 from model_zoo.input_forms import decode_one, resize
 
+pytestmark = pytest.mark.extended
+
 SIDE = 224
 
 

@@ -37,6 +37,7 @@ def print_objections() -> None:
     print(json.dumps(found))
 
 
+@pytest.mark.extended
 def test_kserve_accepts_all_but_the_one_with_a_mistake() -> None:
     program = "import unit.scripts.test_kserve_runtimes as here; here.print_objections()"
     environ = os.environ | {"PYTHONPATH": os.pathsep.join(str(REPOSITORY / name) for name in ("tests", "scripts"))}

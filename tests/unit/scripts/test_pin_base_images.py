@@ -16,6 +16,7 @@ import pytest
 
 from docker_image import dockerfile
 from pin_base_images import FILES, MANIFESTS, REFERENCE, main, references
+from support.patience import PATIENCE
 from support.stack import REPOSITORY
 
 INDEX = MANIFESTS[0]
@@ -82,7 +83,8 @@ def digest_of(name: str, tag: str) -> str:
 
 
 @pytest.fixture
-def registry() -> Iterator[Registry]:
+def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[Registry]:
+    monkeypatch.setattr("pin_base_images._SECONDS", PATIENCE)
     with Registry() as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         yield server

@@ -9,13 +9,17 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import predict_folder
+from support.http_server import serving
+from support.patience import PATIENCE
+
+pytestmark = pytest.mark.extended
 
 Reply = tuple[int, dict[str, str], bytes]
 Answer = Callable[[bytes, int], Reply | None]
@@ -66,18 +70,9 @@ def endpoint(answer: Answer) -> Iterator[Endpoint]:
         def log_message(self, *_: Any) -> None:
             """Stay silent."""
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-
-    with Server(("127.0.0.1", 0), Handler) as server:
-        served = Endpoint(f"http://127.0.0.1:{server.server_port}")
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield served
-        finally:
-            server.shutdown()
-            thread.join()
+    with serving(Handler) as url:
+        served = Endpoint(url)
+        yield served
 
 
 def good(body: bytes, _: int = 1) -> Reply:
@@ -100,7 +95,8 @@ def photos(tmp_path: Path) -> Path:
 
 
 def run(folder: Path, url: str, *more: str, out: str = "out.jsonl") -> int:
-    return predict_folder.main([str(folder), "--url", url, "--out", str(folder.parent / out), *more])
+    own = ("--url", url, "--out", str(folder.parent / out), "--timeout", str(PATIENCE))
+    return predict_folder.main([str(folder), *own, *more])
 
 
 def results(folder: Path, out: str = "out.jsonl") -> dict[str, dict[str, Any]]:

@@ -13,6 +13,8 @@ from model_zoo.image_model import InputForm
 from model_zoo.layout import Refused
 from model_zoo.saved_model import export
 
+pytestmark = pytest.mark.extended
+
 
 def pack(saved_model: Path, archive: Path) -> Path:
     with tarfile.open(archive, "w:gz") as tar:

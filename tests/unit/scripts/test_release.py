@@ -21,6 +21,8 @@ from docker_image.engine import Engine, NoEngine
 from docker_image.inventory import Part
 from support.stack import REPOSITORY
 
+pytestmark = pytest.mark.extended
+
 FILES = (".gitignore", "pyproject.toml", "CHANGELOG.md", "README.md", "LICENSE", "Dockerfile", "serve.sh", "nginx.conf")
 VERSION = release.version_of(REPOSITORY)
 NAME = f"lightbox-{VERSION}"

@@ -1,7 +1,6 @@
 import http.server
 import random
 import socket
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from model_zoo import mobilenet_v2
+from model_zoo import mobilenet_v2, weights
 from model_zoo.weights import download, unreachable
+from support.http_server import serving
+from support.patience import PATIENCE
+
+pytestmark = pytest.mark.extended
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -31,14 +34,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """Keep the test's output clean."""
 
 
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No bound that a slow machine would meet, unless a test gives one."""
+    monkeypatch.setattr(unreachable, "__defaults__", (PATIENCE,))
+    monkeypatch.setattr(weights, "STALL_SECONDS", PATIENCE)
+
+
 @pytest.fixture
 def server() -> Iterator[str]:
-    with http.server.HTTPServer(("127.0.0.1", 0), Handler) as listening:
-        thread = threading.Thread(target=listening.serve_forever)
-        thread.start()
-        yield f"http://127.0.0.1:{listening.server_port}"
-        listening.shutdown()
-        thread.join()
+    with serving(Handler) as url:
+        yield url
 
 
 @pytest.fixture
@@ -68,6 +74,7 @@ def test_a_server_that_never_answers_is_given_up() -> None:
     assert problem in {"no answer within 0.2 s", "timed out"}
 
 
+@pytest.mark.extended
 def test_seeded_weights_do_not_depend_on_what_the_process_drew_before(seeded_mobilenet_v2: Any) -> None:
     import keras
 

@@ -53,6 +53,7 @@ FORMS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("number", ARRAYS)
 def test_a_regular_array_is_read(form: str, number: int) -> None:
@@ -75,6 +76,7 @@ def test_a_regular_array_is_read(form: str, number: int) -> None:
 PLACES = st.tuples(st.integers(0, 60), st.integers(0, 1), st.text('[], -0.e5tnf\n"{}', max_size=3))
 
 
+@pytest.mark.extended
 @given(npst.arrays(np.int8, SHAPES), st.lists(PLACES, max_size=2), st.booleans(), st.booleans())
 @LIMIT
 def test_a_text_with_faults_is_read_or_refused_as_before(

@@ -49,6 +49,7 @@ def error(body: bytes, number: int = dtypes.DT_FLOAT) -> str:
     return caught.value.message
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("number", sorted(CARRIED))
 @pytest.mark.parametrize("by_row", [True, False])
 def test_what_is_written_can_be_sent_back(number: int, by_row: bool) -> None:
@@ -70,6 +71,7 @@ def test_what_is_written_can_be_sent_back(number: int, by_row: bool) -> None:
     check()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("number", sorted(set(CARRIED) - {dtypes.DT_BOOL, dtypes.DT_STRING}))
 def test_the_quick_path_reads_what_the_walk_reads(number: int) -> None:
     @LIMIT

@@ -138,12 +138,14 @@ def test_models_that_rows_do_not_fit_say_so() -> None:
 FLOATS64 = hnp.arrays(np.float64, st.tuples(st.integers(1, 4), st.integers(1, 4)))
 
 
+@pytest.mark.extended
 @given(FLOATS64)
 def test_any_table_comes_back(array: Array) -> None:
     body = "\n".join(",".join(map(repr, row)) for row in array.tolist())
     np.testing.assert_array_equal(tensor(body, CSV, "float64", (None, None)), array)
 
 
+@pytest.mark.extended
 @given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1), min_size=1))
 def test_any_text_comes_back(texts: list[str]) -> None:
     stream = io.StringIO(newline="")

@@ -88,6 +88,7 @@ def test_a_large_part_comes_in_pieces() -> None:
     assert decode(form(bitmap, RED, bitmap), FORM, PIXELS).images == (bitmap, RED, bitmap)
 
 
+@pytest.mark.extended
 @given(st.binary(), st.binary(max_size=3))
 def test_any_form_gives_images_or_an_error_of_ours(body: bytes, boundary: bytes) -> None:
     try:

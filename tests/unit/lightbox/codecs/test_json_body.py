@@ -245,6 +245,7 @@ def test_an_unknown_charset_is_unsupported(charset: str) -> None:
         decode("[1]", f'application/json; charset="{charset}"')
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("body", ["1 " * 1_000_001, "1\n" * 1_000_001, "\n" * 1_000_001 + "1 2"])
 def test_very_many_values_one_after_another_are_too_large(body: str) -> None:
     with pytest.raises(TooLarge, match="send a list"):
@@ -257,6 +258,7 @@ ARRAYS = hnp.arrays(
 )
 
 
+@pytest.mark.extended
 @given(ARRAYS, st.sampled_from(['{"instances": %s}', '{"inputs": %s}', "%s"]))
 def test_any_array_comes_back(array: Array, text: str) -> None:
     shape = (None, *array.shape[1:])
@@ -275,6 +277,7 @@ JSON = st.recursive(
 MODELS = st.sampled_from([FLOATS, TEXTS, TWO, {"x": ("uint8", None)}, {"x": ("uint8", (None, None, None, 3))}])
 
 
+@pytest.mark.extended
 @given(st.lists(JSON, min_size=1, max_size=3), MODELS)
 def test_any_json_gives_inputs_or_an_error_of_ours(values: list[object], model: dict[str, Tensor]) -> None:
     try:

@@ -19,6 +19,7 @@ from lightbox.protocols.open_inference.rest_body import parse_body
 from lightbox.request_context import RequestContext
 from support.decoding import decode
 from support.fakes import Tensor
+from support.patience import PATIENCE
 
 LONG = 1 << 30
 ONE: Mapping[str, Tensor] = {"x": ("float32", None)}
@@ -109,6 +110,7 @@ BODIES = [
 ]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("inputs", [ONE, TWO, *({"x": (dtype, None)} for dtype in ("uint8", "bool", "string"))])
 @pytest.mark.parametrize("body", BODIES)
 def test_text_gives_what_lists_give(body: str, inputs: Mapping[str, Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,6 +128,7 @@ nested = st.recursive(
 )
 
 
+@pytest.mark.extended
 @given(value=nested, dtype=st.sampled_from(WIDTHS), named=st.booleans())
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
 def test_any_nesting_gives_what_lists_give(
@@ -159,7 +162,7 @@ def test_the_open_inference_protocol_gives_what_lists_give(
 
     def found() -> Any:
         try:
-            request = parse_body(body, None, RequestContext(30))
+            request = parse_body(body, None, RequestContext(PATIENCE))
         except LightboxError as error:
             return type(error), error.message
         array = request.inputs["x"]

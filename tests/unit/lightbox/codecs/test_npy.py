@@ -46,6 +46,7 @@ ARRAYS = hnp.arrays(
 )
 
 
+@pytest.mark.extended
 @given(ARRAYS, st.sampled_from(["C", "F"]), st.sampled_from([(1, 0), (2, 0)]))
 def test_any_array_comes_back(array: Array, order: str, version: tuple[int, int]) -> None:
     body = npy(np.array(array, order=order), version)  # type: ignore[call-overload]
@@ -216,6 +217,7 @@ def test_a_broken_npz_file_is_malformed(body: bytes) -> None:
         tensor(body, NPZ)
 
 
+@pytest.mark.extended
 @settings(max_examples=300)
 @given(st.data(), st.sampled_from([GOOD, npz(x=np.zeros(4, "f4")), npy(np.array(["ab"]))]))
 def test_any_damage_gives_inputs_or_an_error_of_ours(data: st.DataObject, body: bytes) -> None:

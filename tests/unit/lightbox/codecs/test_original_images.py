@@ -18,13 +18,14 @@ from lightbox.images.decode import OriginalImages, decode_rgb
 from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
 from support.fakes import png
+from support.patience import PATIENCE
 
 RED = png(np.full((5, 3, 3), (200, 0, 0)))
 GREEN = png(np.full((2, 7, 3), (0, 100, 0)))
 READ: list[Callable[[OriginalImages], object]] = [lambda found: found.images, lambda found: found.sizes]
 
 
-def of(*bodies: bytes, seconds: float = 30, codec: ImageCodec | None = None) -> OriginalImages:
+def of(*bodies: bytes, seconds: float = PATIENCE, codec: ImageCodec | None = None) -> OriginalImages:
     codec = codec or ImageCodec(load_settings({}))
     return codec.originals(lambda: bodies, RequestContext(seconds))
 

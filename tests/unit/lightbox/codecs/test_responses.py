@@ -168,6 +168,7 @@ NUMBERS = hnp.arrays(
 )
 
 
+@pytest.mark.extended
 @given(NUMBERS)
 def test_any_array_comes_back_from_every_media_type(array: Array) -> None:
     def same(values: object) -> None:

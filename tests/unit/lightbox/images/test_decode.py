@@ -99,6 +99,7 @@ def test_an_upright_image_is_not_copied() -> None:
     assert turn_upright(image, 1) is image
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("orientation", [1, 6])
 def test_fast_size_reduces_a_jpeg_to_no_less_than_twice_that(orientation: int) -> None:
     large = Image.effect_noise((800, 600), 30).resize((1600, 1200)).convert("RGB")

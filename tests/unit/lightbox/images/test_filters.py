@@ -36,6 +36,7 @@ def test_pillows(by: str, mode: str, source: tuple[int, int], target: tuple[int,
         np.testing.assert_array_equal(resized(image, target, by, dtype), expected.astype(dtype))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("mode", ["RGB", "L"])
 @pytest.mark.parametrize("by", ["tf_bilinear", "tf_nearest"])
 def test_tensorflows(by: str, mode: str) -> None:

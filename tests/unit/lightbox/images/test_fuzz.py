@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -45,6 +46,7 @@ def outcome_is_ours(body: bytes) -> None:
         assert len(image.tobytes()) == 3 * image.width * image.height
 
 
+@pytest.mark.extended
 @bounded
 @given(st.binary(max_size=300))
 def test_arbitrary_bytes(body: bytes) -> None:
@@ -69,6 +71,7 @@ def mutated(draw: st.DrawFn) -> bytes:
     return bytes(body)
 
 
+@pytest.mark.extended
 @bounded
 @given(mutated())
 def test_mutated_images(body: bytes) -> None:

@@ -89,6 +89,7 @@ def test_the_corpus(path: Path) -> None:
         assert isinstance(found, Image.Image)
 
 
+@pytest.mark.extended
 @settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.sampled_from(JPEGS), st.integers(0, 10**9), st.binary(max_size=4), st.integers(0, 4))
 def test_damaged_files_end_as_with_pillow(path: Path, place: int, piece: bytes, removed: int) -> None:
@@ -150,6 +151,7 @@ def test_without_simplejpeg_or_with_other_pixels_pillow_decodes(monkeypatch: pyt
         assert not jpeg.agrees()
 
 
+@pytest.mark.extended
 def test_a_turned_photo_takes_no_more_memory_than_is_estimated() -> None:
     photo = saved(Image.effect_noise((1000, 1000), 30).resize((5000, 4000)).convert("RGB"), "JPEG", quality=60)
     body = with_segments(photo, jpeg_segment(0xE1, exif(6)))

@@ -48,6 +48,7 @@ def empty(width: int, height: int, mode: str = "RGB", dtype: Any = np.uint8) -> 
     return np.empty((height, width, 3 if mode == "RGB" else 1), dtype)
 
 
+@pytest.mark.extended
 @settings(max_examples=700, deadline=None)
 @given(
     st.data(),
@@ -79,6 +80,7 @@ def test_the_bits_are_pillows(
     np.testing.assert_array_equal(out, np.asarray(image.resize((to_width, to_height), by, box)).reshape(out.shape))
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("path", sorted(VALID.glob("*.png")) + sorted(VALID.glob("*.jpg")), ids=lambda path: path.name)
 def test_images_of_the_corpus(library: Path, path: Path) -> None:
     image = decode_rgb(path.read_bytes(), mode="RGB")

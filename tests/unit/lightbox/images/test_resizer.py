@@ -19,6 +19,7 @@ def noise(width: int, height: int, seed: int = 7) -> Image.Image:
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8))
 
 
+@pytest.mark.extended
 @settings(max_examples=150, deadline=None)
 @given(st.integers(300, 900), st.integers(300, 900), st.integers(1, 400), st.integers(1, 400), st.integers(1, 9))
 def test_bands_put_together_are_pillows_image(

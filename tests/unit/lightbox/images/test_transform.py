@@ -9,6 +9,8 @@ from PIL import Image
 
 from lightbox.images.transform import Scaling, resize, to_tensor
 
+pytestmark = pytest.mark.extended
+
 
 def every_value() -> Image.Image:
     """Each of the 256 values in each channel, beside different neighbours."""

@@ -48,6 +48,7 @@ def test_every_scaling_has_a_table(scaling: Scaling) -> None:
     assert same(together(image_text(tensor)), tensor)
 
 
+@pytest.mark.extended
 @settings(deadline=None, max_examples=60)
 @given(
     st.lists(st.integers(1, 3), max_size=3),

@@ -16,6 +16,8 @@ from model_zoo.saved_model import quiet_tensorflow
 from support.models import copy_golden, copy_made
 from tfs_wire.protobuf import delimited
 
+pytestmark = pytest.mark.extended
+
 MAKER = "tests/unit/lightbox/model/test_scaling_report.py"
 NAMES = ("unit", "tf", "torch", "caffe", "plain", "small", "resized", "variable", "nested", "fork")
 

@@ -14,6 +14,7 @@ from lightbox.plan import AnsweringVersions
 from lightbox.request_context import RequestContext
 from lightbox.transports.fake import FakeTransport
 from support.fakes import signature
+from support.patience import PATIENCE
 
 Function = Callable[[Mapping[str, Array]], dict[str, Array]]
 
@@ -41,7 +42,7 @@ def serving(*versions: tuple[SignatureSpec, Function]) -> FakeTransport:
 
 
 def version_for(signatures: Signatures, transport: FakeTransport, version: int | None = None) -> int:
-    return signatures.get(transport, "net", version, None, RequestContext(10)).version
+    return signatures.get(transport, "net", version, None, RequestContext(PATIENCE)).version
 
 
 def test_the_first_version_that_the_model_server_has_answers() -> None:
@@ -78,7 +79,7 @@ def test_a_version_that_goes_while_it_is_asked_is_asked_no_more() -> None:
 def prove(old: Function, new: Function, spec: SignatureSpec | None = None) -> None:
     """Probe version 2 where version 1 answers."""
     transport = serving((half(1), old), (spec or half(2), new))
-    probe_version("net", 2, transport, Signatures(lambda model: [1]), RequestContext(10))
+    probe_version("net", 2, transport, Signatures(lambda model: [1]), RequestContext(PATIENCE))
 
 
 FAILED, REFUSED = ModelFailed("the graph fails"), InputMismatch("inputs do not fit")
@@ -110,7 +111,7 @@ def test_a_version_that_the_usual_requests_cannot_ask_may_not_answer() -> None:
     for name in ("a", "b"):
         transport.serve(SignatureSpec("net", 2, name, half(2).inputs, half(2).outputs), well)
     with pytest.raises(UnknownSignature):
-        probe_version("net", 2, transport, Signatures(lambda model: [1]), RequestContext(10))
+        probe_version("net", 2, transport, Signatures(lambda model: [1]), RequestContext(PATIENCE))
 
 
 def test_workers_see_what_the_supervisor_writes(tmp_path: Path) -> None:

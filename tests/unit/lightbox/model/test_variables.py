@@ -14,6 +14,8 @@ from lightbox.model.saved_model import SavedModelError, check_whole
 from model_zoo.saved_model import quiet_tensorflow
 from support.models import GOLDEN, copy_made
 
+pytestmark = pytest.mark.extended
+
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
 DATA = "variables/variables.data-00000-of-00001"
 

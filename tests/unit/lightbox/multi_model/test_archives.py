@@ -18,6 +18,7 @@ from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, NoRoom,
 from lightbox.multi_model import archives
 from lightbox.multi_model.archives import unpack
 from lightbox.request_context import RequestContext
+from support.patience import PATIENCE
 
 FORMATS = [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
 MB = 1 << 20
@@ -42,7 +43,7 @@ def packed(
     return path
 
 
-def taken(archive: Path, folder: Path, max_mb: int = 100, seconds: float = 30) -> Path:
+def taken(archive: Path, folder: Path, max_mb: int = 100, seconds: float = PATIENCE) -> Path:
     unpack(archive, folder, "url", max_mb, RequestContext(seconds))
     return folder
 

@@ -14,6 +14,7 @@ from lightbox.model.layout import find_models
 from lightbox.multi_model import sources
 from lightbox.multi_model.sources import Source, find_model, measure
 from lightbox.request_context import RequestContext
+from support.patience import PATIENCE
 
 
 def saved_model(folder: Path) -> Path:
@@ -48,7 +49,7 @@ def test_links_do_not_multiply_what_is_looked_at(tmp_path: Path, monkeypatch: py
                 (root / name / f"other{index}").symlink_to("../b" if name == "a" else "../a")
 
         def work() -> None:
-            measure(root, root, "url", RequestContext(30))
+            measure(root, root, "url", RequestContext(PATIENCE))
             assert {"a", "b"} <= {model.name for model in find_models(root)}
 
         return looked_at(monkeypatch, work)
@@ -61,7 +62,7 @@ def test_a_link_back_to_a_folder_is_no_model_beside_it(tmp_path: Path) -> None:
     (tmp_path / "net" / "latest").symlink_to(".")
     (tmp_path / "net" / "up").symlink_to("..")
     assert [model.name for model in find_models(tmp_path)] == ["net"]
-    found = find_model(tmp_path / "net", tmp_path, Source("net"), RequestContext(30))
+    found = find_model(tmp_path / "net", tmp_path, Source("net"), RequestContext(PATIENCE))
     assert found.base_path == tmp_path / "net"
 
 
@@ -69,7 +70,7 @@ def test_a_link_beside_a_model_is_another_name_of_it(tmp_path: Path) -> None:
     saved_model(tmp_path / "a" / "1")
     (tmp_path / "b").symlink_to("a")
     assert [model.name for model in find_models(tmp_path)] == ["a", "b"]
-    assert measure(tmp_path, tmp_path, "url", RequestContext(30)) == 1000
+    assert measure(tmp_path, tmp_path, "url", RequestContext(PATIENCE)) == 1000
 
 
 def test_links_out_of_the_models_directory_are_found_behind_other_links(tmp_path: Path) -> None:
@@ -80,7 +81,7 @@ def test_links_out_of_the_models_directory_are_found_behind_other_links(tmp_path
     (root / "net").mkdir()
     (root / "net" / "1").symlink_to("../shared")
     with pytest.raises(BadRequest, match="the link 'assets' leads out of the models directory"):
-        find_model(root / "net", root, Source("net"), RequestContext(30))
+        find_model(root / "net", root, Source("net"), RequestContext(PATIENCE))
 
 
 def test_links_in_a_circle_are_told_as_such(tmp_path: Path) -> None:
@@ -88,7 +89,7 @@ def test_links_in_a_circle_are_told_as_such(tmp_path: Path) -> None:
     (tmp_path / "net" / "a").symlink_to("b")
     (tmp_path / "net" / "b").symlink_to("a")
     with pytest.raises(BadRequest, match=r"url: the link '[ab]' leads in a circle"):
-        find_model(tmp_path / "net", tmp_path, Source("net"), RequestContext(30))
+        find_model(tmp_path / "net", tmp_path, Source("net"), RequestContext(PATIENCE))
 
 
 def test_a_folder_is_looked_through_no_further_than_it_may_be_large(
@@ -103,7 +104,7 @@ def test_a_folder_is_looked_through_no_further_than_it_may_be_large(
 
         def work() -> None:
             with pytest.raises(BadRequest, match="more than 100 files and folders"):
-                find_model(tmp_path / f"{folders}", tmp_path, Source("x"), RequestContext(30))
+                find_model(tmp_path / f"{folders}", tmp_path, Source("x"), RequestContext(PATIENCE))
 
         return looked_at(monkeypatch, work)
 
@@ -113,8 +114,8 @@ def test_a_folder_is_looked_through_no_further_than_it_may_be_large(
 def test_a_deep_folder_and_a_late_look_are_refused(tmp_path: Path) -> None:
     (tmp_path / "/".join("x" * 40)).mkdir(parents=True)
     with pytest.raises(BadRequest, match="more than 32 deep"):
-        measure(tmp_path, tmp_path, "url", RequestContext(30))
+        measure(tmp_path, tmp_path, "url", RequestContext(PATIENCE))
     with pytest.raises(DeadlineExceeded, match="could not be read within -1 s"):
         measure(tmp_path, tmp_path, "url", RequestContext(-1))
     with pytest.raises(ModelNotFound):
-        find_model(tmp_path / "x" / "/".join("x" * 20), tmp_path, Source("x"), RequestContext(30))
+        find_model(tmp_path / "x" / "/".join("x" * 20), tmp_path, Source("x"), RequestContext(PATIENCE))

@@ -18,6 +18,7 @@ from lightbox.request_context import RequestContext
 from lightbox.transports.fake import FakeTransport
 from lightbox.transports.model_management import ServerState, VersionState
 from support.fakes import fake_app
+from support.patience import PATIENCE
 
 
 def loaded(name: str, generation: str = "1") -> LoadedModel:
@@ -41,23 +42,23 @@ def test_a_change_is_seen_by_every_reader(tmp_path: Path) -> None:
 def test_one_changes_at_a_time(tmp_path: Path) -> None:
     one, other = LoadedModels(tmp_path), LoadedModels(tmp_path)
     with (
-        one.changing(RequestContext(1)),
+        one.changing(RequestContext(PATIENCE)),
         pytest.raises(Exception, match="try again"),
         other.changing(RequestContext(0.1)),
     ):
         pass
-    with other.changing(RequestContext(1)):
+    with other.changing(RequestContext(PATIENCE)):
         pass
 
 
 def test_a_model_that_is_made_ready_holds_up_no_other(tmp_path: Path) -> None:
     state, other = LoadedModels(tmp_path), LoadedModels(tmp_path)
-    with state.loading("a", RequestContext(1)):
-        with other.loading("b", RequestContext(0.1)), other.changing(RequestContext(0.1)):
+    with state.loading("a", RequestContext(PATIENCE)):
+        with other.loading("b", RequestContext(PATIENCE)), other.changing(RequestContext(PATIENCE)):
             pass
         with pytest.raises(Unavailable, match="'a' is being loaded"), other.loading("a", RequestContext(0.1)):
             pass
-    with other.loading("a", RequestContext(1)):
+    with other.loading("a", RequestContext(PATIENCE)):
         pass
     assert list(tmp_path.iterdir()) == []
 
@@ -67,7 +68,7 @@ def test_a_lock_whose_file_comes_and_goes_has_one_holder(tmp_path: Path, monkeyp
     holders: list[int] = []
 
     def hold(_: int) -> int:
-        with LoadedModels(tmp_path).loading("a", RequestContext(60)):
+        with LoadedModels(tmp_path).loading("a", RequestContext(PATIENCE)):
             holders.append(1)
             together = len(holders)
             time.sleep(0.0005)
@@ -143,7 +144,7 @@ def test_pages_hold_every_model_once(tmp_path: Path) -> None:
 
     @app.before_request
     def context() -> None:
-        g.context = RequestContext(1)
+        g.context = RequestContext(PATIENCE)
 
     seen, token, pages = [], None, 0
     while pages < 10:

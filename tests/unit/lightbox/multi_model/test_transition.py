@@ -18,6 +18,7 @@ from lightbox.processes.commands import model_config
 from lightbox.request_context import RequestContext
 from lightbox.transports.model_management import ModelManagement
 from support.model_service import Reload, ScriptedServer, States, channel_to
+from support.patience import PATIENCE
 
 CORRUPT = "DATA_LOSS: Can't parse /m/1/saved_model.pb as binary proto"
 FAILED = f"END {CORRUPT}"
@@ -45,19 +46,19 @@ def connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connect
 
 
 def context() -> RequestContext:
-    return RequestContext(60)
+    return RequestContext(PATIENCE)
 
 
 class Patience(RequestContext):
     """Allows as much time as it takes until a server has been asked for states some times since the last reload."""
 
     def __init__(self, server: ScriptedServer, reloads: int, times: int = 3) -> None:
-        super().__init__(60)
+        super().__init__(PATIENCE)
         self._server, self._reloads, self._times = server, reloads, times
 
     def remaining(self) -> float:
         over = len(self._server.reloads) == self._reloads and self._server.asked >= self._times
-        return 0.0 if over else 60.0
+        return 0.0 if over else PATIENCE
 
 
 def absent(*states: States) -> Reload:
@@ -126,7 +127,7 @@ def test_what_an_earlier_call_has_left_ends_first(connect: Connect) -> None:
     connect(server).load(WITH, {1}, context())
     assert server.reloads == [["other"], ["other", "m"]]
     slow = ScriptedServer(absent({1: "LOADING"}))
-    with pytest.raises(DeadlineExceeded, match="was not unloaded within 60 s"):
+    with pytest.raises(DeadlineExceeded, match=f"was not unloaded within {PATIENCE:g} s"):
         connect(slow).load(WITH, {1}, Patience(slow, 1))
     assert slow.reloads == [["other"]]
 
@@ -171,7 +172,7 @@ def test_a_server_that_was_ready_and_is_started_again_while_another_loads(connec
 )
 def test_a_load_that_does_not_end_is_undone(connect: Connect, states: list[States]) -> None:
     server = ScriptedServer(absent(), Reload(TOO_EARLY, states), absent())
-    with pytest.raises(DeadlineExceeded, match="was not loaded within 60 s; try again"):
+    with pytest.raises(DeadlineExceeded, match=f"was not loaded within {PATIENCE:g} s; try again"):
         connect(server).load(WITH, {1, 2}, Patience(server, 2))
     assert server.reloads == [["other"], ["other", "m"], ["other"]]
 
@@ -211,5 +212,5 @@ def test_an_unload_of_what_is_gone_already(connect: Connect, server: Reload) -> 
 
 def test_an_unload_that_does_not_end(connect: Connect) -> None:
     server = ScriptedServer(absent({1: "UNLOADING"}))
-    with pytest.raises(DeadlineExceeded, match="was not unloaded within 60 s; try again"):
+    with pytest.raises(DeadlineExceeded, match=f"was not unloaded within {PATIENCE:g} s; try again"):
         connect(server).unload(Patience(server, 1))

@@ -23,7 +23,7 @@ from lightbox.settings_loading import load_settings
 NOWHERE = {"SIDECAR": "unix:a", "HEALTH": "unix:b"}
 
 
-@pytest.mark.parametrize("fronts", [{}, {"LIGHTBOX_KSERVE_GRPC_PORT": "8081"}])
+@pytest.mark.parametrize("fronts", [{}, {"LIGHTBOX_KSERVE_GRPC_PORT": "8081"}])  # unopened
 def test_its_own_limit_of_calls_is_far_above_what_is_sent(fronts: dict[str, str]) -> None:
     settings = load_settings({"SAGEMAKER_GUNICORN_WORKERS": "3", "SAGEMAKER_GUNICORN_THREADS": "20", **fronts})
     flags = model_server_flags(settings, ModelServerAddress(grpc_port=1, rest_port=2), Path("/run"))
@@ -68,7 +68,7 @@ def test_without_its_variable_the_model_server_is_not_told() -> None:
     ("environ", "told"),
     [
         ({}, ["listen 8080 ", "error_log stderr error;", "--log-level=info"]),
-        ({"SAGEMAKER_BIND_TO_PORT": "8501"}, ["listen 8501 "]),
+        ({"SAGEMAKER_BIND_TO_PORT": "8501"}, ["listen 8501 "]),  # unopened
         ({"SAGEMAKER_TFS_NGINX_LOGLEVEL": "warn"}, ["error_log stderr warn;"]),
         ({"SAGEMAKER_GUNICORN_LOGLEVEL": "warning"}, ["--log-level=warning"]),
         ({"SAGEMAKER_GUNICORN_WORKERS": "3"}, ["--workers=3"]),

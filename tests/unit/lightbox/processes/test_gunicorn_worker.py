@@ -30,7 +30,7 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 @pytest.fixture
 def lingering(monkeypatch: pytest.MonkeyPatch) -> Iterator[LingeringWorker]:
-    monkeypatch.setattr(gunicorn_worker, "LINGER_MS", 5000)
+    monkeypatch.setattr(gunicorn_worker, "LINGER_MS", 1000 * PATIENCE)
     config = Config()
     config.set("threads", THREADS)
     config.set("keepalive", 75)
@@ -63,7 +63,7 @@ def _ask(theirs: socket.socket) -> None:
 
 def test_one_call_answers_the_requests_of_a_busy_connection(lingering: LingeringWorker) -> None:
     ours, theirs = socket.socketpair()
-    theirs.settimeout(10)
+    theirs.settimeout(PATIENCE)
     with ours, theirs:
         results: list[Any] = []
         thread = threading.Thread(target=lambda: results.append(lingering.handle(_connection(lingering, ours))))
@@ -83,13 +83,13 @@ def test_a_stop_waits_for_no_request_that_was_answered(
     exits: list[int] = []
     monkeypatch.setattr(os, "_exit", exits.append)
     monkeypatch.setattr(logging, "shutdown", lambda: None)
-    edge = Edge(_app, THREADS, 30, answered_after=40)
+    edge = Edge(_app, THREADS, PATIENCE, answered_after=2 * PATIENCE)
     lingering.wsgi = SimpleNamespace(wsgi_app=edge)
     lingering.alive = not stopping
     lingering.nr_conns = 1 + others
     with (
-        edge.overdue.watch("late", RequestContext(30, waited=41)),
-        edge.overdue.watch("other", RequestContext(30, waited=39)),
+        edge.overdue.watch("late", RequestContext(PATIENCE, waited=3 * PATIENCE)),
+        edge.overdue.watch("other", RequestContext(PATIENCE, waited=PATIENCE)),
     ):
         lingering.notify()
     assert exits == ([0] if ends else [])
@@ -103,7 +103,7 @@ def _no_waiting(connection: Any) -> bool:
 def test_the_thread_is_given_back(lingering: LingeringWorker, monkeypatch: pytest.MonkeyPatch, reason: str) -> None:
     monkeypatch.setattr(gunicorn_worker, "_next_is_here", _no_waiting)
     ours, theirs = socket.socketpair()
-    theirs.settimeout(10)
+    theirs.settimeout(PATIENCE)
     with ours, theirs:
         if reason == "the worker stops":
             monkeypatch.setattr(lingering, "wsgi", _stopping(lingering))
@@ -186,7 +186,7 @@ def test_a_body_is_read_at_once(lingering: LingeringWorker, size: int) -> None:
         request = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % size
         worker = threading.Thread(target=lingering.handle, args=(_connection(lingering, ours),), daemon=True)
         worker.start()
-        theirs.settimeout(30)
+        theirs.settimeout(PATIENCE)
         for _ in range(2):
             theirs.sendall(request + body)
             answer = http.client.HTTPResponse(theirs)

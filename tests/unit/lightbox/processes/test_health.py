@@ -9,14 +9,23 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from lightbox.processes import health
 from lightbox.processes.health import Health, get
 from lightbox.request_context import RequestContext
+from lightbox.telemetry import saturation
 from lightbox.telemetry.logs import FinishedRequest, LastResponse
 from lightbox.telemetry.saturation import RequestCount
 from lightbox.transports.model_status import ModelStatus
 from support.model_service import Reload, ScriptedServer, serving
+from support.patience import PATIENCE
 
-SECONDS = 15.0
+
+@pytest.fixture(autouse=True)
+def last_words_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no model server be away because this process stood still."""
+    monkeypatch.setattr(health, "STALE_SECONDS", PATIENCE)
 
 
 class Worker:
@@ -92,7 +101,7 @@ class Scene:
 
     def answer_somebody(self) -> None:
         """What a worker does when it has answered."""
-        context = RequestContext(1)
+        context = RequestContext(PATIENCE)
         context.model = "net"
         self.answers.responded(FinishedRequest("id", "POST", "/invocations", "/invocations", 200, 1, 1, None, context))
 
@@ -102,7 +111,7 @@ class Scene:
 
 
 async def until(ask: Callable[[], Awaitable[bool]]) -> None:
-    async with asyncio.timeout(SECONDS):
+    async with asyncio.timeout(PATIENCE):
         while not await ask():
             await asyncio.sleep(0.01)
 
@@ -195,7 +204,12 @@ def test_an_answer_of_workers_whose_gunicorn_is_gone_proves_nothing(tmp_path: Pa
     play(tmp_path, story)
 
 
-def test_ping_tells_how_full_the_container_is_whether_it_is_ready_or_not(tmp_path: Path) -> None:
+@pytest.mark.extended
+def test_ping_tells_how_full_the_container_is_whether_it_is_ready_or_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(saturation, "SMOOTHING_SECONDS", 0.1)
+
     async def story(scene: Scene) -> None:
         assert await scene.saturation() == "0.000"
         requests = RequestCount(tmp_path)

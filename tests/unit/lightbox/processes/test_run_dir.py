@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.processes.run_dir import RunDir, free_port
+from harness.ports import free_ports
+from lightbox.processes.run_dir import RunDir
 
 
 @pytest.fixture(autouse=True)
@@ -18,7 +19,7 @@ def _tmpdir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_port_is_claimed_once_before_anybody_listens() -> None:
-    one, other, port = RunDir(), RunDir(), free_port()
+    one, other, port = RunDir(), RunDir(), free_ports()
     assert one.claim(port)
     assert not other.claim(port)
     one.remove()

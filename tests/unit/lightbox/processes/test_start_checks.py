@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.ports import free_ports
-from lightbox.processes.run_dir import RunDir, free_port
+from lightbox.processes.run_dir import RunDir
 from lightbox.processes.start_checks import find_lasting_problems, find_problems, find_warnings
 from lightbox.processes.startup import choose_addresses, wires_to_come
 from lightbox.settings import Settings
@@ -24,7 +24,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def settings(root: Path, **environ: str) -> Settings:
-    base = {"LIGHTBOX_MODEL_DIR": str(root), "SAGEMAKER_BIND_TO_PORT": str(free_port())}
+    base = {"LIGHTBOX_MODEL_DIR": str(root), "SAGEMAKER_BIND_TO_PORT": str(free_ports())}
     return load_settings(base | {"LIGHTBOX_MODEL_SERVER": "embedded"} | environ)
 
 

@@ -219,6 +219,7 @@ EVENT = st.tuples(
 )
 
 
+@pytest.mark.extended
 @settings(max_examples=300, deadline=None)
 @given(
     initial=st.sampled_from([(1,), (1, 2)]),

@@ -77,7 +77,7 @@ def start(pool: ThreadPoolExecutor, app: Edge, count: int) -> list[Future[Any]]:
 
 def test_so_many_work_and_the_others_wait() -> None:
     gate = Gate()
-    app = Edge(gate, in_progress=2, deadline_seconds=30)
+    app = Edge(gate, in_progress=2, deadline_seconds=PATIENCE)
     with ThreadPoolExecutor(8) as pool:
         accepted = start(pool, app, 5)
         wait_for(lambda: gate.inside == 2)
@@ -95,8 +95,8 @@ def test_the_body_of_a_request_that_is_not_begun_is_read() -> None:
 def test_a_request_whose_time_passed_is_not_started() -> None:
     gate = Gate()
     gate.opened.set()
-    app = Edge(gate, 1, deadline_seconds=1)
-    assert call(app, **{RECEIVED_HEADER: str(time.time() - 5)})[0] == "504 Gateway Timeout"
+    app = Edge(gate, 1, deadline_seconds=PATIENCE)
+    assert call(app, **{RECEIVED_HEADER: str(time.time() - 2 * PATIENCE)})[0] == "504 Gateway Timeout"
     assert gate.most == 0
     assert call(app, **{RECEIVED_HEADER: str(time.time())})[0] == "200 OK"
     assert call(app, **{RECEIVED_HEADER: "yesterday"})[0] == "200 OK"

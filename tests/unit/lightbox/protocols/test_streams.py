@@ -56,6 +56,11 @@ class FakeRelay(Relay):
         return Answer(200, "application/json", "total;dur=1.5", body)
 
 
+@pytest.fixture(autouse=True)
+def slow_openings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(streams_server, "OPEN_SECONDS", PATIENCE)
+
+
 @asynccontextmanager
 async def serving(folder: Path, most: int = 10, room: int = ROOM) -> AsyncIterator[tuple[StreamServer, FakeRelay, str]]:
     relay = FakeRelay()
@@ -70,7 +75,8 @@ async def serving(folder: Path, most: int = 10, room: int = ROOM) -> AsyncIterat
 
 
 def opened(address: str, query: str = "", **options: Any) -> Any:
-    return unix_connect(address, uri=f"ws://localhost/?{query}", compression=None, ping_interval=None, **options)
+    patient = {"open_timeout": PATIENCE, "ping_interval": None}
+    return unix_connect(address, uri=f"ws://localhost/?{query}", compression=None, **patient, **options)
 
 
 async def code_of_close(stream: ClientConnection) -> int:
@@ -82,7 +88,7 @@ async def code_of_close(stream: ClientConnection) -> int:
 
 async def until_busy(server: StreamServer) -> None:
     """Wait until a frame is in progress."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(PATIENCE):
         while not any(stream.is_busy for stream in server._streams.values()):
             await asyncio.sleep(0.01)
 
@@ -96,7 +102,7 @@ async def test_more_streams_than_the_limit_are_refused(tmp_path: Path) -> None:
             response = refused.value.response
             assert (response.status_code, response.headers["Retry-After"]) == (503, "1")
             assert json.loads(response.body)["error"] == "try again: 1 streams may be open (LIGHTBOX_MAX_STREAMS)"
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while True:
                 try:
                     async with opened(address) as stream:
@@ -125,6 +131,7 @@ async def test_who_does_not_even_answer_pings_is_closed(tmp_path: Path, monkeypa
         assert json.loads(await talking.recv())["answer"] == 2
 
 
+@pytest.mark.extended
 @in_loop
 async def test_a_process_that_stood_still_does_not_take_its_callers_for_gone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -147,7 +154,7 @@ async def test_who_does_not_read_answers_is_cut_off(tmp_path: Path, monkeypatch:
         async with opened(address, max_size=None, max_queue=1) as stream:
             stream.transport.pause_reading()
             await stream.send(b"a")
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE):
                 while stream.transport.get_extra_info("socket").fileno() >= 0:
                     try:
                         await stream.send(b"a")
@@ -197,7 +204,7 @@ async def test_a_stop_does_not_wait_for_the_newest_frame_of_many(tmp_path: Path)
     async with serving(tmp_path) as (server, relay, address), opened(address, "latest=true") as stream:
         relay.go.clear()
         await stream.send(b"first")
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE):
             while not relay.frames:
                 await asyncio.sleep(0.01)
         await stream.send(b"waits")

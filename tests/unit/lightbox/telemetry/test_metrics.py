@@ -145,6 +145,7 @@ def test_a_handlers_own_metrics_are_shown(tmp_path: Path) -> None:
     assert samples(tmp_path)["cats_seen_total"] == 6
 
 
+@pytest.mark.extended
 def test_without_a_request_for_metrics_nothing_is_imported() -> None:
     code = "import sys, lightbox.processes.supervisor, lightbox.app; assert 'prometheus_client' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], env=ENVIRON, check=True)

@@ -7,7 +7,10 @@ import pytest
 from lightbox.request_context import Overdue, RequestContext
 
 
-def test_each_is_told_of_once_and_when_it_ends(caplog: pytest.LogCaptureFixture) -> None:
+def test_each_is_told_of_once_and_when_it_ends(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(RequestContext, "elapsed", lambda _: 0.0)
     overdue = Overdue(40)
     with overdue.watch("a", RequestContext(30, waited=39)), overdue.watch("b", RequestContext(30, waited=50)):
         assert overdue.count() == 1

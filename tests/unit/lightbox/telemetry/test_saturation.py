@@ -115,7 +115,7 @@ def test_the_edge_counts_those_who_wait_as_those_who_work(tmp_path: Path) -> Non
         edge({"REQUEST_METHOD": "GET", "PATH_INFO": "/"} | environ, lambda *response: None)
 
     count = RequestCount(tmp_path)
-    edge = Edge(app, in_progress=1, deadline_seconds=30, count=count.add)
+    edge = Edge(app, in_progress=1, deadline_seconds=PATIENCE, count=count.add)
     with ThreadPoolExecutor(3) as pool:
         asked = [pool.submit(ask) for _ in range(3)]
         times = itertools.count(1)

@@ -26,6 +26,7 @@ from lightbox.transports.base import PredictCall
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.rest import RestTransport
 from support.fakes import signature
+from support.patience import PATIENCE
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 HEADERS = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "a=b"}
@@ -57,7 +58,7 @@ def finish(traces: tracing.Tracing, context: RequestContext, status: int = 200, 
 def test_stages_are_below_the_request_and_that_below_the_caller(
     traces: tracing.Tracing, exporter: InMemorySpanExporter
 ) -> None:
-    context = traces.context(30, HEADERS.get)
+    context = traces.context(PATIENCE, HEADERS.get)
     context.model, context.transport = "net", "grpc"
     with context.stage("decode"):
         pass
@@ -76,7 +77,7 @@ def test_stages_are_below_the_request_and_that_below_the_caller(
 
 
 def test_a_request_without_a_trace_begins_one(traces: tracing.Tracing, exporter: InMemorySpanExporter) -> None:
-    finish(traces, traces.context(30, {"traceparent": "nonsense"}.get), 503, "unavailable")
+    finish(traces, traces.context(PATIENCE, {"traceparent": "nonsense"}.get), 503, "unavailable")
     request = spans(traces, exporter)["POST /invocations"]
     assert request.parent is None
     assert (request.attributes["error.type"], request.status.is_ok) == ("unavailable", False)
@@ -125,17 +126,17 @@ def test_rest_carries_the_trace_on(traces: tracing.Tracing) -> None:
 
 def check_carried(predict: Callable[..., Any], traces: tracing.Tracing, seen: list[dict[str, str]]) -> None:
     """Predict with a traced context, then with a plain one; the servers here answer with errors."""
-    context = traces.context(30, HEADERS.get)
+    context = traces.context(PATIENCE, HEADERS.get)
     with pytest.raises(LightboxError):
         predict(CALL, context)
     assert seen[-1]["traceparent"] == context.outgoing["traceparent"]
     assert seen[-1]["traceparent"].startswith(f"00-{TRACE}-")
     with pytest.raises(LightboxError):
-        predict(CALL, RequestContext(30))
+        predict(CALL, RequestContext(PATIENCE))
 
 
 def test_missing_packages_are_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    wanted = load_settings({ENDPOINT: "http://localhost:4318"})
+    wanted = load_settings({ENDPOINT: "http://localhost:4318"})  # unopened
     check_tracing(wanted)
     monkeypatch.setattr(tracing, "PACKAGES", ("opentelemetry_that_is_not.there",))
     with pytest.raises(TracingMissing, match=r"^OTEL_EXPORTER_OTLP_ENDPOINT is set, but .* requirements/tracing.lock"):
@@ -143,6 +144,7 @@ def test_missing_packages_are_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch
     check_tracing(load_settings({}))
 
 
+@pytest.mark.extended
 def test_nothing_is_imported_without_an_endpoint() -> None:
     code = "import sys, lightbox.cli, lightbox.app; assert not [m for m in sys.modules if 'opentelemetry' in m]"
     subprocess.run(

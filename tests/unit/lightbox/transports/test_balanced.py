@@ -11,6 +11,7 @@ from lightbox.request_context import RequestContext
 from lightbox.transports.base import BalancedTransport, PredictCall
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
+from support.patience import PATIENCE
 
 OLD, NEW = mean_model(version=1), mean_model(version=2)
 INPUTS: dict[str, Array] = {"image": np.zeros((1, 4, 4, 3), np.uint8)}
@@ -33,7 +34,7 @@ def server(*versions: int) -> FakeTransport:
 
 
 def predict(balanced: BalancedTransport, version: int = 2) -> dict[str, Array]:
-    return balanced.predict(PredictCall(mean_model(version=version), INPUTS), RequestContext(30))
+    return balanced.predict(PredictCall(mean_model(version=version), INPUTS), RequestContext(PATIENCE))
 
 
 def test_requests_go_round() -> None:
@@ -49,7 +50,7 @@ def test_a_version_that_one_server_does_not_have_yet() -> None:
     for _ in range(2):
         assert predict(balanced)["mean"].shape == (1, 3)
     for _ in range(2):
-        assert balanced.signature("mean", 2, "serving_default", RequestContext(30)) == NEW
+        assert balanced.signature("mean", 2, "serving_default", RequestContext(PATIENCE)) == NEW
 
 
 def test_a_version_that_none_has() -> None:

@@ -23,6 +23,8 @@ from lightbox.transports.predict_messages import (
 )
 from tfs_wire.messages import predict_pb2
 
+pytestmark = pytest.mark.extended
+
 CONTAINER = Path(tfs_wire.__file__).parents[1]
 NUMERIC = ["bool", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16"]
 shapes = st_numpy.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)

@@ -17,6 +17,7 @@ from lightbox.transports.base import PredictCall
 from lightbox.transports.rest import RestTransport
 from model_server.rest_json.response import write_predict
 from support.http_server import answering_posts
+from support.patience import PATIENCE
 from tfs_wire import dtypes
 from tfs_wire.rest.request import read_predict
 from tfs_wire.status import StatusError, invalid
@@ -68,7 +69,9 @@ def test_images_and_answers_go_by_rows(count: int) -> None:
         return {"a": np.full((count, 2), 0.5, np.float32), "b": np.arange(count, dtype=np.float32)}
 
     with served(run) as (transport, forms):
-        found = transport.predict(call(image(count), {"a": (None, 2), "b": (None,)}, wanted=("b",)), RequestContext(9))
+        found = transport.predict(
+            call(image(count), {"a": (None, 2), "b": (None,)}, wanted=("b",)), RequestContext(PATIENCE)
+        )
     np.testing.assert_array_equal(came[0], image(count))
     assert (forms, list(found), found["b"].tolist()) == (["rows"], ["b"], list(range(count)))
     assert found["b"].dtype == np.float32
@@ -80,7 +83,9 @@ def test_a_model_whose_outputs_have_no_rows_in_common_is_asked_by_columns_from_t
 
     with served(run) as (transport, forms):
         for _ in range(3):
-            found = transport.predict(call(np.ones(2, np.float32), {"a": (None, 2), "b": (None,)}), RequestContext(9))
+            found = transport.predict(
+                call(np.ones(2, np.float32), {"a": (None, 2), "b": (None,)}), RequestContext(PATIENCE)
+            )
             assert {name: array.shape for name, array in found.items()} == {"a": (2, 2), "b": (3,)}
     assert forms == ["rows", "columns", "columns", "columns"]
 
@@ -99,7 +104,7 @@ def test_calls_without_rows_go_by_columns(x: Any, shape: Shape, others: dict[str
     answers: dict[str, Array] = {"y": np.ones(2 if shape else (), np.float32)}
     answers |= {name: np.ones(7, np.float32) for name in others}
     with served(lambda _: answers) as (transport, forms):
-        found = transport.predict(call(np.asarray(x), {"y": shape, **others}), RequestContext(9))
+        found = transport.predict(call(np.asarray(x), {"y": shape, **others}), RequestContext(PATIENCE))
     assert forms == ["columns"]
     for name, array in answers.items():
         np.testing.assert_array_equal(found[name], array, strict=True)
@@ -114,7 +119,7 @@ def test_byte_strings_go_by_rows_too() -> None:
         return {"y": np.ones(2, np.float32)}
 
     with served(run, dtypes.DT_STRING) as (transport, forms):
-        transport.predict(call(strings, {"y": (None,)}, "string"), RequestContext(9))
+        transport.predict(call(strings, {"y": (None,)}, "string"), RequestContext(PATIENCE))
     assert (came, forms) == ([b"\xff\xd8", b""], ["rows"])
 
 
@@ -123,5 +128,5 @@ def test_another_refusal_is_not_asked_again() -> None:
         raise invalid("no such thing")
 
     with served(run) as (transport, forms), pytest.raises(BadRequest, match="no such thing"):
-        transport.predict(call(np.ones(2, np.float32), {"y": (None,)}), RequestContext(9))
+        transport.predict(call(np.ones(2, np.float32), {"y": (None,)}), RequestContext(PATIENCE))
     assert forms == ["rows"]

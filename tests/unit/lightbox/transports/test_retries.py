@@ -6,7 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from concurrent import futures
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,7 @@ from lightbox.transports.rest import RestTransport
 from model_server import tensor_proto as predict_response
 from model_server.local_server import LocalServer
 from support.http_server import answering_posts
+from support.patience import PATIENCE
 from support.stack import free_port
 
 SIGNATURE = SignatureSpec(
@@ -74,11 +75,13 @@ def answering(wire: str, port: int, calls: list[str], die: bool = False) -> Iter
 def grpc_server(port: int, calls: list[str], die: bool) -> Iterator[None]:
     server = grpc.server(futures.ThreadPoolExecutor(2))
 
-    def predict(_: bytes, __: grpc.ServicerContext) -> bytes:
+    def predict(_: bytes, context: grpc.ServicerContext) -> bytes:
         calls.append("predict")
         if die:
+            over = threading.Event()
+            context.add_callback(over.set)
             server.stop(0)
-            threading.Event().wait(0.5)  # longer than the connection lives
+            assert over.wait(PATIENCE)
         return predict_response.serialize({"y": ANSWER}, b"")
 
     methods = {"Predict": grpc.unary_unary_rpc_method_handler(predict)}
@@ -106,7 +109,7 @@ def local_server(port: int, calls: list[str], die: bool) -> Iterator[None]:
         with grpc_server(port, calls, die):
             yield
     finally:
-        server.stop(5)
+        server.stop(PATIENCE)
 
 
 @contextmanager
@@ -119,30 +122,30 @@ def rest_server(port: int, calls: list[str], die: bool) -> Iterator[None]:
         yield
 
 
-@contextmanager
-def soon(serve: Callable[[], Any]) -> Iterator[None]:
-    """Begin to serve while the test's call is under way already."""
-    over, refused = threading.Event(), threading.Event()
+LOOKS = {"grpc": 2, "local": 3, "rest": 2}
+"""A call looks at its time before each try: the local wire, and gRPC after it; with this one it has been refused."""
 
-    def run() -> None:
-        refused.wait(0.3)
-        with serve():
-            over.wait()
 
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
+class Refused(RequestContext):
+    """Begins to serve once the call has been refused."""
+
+    def __init__(self, looks: int, serve: Callable[[], object]) -> None:
+        super().__init__(PATIENCE)
+        self._looks, self._serve = looks, serve
+
+    def remaining(self) -> float:
+        self._looks -= 1
+        if self._looks == 0:
+            self._serve()
+        return super().remaining()
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_server_that_comes_back_gets_the_call_once(wire: str) -> None:
     port, calls = free_port(), list[str]()
-    with soon(lambda: answering(wire, port, calls)):
-        assert transport(wire, port).predict(CALL, RequestContext(10.0)) == {"y": ANSWER}
+    with ExitStack() as stack:
+        context = Refused(LOOKS[wire], lambda: stack.enter_context(answering(wire, port, calls)))
+        assert transport(wire, port, reconnect_seconds=PATIENCE).predict(CALL, context) == {"y": ANSWER}
     assert calls == ["predict"]
 
 
@@ -152,25 +155,25 @@ def test_the_moment_is_a_second() -> None:
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_server_that_stays_away_is_waited_for_a_moment_only(wire: str) -> None:
-    context = RequestContext(120.0)
+    context = RequestContext(2 * PATIENCE)
     with pytest.raises(ModelServerAway):
         transport(wire, free_port()).predict(CALL, context)
-    assert context.elapsed() < 60  # the rest is for a busy machine
+    assert context.elapsed() < PATIENCE
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_no_wait_goes_beyond_the_deadline(wire: str) -> None:
     context = RequestContext(0.2)
     with pytest.raises((ModelServerAway, DeadlineExceeded)):
-        transport(wire, free_port(), reconnect_seconds=120.0).predict(CALL, context)
-    assert context.elapsed() < 60  # the rest is for a busy machine
+        transport(wire, free_port(), reconnect_seconds=2 * PATIENCE).predict(CALL, context)
+    assert context.elapsed() < PATIENCE
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_call_that_may_have_run_is_not_sent_again(wire: str) -> None:
     port, calls = free_port(), list[str]()
     with answering(wire, port, calls, die=True), pytest.raises(Unavailable) as caught:
-        transport(wire, port).predict(CALL, RequestContext(10.0))
+        transport(wire, port).predict(CALL, RequestContext(PATIENCE))
     assert calls == ["predict"]
     assert not isinstance(caught.value, ModelServerAway)
     assert caught.value.retry_after >= 1
@@ -181,7 +184,7 @@ def test_a_wait_for_a_server_that_stays_away_leaves_nothing_behind() -> None:
     channel = Followed(waiting.channel)
     waiting.channel = channel
     with pytest.raises(ModelServerAway):
-        waiting.predict(CALL, RequestContext(10.0))
+        waiting.predict(CALL, RequestContext(PATIENCE))
     assert (channel.followed, channel.followers) == (1, [])
     waiting.close()
 

@@ -8,10 +8,13 @@ import sys
 import sysconfig
 from pathlib import Path
 
+import pytest
+
 CONTAINER = Path(__file__).parents[4] / "container"
 SITE_PACKAGES = Path(sysconfig.get_path("purelib"))
 
 
+@pytest.mark.extended
 def test_messages_in_an_image_without_tensorflow(tmp_path: Path) -> None:
     packages, messages = tmp_path / "packages", tmp_path / "messages"
     packages.mkdir()

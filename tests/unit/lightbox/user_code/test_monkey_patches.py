@@ -29,7 +29,7 @@ assert real == (threading.Thread.start, time.sleep, __import__("socket").socket)
 began, go = threading.Event(), threading.Event()
 threads = [threading.Thread(target=lambda: (began.set(), go.wait())) for _ in range(2)]
 [thread.start() for thread in threads]
-assert began.wait(30)
+began.wait()
 go.set()
 [thread.join() for thread in threads]
 print(functions["handler"](None, None))

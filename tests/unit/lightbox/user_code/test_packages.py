@@ -23,6 +23,7 @@ def packages(file: str) -> set[str]:
     return {name[0] for line in lines if (name := re.match(r"[a-z][\w.-]*(?=[=>])", line))}
 
 
+@pytest.mark.extended
 def test_what_handlers_import_is_there() -> None:
     imports = "; ".join(f"import {module}" for module in (*IN_EVERY_IMAGE, *WITH_BUILD_ARGUMENT))
     done = subprocess.run([sys.executable, "-W", "error", "-c", imports], check=False, capture_output=True, text=True)

@@ -2,25 +2,53 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
+from collections.abc import Callable
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from model_server.engines import canary
 
-NOW_AND_THEN = """
-import time
-for _ in range(6):
-    time.sleep(1)
-    used = time.process_time()
-    while time.process_time() < used + 0.05: pass
+pytestmark = pytest.mark.extended
+
+TURNS = """
+import sys, time
+with open(sys.argv[1], "rb", 0) as asked, open(sys.argv[2], "wb", 0) as done:
+    while asked.read(1) == b"t":
+        used = time.process_time()
+        while time.process_time() < used + 0.05: pass
+        done.write(b"t")
 """
+"""Computes for a moment whenever it is asked to."""
 
 
-def run(code: str) -> tuple[bytes, str]:
-    return canary.run([sys.executable, "-c", code])
+def run(code: str, *arguments: str) -> tuple[bytes, str]:
+    return canary.run([sys.executable, "-c", code, *arguments])
+
+
+def set_clock(monkeypatch: pytest.MonkeyPatch, clock: Callable[[], float]) -> None:
+    monkeypatch.setattr(canary, "time", SimpleNamespace(monotonic=clock))
+
+
+@pytest.fixture
+def waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The code of a child that says something and waits for ever; time begins to pass when it has said that."""
+    said = tmp_path / "said"
+    begun: list[float] = []
+
+    def clock() -> float:
+        if not begun and said.exists():
+            begun.append(time.monotonic())
+        return time.monotonic() - begun[0] if begun else 0.0
+
+    set_clock(monkeypatch, clock)
+    return f"print('said', flush=True); open({str(said)!r}, 'w'); import signal\nwhile True: signal.pause()"
 
 
 def test_what_a_child_said_before_its_end_counts() -> None:
@@ -28,21 +56,41 @@ def test_what_a_child_said_before_its_end_counts() -> None:
     assert run("print('said'); raise OSError('why')") == (b"said\n", "failed: OSError: why")
 
 
-def test_a_child_that_waits_for_ever_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_waits_for_ever_is_killed(waits: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(canary, "STILL_SECONDS", 3)
-    said = run("print('said', flush=True); import time; time.sleep(600)")
-    assert said == (b"said\n", "used no processor time for 3 s")
+    assert run(waits) == (b"said\n", "used no processor time for 3 s")
 
 
-def test_a_child_that_computes_for_ever_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_computes_for_ever_is_killed(waits: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(canary, "TIME_LIMIT_SECONDS", 3)
-    said = run("print('said', flush=True)\nwhile True: pass")
-    assert said == (b"said\n", "took more than 3 s")
+    used = count(1)
+    monkeypatch.setattr(canary, "_processor_seconds", lambda _: next(used))
+    assert run(waits) == (b"said\n", "took more than 3 s")
 
 
-def test_a_child_that_computes_now_and_then_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_child_that_computes_now_and_then_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths = [tmp_path / "asked", tmp_path / "done"]
+    for path in paths:
+        os.mkfifo(path)
+    asked, done = (os.open(path, os.O_RDWR) for path in paths)  # for both ends: else this would wait for the child
+    seconds = count()
+
+    def clock() -> float:
+        """Let a second pass, and the child compute in it; it ends after six of them."""
+        now = next(seconds)
+        if now > 6:
+            os.write(asked, b"e")
+        elif now:
+            os.write(asked, b"t")
+            os.read(done, 1)
+        return now
+
+    set_clock(monkeypatch, clock)
     monkeypatch.setattr(canary, "STILL_SECONDS", 4)
-    assert run(NOW_AND_THEN) == (b"", "failed with exit code 0")
+    assert run(TURNS, *map(str, paths)) == (b"", "failed with exit code 0")
+    assert next(seconds) > 6
+    os.close(asked)
+    os.close(done)
 
 
 def test_no_child_is_left_where_waiting_for_it_is_interrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,5 +100,5 @@ def test_no_child_is_left_where_waiting_for_it_is_interrupted(tmp_path: Path, mo
 
     monkeypatch.setattr(canary, "_watch", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        run("import time; time.sleep(600)")
+        run("import signal; signal.pause()")
     assert not Path(f"/proc/{(tmp_path / 'id').read_text()}").exists()

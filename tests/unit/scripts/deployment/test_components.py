@@ -21,6 +21,8 @@ from deployment.steps import Rollout, Target
 from support.deployment import IMAGE, NO_MODEL, REGION, ROLE, InferenceComponents, plan
 from support.stack import REPOSITORY
 
+pytestmark = pytest.mark.extended
+
 SIZE = Size(cores=2, memory_mb=3072, copies=2)
 
 

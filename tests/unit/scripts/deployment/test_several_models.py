@@ -15,6 +15,8 @@ from deployment.plan import Kind, Plan
 from deployment.steps import Target
 from support.deployment import IMAGE, REGION, ROLE, plan
 
+pytestmark = pytest.mark.extended
+
 TWO = {"digits": "s3://b/digits.tar.gz", "pets": "s3://b/pets.tar.gz"}
 
 

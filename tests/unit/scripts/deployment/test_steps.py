@@ -49,6 +49,7 @@ def test_push_logs_in_tags_and_pushes(aws: Aws) -> None:
 
 
 class TestDeploy:
+    @pytest.mark.extended
     def test_everything_is_made_once(self, aws: Aws, capsys: pytest.CaptureFixture[str]) -> None:
         for _ in range(2):
             steps.deploy(aws, plan(), SCALING, pause=0)

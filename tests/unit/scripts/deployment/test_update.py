@@ -13,6 +13,8 @@ from deployment.plan import Kind
 from deployment.scaling import Scaling
 from support.deployment import REGION, UpdateEndpoint, plan
 
+pytestmark = pytest.mark.extended
+
 NEW = plan(model_data="s3://b/other.tar.gz", instances=3)
 
 
@@ -21,6 +23,7 @@ def serving(endpoint: str = "digits") -> str:
     return str(answer["EndpointConfigName"])
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("way", ["blue-green", "rolling"])
 def test_both_ways_go_step_by_step_and_carry_the_rollback_alarm(aws: Aws, way: Any) -> None:
     steps.deploy(aws, plan(), None, pause=0)

@@ -16,6 +16,7 @@ from flask.testing import FlaskClient
 from lightbox.model.options import ModelOptions
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
+from support.patience import PATIENCE
 
 RED = png(np.full((4, 4, 3), (200, 0, 0)))
 BLUE = png(np.full((9, 5, 3), (0, 0, 100)))
@@ -240,8 +241,8 @@ def test_a_handler_is_asked_about_no_more_images_once_time_is_up(transport: Fake
         "    time.sleep(1)\n"
         "    return b'', 'text/plain'\n",
     )
-    # A handler has 60 s, of which nearly all were spent in a queue.
-    received = f"{time.time() - 59.5:.3f}"
+    # Nearly all of the request's time was spent in a queue.
+    received = f"{time.time() - PATIENCE + 0.5:.3f}"
     answer = infer(client, "mean", two_images(), RED, BLUE, X_Lightbox_Received=received)
     assert (answer.status_code, answer.get_json()["code"]) == (504, "deadline_exceeded")
     assert not calls.exists() or calls.read_text() == "x"

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 
 from lightbox.pipeline import Pipeline
 from lightbox.processes.commands import child_environ
-from lightbox.protocols.open_inference import http2
+from lightbox.protocols.open_inference import grpc_gate, http2
 from lightbox.protocols.open_inference.grpc_gate import Gate
 from lightbox.protocols.open_inference.http2 import MOST_UNFOLDED, OpenCall
 from lightbox.transports.fake import FakeTransport
@@ -66,7 +66,6 @@ def connect(tmp_path: Path) -> Iterator[Callable[[], RawClient]]:
 
     def made() -> RawClient:
         clients.append(RawClient(f"{tmp_path}/s"))
-        clients[-1].hear(0.2)
         return clients[-1]
 
     yield made
@@ -74,6 +73,7 @@ def connect(tmp_path: Path) -> Iterator[Callable[[], RawClient]]:
         client.close()
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("calls", [40, 80])
 def test_unfinished_messages_are_bounded_over_all_connections(calls: int) -> None:
     command = [sys.executable, "-m", "support.unfinished", str(calls), str(16 * MB)]
@@ -91,11 +91,9 @@ def test_the_largest_message_in_its_coming_makes_room(serve: Serve, watcher: Wat
     with serve(together=MB) as call:
         client = connect()
         client.open(1)
-        client.push(1, LARGE, MB - 10)
-        client.wait(lambda: call.gate.held == MB - 10)
+        client.wait(lambda: client.push(1, LARGE, MB - 10) == 0 and call.gate.held == MB - 10)
         client.open(3)
-        client.push(3, LARGE, 1000)
-        client.wait(lambda: 1 in client.ended)
+        client.wait(lambda: client.push(3, LARGE, 1000) == 0 and 1 in client.ended)
         assert b"LIGHTBOX_MAX_GRPC_MB=1 MiB" in client.answers[1]
         assert b"grpc-status\x0214" in client.answers[1]
         client.wait(lambda: call.gate.held == 1000)
@@ -243,12 +241,15 @@ def test_headers_and_their_continuations_are_one(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("caller_writes", [False, True])
-def test_what_the_server_sent_last_arrives_at_a_stop(tmp_path: Path, caller_writes: bool) -> None:
+def test_what_the_server_sent_last_arrives_at_a_stop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caller_writes: bool
+) -> None:
+    monkeypatch.setattr(grpc_gate, "_LAST_SECONDS", PATIENCE)
     ping = http2.frame(6, 0, 0, bytes(8))
     count = 2_000 if caller_writes else 50_000
 
     async def stop_at_once() -> int:
-        connected, ended = asyncio.Event(), asyncio.Event()
+        connected, ended, gone = asyncio.Event(), asyncio.Event(), asyncio.Event()
 
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
             await reader.readexactly(len(http2.PREFACE))
@@ -256,6 +257,8 @@ def test_what_the_server_sent_last_arrives_at_a_stop(tmp_path: Path, caller_writ
             await ended.wait()
             writer.write(ping * count)
             writer.close()
+            await writer.wait_closed()
+            gone.set()
 
         server = await asyncio.start_unix_server(answer, tmp_path / "server")
         gate = Gate(str(tmp_path / "server"), BOUNDS, lambda *_: None)
@@ -271,7 +274,7 @@ def test_what_the_server_sent_last_arrives_at_a_stop(tmp_path: Path, caller_writ
             connection.server.other.pause_writing()
         ended.set()
         if caller_writes:
-            await asyncio.sleep(0.1)
+            await gone.wait()
             writer.write(ping)
         received, _ = await asyncio.gather(reader.read(-1), gate.end())
         writer.close()

@@ -9,6 +9,7 @@ import pytest
 from lightbox.errors import BadRequest
 from lightbox.protocols.open_inference.repository import Repository, read_headers
 from lightbox.request_context import RequestContext
+from support.patience import PATIENCE
 
 TARGET = "X-Amzn-SageMaker-Target-Model"
 
@@ -26,7 +27,7 @@ class Loads:
 
 def ask(model: str, target: str, targets: Any) -> str:
     headers = read_headers({TARGET: target}.get)
-    return Repository(None, targets).target(model, headers, RequestContext(1))  # type: ignore[arg-type]
+    return Repository(None, targets).target(model, headers, RequestContext(PATIENCE))  # type: ignore[arg-type]
 
 
 def test_a_target_that_the_request_names_is_loaded() -> None:

@@ -1,0 +1,29 @@
+#!/usr/bin/env bash
+# check_machine.sh PYTHON "COMMAND PACKAGE..." ...: says all that is missing and cannot be installed by this user, a line each.
+set -euo pipefail
+PATH=$PATH:/usr/sbin:/sbin
+python=$1
+shift
+missing=0
+say() { echo "== $*" >&2; missing=1; }
+
+can_install=no
+if command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || { command -v sudo && sudo -n true; } >/dev/null 2>&1; }; then
+  can_install=yes
+fi
+
+if ! command -v "$python" >/dev/null; then
+  say "$python is missing: install Python 3.11, or name another: make … PYTHON=python3.12"
+elif ! "$python" -c 'import ensurepip, venv' 2>/dev/null && { [ "$(id -u)" -ne 0 ] || [ "$can_install" = no ]; }; then
+  say "$python cannot make virtual environments: run 'apt-get install $(basename "$python")-venv' as root"
+fi
+for wanted in "$@"; do
+  read -r command packages <<<"$wanted"
+  if command -v "$command" >/dev/null || [ "$can_install" = yes ]; then continue; fi
+  if command -v apt-get >/dev/null; then
+    say "$command is missing: run 'apt-get install $packages' as root"
+  else
+    say "$command is missing: install it with your system's package manager"
+  fi
+done
+[ "$missing" = 0 ] || { echo "== nothing was downloaded or changed; run this again when that is there" >&2; exit 1; }

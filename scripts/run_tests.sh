@@ -1,0 +1,55 @@
+#!/usr/bin/env bash
+# run_tests.sh test|test-all: runs the stages of make test or make test-all, each though another is red, and says which are.
+set -uo pipefail
+cd "$(dirname "$0")/.."
+python=.venv/bin/python
+red=""
+
+stage() { # NAME WHAT COMMAND...
+  local name=$1 what=$2 began=$SECONDS
+  shift 2
+  echo "== $name: $what"
+  if "$@"; then
+    echo "== $name: green after $((SECONDS - began)) s"
+  else
+    red="$red, $name"
+  fi
+}
+
+run() { # MARKS PROCESSES PATH...
+  local marks=$1 processes=$2
+  shift 2
+  "$python" -m pytest -m "$marks" -n "$processes" --dist loadgroup --durations="${DURATIONS:-5}" "$@"
+}
+
+# Tests would wait for the sample models, so they are made beside the lint checks.
+lint_and_samples() {
+  PYTHONPATH=container:scripts:tests "$python" -m support.samples >.venv/samples.log 2>&1 &
+  local samples=$! code=0
+  make --no-print-directory lint || code=1
+  wait "$samples" || { cat .venv/samples.log; code=1; }
+  return "$code"
+}
+
+case ${1-} in
+  test)
+    stage lint "ruff, mypy, import-linter, an audit of the dependencies; beside them the sample models are made" lint_and_samples
+    stage unit "one module or a few, in the tests' own process" run "not extended" 3 tests/unit
+    stage contract "the model server against what was recorded of TensorFlow Serving's" run "not extended" 3 tests/contract
+    stage "end to end" "nginx, gunicorn and a model server, as a user starts them" run "not extended" 4 tests/e2e
+    ;;
+  test-all)
+    stage rest "what make test leaves out of the same kinds" run extended 5 tests/e2e tests/contract tests/unit
+    stage slow "soak, overload, tune, the benchmark, the notebook, the tutorial, the image" run extended 2 tests/slow tests/image
+    ;;
+  *)
+    echo "usage: run_tests.sh test|test-all" >&2
+    exit 2
+    ;;
+esac
+
+if [ -n "$red" ]; then
+  echo "== red: ${red#, }. Each line with FAILED or ERROR names a test: run it alone with $python -m pytest NAME (docs/testing.md)"
+  exit 1
+fi
+echo "== green after $SECONDS s"

@@ -1,0 +1,31 @@
+"""The supervisor's stop shares out the seconds of LIGHTBOX_DRAIN_SECONDS; tests/e2e/test_stops.py runs whole stops."""
+
+from __future__ import annotations
+
+import asyncio
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import Mock
+
+import pytest
+
+from lightbox.processes.supervisor import Supervisor
+from lightbox.settings_loading import load_settings
+
+
+@pytest.mark.parametrize("seconds", [2, 3600])
+def test_a_stop_waits_for_children_as_long_as_the_drain_allows(seconds: int) -> None:
+    allowed = []
+
+    def child(name: str) -> Any:
+        async def stop(patience: float) -> None:
+            allowed.append(patience)
+
+        return SimpleNamespace(name=name, stop=stop)
+
+    supervisor = Mock(_settings=load_settings({"LIGHTBOX_DRAIN_SECONDS": str(seconds)}))
+    supervisor._code.children = []
+    supervisor._children = [child(name) for name in ("nginx", "gunicorn", "model_server")]
+    asyncio.run(Supervisor._stop_children(supervisor))
+    assert len(allowed) == 3
+    assert seconds - 1800 < max(allowed) <= seconds  # a machine may stand still between two children

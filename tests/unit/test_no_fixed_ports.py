@@ -1,0 +1,74 @@
+"""No test takes a port by its number, which another program may have: harness.ports gives those that are free."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from support.stack import REPOSITORY
+
+TESTS = REPOSITORY / "tests"
+RECORDED = TESTS / "contract" / "golden"
+HOSTS = ("127.0.0.1", "0.0.0.0", "localhost", "::1", "")
+ADDRESS = re.compile(r"(?:localhost|127\.0\.0\.1|0\.0\.0\.0|\[::1?\]):\d{2,5}\b|--\w*port=\d{2,5}\b")
+NUMBERS = re.compile(r"\d{2,5}(-\d{2,5})?")
+UNUSED = "# unopened"
+"""Beside the number of a port that is only read or written, and that no socket gets."""
+
+
+def test_no_test_takes_a_port_by_its_number() -> None:
+    found = []
+    for module in TESTS.rglob("*.py"):
+        if RECORDED not in module.parents:
+            text = module.read_text()
+            lines = text.splitlines()
+            found += [f"{module}:{line}" for line in numbered(ast.parse(text)) if UNUSED not in lines[line - 1]]
+    assert found == []
+
+
+def numbered(tree: ast.Module) -> Iterator[int]:
+    """Yield the lines that have the number of a port. What ``replace`` looks for in a text of the docs is none."""
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
+    looked_for = {id(call.args[0]) for call in calls if ast.unparse(call.func).endswith(".replace")}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in looked_for:
+            yield from [node.lineno] if ADDRESS.search(node.value) else []
+        yield from (value.lineno for name, value in named(node) if is_port(name, value))
+
+
+def is_port(name: str, value: ast.expr) -> bool:
+    """Tell whether a value with a name is the number of a port."""
+    number = isinstance(value, ast.Constant) and NUMBERS.fullmatch(str(value.value))
+    return bool(number) and name.lower().endswith(("port", "port_range"))
+
+
+def named(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the values of an expression that have a name: arguments, entries of a dict, what stands behind a host."""
+    match node:
+        case ast.keyword(arg=str(name), value=value):
+            yield name, value
+        case ast.Dict(keys=keys, values=values):
+            yield from ((str(getattr(key, "value", "")), value) for key, value in zip(keys, values, strict=True))
+        case ast.Tuple(elts=[ast.Constant(value=host), value]) if host in HOSTS:
+            yield "port", value
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("connect(('127.0.0.1', 8080))", True),
+        ("connect(('127.0.0.1', port))", False),
+        ("get('http://localhost:8080/ping')", True),  # unopened
+        ("text.replace('localhost:8080', stack.url)", False),  # unopened
+        ("start({'SAGEMAKER_BIND_TO_PORT': '8080'})", True),
+        ("start(SAGEMAKER_SAFE_PORT_RANGE='9000-9001')", True),
+        ("start('--rest_api_port=8501')", True),  # unopened
+        ("start('--port=0')", False),
+        ("Server(port=9000)", True),
+    ],
+)
+def test_numbers_of_ports_are_found(line: str, found: bool) -> None:
+    assert list(numbered(ast.parse(line))) == [1] * found
