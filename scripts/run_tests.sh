@@ -19,7 +19,7 @@ stage() { # NAME WHAT COMMAND...
 run() { # MARKS PROCESSES PATH...
   local marks=$1 processes=$2
   shift 2
-  "$python" -m pytest -m "$marks" -n "$processes" --dist loadgroup --durations="${DURATIONS:-5}" "$@"
+  "$python" -m pytest -m "$marks" -n "$processes" --dist loadscope --durations="${DURATIONS:-5}" "$@"
 }
 
 # Tests would wait for the sample models, so they are made beside the lint checks.

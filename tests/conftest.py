@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import socket
 import tempfile
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -55,36 +57,39 @@ SHARED_STACKS = ("stack", "page_stack", "golden_stack")
 """Fixtures of the session whose tests run in one process, as each process would start a stack of its own."""
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what is not part of ``make test``: all of two folders, beside what is marked where it stands."""
+    if {"slow", "image"}.intersection(item.path.relative_to(TESTS).parts[:1]):
+        item.add_marker("extended")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Begin with what takes long."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None and _shared_stack(item) is None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_finish(session: pytest.Session) -> None:
+    """Tell the process that gives out the tests which share a stack: it knows their names alone."""
+    if os.environ.get("PYTEST_XDIST_WORKER") == "gw0":
+        groups = {item.nodeid: stack for item in session.items if (stack := _shared_stack(item))}
+        Path(session.config.option.basetemp).with_name("groups.json").write_text(json.dumps(groups))
+
+
+def _shared_stack(item: pytest.Item) -> str | None:
+    return next((stack for stack in SHARED_STACKS if stack in getattr(item, "fixturenames", ())), None)
+
+
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """Let ``--dist loadgroup`` give a group to one process, of other tests each module to one, all in their order."""
-    if config.getvalue("dist") != "loadgroup":
+    """Let ``--dist loadscope`` give the tests that share a stack to one process, of others each module to one."""
+    if config.getvalue("dist") != "loadscope":
         return None
     config.option.loadscopereorder = False  # else in the order of how many tests there are, however short
-    scheduler = import_module("xdist.scheduler").LoadGroupScheduling(config, log)
-    group_of = scheduler._split_scope
-    scheduler._split_scope = lambda nodeid: group_of(nodeid).partition("::")[0]
+    scheduler = import_module("xdist.scheduler").LoadScopeScheduling(config, log)
+    groups = cache(lambda: json.loads((Path(config.option.basetemp) / "groups.json").read_text()))
+    scheduler._split_scope = lambda nodeid: groups().get(nodeid) or nodeid.partition("::")[0]
     return scheduler
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is not part of ``make test``, group what shares a stack, and begin with what takes long."""
-    for item in items:
-        if {"slow", "image"}.intersection(item.path.relative_to(TESTS).parts[:1]):
-            item.add_marker("extended")
-        for stack in SHARED_STACKS:
-            if stack in getattr(item, "fixturenames", ()):
-                item.add_marker(pytest.mark.xdist_group(stack))
-                item.add_marker("long")
-    items.sort(key=lambda item: item.get_closest_marker("long") is None)
-
-
-@pytest.hookimpl(tryfirst=True)
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    """Show the name by which a test is run again, without the group that xdist adds to it."""
-    if report.nodeid.endswith(tuple(f"@{stack}" for stack in SHARED_STACKS)):
-        report.nodeid = report.nodeid.rpartition("@")[0]
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:

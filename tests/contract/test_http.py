@@ -132,6 +132,7 @@ def test_cors(tmp_path: Path) -> None:
             assert b"Access-Control-Allow-Headers: Content-Type\r\n" in answer
 
 
+@pytest.mark.extended
 def test_a_call_may_take_too_long(tmp_path: Path, door: Door) -> None:
     export_endless(tmp_path / "endless", door)
     flags = ["--model_name=endless", f"--model_base_path={tmp_path}/endless", "--rest_api_timeout_in_ms=1000"]

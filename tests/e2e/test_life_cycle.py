@@ -55,6 +55,7 @@ def impatient(odd_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Ite
         yield stack
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_late_answer_is_a_504_and_the_worker_survives(impatient: Stack, door: Door, wire: str) -> None:
     workers, held = {process.pid for process in impatient.processes("gunicorn")}, attributes(wire, "held")
@@ -68,6 +69,7 @@ def test_a_late_answer_is_a_504_and_the_worker_survives(impatient: Stack, door: 
     assert {process.pid for process in impatient.processes("gunicorn")} == workers
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_model_that_fails_is_a_502_with_the_servers_words(odd_stack: Stack, wire: str) -> None:
     answer = odd_stack.invoke(red(9), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "failing"))
@@ -76,6 +78,7 @@ def test_a_model_that_fails_is_a_502_with_the_servers_words(odd_stack: Stack, wi
     assert odd_stack.invoke(red(0), X_Amzn_SageMaker_Custom_Attributes=attributes(wire, "failing")).status_code == 200
 
 
+@pytest.mark.extended
 def test_ping_answers_while_every_thread_is_busy(odd_stack: Stack, door: Door) -> None:
     enough = threading.Event()
 
@@ -112,7 +115,14 @@ def preprocess(request):
 """
 
 
-@pytest.mark.parametrize(("wire", "local"), [("grpc", "true"), ("grpc", "false"), ("rest", "true")])
+@pytest.mark.parametrize(
+    ("wire", "local"),
+    [
+        ("grpc", "true"),
+        pytest.param("grpc", "false", marks=pytest.mark.extended),
+        pytest.param("rest", "true", marks=pytest.mark.extended),
+    ],
+)
 def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathFactory, wire: str, local: str) -> None:
     folder = tmp_path_factory.mktemp("dies")  # short: there is no socket where its path would be too long
     models, first, others = folder / "models", Door(folder / "first"), Door(folder / "others")
@@ -173,6 +183,7 @@ def often_killed(odd_models: Path, tmp_path_factory: pytest.TempPathFactory) -> 
         assert any(not left for left in own)
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("part", ["nginx: master", "-m gunicorn"])
 def test_nginx_or_gunicorn_killed_comes_back(often_killed: Stack, part: str) -> None:
     before = often_killed.processes(part)
@@ -186,6 +197,7 @@ def test_nginx_or_gunicorn_killed_comes_back(often_killed: Stack, part: str) -> 
         pytest.fail(often_killed.log)
 
 
+@pytest.mark.extended
 def test_while_nginx_is_started_again_connections_wait(often_killed: Stack) -> None:
     for _ in range(3):
         (master,) = often_killed.processes("nginx: master")
@@ -197,7 +209,7 @@ def test_while_nginx_is_started_again_connections_wait(often_killed: Stack) -> N
                 break
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.extended)])
 def test_a_stop_lets_accepted_requests_finish(
     odd_models: Path, door: Door, tmp_path: Path, number: signal.Signals
 ) -> None:
@@ -221,6 +233,7 @@ def runs(process: psutil.Process) -> bool:
         return False
 
 
+@pytest.mark.extended
 def test_a_stop_during_start_up(sample_models: Path, tmp_path: Path) -> None:
     with Stack(sample_models, tmp_path) as stack:
         stack.wait_until(lambda: "Starting gunicorn" in stack.log)
@@ -229,6 +242,7 @@ def test_a_stop_during_start_up(sample_models: Path, tmp_path: Path) -> None:
         assert [path.name for path in tmp_path.iterdir()] == ["serve.log"]
 
 
+@pytest.mark.extended
 def test_a_second_signal_does_not_wait(odd_models: Path, door: Door, tmp_path: Path) -> None:
     with running(odd_models, tmp_path, SAGEMAKER_TFS_DEFAULT_MODEL_NAME="held") as stack, ThreadPoolExecutor(1) as pool:
         cut = pool.submit(stack.invoke, red(255))
@@ -239,6 +253,7 @@ def test_a_second_signal_does_not_wait(odd_models: Path, door: Door, tmp_path: P
             cut.result()
 
 
+@pytest.mark.extended
 def test_two_run_side_by_side(odd_stack: Stack, odd_models: Path, tmp_path: Path) -> None:
     with running(odd_models, tmp_path) as other:
         assert odd_stack.port != other.port
@@ -246,6 +261,7 @@ def test_two_run_side_by_side(odd_stack: Stack, odd_models: Path, tmp_path: Path
     assert odd_stack.invoke(red(0)).status_code == 200
 
 
+@pytest.mark.extended
 def test_it_runs_from_any_folder(tmp_path: Path) -> None:
     folder = tmp_path / 'a "$folder" für alles'
     (folder / "tmp").mkdir(parents=True)
@@ -258,6 +274,7 @@ def test_it_runs_from_any_folder(tmp_path: Path) -> None:
     assert not list((folder / "tmp").iterdir())
 
 
+@pytest.mark.extended
 def test_only_loopback_and_the_one_port_listen(odd_stack: Stack) -> None:
     grpc, rest = odd_stack.ports[1:]
     assert listening(odd_stack) == {(False, odd_stack.port), (True, grpc), (True, rest)}
@@ -268,6 +285,7 @@ def test_only_loopback_and_the_one_port_listen(odd_stack: Stack) -> None:
     assert [answer.json() for answer in answers] == [{"predictions": [[0.0, 0.0, 0.0]]}] * 2
 
 
+@pytest.mark.extended
 def test_a_new_version_is_served_without_a_restart(tmp_path: Path) -> None:
     models = tmp_path / "models"
     export_constant(models / "net", 1, 1.0)
@@ -286,6 +304,7 @@ def test_a_new_version_is_served_without_a_restart(tmp_path: Path) -> None:
 
 
 # The model server gets the same folders for other layouts: tests/unit/lightbox/processes/test_startup.py.
+@pytest.mark.extended
 @pytest.mark.parametrize("layout", ["export/Servo/7", "."])
 def test_models_as_sagemaker_lays_them_out(tmp_path: Path, layout: str) -> None:
     export_constant(tmp_path / "made", 1, 5.0)

@@ -235,6 +235,7 @@ def test_ping_and_metrics_are_silent(observed_stack: Stack) -> None:
     assert not {line["route"] for line in request_lines(observed_stack)} & {"/ping", "/metrics"}
 
 
+@pytest.mark.extended
 def test_text_lines_cannot_be_forged(models: Path, tmp_path: Path) -> None:
     code = models / "constant" / "code"
     code.mkdir()

@@ -126,6 +126,7 @@ def test_what_operators_see(client: Any, session_stack: Stack) -> None:
     ask(client, session, CLOSE, ContentType=JSON)
 
 
+@pytest.mark.extended
 def test_the_openapi_document_has_what_a_session_sends(session_stack: Stack) -> None:
     document = requests.get(f"{session_stack.url}/openapi.json", timeout=PATIENCE).json()
     post = document["paths"]["/invocations"]["post"]

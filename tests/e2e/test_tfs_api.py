@@ -136,6 +136,7 @@ def test_limits_are_lightboxs(tfs_stack: Stack) -> None:
             assert session.send(request, timeout=PATIENCE).status_code in (400, 404)
 
 
+@pytest.mark.extended
 def test_the_description_has_the_routes(tfs_stack: Stack) -> None:
     document = requests.get(f"{tfs_stack.url}/openapi.json", timeout=PATIENCE).json()
     assert problems(document) == []

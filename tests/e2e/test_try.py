@@ -11,6 +11,8 @@ from support.patience import PATIENCE
 from support.stack import SERVE, clean_environ
 from tune.trying import best
 
+pytestmark = pytest.mark.extended
+
 PICTURE = SERVE.parent / "docs" / "samples" / "digit-7.png"
 GOLDEN = SERVE.parent / "tests" / "contract" / "golden" / "models"
 
