@@ -28,10 +28,10 @@ JSON = b'{"instances": [1.0]}'
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
-    for name in ("copied", "synced", "broken", "rolled_back", "replaced"):
+    for name in ("copied", "synced", "broken", "rolled_back", "replaced", "restarted"):
         (folder / name).mkdir()
         shutil.copytree(VERSION_1, folder / name / "1")
-    for name in ("rolled_back", "replaced"):
+    for name in ("rolled_back", "replaced", "restarted"):
         shutil.copytree(VERSION_2, folder / name / "2")
     return folder
 
@@ -166,10 +166,10 @@ def test_a_version_that_is_replaced_under_its_number_is_loaded_again(versions_st
 
 
 def test_a_model_server_that_starts_again_sees_what_answers_alone(versions_stack: Stack, models: Path) -> None:
-    half = models / "copied" / "9"
+    half = models / "restarted" / "9"
     half.mkdir()
     shutil.copy(VERSION_2 / "saved_model.pb", half)
     versions_stack.lose("-m model_server")
     versions_stack.wait_for_ping(200)
-    assert ask(versions_stack, "copied") == HALF_PLUS_THREE
-    assert ask(versions_stack, "copied", version=9)[0] == 404  # type: ignore[index]
+    assert ask(versions_stack, "restarted") == HALF_PLUS_THREE
+    assert ask(versions_stack, "restarted", version=9)[0] == 404  # type: ignore[index]

@@ -40,6 +40,7 @@ def send_all(server: ModelServer, data: bytes) -> bytes:
     """Send bytes, however soon the server closes; return what it says."""
     received = b""
     with socket.create_connection(("127.0.0.1", server.grpc_port), timeout=PATIENCE) as client:
+        client.settimeout(None)  # a limit would be one for all of it
         with suppress(ConnectionError):
             client.sendall(data)
         try:

@@ -90,7 +90,7 @@ class Stack(harness.stack.Stack):
             region_name="us-east-1",
             aws_access_key_id="none",
             aws_secret_access_key="none",
-            config=Config(retries={"max_attempts": 0}),
+            config=Config(retries={"max_attempts": 0}, connect_timeout=PATIENCE, read_timeout=PATIENCE),
         )
 
     def processes(self, part: str) -> list[psutil.Process]:
