@@ -21,8 +21,8 @@ from lightbox.settings_loading import variable_names
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 
 THEMES = {
-    "Models": "model_dir default_model scaling image_size outputs labels top_k jsonlines exif_orientation fast_decode "
-    "resize",
+    "Models": "model_dir default_model scaling image_size outputs labels top_k model_changes jsonlines "
+    "exif_orientation fast_decode resize",
     "Model servers and wires": "model_server transports local_wire instance_count safe_port_range inter_op_parallelism "
     "intra_op_parallelism gpu_memory_margin",
     "Engines of the embedded model server": "engine precision engine_cache_dir",

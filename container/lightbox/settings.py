@@ -14,11 +14,9 @@ from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, field
 from lightbox.concurrency import available_cores
 from lightbox.memory_budget import default_request_memory_mb
 from lightbox.settings_base import (
-    NO_LIMIT,
     ONE_AT_A_TIME,
     RequestMemory,
     ScalingName,
-    TimeSettings,
     TransportName,
     in_lower_case,
     parse_default_model,
@@ -26,9 +24,10 @@ from lightbox.settings_base import (
     parse_names,
     parse_transports,
 )
+from lightbox.settings_model_server import ModelServerSettings
 
 
-class Settings(TimeSettings):
+class Settings(ModelServerSettings):
     """The effective settings. Fields are in the order of the settings page, those of its base classes first."""
 
     model_dir: Path = Field(Path("/opt/ml/model"), validation_alias="LIGHTBOX_MODEL_DIR")
@@ -113,6 +112,13 @@ class Settings(TimeSettings):
         None, validation_alias="LIGHTBOX_OUTPUTS"
     )
     """Comma-separated names of the outputs to return. Unset, all outputs are returned."""
+
+    model_changes: Annotated[Literal["hold", "allow"], BeforeValidator(in_lower_case)] = Field(
+        "hold", validation_alias="LIGHTBOX_MODEL_CHANGES"
+    )
+    """What becomes of a new version that takes or gives other things than the version that answers: another kind of
+    input, or outputs of other names, dtypes or ranks. `hold` leaves it out and names it in the log, `allow` serves it.
+    A version that a start would refuse is left out with both."""
 
     jsonlines: Annotated[Literal["rows", "document"], BeforeValidator(in_lower_case)] = Field(
         "rows", validation_alias="LIGHTBOX_JSONLINES"
@@ -219,37 +225,6 @@ class Settings(TimeSettings):
         Literal["debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"], BeforeValidator(in_lower_case)
     ] = Field("error", validation_alias="SAGEMAKER_TFS_NGINX_LOGLEVEL")
     """Log level of nginx."""
-
-    inter_op_parallelism: int = Field(0, ge=0, validation_alias="SAGEMAKER_TFS_INTER_OP_PARALLELISM")
-    """Operations that the model server runs at once. 0 lets it choose."""
-
-    intra_op_parallelism: int = Field(0, ge=0, validation_alias="SAGEMAKER_TFS_INTRA_OP_PARALLELISM")
-    """Threads for one operation of the model server. Unset, a start chooses: one where a call of the model is short or
-    there is one core, else one for each core; `serve.sh check` tells which and why. 0 leaves it to TensorFlow."""
-
-    gpu_memory_margin: float = Field(0.2, ge=0, lt=1, validation_alias="SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN")
-    """Share of the GPU's memory that stays free when several model servers divide it."""
-
-    enable_batching: bool = Field(False, validation_alias="SAGEMAKER_TFS_ENABLE_BATCHING")
-    """Let the model server combine concurrent requests into batches."""
-
-    max_batch_size: int = Field(8, ge=1, validation_alias="SAGEMAKER_TFS_MAX_BATCH_SIZE")
-    """Limit for the number of instances in one batch."""
-
-    batch_timeout_micros: int = Field(1000, ge=0, validation_alias="SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS")
-    """Microseconds that a batch waits for more requests."""
-
-    num_batch_threads: int = Field(
-        default_factory=available_cores, ge=1, validation_alias="SAGEMAKER_TFS_NUM_BATCH_THREADS"
-    )
-    """Batches that run at once."""
-
-    max_enqueued_batches: int = Field(
-        default_factory=lambda given: NO_LIMIT if given.get("batch") else available_cores(),
-        ge=1,
-        validation_alias="SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES",
-    )
-    """Batches that may wait for a thread. Over it the model server refuses requests."""
 
     @field_validator("instance_count")
     @classmethod

@@ -1,4 +1,5 @@
-"""What the settings stand on: their values, and those of the front and of time. ``settings.py`` has the others."""
+"""What the settings stand on: their values, and those of the front and of time. ``settings_model_server.py`` and
+``settings.py`` have the others."""
 
 from __future__ import annotations
 

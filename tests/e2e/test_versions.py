@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import threading
 import time
@@ -11,11 +12,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+import requests
 
 from lightbox.processes.versions import LOOK_SECONDS, QUIET_SECONDS
-from support.models import GOLDEN, export_half_plus
-from support.patience import poll
-from support.stack import Stack, running
+from support.models import GOLDEN, export_classes, export_half_plus
+from support.patience import PATIENCE, poll
+from support.stack import REPOSITORY, Stack, running
 
 HALF_PLUS_TWO, HALF_PLUS_THREE, HALF_PLUS_NINE = ({"predictions": [answer]} for answer in (2.5, 3.5, 9.5))
 VERSION_1, VERSION_2 = (GOLDEN / "half_plus_two" / number for number in "12")
@@ -23,6 +25,8 @@ VERSION_1, VERSION_2 = (GOLDEN / "half_plus_two" / number for number in "12")
 BETWEEN_REQUESTS = 0.02
 """Seconds that a caller pauses: without a pause it takes a core from what is tested and from other tests."""
 JSON = b'{"instances": [1.0]}'
+PICTURE = (REPOSITORY / "docs" / "samples" / "digit-7.png").read_bytes()
+NAMES = [f"class {number}" for number in range(10)]
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +37,10 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copytree(VERSION_1, folder / name / "1")
     for name in ("rolled_back", "replaced", "restarted"):
         shutil.copytree(VERSION_2, folder / name / "2")
+    export_classes(folder / "pictures", 1, 10)
+    export_classes(folder / "named", 1, 10)
+    (folder / "named" / "code").mkdir()
+    (folder / "named" / "code" / "lightbox.json").write_text(json.dumps({"labels": NAMES, "top_k": 1}))
     return folder
 
 
@@ -45,16 +53,16 @@ def versions_stack(models: Path, tmp_path_factory: pytest.TempPathFactory) -> It
 class Caller(threading.Thread):
     """Asks a model again and again; ``answers`` are the distinct ones in their order."""
 
-    def __init__(self, stack: Stack, model: str) -> None:
+    def __init__(self, stack: Stack, model: str, body: bytes) -> None:
         super().__init__()
-        self._stack, self._model = stack, model
+        self._stack, self._model, self._body = stack, model, body
         self._ended = threading.Event()
         self.answers: list[object] = []
         self.count = 0
 
     def run(self) -> None:
         while not self._ended.wait(BETWEEN_REQUESTS):
-            answer = ask(self._stack, self._model)
+            answer = ask(self._stack, self._model, body=self._body)
             if self.answers[-1:] != [answer]:
                 self.answers.append(answer)
             self.count += 1
@@ -65,8 +73,8 @@ class Caller(threading.Thread):
 
 
 @contextmanager
-def asked(stack: Stack, model: str) -> Iterator[Caller]:
-    caller = Caller(stack, model)
+def asked(stack: Stack, model: str, body: bytes = JSON) -> Iterator[Caller]:
+    caller = Caller(stack, model, body)
     caller.start()
     try:
         yield caller
@@ -74,9 +82,10 @@ def asked(stack: Stack, model: str) -> Iterator[Caller]:
         caller.end()
 
 
-def ask(stack: Stack, model: str, version: int | None = None) -> object:
+def ask(stack: Stack, model: str, version: int | None = None, body: bytes = JSON) -> object:
     named = f"tfs-model-name={model}" + (f",tfs-model-version={version}" if version else "")
-    response = stack.invoke(JSON, Content_Type="application/json", X_Amzn_SageMaker_Custom_Attributes=named)
+    media_type = "application/json" if body is JSON else "application/x-image"
+    response = stack.invoke(body, Content_Type=media_type, X_Amzn_SageMaker_Custom_Attributes=named)
     return response.json() if response.status_code == 200 else (response.status_code, response.text)
 
 
@@ -118,6 +127,7 @@ def test_a_copy_without_its_variables_never_answers_and_one_that_is_mended_does(
     with asked(versions_stack, "synced") as caller:
         shutil.copytree(VERSION_2, target, ignore=shutil.ignore_patterns("variables"))
         missing = f"{target}/variables/variables.index is missing"
+        wait_for_log(versions_stack, f"version 2 of the model 'synced' is here and cannot be served yet: {missing}")
         wait_for_log(versions_stack, f"version 2 of the model 'synced' is not served: {missing}")
         assert caller.answers == [HALF_PLUS_TWO]
         assert ask(versions_stack, "synced", version=2)[0] == 404  # type: ignore[index]
@@ -163,6 +173,38 @@ def test_a_version_that_is_replaced_under_its_number_is_loaded_again(versions_st
         wait_for_log(versions_stack, "version 2 of the model 'replaced' answers")
         assert any(caller.answers[-1] == HALF_PLUS_NINE for _ in poll())
     assert caller.answers == [HALF_PLUS_THREE, HALF_PLUS_TWO, HALF_PLUS_NINE]
+
+
+def test_a_version_with_other_classes_than_names_never_answers(versions_stack: Stack, models: Path) -> None:
+    with asked(versions_stack, "named", PICTURE) as caller:
+        export_classes(models / "named", 2, 7)
+        why = "expected a label for each of the 7 classes of the output scores, got 10"
+        file = models / "named" / "code" / "lightbox.json"
+        wait_for_log(versions_stack, f"version 2 of the model 'named' is not served: {file}: labels: {why}")
+        page = requests.get(f"{versions_stack.url}/metrics", timeout=PATIENCE).text
+        (held,) = [line for line in page.splitlines() if line.startswith('lightbox_version_not_served{model="named"')]
+        assert why in held
+        assert 'version="2"' in held
+        export_classes(models / "named", 3, 10)
+        wait_for_log(versions_stack, "version 3 of the model 'named' answers")
+        assert any(len(caller.answers) > 1 for _ in poll())
+    assert caller.answers == [
+        {"predictions": [[{"label": "class 0", "class": 0, "score": version}]]} for version in (1.0, 3.0)
+    ]
+    assert ask(versions_stack, "named", version=2, body=PICTURE)[0] == 404  # type: ignore[index]
+
+
+def test_a_version_that_takes_no_image_never_answers_where_images_are_taken(
+    versions_stack: Stack, models: Path
+) -> None:
+    with asked(versions_stack, "pictures", PICTURE) as caller:
+        export_classes(models / "pictures", 2, 10, flat=True)
+        wait_for_log(versions_stack, "version 2 of the model 'pictures' is not served: signature 'serving_default'")
+        export_classes(models / "pictures", 3, 7)  # no names are wrong here
+        wait_for_log(versions_stack, "version 3 of the model 'pictures' answers")
+        assert any(len(caller.answers) > 1 for _ in poll())
+    assert caller.answers == [{"predictions": [[1.0] * 10]}, {"predictions": [[3.0] * 7]}]
+    assert "expected an image, as image (uint8 [-1,8,8,3]) of version 1 takes it" in versions_stack.log
 
 
 def test_a_model_server_that_starts_again_sees_what_answers_alone(versions_stack: Stack, models: Path) -> None:

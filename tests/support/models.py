@@ -47,6 +47,27 @@ def export_constant(folder: Path, version: int, value: float, side: int = 8) -> 
     export(f"constant_{value}_of_{side}", make, folder / str(version))
 
 
+def export_classes(folder: Path, version: int, classes: int, flat: bool = False) -> None:
+    """Export a model that gives ``scores`` of [N, classes], all of them the version; it takes uint8 images of 8 x 8.
+
+    ``flat`` takes the same bytes as [N, 192], which is no image.
+    """
+
+    def make() -> Any:
+        import tensorflow as tf
+
+        shape = [None, 192] if flat else [None, 8, 8, 3]
+
+        @tf.function(input_signature=[tf.TensorSpec(shape, tf.uint8, name="image")])  # type: ignore[untyped-decorator]
+        def serve(image: Any) -> dict[str, Any]:
+            return {"scores": tf.fill([tf.shape(image)[0], classes], float(version))}
+
+        return serve
+
+    name = f"classes_{classes}_of_{version}{'_flat' if flat else ''}"
+    export(name, make, folder / str(version))
+
+
 def export_times(folder: Path, version: int, factor: float) -> None:
     """Export AWS's model of tests: float32 [N, M] times a factor."""
 

@@ -11,6 +11,8 @@ from lightbox.processes.versions import LOOK_SECONDS, Files, ModelVersions
 from lightbox.transports.model_status import VersionStatus
 
 WHOLE, CUT, BROKEN_GRAPH, UNLOADABLE = "whole", "cut", "broken graph", "unloadable"
+OTHER = "other"
+"""Whole, and of another kind than WHOLE: neither may take the other's place."""
 LOADED_AT_ONCE, SLOW = 1, 3
 """Looks of a model server until a version is loaded."""
 
@@ -55,7 +57,9 @@ class Server:
 class World:
     """Surroundings with a clock, a disk, model servers and a sidecar, all of them obedient to the test."""
 
-    def __init__(self, *initial: int, servers: int = 1, looks_to_load: int = LOADED_AT_ONCE) -> None:
+    def __init__(
+        self, *initial: int, servers: int = 1, looks_to_load: int = LOADED_AT_ONCE, others: Sequence[int] = ()
+    ) -> None:
         self.now, self.folders = 100.0, 0
         self.disk: dict[int, Disk] = {}
         self.shown: dict[int, str] = {}
@@ -67,7 +71,7 @@ class World:
         self.busy = False
         self.is_unreadable = False
         for version in initial:
-            self.write(version, WHOLE)
+            self.write(version, OTHER if version in others else WHOLE)
             self.show(version)
         for server in self.servers:
             for _ in range(looks_to_load + 1):
@@ -124,6 +128,11 @@ class World:
 
     async def problem(self, version: int) -> str | None:
         return "variables are missing" if version not in self.disk or self.disk[version].content == CUT else None
+
+    async def misfit(self, version: int, answering: int | None) -> str | None:
+        assert answering is not None
+        kinds = {self.disk[version].content, self.servers[0].loaded[answering]}
+        return f"it is not of the kind of version {answering}" if kinds == {WHOLE, OTHER} else None
 
     def show(self, version: int) -> None:
         assert version not in self.shown

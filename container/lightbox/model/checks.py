@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lightbox.model.formats import told_of_folder
 from lightbox.model.layout import SAVED_MODEL_FILES, ModelOnDisk, is_saved_model, is_version
-from lightbox.model.options import ModelOptions, load_options, options_file
+from lightbox.model.options import OPTIONS_FILE, ModelOptions, load_options, options_file
 from lightbox.model.ranking import ranking_problem
 from lightbox.model.saved_model import FILE, SavedModelError, check_whole, read_signatures
 from lightbox.model.spec import SignatureSpec, image_input, scaling_problem
@@ -31,7 +31,7 @@ def version_problem(folder: Path, model: str, version: int) -> str | None:
     if not is_saved_model(folder):
         return f"{folder} holds no {SAVED_MODEL_FILES[0]}{told_of_folder(folder)}"
     try:
-        if _signatures(model, version, folder):
+        if signatures_of(folder, model, version):
             check_whole(folder)
     except SavedModelError as error:
         return str(error)
@@ -39,22 +39,32 @@ def version_problem(folder: Path, model: str, version: int) -> str | None:
 
 
 def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> Iterator[tuple[bool, str]]:
-    """Yield what a model cannot follow, and whether it is its own lightbox.json that asks for it.
+    """Yield what a model's newest version cannot follow, and whether it is its own lightbox.json that asks for it.
 
     Raises ModelOptionsError and UserCodeError for what cannot be read in ``code_dirs``.
     """
-    code, options, file = find_code(code_dirs), load_options(code_dirs, settings), options_file(code_dirs)
-    if problem := _misfit_of_outputs(model, options):
+    options = load_options(code_dirs, settings)
+    return misfits(model.name, newest_signatures(model), options, code_dirs, settings)
+
+
+def misfits(
+    model: str,
+    signatures: Mapping[str, SignatureSpec],
+    options: ModelOptions,
+    code_dirs: Sequence[Path],
+    settings: Settings,
+) -> Iterator[tuple[bool, str]]:
+    """Yield what a version with these signatures cannot follow, as ``option_problems`` does of these ``options``."""
+    file = options_file(code_dirs) or OPTIONS_FILE
+    # Code of a user's may scale and name classes by itself.
+    signature = signatures.get(DEFAULT_SIGNATURE) if find_code(code_dirs) is None else None
+    if problem := _misfit_of_outputs(model, signatures, options):
         own = settings.outputs is None
         yield own, f"{f'{file}: outputs' if own else 'LIGHTBOX_OUTPUTS'}: {problem}"
-    if code is None and (problem := _misfit_of_scaling(model, options)):  # code of a user's may scale by itself
+    if signature and (problem := _misfit_of_scaling(model, signature, options)):
         own = settings.scaling is None
         yield own, f"{f'{file}: scaling' if own else 'LIGHTBOX_SCALING'}: {problem}"
-    if (
-        code is None
-        and (options.labels is not None or options.top_k is not None)
-        and (signature := newest_signatures(model).get(DEFAULT_SIGNATURE))
-    ):
+    if signature and (options.labels is not None or options.top_k is not None):
         key, own = (
             ("labels", settings.labels is None) if options.labels is not None else ("top_k", settings.top_k is None)
         )
@@ -71,27 +81,25 @@ def newest_signatures(model: ModelOnDisk) -> Mapping[str, SignatureSpec]:
     """Return the signatures of a model's newest version by name; none where they cannot be read."""
     try:
         version, folder = max(versions_of(model), default=(0, model.base_path))
-        return _signatures(model.name, version, folder)
+        return signatures_of(folder, model.name, version)
     except SavedModelError:
         return {}
 
 
-def _misfit_of_outputs(model: ModelOnDisk, options: ModelOptions) -> str | None:
-    """Return what is wrong with the outputs that are asked for, None where the newest version gives them all."""
-    signatures = newest_signatures(model)
+def _misfit_of_outputs(model: str, signatures: Mapping[str, SignatureSpec], options: ModelOptions) -> str | None:
+    """Return what is wrong with the outputs that are asked for, None where the signatures give them all."""
     known = {name for signature in signatures.values() for name in signature.outputs}
     unknown = [name for name in options.outputs or () if known and name not in known]
     if not unknown:
         return None
-    return f"the model {model.name!r} gives {', '.join(sorted(known))}; got {', '.join(unknown)}"
+    return f"the model {model!r} gives {', '.join(sorted(known))}; got {', '.join(unknown)}"
 
 
-def _misfit_of_scaling(model: ModelOnDisk, options: ModelOptions) -> str | None:
-    """Return what is wrong with the scaling that is asked for, None where the newest version's pixels can have it."""
-    signature = newest_signatures(model).get(DEFAULT_SIGNATURE)
-    wanted = image_input(signature) if signature else None
+def _misfit_of_scaling(model: str, signature: SignatureSpec, options: ModelOptions) -> str | None:
+    """Return what is wrong with the scaling that is asked for, None where the signature's pixels can have it."""
+    wanted = image_input(signature)
     problem = scaling_problem(options.scaling, wanted) if wanted else None
-    return f"{problem} in the model {model.name!r}; use none" if problem else None
+    return f"{problem} in the model {model!r}; use none" if problem else None
 
 
 def versions_of(model: ModelOnDisk) -> list[tuple[int, Path]]:
@@ -102,6 +110,6 @@ def versions_of(model: ModelOnDisk) -> list[tuple[int, Path]]:
     return sorted((int(folder.name), folder) for folder in folders)
 
 
-def _signatures(model: str, version: int, folder: Path) -> Mapping[str, SignatureSpec]:
+def signatures_of(folder: Path, model: str, version: int) -> Mapping[str, SignatureSpec]:
     """Return what ``read_signatures`` does; nothing of the text form, which the model server alone reads."""
     return read_signatures(folder, model, version) if (folder / FILE).exists() else {}

@@ -24,6 +24,7 @@ from lightbox.telemetry.metrics import (
     SESSION_BYTES,
     SESSIONS,
     STREAMS,
+    VERSION_NOT_SERVED,
 )
 from lightbox.transports.model_status import ModelStatus
 
@@ -44,8 +45,9 @@ class ProcessFacts:
     restarts: Mapping[str, int]
     versions: Mapping[tuple[str, ...], int] = field(default_factory=dict)
     refused: Mapping[str, int] = field(default_factory=dict)
+    not_served: Sequence[tuple[str, ...]] = ()
     engines: Sequence[tuple[str, ...]] = ()
-    """By the labels of the metric."""
+    """By the labels of the metric, as ``not_served``."""
     saturation: float = 0.0
     sessions: tuple[int, int] = (0, 0)
     """How many are open, and the bytes of their images."""
@@ -108,10 +110,11 @@ class _Facts:
         for labels, count in self._facts.versions.items():
             versions.add_metric(labels, count)
         yield versions
-        engines: Any = GaugeMetricFamily(MODEL_ENGINE.name, MODEL_ENGINE.help, labels=MODEL_ENGINE.labels)
-        for labels in self._facts.engines:
-            engines.add_metric(labels, 1)
-        yield engines
+        for metric, present in ((VERSION_NOT_SERVED, self._facts.not_served), (MODEL_ENGINE, self._facts.engines)):
+            family: Any = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+            for labels in present:
+                family.add_metric(labels, 1)
+            yield family
         for metric, value in zip((SESSIONS, SESSION_BYTES), self._facts.sessions, strict=True):
             yield GaugeMetricFamily(metric.name, metric.help, value=value)
         streams, dropped = self._facts.streams
@@ -128,6 +131,7 @@ class MetricsPage:
         run_dir: Path,
         models: Callable[[], Iterable[str]],
         refused: Mapping[str, int],
+        not_served: Callable[[], Sequence[tuple[str, ...]]],
         sessions: SessionStore | None = None,
     ) -> None:
         self._run_dir = run_dir
@@ -136,6 +140,7 @@ class MetricsPage:
         self._models = models
         self.restarts: Counter[str] = Counter()
         self._refused = refused
+        self._not_served = not_served
         self._sessions = sessions
 
     async def render(self, ready: bool, saturation: float) -> bytes:
@@ -148,6 +153,7 @@ class MetricsPage:
             dict(self.restarts),
             versions,
             dict(self._refused),
+            self._not_served(),
             engines,
             saturation,
             sessions,

@@ -62,11 +62,12 @@ class Supervisor:
         self._health.bodies = self._bodies = BodyAccount(self._room, settings.max_body_mb << 20)
         self._refused = RefusedRequests(RequestLog(2, settings.log_format == "json", "nginx"))
         self._sessions = SessionStore.of(settings, run_dir.path)
+        self._versions = VersionWatch(plan, settings, run_dir.path, self._statuses, sidecar)
         if settings.metrics:
+            models, not_served = self._model_names(run_dir), self._versions.not_served
             self._health.metrics = MetricsPage(
-                self._statuses, run_dir.path, self._model_names(run_dir), self._refused.reasons, self._sessions
+                self._statuses, run_dir.path, models, self._refused.reasons, not_served, self._sessions
             )
-        self._versions = VersionWatch(plan.models, run_dir.path, self._statuses, sidecar, settings.deadline_seconds)
         self._stopping = asyncio.Event()
         self._code_ready = asyncio.Event()
         self._server_was_up = False

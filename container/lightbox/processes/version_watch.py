@@ -11,13 +11,16 @@ from pathlib import Path
 
 import orjson
 
-from lightbox.errors import Unavailable
-from lightbox.model.checks import version_problem
+from lightbox.errors import StartError, Unavailable
+from lightbox.model.changes import change_problem
+from lightbox.model.checks import misfits, signatures_of, version_problem
 from lightbox.model.graph import forget_graph
 from lightbox.model.layout import LARGEST_VERSION, is_version
-from lightbox.plan import AnsweringVersions, PlannedModel
+from lightbox.model.spec import SignatureSpec
+from lightbox.plan import AnsweringVersions, PlannedModel, ServingPlan
 from lightbox.processes.health import get
 from lightbox.processes.versions import LOOK_SECONDS, Files, ModelVersions
+from lightbox.settings import Settings
 from lightbox.telemetry.logs import log
 from lightbox.transports.model_status import ModelStatus, VersionStatus
 
@@ -29,26 +32,25 @@ MOST_LATE_PROBES = 3
 
 
 class VersionWatch:
-    """Follows the fixed models' versions. ``sidecar`` is its address, ``probe_seconds`` what it gives a request."""
+    """Follows the versions of the plan's models. ``sidecar`` is its address."""
 
     def __init__(
-        self,
-        models: Mapping[str, PlannedModel],
-        run_dir: Path,
-        statuses: Sequence[ModelStatus],
-        sidecar: str,
-        probe_seconds: float,
+        self, plan: ServingPlan, settings: Settings, run_dir: Path, statuses: Sequence[ModelStatus], sidecar: str
     ) -> None:
         self._file = AnsweringVersions(run_dir)
         self._answering: dict[str, Sequence[int]] = {}
         self._followed: dict[str, ModelVersions] = {}
         self._around: list[_AroundModel] = []
-        for model in models.values():
+        for model in plan.models.values():
             if model.versions_dir is None:
                 continue
-            around = _AroundModel(model, model.versions_dir, statuses, sidecar, probe_seconds, self._publish)
+            judge = _Judge(model, settings, model.name == plan.default_model)
+            around = _AroundModel(
+                judge, model.versions_dir, statuses, sidecar, settings.deadline_seconds, self._publish
+            )
             self._around.append(around)
             initial = around.files()
+            judge.remember(around.folders())
             self._followed[model.name] = followed = ModelVersions(around, initial)
             self._answering[model.name] = followed.answering()
         self._file.write(self._answering)
@@ -67,6 +69,14 @@ class VersionWatch:
     async def follow(self) -> None:
         """Follow all models for ever."""
         await asyncio.gather(asyncio.Event().wait(), *(_follow(*item) for item in self._followed.items()))
+
+    def not_served(self) -> list[tuple[str, str, str]]:
+        """Return model, version and reason of each version that is on disk and not served."""
+        return [
+            (name, str(number), around.with_source(why))
+            for around, (name, versions) in zip(self._around, self._followed.items(), strict=True)
+            for number, why in versions.not_served().items()
+        ]
 
     def server_ended(self) -> None:
         """Note that a model server has ended."""
@@ -87,20 +97,64 @@ async def _follow(name: str, versions: ModelVersions) -> None:
                 log(f"the versions of the model {name!r} cannot be followed: {told}")
 
 
+class _Judge:
+    """Judges the files of one model's versions as a start does, and compares a new version with the answering one.
+
+    What a version takes and gives is remembered: the files of the one that answers may be gone. The options are those
+    of the start, which requests are answered with.
+    """
+
+    def __init__(self, model: PlannedModel, settings: Settings, is_default: bool) -> None:
+        self.model = model
+        self._settings = settings
+        self._is_default = is_default
+        self._signatures: dict[int, Mapping[str, SignatureSpec]] = {}
+
+    def remember(self, folders: Mapping[int, Path]) -> None:
+        """Read what the versions of the start take and give."""
+        for version, folder in folders.items():
+            with suppress(StartError):  # changed since the start looked at it
+                self._signatures[version] = signatures_of(folder, self.model.name, version)
+
+    def problem(self, version: int, folder: Path) -> str | None:
+        """See Surroundings.problem."""
+        try:
+            return version_problem(folder, self.model.name, version)
+        finally:
+            forget_graph()
+
+    def misfit(self, version: int, folder: Path, answering: int | None) -> str | None:
+        """See Surroundings.misfit. The signatures of a version in text form cannot be read and fit."""
+        model = self.model
+        try:
+            new = self._signatures[version] = signatures_of(folder, model.name, version)
+            found = list(misfits(model.name, new, model.options, model.code_dirs, self._settings))
+        except StartError as error:
+            return str(error)
+        if problem := next((text for own, text in found if own or self._is_default), None):
+            return f"{problem}; other options need a restart"
+        if not new or answering is None or self._settings.model_changes == "allow":
+            return None
+        if problem := change_problem(self._signatures.get(answering, {}), new):
+            return f"{problem}; LIGHTBOX_MODEL_CHANGES=allow serves such a version"
+        return None
+
+
 class _AroundModel:
     """See Surroundings: the versions of one model are links in its base path, to folders in ``source``."""
 
     def __init__(
         self,
-        model: PlannedModel,
+        judge: _Judge,
         source: Path,
         statuses: Sequence[ModelStatus],
         sidecar: str,
         probe_seconds: float,
         publish: Callable[[str, Sequence[int]], None],
     ) -> None:
-        self._model = model.name
-        self._shown = model.base_path
+        self._judge = judge
+        self._model = judge.model.name
+        self._shown = judge.model.base_path
         self._source = source
         self._statuses = statuses
         self._sidecar = sidecar
@@ -156,7 +210,11 @@ class _AroundModel:
 
     async def problem(self, version: int) -> str | None:
         """See Surroundings.problem."""
-        return await asyncio.to_thread(_problem, self._folder(version), self._model, version)
+        return await asyncio.to_thread(self._judge.problem, version, self._folder(version))
+
+    async def misfit(self, version: int, answering: int | None) -> str | None:
+        """See Surroundings.misfit."""
+        return await asyncio.to_thread(self._judge.misfit, version, self._folder(version), answering)
 
     def _folder(self, version: int) -> Path:
         with suppress(OSError):
@@ -210,14 +268,11 @@ class _AroundModel:
 
     def log(self, version: int, text: str) -> None:
         """See Surroundings.log."""
-        log(f"version {version} of the model {self._model!r} {text.replace(str(self._shown), str(self._source))}")
+        log(f"version {version} of the model {self._model!r} {self.with_source(text)}")
 
-
-def _problem(folder: Path, model: str, version: int) -> str | None:
-    try:
-        return version_problem(folder, model, version)
-    finally:
-        forget_graph()
+    def with_source(self, text: str) -> str:
+        """Return a model server's text with the folder that a user knows in the place of the links'."""
+        return text.replace(str(self._shown), str(self._source))
 
 
 def _message(body: bytes) -> str:

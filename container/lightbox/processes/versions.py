@@ -1,7 +1,8 @@
 """Which versions of a fixed model the model servers see, and which answer, while versions come and go on disk.
 
-A version is shown to the model servers once it is whole and has not changed between two looks, and answers requests
-that name no version once it has answered a probe. What happens is decided here; ``Surroundings`` does it.
+A version is shown to the model servers once it is whole, has not changed between two looks and fits the version that
+answers, and answers requests that name no version once it has answered a probe. What happens is decided here;
+``Surroundings`` does it.
 """
 
 from __future__ import annotations
@@ -44,6 +45,10 @@ class Surroundings(Protocol):
 
     async def problem(self, version: int) -> str | None:
         """Return why a version cannot be served, judged by its files; None where it is whole."""
+        ...
+
+    async def misfit(self, version: int, answering: int | None) -> str | None:
+        """Return why a whole version must not take the place of the answering one; None where it may."""
         ...
 
     def show(self, version: int) -> None:
@@ -91,11 +96,15 @@ class _Version:
     since: float
     """When its files or its phase changed last."""
     phase: Phase = Phase.WAITING
+    is_new: bool = False
+    """Whether it has appeared since the last look."""
     steady: bool = False
     """Whether the files were the same in two looks."""
     judged: bool = False
     problem: str | None = None
     """Why it is not shown, by these files."""
+    beside: list[int] | None = None
+    """The answering version, if any, that ``problem`` comes from a comparison with; None where nothing was compared."""
     told: bool = False
     ends: int = 0
     hidden_at: float | None = None
@@ -117,6 +126,11 @@ class ModelVersions:
     def answering(self) -> list[int]:
         """Return the versions that may answer, the best first."""
         return sorted(self._in(Phase.ANSWERING), reverse=True)
+
+    def not_served(self) -> dict[int, str]:
+        """Return the versions of which the log says that they are not served, each with the reason."""
+        waiting = self._in(Phase.WAITING).items()
+        return {number: version.problem for number, version in waiting if version.problem and version.told}
 
     async def look(self, now: float) -> None:
         """Compare what is with what was, and take each version one step further; ``now`` is in seconds."""
@@ -152,7 +166,7 @@ class ModelVersions:
     def _compare(self, number: int, files: Files | None) -> None:
         version = self._versions.get(number)
         if version is None:
-            self._versions[number] = _Version(files, self._now)
+            self._versions[number] = _Version(files, self._now, is_new=True)
         elif version.phase is Phase.ANSWERING:
             self._compare_answering(number, version, files)
         elif version.phase is Phase.LEAVING:
@@ -167,7 +181,7 @@ class ModelVersions:
             if version.phase is Phase.LOADING:
                 self._around.hide(number)
                 hidden_at = self._now
-            self._versions[number] = _Version(files, self._now, hidden_at=hidden_at)
+            self._versions[number] = _Version(files, self._now, is_new=version.files is None, hidden_at=hidden_at)
 
     def _compare_answering(self, number: int, version: _Version, files: Files | None) -> None:
         is_gone = files is None or version.files is None or files.folder != version.files.folder
@@ -184,9 +198,23 @@ class ModelVersions:
 
     async def _judge_files(self) -> None:
         for number, version in self._in(Phase.WAITING).items():
+            if version.is_new:
+                version.is_new = False
+                if problem := await self._around.problem(number):
+                    self._around.log(number, f"is here and cannot be served yet: {problem}")
             if version.steady and not version.judged:
                 version.problem, version.judged = await self._around.problem(number), True
             if version.problem and not version.told and self._now - version.since >= QUIET_SECONDS:
+                self._tell(number, version)
+            await self._compare_with_answering(number, version)
+
+    async def _compare_with_answering(self, number: int, version: _Version) -> None:
+        """Judge a whole version beside the one that answers, and again when that is another one."""
+        best = self.answering()[:1]
+        is_whole = version.judged and (version.problem is None or version.beside is not None)
+        if is_whole and version.beside != best:
+            version.beside, version.problem = best, await self._around.misfit(number, next(iter(best), None))
+            if version.problem:
                 self._tell(number, version)
 
     def _tell(self, number: int, version: _Version) -> None:

@@ -63,6 +63,9 @@ RESTARTS = Metric("lightbox_child_restarts", "Restarts of a process after it end
 MODEL_VERSIONS = Metric(
     "lightbox_model_versions", "Versions of a model in each state of the model server.", ("model", "server", "state")
 )
+VERSION_NOT_SERVED = Metric(
+    "lightbox_version_not_served", "1 for a version that is on disk and not served.", ("model", "version", "reason")
+)
 MODEL_ENGINE = Metric(
     "lightbox_model_engine", "1 for the engine that answers a signature.", ("model", "version", "signature", "engine")
 )
@@ -73,7 +76,17 @@ DROPPED_FRAMES = Metric("lightbox_stream_frames_dropped", "Frames that streams w
 
 COUNTERS = (REQUESTS, REJECTED, BYTES_IN, BYTES_OUT, WORKER_STARTS, RESTARTS, DROPPED_FRAMES)
 HISTOGRAMS = (SECONDS, STAGES, IMAGES)
-GAUGES = (IN_PROGRESS, READY, SATURATION, MODEL_VERSIONS, MODEL_ENGINE, SESSIONS, SESSION_BYTES, STREAMS)
+GAUGES = (
+    IN_PROGRESS,
+    READY,
+    SATURATION,
+    MODEL_VERSIONS,
+    VERSION_NOT_SERVED,
+    MODEL_ENGINE,
+    SESSIONS,
+    SESSION_BYTES,
+    STREAMS,
+)
 
 
 def series_names() -> set[str]:

@@ -1,16 +1,21 @@
-"""Versions whose folders go away and come back on a real disk."""
+"""Versions on a real disk: folders that go away and come back, and what a new version is held for."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 import shutil
 from pathlib import Path
 
 import pytest
 
+from harness.ports import free_ports
 from lightbox.model.options import ModelOptions
-from lightbox.plan import PlannedModel
-from lightbox.processes.version_watch import VersionWatch
+from lightbox.plan import PlannedModel, ServingPlan
+from lightbox.processes.start_checks import find_problems
+from lightbox.processes.version_watch import VersionWatch, _AroundModel
+from lightbox.settings_loading import load_settings
+from support.models import export_classes
 
 
 @pytest.fixture
@@ -22,10 +27,15 @@ def source(tmp_path: Path) -> Path:
     return tmp_path / "source"
 
 
+def watching(model: PlannedModel, run_dir: Path, default: str = "m", **environ: str) -> VersionWatch:
+    plan = ServingPlan(models={model.name: model}, default_model=default, model_servers=())
+    return VersionWatch(plan, load_settings(environ), run_dir, [], "")
+
+
 def test_a_version_without_its_folder_is_hidden_until_that_is_back(source: Path) -> None:
     shown = source.parent / "shown"
     model = PlannedModel(name="m", base_path=shown, options=ModelOptions(), versions_dir=source)
-    watch = VersionWatch({"m": model}, source.parent, [], "", 1.0)
+    watch = watching(model, source.parent)
     (source / "1").rename(source / "away")
     watch.server_ended()
     assert [path.name for path in shown.iterdir()] == ["2"]
@@ -43,7 +53,7 @@ def test_a_version_without_its_folder_is_hidden_until_that_is_back(source: Path)
 def test_what_was_hidden_is_shown_before_versions_are_followed(source: Path) -> None:
     shown = source.parent / "shown"
     model = PlannedModel(name="m", base_path=shown, options=ModelOptions(), versions_dir=source)
-    watch = VersionWatch({"m": model}, source.parent, [], "", 1.0)
+    watch = watching(model, source.parent)
     source.rename(source.parent / "away")
     watch.server_ended()
     asyncio.run(watch.show_again())
@@ -55,7 +65,7 @@ def test_what_was_hidden_is_shown_before_versions_are_followed(source: Path) -> 
 
 def test_a_folder_that_is_removed_and_made_again_at_once_is_another_one(source: Path) -> None:
     model = PlannedModel(name="m", base_path=source.parent / "shown", options=ModelOptions(), versions_dir=source)
-    (around,) = VersionWatch({"m": model}, source.parent, [], "", 1.0)._around
+    (around,) = watching(model, source.parent)._around
     before = around.files()
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(20):
@@ -66,3 +76,104 @@ def test_a_folder_that_is_removed_and_made_again_at_once_is_another_one(source: 
         assert after[1] == before[1]
         before = after
     assert len(list(Path("/proc/self/fd").iterdir())) == descriptors
+
+
+NAMES = [f"class {number}" for number in range(10)]
+
+
+@pytest.fixture
+def pictures(tmp_path: Path) -> Path:
+    """A model of images with ten classes and their names; versions 2 and 3 are not there yet."""
+    (tmp_path / "shown").mkdir()
+    folder = tmp_path / "models" / "m"
+    (folder / "code").mkdir(parents=True)
+    (folder / "code" / "lightbox.json").write_text(json.dumps({"labels": NAMES}))
+    export_classes(folder, 1, 10)
+    return folder
+
+
+def beside(folder: Path, labels: bool = True, default: str = "m", **environ: str) -> _AroundModel:
+    """Return what is around the model as a start with version 1 leaves it."""
+    options = ModelOptions(labels=tuple(NAMES) if labels else None)
+    code = (folder / "code",)
+    shown = folder.parents[1] / "shown"
+    model = PlannedModel(name="m", base_path=shown, options=options, versions_dir=folder, code_dirs=code)
+    (around,) = watching(model, folder.parents[1], default, **environ)._around
+    return around
+
+
+def misfit(around: _AroundModel, version: int) -> str | None:
+    return asyncio.run(around.misfit(version, 1))
+
+
+def test_a_version_is_held_for_what_a_start_is_refused_for(pictures: Path) -> None:
+    around = beside(pictures)
+    export_classes(pictures, 2, 7)
+    told = misfit(around, 2)
+    environ = {"LIGHTBOX_MODEL_DIR": str(pictures), "SAGEMAKER_BIND_TO_PORT": str(free_ports())}
+    (refusal,) = find_problems(load_settings(environ))
+    assert told == f"{refusal}; other options need a restart"
+    assert "expected a label for each of the 7 classes of the output scores, got 10" in refusal
+    assert misfit(beside(pictures, LIGHTBOX_MODEL_CHANGES="allow"), 2) == told, "no change is allowed to break a start"
+    export_classes(pictures, 3, 10)
+    assert misfit(around, 3) is None
+
+
+def test_the_options_of_the_start_count(pictures: Path) -> None:
+    around = beside(pictures)
+    export_classes(pictures, 2, 7)
+    (pictures / "code" / "lightbox.json").write_text(json.dumps({"labels": NAMES[:7]}))
+    assert "expected a label for each of the 7 classes" in (misfit(around, 2) or "")
+
+
+def test_a_variable_for_all_models_holds_versions_of_the_default_one(pictures: Path) -> None:
+    export_classes(pictures, 2, 7)
+    names = "names.txt"  # read at the start
+    assert (misfit(beside(pictures, LIGHTBOX_LABELS=names), 2) or "").startswith(
+        "LIGHTBOX_LABELS: expected a label for each"
+    )
+    assert misfit(beside(pictures, default="other", LIGHTBOX_LABELS=names), 2) is None
+
+
+def test_code_in_a_versions_folder_is_found_while_serving_too(pictures: Path) -> None:
+    around = beside(pictures)
+    export_classes(pictures, 2, 10)
+    (pictures / "2" / "inference.py").touch()
+    assert misfit(around, 2) == (
+        f"{pictures}/2/inference.py is not where it is looked for: move it to {pictures}/code/inference.py"
+    )
+
+
+def test_what_takes_no_image_any_more_is_held_unless_changes_are_allowed(pictures: Path) -> None:
+    around, allowed = beside(pictures), beside(pictures, LIGHTBOX_MODEL_CHANGES="allow")
+    export_classes(pictures, 2, 10, flat=True)
+    shutil.rmtree(pictures / "1")  # what it took is remembered
+    assert misfit(around, 2) == (
+        "signature 'serving_default': expected an image, as image (uint8 [-1,8,8,3]) of version 1 takes it, "
+        "got image (uint8 [-1,192]); LIGHTBOX_MODEL_CHANGES=allow serves such a version"
+    )
+    assert misfit(allowed, 2) is None
+
+
+def test_a_version_is_compared_with_one_that_has_come_while_serving(pictures: Path) -> None:
+    around = beside(pictures, labels=False, LIGHTBOX_MODEL_CHANGES="hold")
+    export_classes(pictures, 2, 10, flat=True)
+    export_classes(pictures, 3, 10, flat=True)
+    assert misfit(around, 2) is not None
+    shutil.rmtree(pictures / "2")
+    assert asyncio.run(around.misfit(3, 2)) is None
+
+
+def test_a_version_in_text_form_is_left_to_its_probe(pictures: Path) -> None:
+    around = beside(pictures)
+    (pictures / "2").mkdir()
+    (pictures / "2" / "saved_model.pbtxt").write_text("saved_model_schema_version: 1")
+    assert misfit(around, 2) is None
+
+
+def test_the_metrics_page_is_told_of_the_folder_that_a_user_knows(source: Path) -> None:
+    model = PlannedModel(name="m", base_path=source.parent / "shown", options=ModelOptions(), versions_dir=source)
+    watch = watching(model, source.parent)
+    versions = watch._followed["m"]
+    versions._refuse(2, f"it cannot be loaded: no file {source.parent / 'shown' / '2'}")
+    assert watch.not_served() == [("m", "2", f"it cannot be loaded: no file {source / '2'}")]

@@ -8,12 +8,15 @@ from hypothesis import strategies as st
 
 from lightbox.processes.versions import HIDDEN_SECONDS, LEAVING_SECONDS, QUIET_SECONDS, STALE_SECONDS
 from lightbox.transports.model_status import VersionStatus
-from support.versions_world import BROKEN_GRAPH, CUT, LOADED_AT_ONCE, SLOW, UNLOADABLE, WHOLE, World
+from support.versions_world import BROKEN_GRAPH, CUT, LOADED_AT_ONCE, OTHER, SLOW, UNLOADABLE, WHOLE, World
 
 
 def until_loaded() -> int:
     """Looks after which a version that is whole answers: two of ours, one of the server's, and its load."""
     return 2 + 1 + LOADED_AT_ONCE
+
+
+SEEN = (2, "is here and cannot be served yet: variables are missing")
 
 
 def test_a_version_that_is_copied_slowly_answers_when_it_is_whole_and_was_tried() -> None:
@@ -27,7 +30,7 @@ def test_a_version_that_is_copied_slowly_answers_when_it_is_whole_and_was_tried(
     assert world.visible == {1}, "it may still be written to"
     world.look(until_loaded())
     assert (world.answering, world.probes) == (2, [2])
-    assert world.logged == [(2, "answers")]
+    assert world.logged == [SEEN, (2, "answers")]
     world.look(20)
     assert (world.published, world.probes) == ([[1], [2, 1]], [2])
 
@@ -35,13 +38,64 @@ def test_a_version_that_is_copied_slowly_answers_when_it_is_whole_and_was_tried(
 def test_what_is_not_whole_is_told_once_when_nobody_copies_any_more() -> None:
     world = World(1)
     world.write(2, CUT)
-    world.look(round(QUIET_SECONDS) - 1)
-    assert world.logged == []
+    world.look()
+    assert world.logged == [SEEN]
+    world.look(round(QUIET_SECONDS) - 2)
+    assert (world.logged, world.versions.not_served()) == ([SEEN], {})
     world.look(30)
-    assert world.logged == [(2, "is not served: variables are missing. It is tried again when its files change")]
+    told = (2, "is not served: variables are missing. It is tried again when its files change")
+    assert (world.logged, world.versions.not_served()) == ([SEEN, told], {2: "variables are missing"})
     world.write(2, WHOLE)
     world.look(1 + until_loaded())
-    assert world.answering == 2
+    assert (world.answering, world.versions.not_served()) == (2, {})
+
+
+def test_a_half_copied_version_that_takes_a_removed_ones_number_is_named_at_once_too() -> None:
+    world = World(1, 2)
+    world.remove(2)
+    world.write(2, CUT)
+    world.look(round(LEAVING_SECONDS) + 2)
+    assert world.logged == [(2, "was removed; version 1 answers"), SEEN]
+
+
+def held(version: int, answering: int) -> tuple[int, str]:
+    why = f"it is not of the kind of version {answering}"
+    return (version, f"is not served: {why}. It is tried again when its files change")
+
+
+def test_a_version_of_another_kind_is_held_and_told_of_once() -> None:
+    world = World(1)
+    world.write(2, OTHER)
+    world.look(2)
+    assert world.logged == [held(2, 1)], "a whole version is not waited for"
+    world.look(30)
+    assert (world.answering, world.visible, world.logged) == (1, {1}, [held(2, 1)])
+    assert world.versions.not_served() == {2: "it is not of the kind of version 1"}
+    world.write(3, WHOLE)
+    world.look(1 + until_loaded())
+    assert world.answering == 3
+    world.remove(2)
+    world.look(10)
+    assert world.versions.not_served() == {}
+
+
+def test_a_version_that_is_held_is_compared_again_with_the_next_one_that_answers() -> None:
+    world = World(1, 2, others=[1])
+    world.write(3, OTHER)
+    world.look(5)
+    assert (world.answering, world.logged) == (2, [held(3, 2)])
+    world.remove(2)
+    world.look(10)
+    assert (world.answering, world.visible, world.versions.not_served()) == (3, {1, 3}, {})
+
+
+def test_a_version_that_failed_its_load_is_not_compared_when_another_one_answers() -> None:
+    world = World(1, 2, others=[1])
+    world.write(3, UNLOADABLE)
+    world.look(10)
+    world.remove(2)
+    world.look(10)
+    assert (world.answering, [3 in world.shown, len(world.logged)]) == (1, [False, 2])
 
 
 def test_a_version_that_changes_between_two_looks_is_not_shown() -> None:
@@ -215,7 +269,7 @@ def test_what_could_not_be_loaded_at_the_start_does_not_answer() -> None:
 
 
 EVENT = st.tuples(
-    st.sampled_from([1, 2, 3]), st.sampled_from([WHOLE, CUT, BROKEN_GRAPH, UNLOADABLE, "remove", "end", "look"])
+    st.sampled_from([1, 2, 3]), st.sampled_from([WHOLE, OTHER, CUT, BROKEN_GRAPH, UNLOADABLE, "remove", "end", "look"])
 )
 
 

@@ -94,12 +94,14 @@ def test_models_that_come_and_go_do_not_make_series_for_ever(tmp_path: Path) -> 
 
 
 def test_the_supervisor_adds_what_it_knows(tmp_path: Path) -> None:
-    facts = ProcessFacts(False, {"nginx": 2}, {("cats", "0", "AVAILABLE"): 1}, saturation=0.25)
+    refused = [("cats", "2", "expected an image, got x")]
+    facts = ProcessFacts(False, {"nginx": 2}, {("cats", "0", "AVAILABLE"): 1}, not_served=refused, saturation=0.25)
     text = exposition(tmp_path / "metrics", facts).decode()
     assert "lightbox_ready 0.0" in text
     assert "lightbox_saturation 0.25" in text
     assert 'lightbox_child_restarts_total{process="nginx"} 2.0' in text
     assert 'lightbox_model_versions{model="cats",server="0",state="AVAILABLE"} 1.0' in text
+    assert 'lightbox_version_not_served{model="cats",reason="expected an image, got x",version="2"} 1.0' in text
 
 
 def test_the_engines_that_the_model_server_told_of(tmp_path: Path) -> None:
@@ -130,7 +132,11 @@ def test_what_nginx_refused_is_among_the_rejected(tmp_path: Path, of_workers: in
 def test_every_name_is_shown_and_explained(tmp_path: Path) -> None:
     worker(tmp_path, "answer(code='too_large')")
     facts = ProcessFacts(
-        True, {"nginx": 1}, {("cats", "0", "AVAILABLE"): 1}, engines=[("cats", "1", "serving_default", "openvino")]
+        True,
+        {"nginx": 1},
+        {("cats", "0", "AVAILABLE"): 1},
+        not_served=[("cats", "2", "expected an image")],
+        engines=[("cats", "1", "serving_default", "openvino")],
     )
     text = exposition(tmp_path, facts).decode()
     assert set(samples(tmp_path, facts)) == series_names()

@@ -1,0 +1,56 @@
+"""Whether a new version of a model can answer the requests that the answering version answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
+
+_SAME_CLASS = {"bfloat": "float", "uint": "int"}
+
+
+def change_problem(answering: Mapping[str, SignatureSpec], coming: Mapping[str, SignatureSpec]) -> str | None:
+    """Return what a caller of the answering version's signatures would miss in a new version; None for nothing.
+
+    Inputs and outputs must have the same names, classes of dtype (float32 and float64 are one) and ranks. An image has
+    another size and other pixels without notice to callers. What a version leaves open fits everything.
+    """
+    problems = (_problem(name, was, coming) for name, was in answering.items())
+    return next(filter(None, problems), None)
+
+
+def _problem(name: str, was: SignatureSpec, coming: Mapping[str, SignatureSpec]) -> str | None:
+    signature, version = f"signature {name!r}", f"of version {was.version}"
+    new = coming.get(name)
+    if new is None:
+        return f"expected the {signature} {version}, got {', '.join(sorted(coming))}"
+    picture, new_picture = image_input(was), image_input(new)
+    if picture and not new_picture:
+        return f"{signature}: expected an image, as {_told(was.inputs)} {version} takes it, got {_told(new.inputs)}"
+    if picture and new_picture:
+        same_inputs = (picture.name, picture.encoded) == (new_picture.name, new_picture.encoded)
+    else:
+        same_inputs = _fit(was.inputs, new.inputs)
+    if not same_inputs:
+        return f"{signature}: expected the inputs {_told(was.inputs)} {version}, got {_told(new.inputs)}"
+    if not _fit(was.outputs, new.outputs):
+        return f"{signature}: expected the outputs {_told(was.outputs)} {version}, got {_told(new.outputs)}"
+    return None
+
+
+def _fit(was: Mapping[str, TensorSpec], new: Mapping[str, TensorSpec]) -> bool:
+    return was.keys() == new.keys() and all(_fits(spec, new[name]) for name, spec in was.items())
+
+
+def _fits(was: TensorSpec, new: TensorSpec) -> bool:
+    same_rank = was.shape is None or new.shape is None or len(was.shape) == len(new.shape)
+    return same_rank and _dtype_class(was) == _dtype_class(new)
+
+
+def _dtype_class(spec: TensorSpec) -> str:
+    name = spec.dtype.rstrip("0123456789")
+    return _SAME_CLASS.get(name, name)
+
+
+def _told(tensors: Mapping[str, TensorSpec]) -> str:
+    return ", ".join(str(tensors[name]) for name in sorted(tensors)) or "none"
