@@ -18,7 +18,7 @@ from lightbox.handler_outputs import DescribedOutputs, HandlerOutputs
 from lightbox.memory_budget import MemoryBudget
 from lightbox.model.layout import is_model_name
 from lightbox.model.options import ModelOptions
-from lightbox.model.signatures import Signatures, probe, probe_version
+from lightbox.model.signatures import RankGuard, Signatures, probe, probe_version, traits_by
 from lightbox.model.spec import SignatureSpec
 from lightbox.plan import Catalogue, PlannedModel, PlannedModels, ServingPlan
 from lightbox.request_context import RequestContext
@@ -51,16 +51,16 @@ class Pipeline:
         catalogue: Catalogue | None = None,
     ) -> None:
         self._settings = settings
-        self._deadline_seconds = settings.deadline_seconds
         self.catalogue = catalogue or PlannedModels(plan)
         self.catalogue.on_change(self.forget)
         self._transports = transports
-        self._default_transport = next(iter(transports))
+        self._deadline_seconds = settings.deadline_seconds
         self._user_code = user_code or UserCode()
         self._any_model = PlannedModel(
             name="", base_path=settings.model_dir, options=ModelOptions(), code_dirs=plan.shared_code_dirs
         )
-        self._signatures = Signatures(self.catalogue.versions)
+        self._signatures = Signatures(self.catalogue.versions, traits := traits_by(self.catalogue))
+        self.rank_guard = RankGuard(self._signatures, next(iter(transports.values())), traits)
         self._handler_outputs = HandlerOutputs()
         self._in_progress = InProgress()
         self.codecs = Codecs(settings, self._in_progress)
@@ -191,9 +191,9 @@ class Pipeline:
         outputs = asked or model.options.outputs or ()
         signature.check_outputs(outputs)
         writer.check(len(outputs or signature.outputs))
-        signature.check_inputs(request.inputs)
+        self.rank_guard.check(signature, request.inputs)
         context.memory.hold_tensors(content.size(context), request.inputs.values())
-        found = transport.predict(PredictCall(signature, request.inputs, outputs), context)
+        found = self.rank_guard.predict(transport, PredictCall(signature, request.inputs, outputs), context)
         with context.stage("postprocess"):
             # In the signature's order: gRPC's map has none, and answers over both wires are to be the same.
             ordered = {name: found[name] for name in signature.outputs if name in found}
@@ -266,7 +266,7 @@ class Pipeline:
         self._handler_outputs.forget(model)
 
     def _transport(self, name: str | None, context: RequestContext) -> Transport:
-        name = name or self._default_transport
+        name = name or next(iter(self._transports))
         if name not in self._transports:
             raise _no_transport(name, list(self._transports))
         context.transport = name

@@ -86,7 +86,7 @@ def engine(options: Options, tags: tuple[str, ...]) -> Opener:
     for_one_call = options.tensorflow_intra_op_parallelism or options.tensorflow_session_parallelism or 1
     streams = max(1, count // for_one_call)
     hardware = Hardware(count, streams, options.engine_precision, options.engine_cache_dir)
-    return Opener(options.engine, tags, session_config(options), hardware)
+    return Opener(options.engine, tags, session_config(options), hardware, options.rank_guard)
 
 
 def batching(options: Options) -> tuple[BatchingOptions, Callable[[str], BatchingOptions | None]] | None:

@@ -129,6 +129,7 @@ OWN_FLAGS = [
     Flag("engine_cache_dir", "string", "", "Folder for compiled models and for what was found out about engines."),
     Flag("engine_report_dir", "string", "", "Folder in which each loaded version's engines are told as JSON."),
     Flag("local_socket_path", "string", "", "UNIX socket for Predict without gRPC; see docs/adr/081-local-wire.md."),
+    Flag("rank_guard", "bool", True, "Refuse ranks that would end the process, as they end the real server's."),
     Flag("host", "string", "127.0.0.1", "Address of the TCP ports; 0.0.0.0 for all interfaces."),
 ]
 """Those that the real server does not have."""

@@ -50,7 +50,7 @@ def read_fields(data: memoryview) -> Iterator[tuple[int, int, memoryview]]:
             size = 4 if wire_type == FIXED32 else 8
         else:
             raise ValueError(f"protobuf field {number} has the unknown wire type {wire_type}")
-        if number == 0 or position + size > len(data):
+        if number == 0 or tag >> 32 or position + size > len(data):  # of a longer tag readers keep 32 bits, or none
             raise ValueError(f"protobuf message ends inside field {number}")
         yield number, wire_type, data[position : position + size]
         position += size

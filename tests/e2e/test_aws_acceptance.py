@@ -219,7 +219,7 @@ def test_handlers_hold_up_no_other(paired: Stack) -> None:
         ('{"instances": [[1, 2', JSON),
         ("", JSON),
         ("anything", "application/unknown"),
-        ('{"instances": [1, 2]}', JSON),
+        ('{"instances": [[1], [1, 2]]}', JSON),
         ('{"instances": [["a", "b"]]}', JSON),
     ],
 )

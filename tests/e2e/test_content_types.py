@@ -90,12 +90,6 @@ def replayed(stack: Stack, case: dict[str, Any], wire: str) -> requests.Response
 
 
 REFUSED = {
-    "the shape is checked before the model runs": (
-        "predict.row.inner_list predict.row.empty_inner predict.row.nested_deep predict.col.scalar "
-        "predict.col.scalar_named predict.col.rank2 predict.col.rank3 predict.col.empty_inner named.row.inner_dim "
-        "dtypes.float.col image_mean.rank3 image_mean.smaller signatures.fixed_other signatures.matrix_inner "
-        "signatures.matrix_empty strings.single.list floats.float.nonfinite_rank2"
-    ),
     "integers never wrap around": "dtypes.uint8.over dtypes.uint8.negative dtypes.int8.over image_mean.over",
     "the body is JSON to its end": ("json.inf_short json.trailing json.trailing_object json.nul json.invalid_utf8"),
 }

@@ -115,6 +115,51 @@ def export_convolution(folder: Path) -> None:
     export("convolution", make, folder / "1")
 
 
+def export_column(folder: Path) -> None:
+    """Export a model of float32 [N, 1], such as TensorFlow Serving's own half_plus_two: x / 2 + 2."""
+
+    def make() -> Any:
+        import tensorflow as tf
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 1], tf.float32, name="x")])  # type: ignore[untyped-decorator]
+        def serve(x: Any) -> dict[str, Any]:
+            return {"y": x * 0.5 + 2}
+
+        return serve
+
+    export("column", make, folder / "1")
+
+
+def export_old(folder: Path) -> None:
+    """Export x / 2 + 3 as TensorFlow before 1.1 did: the empty shapes of float32 x and y mean unknown ones."""
+    copy_made("old", _save_old, folder / "00000123", OWN)
+
+
+def _save_old(folder: Path) -> None:
+    import tensorflow as tf
+
+    from tfs_wire.messages import meta_graph_pb2
+    from tfs_wire.protobuf import delimited
+
+    made = meta_graph_pb2.MetaGraphDef()
+    made.meta_info_def.tags.append("serve")
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, None, "x")
+        tf.add(x * 0.5, 3.0, "y")
+    made.graph_def.ParseFromString(graph.as_graph_def().SerializeToString())
+    made.graph_def.versions.producer = 21
+    for node in made.graph_def.node:
+        node.attr.pop("shape", None)
+        node.attr.pop("_output_shapes", None)
+    signature = made.signature_def["serving_default"]
+    signature.method_name = "tensorflow/serving/predict"
+    for tensors, name in ((signature.inputs, "x"), (signature.outputs, "y")):
+        tensors[name].name, tensors[name].dtype = f"{name}:0", 1
+        tensors[name].tensor_shape.SetInParent()
+    folder.mkdir()
+    (folder / "saved_model.pb").write_bytes(delimited(2, made.SerializeToString()))
+
+
 def export(name: str, make: Callable[[], Any], folder: Path, maker: str = OWN) -> None:
     """Export the function that ``make`` returns, as ``copy_made`` does."""
     copy_made(name, lambda saved: _save(make(), saved), folder, maker)

@@ -1,4 +1,7 @@
-"""A ``tensorflow_model_server`` for PATH: the embedded server, on all interfaces as the real binary binds its ports."""
+"""A ``tensorflow_model_server`` for PATH: the embedded server, as open and as frail as the real binary.
+
+It binds its ports on all interfaces, and too low a rank ends it as on processors where TensorFlow turns oneDNN on.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ import sys
 sys.path.insert(0, {str(REPOSITORY / "container")!r})
 from model_server import main
 
-sys.exit(main.main(["--host=0.0.0.0", *sys.argv[1:]]))
+sys.exit(main.main(["--host=0.0.0.0", "--rank_guard=false", *sys.argv[1:]]))
 """
 
 
@@ -25,4 +28,4 @@ def real_binary(folder: Path) -> dict[str, str]:
     program.write_text(PROGRAM)
     program.chmod(0o755)
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
-    return {"LIGHTBOX_MODEL_SERVER": "tensorflow_model_server", "PATH": path}
+    return {"LIGHTBOX_MODEL_SERVER": "tensorflow_model_server", "PATH": path, "TF_ENABLE_ONEDNN_OPTS": "1"}

@@ -137,6 +137,8 @@ def fit(inputs: Mapping[str, Any], signature: SignatureSpec) -> dict[str, Array]
     try:
         arrays = {name: _array(name, value, signature.inputs.get(name)) for name, value in inputs.items()}
         signature.check_inputs(arrays)
+        if misfit := signature.misfit(arrays):
+            raise InputMismatch(misfit)
     except InputMismatch as error:
         raise HandlerFailed(f"preprocess returned a value that the model does not accept: {error.message}") from error
     return arrays

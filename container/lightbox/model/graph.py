@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from tfs_wire.protobuf import read_fields
+from tfs_wire.protobuf import read_fields, read_varint
+
+_SCALARS_SINCE = 24
+"""The producer of a graph from which on a placeholder with an empty shape is a scalar."""
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,31 @@ class Graph:
         if name not in self._read:
             self._read[name] = _function(function)
         return self._read[name]
+
+
+def operations(meta_graph: memoryview) -> Iterator[str]:
+    """Yield the operation of each node of a serialized MetaGraphDef and of its functions, called or not."""
+    for number, value in _graph(meta_graph):
+        if number == 1:
+            yield _operation(value)
+        elif number == 2:
+            functions = (function for number, function in fields(value) if number == 1)
+            yield from (_operation(node) for function in functions for number, node in fields(function) if number == 3)
+
+
+def _operation(node: memoryview) -> str:
+    return next((str(value, "utf-8") for number, value in fields(node) if number == 2), "")
+
+
+def empty_is_unknown(meta_graph: memoryview) -> bool:
+    """Tell whether an empty shape means an unknown one in a serialized MetaGraphDef, as in those of TensorFlow 1.0."""
+    versions = (value for number, value in _graph(meta_graph) if number == 4)
+    producers = (read_varint(value, 0)[0] for version in versions for number, value in fields(version) if number == 1)
+    return next(producers, 0) < _SCALARS_SINCE
+
+
+def _graph(meta_graph: memoryview) -> Iterator[tuple[int, memoryview]]:
+    return (field for number, graph in fields(meta_graph) if number == 2 for field in fields(graph))
 
 
 @lru_cache(maxsize=1)

@@ -180,6 +180,15 @@ def version_numbers(base_path: Path) -> set[int]:
     return {number for number in numbers if number <= LARGEST_VERSION}
 
 
+def version_folder(base_path: Path, version: int) -> Path:
+    """Return the folder of a version, whose name may have leading zeros. Raises OSError."""
+    plain = base_path / str(version)
+    if plain.is_dir():
+        return plain
+    named = (entry for entry in base_path.iterdir() if is_version(entry.name) and int(entry.name) == version)
+    return next(named, plain)
+
+
 def is_saved_model(folder: Path) -> bool:
     """Tell whether a folder is itself a SavedModel."""
     return any((folder / name).is_file() for name in SAVED_MODEL_FILES)

@@ -7,15 +7,20 @@ saved_model.proto, meta_graph.proto and tensor_shape.proto of TensorFlow.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 from lightbox.errors import StartError
 from lightbox.model.formats import POINTER, disguise, points
+from lightbox.model.graph import empty_is_unknown, operations
+from lightbox.model.layout import version_folder
 from lightbox.model.rescaling import Rescaling, find_rescaling
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.model.variables import variables_problem
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.protobuf import read_fields, read_varint
+from tfs_wire.ranks import may_end
 
 FILE = "saved_model.pb"
 SERVE_TAG = "serve"
@@ -86,6 +91,34 @@ def input_rescaling(folder: Path, signature: str, name: str) -> Rescaling:
         raise _damaged(path, error) from None
 
 
+@dataclass(frozen=True)
+class Traits:
+    """What a graph tells beyond its signatures: whether too low a rank may end its server, and what no shape means."""
+
+    may_end: bool
+    has_no_scalars: bool
+
+
+WORST = Traits(may_end=True, has_no_scalars=False)
+"""Of a graph that cannot be read."""
+
+
+def traits(base_path: Path, version: int) -> Traits:
+    """Return the traits of a version of a model, WORST where its file cannot be read. A file is read once."""
+    try:
+        path = version_folder(base_path, version) / FILE
+        status = path.stat()
+        return _traits(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    except (OSError, SavedModelError, ValueError):
+        return WORST
+
+
+@lru_cache(maxsize=1000)
+def _traits(path: Path, *_: int) -> Traits:
+    graph = serving_graph(path)
+    return Traits(any(map(may_end, operations(graph))), empty_is_unknown(graph))
+
+
 def serving_graph(path: Path) -> memoryview:
     """Return the graph that model servers load. Raises SavedModelError, and ValueError where the file is damaged."""
     try:
@@ -126,10 +159,12 @@ def _tags(graph: memoryview) -> set[str]:
 
 def _signatures(graph: memoryview, model: str, version: int) -> Iterator[tuple[str, SignatureSpec]]:
     """Yield what has outputs; names that begin with two underscores are TensorFlow's own."""
+    has_no_scalars = empty_is_unknown(graph)
     for name, value in _entries(graph, _SIGNATURES):
         inputs, outputs = dict(_tensors(value, _INPUTS)), dict(_tensors(value, _OUTPUTS))
         if outputs and not name.startswith("__"):
-            yield name, SignatureSpec(model, version, name, inputs, outputs)
+            found = SignatureSpec(model, version, name, inputs, outputs)
+            yield name, found.without_scalars() if has_no_scalars else found
 
 
 def _tensors(signature: memoryview, field: int) -> Iterator[tuple[str, TensorSpec]]:

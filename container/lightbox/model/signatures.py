@@ -11,14 +11,26 @@ from __future__ import annotations
 import base64
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 
-from lightbox.errors import DeadlineExceeded, LightboxError, ModelNotFound, Unavailable, UnknownSignature
+from lightbox.errors import (
+    BadRequest,
+    DeadlineExceeded,
+    InputMismatch,
+    LightboxError,
+    ModelFailed,
+    ModelNotFound,
+    Unavailable,
+    UnknownSignature,
+)
+from lightbox.model.saved_model import WORST, Traits, traits
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
+from lightbox.plan import Catalogue
 from lightbox.request_context import RequestContext
 from lightbox.transports.base import DEFAULT_SIGNATURE, PredictCall, Transport
 
@@ -38,11 +50,17 @@ GREY_PNG = base64.b64decode(
 class Signatures:
     """Looks signatures up; safe to use from several threads.
 
-    ``versions`` tells which versions of a model answer requests that name none, see Catalogue.versions.
+    ``versions`` tells which versions of a model answer requests that name none, see Catalogue.versions; ``traits``
+    those of a version's graph.
     """
 
-    def __init__(self, versions: Callable[[str], Sequence[int]] = lambda model: ()) -> None:
+    def __init__(
+        self,
+        versions: Callable[[str], Sequence[int]] = lambda model: (),
+        traits: Callable[[str, int], Traits] = lambda model, version: WORST,
+    ) -> None:
         self._versions = versions
+        self._traits = traits
         self._lock = threading.Lock()
         self._known: dict[_Key, tuple[float, SignatureSpec]] = {}
 
@@ -79,6 +97,9 @@ class Signatures:
                 if name or len(error.known) != 1:
                     raise
                 spec = transport.signature(model, error.version, error.known[0], context)
+        tensors = (*spec.inputs.values(), *spec.outputs.values())
+        if any(tensor.shape == () for tensor in tensors) and self._traits(model, spec.version).has_no_scalars:
+            spec = spec.without_scalars()
         with self._lock:
             if len(self._known) >= MAX_REMEMBERED:
                 self._known.clear()
@@ -104,6 +125,77 @@ class Signatures:
         with self._lock:
             for key in [key for key in self._known if key[0] == model]:
                 del self._known[key]
+
+
+def traits_by(catalogue: Catalogue) -> Callable[[str, int], Traits]:
+    """Return what tells the traits of a version of a model."""
+
+    def find(model: str, version: int) -> Traits:
+        try:
+            return traits(catalogue.find(model).base_path, version)
+        except LightboxError:  # it is not listed, yet the model server may have it
+            return WORST
+
+    return find
+
+
+@dataclass(frozen=True)
+class RankGuard:
+    """Refuses ranks that may end the model server's process: lower than declared, where the graph has one of a few
+    operations (docs/adr/087). All other shapes are the model server's to judge.
+
+    One rule for all routes: those that make tensors ask ``check`` and ``predict``, those that send requests on as they
+    came ``known``, ``may_end`` and ``check_ranks``. ``transport`` is asked for signatures.
+    """
+
+    signatures: Signatures
+    transport: Transport
+    traits: Callable[[str, int], Traits]
+
+    def check(self, signature: SignatureSpec, inputs: Mapping[str, Array]) -> None:
+        """Raise InputMismatch for inputs that are not the signature's by name and dtype, and as ``check_ranks``."""
+        signature.check_inputs(inputs)
+        self.check_ranks(signature, {name: array.ndim for name, array in inputs.items()})
+
+    def check_ranks(self, signature: SignatureSpec, ranks: Mapping[str, int]) -> None:
+        """Raise InputMismatch where inputs of these ranks may end the model server."""
+        too_low = signature.too_low(ranks)
+        if too_low and self.traits(signature.model, signature.version).may_end:
+            raise InputMismatch(too_low)
+
+    def predict(self, transport: Transport, call: PredictCall, context: RequestContext) -> dict[str, Array]:
+        """Return the outputs; raise as Transport.predict, InputMismatch for a shape that the model does not take."""
+        try:
+            return transport.predict(call, context)
+        except (BadRequest, ModelFailed) as error:
+            if (misfit := call.signature.misfit(call.inputs)) is None:
+                raise
+            raise InputMismatch(f"{misfit}: {error.message}") from error
+
+    def known(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec | None:
+        """Return a signature, ``serving_default`` for "", of a model that need not be listed; None where there is none.
+
+        Raises Unavailable and DeadlineExceeded.
+        """
+        found = self._asked(model, version, name, context)
+        return None if isinstance(found, UnknownSignature) else found
+
+    def may_end(self, model: str, version: int | None, context: RequestContext) -> bool:
+        """Tell whether too low a rank may end the model server of a version. Raises as ``known`` does."""
+        found = self._asked(model, version, "", context)
+        return found is not None and self.traits(model, found.version).may_end
+
+    def _asked(
+        self, model: str, version: int | None, name: str, context: RequestContext
+    ) -> SignatureSpec | UnknownSignature | None:
+        try:
+            return self.signatures.get(self.transport, model, version, name or None, context)
+        except UnknownSignature as error:
+            return error
+        except (Unavailable, DeadlineExceeded):
+            raise
+        except LightboxError:  # the model server has the words for it
+            return None
 
 
 def probe(model: str, transport: Transport, signatures: Signatures, context: RequestContext) -> None:

@@ -1,13 +1,13 @@
 """What a model's signature wants and gives, and the check of inputs against it.
 
-A tensor of the wrong rank makes some operations abort the whole model server (a C++ check), so
-whatever is sent has been checked here first.
+Names and dtypes are checked here. Shapes are the model server's to judge, but for ranks that would end its process:
+``RankGuard`` refuses those.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lightbox.error_texts import shorten
@@ -56,7 +56,7 @@ class SignatureSpec:
     outputs: Mapping[str, TensorSpec]
 
     def check_inputs(self, inputs: Mapping[str, Array]) -> None:
-        """Raise InputMismatch unless names, dtypes, ranks and dimensions are those of the signature."""
+        """Raise InputMismatch unless names and dtypes are those of the signature."""
         missing = sorted(self.inputs.keys() - inputs.keys())
         unknown = sorted(inputs.keys() - self.inputs.keys())
         if missing or unknown:
@@ -66,7 +66,27 @@ class SignatureSpec:
                 f"got {_named(inputs) or 'none'}"
             )
         for name, array in inputs.items():
-            _check_input(self.inputs[name], array)
+            _check_dtype(self.inputs[name], array)
+
+    def misfit(self, inputs: Mapping[str, Array]) -> str | None:
+        """Return a sentence on the first of the inputs whose shape is another than the declared one, else None."""
+        return next((said for name, array in inputs.items() if (said := _misfit(self.inputs[name], array))), None)
+
+    def too_low(self, ranks: Mapping[str, int]) -> str | None:
+        """Return a sentence on the first of the inputs whose rank is lower than the declared one, else None."""
+        for name, rank in ranks.items():
+            shape = self.inputs[name].shape
+            if shape is not None and rank < len(shape):
+                return f"input {name}: expected shape {describe_shape(shape)}, got one of rank {rank}"
+        return None
+
+    def without_scalars(self) -> SignatureSpec:
+        """Return the signature with unknown ranks in the place of empty shapes."""
+
+        def opened(specs: Mapping[str, TensorSpec]) -> dict[str, TensorSpec]:
+            return {name: replace(spec, shape=spec.shape or None) for name, spec in specs.items()}
+
+        return replace(self, inputs=opened(self.inputs), outputs=opened(self.outputs))
 
     def check_outputs(self, names: Sequence[str]) -> None:
         """Raise BadRequest when an output is asked for that the signature does not give."""
@@ -83,19 +103,19 @@ def _named(names: Iterable[str]) -> str:
     return shorten(", ".join(sorted(names)), 60)
 
 
-def _check_input(spec: TensorSpec, array: Array) -> None:
+def _check_dtype(spec: TensorSpec, array: Array) -> None:
     came = "string" if array.dtype.hasobject else array.dtype.name
     if came != spec.dtype:
         raise InputMismatch(f"input {spec.name}: expected dtype {spec.dtype}, got {came}")
-    if spec.shape is None:
-        return
-    fits = len(spec.shape) == array.ndim and all(
-        want is None or want == have for want, have in zip(spec.shape, array.shape, strict=True)
-    )
-    if not fits:
-        raise InputMismatch(
-            f"input {spec.name}: expected shape {describe_shape(spec.shape)}, got {describe_shape(array.shape)}"
-        )
+
+
+def _misfit(spec: TensorSpec, array: Array) -> str | None:
+    if spec.shape is None or (
+        len(spec.shape) == array.ndim
+        and all(want is None or want == have for want, have in zip(spec.shape, array.shape, strict=True))
+    ):
+        return None
+    return f"input {spec.name}: expected shape {describe_shape(spec.shape)}, got {describe_shape(array.shape)}"
 
 
 def describe_shape(shape: Sequence[int | None]) -> str:

@@ -1,4 +1,7 @@
-"""TensorFlow Serving's gRPC services for callers: messages go to the model server as they came."""
+"""TensorFlow Serving's gRPC services for callers: messages go to the model server as they came.
+
+But for Predict with ranks that may end it.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,13 @@ import grpc
 from google.protobuf.message import DecodeError
 
 from lightbox.error_texts import without_folders
-from lightbox.errors import LightboxError, ModelNotFound, ModelServerAway
+from lightbox.errors import LightboxError, MalformedBody, ModelNotFound, ModelServerAway
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.open_inference.grpc_calls import Work
 from lightbox.request_context import RequestContext
 from lightbox.transports.base import from_server
 from lightbox.transports.grpc import is_unsent, outgoing_metadata, time_left
+from lightbox.transports.predict_head import read_predict_head
 from lightbox.transports.rest import RECONNECT_PAUSE, RECONNECT_SECONDS
 from tfs_wire.messages import model_pb2
 from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
@@ -27,6 +31,7 @@ METHODS = {
     "tensorflow.serving.ModelService": ("GetModelStatus",),
 }
 """The services with the methods that callers may use; loading models is not among them."""
+PREDICT = "/tensorflow.serving.PredictionService/Predict"
 HEALTH = tuple(service.rpartition(".")[2] for service in METHODS)
 """What TensorFlow Serving calls them in its health service."""
 _MODEL_SPEC = 1
@@ -89,8 +94,24 @@ class TfsGrpc:
             context.model = spec.name or context.model
         except ModelNotFound:  # the model server has the words for it
             held = nullcontext()
+        if route == PREDICT:
+            self._check_ranks(messages, context)
         with held, context.stage("predict"):
             return self._send(route, messages, spec.name, context)
+
+    def _check_ranks(self, messages: Sequence[bytes], context: RequestContext) -> None:
+        """Raise InputMismatch for what may end the model server, see RankGuard, MalformedBody for what
+        cannot be read: the model server, which has its own reader, might read it."""
+        for message in messages:
+            try:
+                spec, ranks = read_predict_head(message)
+            except ValueError as error:
+                raise MalformedBody(f"expected a PredictRequest: {error}") from error
+            version = spec.version.value if spec.HasField("version") else None
+            signature = self._pipeline.rank_guard.known(spec.name, version, spec.signature_name, context)
+            if signature is not None:
+                known = {name: rank for name, rank in ranks.items() if name in signature.inputs}
+                self._pipeline.rank_guard.check_ranks(signature, known)
 
     def _send(self, route: str, messages: Sequence[bytes], model: str, context: RequestContext) -> bytes:
         """Return the first answer that is not NOT_FOUND; raise the last error."""

@@ -1,7 +1,7 @@
 """TensorFlow Serving's REST API for callers: the routes below /v1.
 
 A request goes to the model server as it came, and its answer comes back as it is. Only encoded images for a model that
-takes pixels are read here, as on /invocations.
+takes pixels are read here, as on /invocations, and the ranks of inputs, which may end the model server.
 """
 
 from __future__ import annotations
@@ -10,15 +10,18 @@ import re
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache, partial
 from typing import Any
+from urllib.parse import unquote
 
 from flask import Blueprint, g, request
 from flask import Response as HttpResponse
 
 from lightbox.call import Call
+from lightbox.codecs.json_numbers import parsing_bytes
 from lightbox.contents import JSON, Invocation
 from lightbox.error_texts import without_folders
-from lightbox.errors import DeadlineExceeded, LightboxError, ModelNotFound, RouteNotFound, Unavailable
+from lightbox.errors import DeadlineExceeded, LightboxError, MalformedBody, ModelNotFound, RouteNotFound, Unavailable
 from lightbox.model import json_arrays
 from lightbox.model.spec import image_input
 from lightbox.pipeline import Pipeline
@@ -28,12 +31,16 @@ from lightbox.request_context import RequestContext
 from lightbox.transports.base import from_server
 from lightbox.transports.forward import Reply, RestForward
 from lightbox.transports.rest import CODE_OF_STATUS
+from tfs_wire.rest.ranks import Ranks, body_ranks, head_ranks, shortened
+from tfs_wire.status import StatusError
 
 VERBS = ("predict", "classify", "regress")
 MODEL = "/models/<model>"
 WHICH = ("", "/versions/<version>", "/labels/<label>")
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _SIGNATURE = re.compile(rb'"signature_name"\s*:\s*"([^"\\]+)"')
+_PREDICT = re.compile(r"/v1/models/([^/:]+)(?:/versions/([0-9]{1,19})|/labels/([^/:]+))?:predict", re.IGNORECASE)
+"""What the model server takes for a predict request, or more."""
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
@@ -75,6 +82,8 @@ class TfsRest:
     ) -> HttpResponse:
         """Send the request on, to the first of ``targets`` that is there."""
         context.limit(self.deadline_seconds)
+        if request.method == "POST" and body is not None:
+            self._check_ranks(targets, body, context)
         context.transport = context.wire = "rest"
         try:
             held = self.pipeline.catalogue.using(model) if model else nullcontext()
@@ -89,6 +98,29 @@ class TfsRest:
         exchange.error_code = _error(reply, model).code
         told = without_folders(reply.body.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
         return HttpResponse(told, reply.status, content_type=reply.content_type)
+
+    def _check_ranks(self, targets: Sequence[str], body: bytes, context: RequestContext) -> None:
+        """Raise InputMismatch for a predict request that may end the model server, see RankGuard.
+
+        The beginning of a body tells its ranks, if it is not for several inputs. Raises MalformedBody where not even
+        the whole body tells them; the model server, which has its own reader, might find one.
+        """
+        whole = cache(partial(_whole_ranks, body, context))
+        for target in targets:
+            asked = _PREDICT.fullmatch(re.split("[?#]", target)[0])
+            if asked is None or (asked[3] and not (label := self._labelled(context))):
+                continue
+            model, number = unquote(asked[1]), asked[2] or (asked[3] and label)
+            version = int(number) if number else None
+            ranks = head_ranks(body)
+            signature = ranks and self.pipeline.rank_guard.known(model, version, ranks.signature_name, context)
+            if ranks is None or (signature is not None and len(signature.inputs) > 1):
+                if not self.pipeline.rank_guard.may_end(model, version, context):
+                    continue
+                ranks = whole()
+                signature = self.pipeline.rank_guard.known(model, version, ranks.signature_name, context)
+            if signature is not None:
+                self.pipeline.rank_guard.check_ranks(signature, ranks.of(signature.inputs))
 
     def _targets(self, model: str, version: str) -> list[str]:
         """Return the request's own path, and where it asks for version 0, those of the versions that answer.
@@ -125,6 +157,15 @@ class TfsRest:
         content = Invocation(self.pipeline.codecs, body, JSON, JSON)
         answer = self.pipeline.run(Call(content, model=model, version=int(version) if version else None), context)
         return HttpResponse(answer.body, content_type=answer.content_type, headers=dict(answer.headers))
+
+
+def _whole_ranks(body: bytes, context: RequestContext) -> Ranks:
+    text = shortened(body)
+    context.memory.hold(3 * len(body) + parsing_bytes(text), "the JSON")
+    try:
+        return body_ranks(text)
+    except StatusError as error:
+        raise MalformedBody(error.message) from error
 
 
 def raw_path() -> str:

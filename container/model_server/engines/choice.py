@@ -63,6 +63,8 @@ class Opener:
     tags: tuple[str, ...]
     session_config: bytes
     hardware: Hardware
+    is_guarded: bool = True
+    """Whether no input may end the process, see RankGuard."""
 
     def open(self, folder: str, batches: Sequence[int] = (1,)) -> tuple[Runner, dict[str, Verdict]]:
         """Load the SavedModel in ``folder`` and answer made inputs of each batch size; raise StatusError.
@@ -100,7 +102,7 @@ class Opener:
         try:
             from model_server.engines.tensorflow import TensorFlowSession
 
-            return TensorFlowSession(folder, self.tags, self.session_config)
+            return TensorFlowSession(folder, self.tags, self.session_config, self.is_guarded)
         except ImportError as error:
             raise StatusError(Code.UNIMPLEMENTED, str(error)) from None
 

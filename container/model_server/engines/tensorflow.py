@@ -17,14 +17,17 @@ from tfs_wire.status import StatusError, invalid
 class TensorFlowSession:
     """Runs tensors by name; any number of threads may call ``run`` at the same time."""
 
-    def __init__(self, path: str, tags: Sequence[str], config: bytes = b"") -> None:
-        """Load the SavedModel in ``path``; raise StatusError with the runtime's own code and text."""
+    def __init__(self, path: str, tags: Sequence[str], config: bytes = b"", is_guarded: bool = True) -> None:
+        """Load the SavedModel in ``path``; raise StatusError with the runtime's own code and text.
+
+        Unless ``is_guarded``, inputs may end the process as they end the real server's.
+        """
         self._graph = tf.TF_NewGraph()
         meta_graph = tf.TF_NewBuffer()
         try:
             self._session = self._load(path, tags, config, meta_graph)
             held = Buffer.from_address(meta_graph)
-            self._read_meta_graph(ctypes.string_at(held.data, held.length))
+            self._read_meta_graph(ctypes.string_at(held.data, held.length), is_guarded)
         except StatusError:
             tf.TF_DeleteGraph(self._graph)
             raise
@@ -54,9 +57,9 @@ class TensorFlowSession:
             tf.TF_DeleteSessionOptions(options)
         return session
 
-    def _read_meta_graph(self, data: bytes) -> None:
+    def _read_meta_graph(self, data: bytes, is_guarded: bool) -> None:
         meta_graph = meta_graph_pb2.MetaGraphDef.FromString(data)
-        self._guard = RankGuard(meta_graph)
+        self._guard = RankGuard(meta_graph) if is_guarded else None
         self.signatures: dict[str, meta_graph_pb2.SignatureDef] = {}
         for name, signature in meta_graph.signature_def.items():
             # A copy of its own: a reference would hold the whole graph with its constants in memory.
@@ -80,7 +83,8 @@ class TensorFlowSession:
 
         ``options`` is a serialized ``RunOptions``. Raises StatusError with the runtime's code and text.
         """
-        self._guard.check(feeds)
+        if self._guard is not None:
+            self._guard.check(feeds)
         feed_places = (Output * len(feeds))(*[self._output(name) for name in feeds])
         fetch_places = (Output * len(fetches))(*[self._output(name) for name in fetches])
         results = (c_void_p * len(fetches))()

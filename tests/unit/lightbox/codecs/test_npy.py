@@ -106,7 +106,6 @@ def test_numbers_are_cast_where_nothing_is_lost(array: Array, dtype: str) -> Non
         (np.array([b"a"]), "float32"),
         (np.array([1.0]), "string"),
         (np.array([1.0]), "bfloat16"),
-        (np.zeros((1, 2)), "float32"),
     ],
 )
 def test_what_does_not_fit_the_input_is_a_mismatch(array: Array, dtype: str) -> None:

@@ -10,11 +10,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lightbox.model.saved_model import SavedModelError, read_signatures
+from lightbox.model.saved_model import WORST, SavedModelError, Traits, read_signatures, traits
 from lightbox.model.spec import SignatureSpec, TensorSpec
+from support.graphs import Model
 from support.models import GOLDEN
 from support.patience import PATIENCE
 from tfs_wire.messages import meta_graph_pb2
+from tfs_wire.protobuf import delimited
 
 IMAGE_MEAN = (GOLDEN / "image_mean" / "1" / "saved_model.pb").read_bytes()
 
@@ -110,3 +112,63 @@ def test_reading_takes_neither_numpy_nor_protobuf() -> None:
     container = Path(__file__).parents[4] / "container"
     command = [sys.executable, "-P", "-c", code, str(GOLDEN / "image_mean")]
     subprocess.run(command, env={"PYTHONPATH": str(container)}, check=True, timeout=PATIENCE)
+
+
+def write(model: Model, folder: Path, producer: int = 2000) -> None:
+    model.meta.meta_info_def.tags.append("serve")
+    model.meta.graph_def.versions.producer = producer
+    folder.mkdir(exist_ok=True)
+    (folder / "saved_model.pb").write_bytes(delimited(2, model.meta.SerializeToString()))
+
+
+@pytest.mark.parametrize("in_function", [False, True])
+@pytest.mark.parametrize(
+    ("op", "may_end"),
+    [
+        ("Conv2D", True),
+        ("Conv3D", True),
+        ("DepthwiseConv2dNative", True),
+        ("_FusedConv2D", True),
+        ("MaxPool3D", True),
+        ("FakeQuantWithMinMaxVarsPerChannel", True),
+        ("Conv2DBackpropInput", False),
+        ("MaxPool", False),
+        ("AvgPool3D", False),
+        ("FakeQuantWithMinMaxVars", False),
+        ("FusedBatchNormV3", False),
+        ("MatMul", False),
+    ],
+)
+def test_the_operations_whose_server_too_low_a_rank_ends(
+    tmp_path: Path, op: str, may_end: bool, in_function: bool
+) -> None:
+    model = Model()
+    if in_function:
+        model.function("called", [("y", op, ["x"], {})], "x", "y:output:0")
+        model.call("called", "x")
+    else:
+        model.node("y", op, "x")
+    write(model, tmp_path / "007")
+    assert traits(tmp_path, 7) == Traits(may_end, has_no_scalars=False)
+
+
+def test_traits_of_a_file_that_is_not_there_or_no_longer_the_same(tmp_path: Path) -> None:
+    assert traits(tmp_path / "none", 1) == traits(tmp_path, 1) == WORST
+    model = Model()
+    write(model, tmp_path / "1")
+    assert not traits(tmp_path, 1).may_end
+    model.node("y", "Conv2D", "x")
+    write(model, tmp_path / "1")
+    assert traits(tmp_path, 1).may_end
+    (tmp_path / "1" / "saved_model.pb").write_bytes(b"garbage" * 10)
+    assert traits(tmp_path, 1) == WORST
+
+
+@pytest.mark.parametrize(("producer", "shape"), [(23, None), (24, ())])
+def test_an_empty_shape_is_unknown_before_producer_24(tmp_path: Path, producer: int, shape: tuple[()] | None) -> None:
+    model = Model(shape=())
+    model.meta.signature_def["serving_default"].outputs["y"].dtype = 1
+    write(model, tmp_path / "1", producer)
+    found = read_signatures(tmp_path / "1", "net", 1)["serving_default"]
+    assert found.inputs["x"].shape == found.outputs["y"].shape == shape
+    assert traits(tmp_path, 1).has_no_scalars == (shape is None)

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from lightbox.errors import InputMismatch, LightboxError, ModelFailed, ModelNotFound, Unavailable, UnknownSignature
+from lightbox.model.saved_model import Traits
 from lightbox.model.signatures import Signatures, probe_version
 from lightbox.model.spec import Array, SignatureSpec
 from lightbox.plan import AnsweringVersions
@@ -74,6 +75,13 @@ def test_a_version_that_goes_while_it_is_asked_is_asked_no_more() -> None:
 
     assert signatures.on_newest("net", None, attempt) == 1
     assert asked == [2, 1]
+
+
+@pytest.mark.parametrize("is_old", [True, False])
+def test_an_empty_shape_is_unknown_where_the_graph_is_old(is_old: bool) -> None:
+    signatures = Signatures(traits=lambda model, version: Traits(may_end=False, has_no_scalars=is_old))
+    found = signatures.get(serving((half(1, rank=0), well)), "net", None, None, RequestContext(10))
+    assert found.inputs["x"].shape == found.outputs["y"].shape == (None if is_old else ())
 
 
 def prove(old: Function, new: Function, spec: SignatureSpec | None = None) -> None:

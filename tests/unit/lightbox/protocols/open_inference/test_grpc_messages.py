@@ -143,7 +143,7 @@ def floats_input(**changes: Any) -> dict[str, Any]:
         (images(b"no image"), "not an image"),
         ({**images(RED), "raw_input_contents": [prefixed(RED)]}, "got both"),
         (floats_input(shape=[1, 3]), "holds 3 values, got 2"),
-        (floats_input(shape=[2]), "expected shape [-1,2], got [2]"),
+        (floats_input(shape=[2]), "expected shape [-1,2], got one of rank 1"),
         (floats_input(datatype="FP31"), "FP31"),
         (floats_input(datatype="FP64"), "comes in fp64_contents"),
         (floats_input(name="q"), "got q"),

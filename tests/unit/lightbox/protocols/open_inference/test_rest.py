@@ -189,7 +189,7 @@ def entry(**changes: Any) -> dict[str, Any]:
         (entry(data=[[1], [2]]), [], "shape [1, 2]"),
         (entry(datatype="FP31"), [], "FP31"),
         (entry(datatype="INT32"), [], "expected dtype float32, got int32"),
-        (entry(shape=[2]), [], "expected shape [-1,2], got [2]"),
+        (entry(shape=[2]), [], "expected shape [-1,2], got one of rank 1"),
         (entry(shape=[-1, 2]), [], "expected a shape"),
         (entry(name="q"), [], "got q"),
         (entry(data=["a", "b"]), [], "got str"),

@@ -1,0 +1,59 @@
+"""What a serialized PredictRequest asks for, without its tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import islice
+
+from google.protobuf.message import DecodeError
+
+from tfs_wire.messages import model_pb2, predict_pb2, tensor_pb2, tensor_shape_pb2
+from tfs_wire.protobuf import LENGTH_DELIMITED, VARINT, read_fields
+
+_DTYPE, _SHAPE = tensor_pb2.TensorProto.DTYPE_FIELD_NUMBER, tensor_pb2.TensorProto.TENSOR_SHAPE_FIELD_NUMBER
+_DIM = tensor_shape_pb2.TensorShapeProto.DIM_FIELD_NUMBER
+
+
+def read_predict_head(data: bytes) -> tuple[model_pb2.ModelSpec, dict[str, int]]:
+    """Return the model and the rank of each input of a serialized PredictRequest; tensors are not copied.
+
+    A message that is not laid out as usual is read as a whole. Raises ValueError for bytes that are no such message.
+    """
+    with suppress(ValueError, DecodeError):
+        return _predict_head(data)
+    try:
+        request = predict_pb2.PredictRequest.FromString(data)
+    except DecodeError as error:
+        raise ValueError(str(error)) from error
+    return request.model_spec, {name: len(item.tensor_shape.dim) for name, item in request.inputs.items()}
+
+
+def _predict_head(data: bytes) -> tuple[model_pb2.ModelSpec, dict[str, int]]:
+    """Return what ``read_predict_head`` does; raise ValueError for names and shapes that are not in their usual places.
+
+    Of a field that is there twice, readers take one or both.
+    """
+    spec, ranks = model_pb2.ModelSpec(), {}
+    for number, kind, value in read_fields(memoryview(data)):
+        if kind != LENGTH_DELIMITED:
+            continue
+        if number == predict_pb2.PredictRequest.MODEL_SPEC_FIELD_NUMBER:
+            spec.MergeFromString(bytes(value))
+        elif number == predict_pb2.PredictRequest.INPUTS_FIELD_NUMBER:
+            name, tensor = _two(read_fields(value), (1, LENGTH_DELIMITED), (2, LENGTH_DELIMITED))
+            _, shape = _two(islice(read_fields(tensor), 2), (_DTYPE, VARINT), (_SHAPE, LENGTH_DELIMITED))
+            if (key := str(name, "utf-8")) in ranks:
+                raise ValueError("an input is given twice")
+            ranks[key] = sum((part, kind) == (_DIM, LENGTH_DELIMITED) for part, kind, _ in read_fields(shape))
+    return spec, ranks
+
+
+def _two(
+    found: Iterable[tuple[int, int, memoryview]], first: tuple[int, int], second: tuple[int, int]
+) -> tuple[memoryview, memoryview]:
+    """Return the values of two fields. Raises ValueError unless these, by number and wire type, are all."""
+    values = list(found)
+    if [(number, kind) for number, kind, _ in values] != [first, second]:
+        raise ValueError("the fields are not in their usual order")
+    return values[0][2], values[1][2]
