@@ -22,9 +22,20 @@ log = logging.getLogger(__name__)
 class ServerCore:
     """Keeps the manager in step with the configuration and the disk."""
 
-    def __init__(self, manager: Manager, allow_labels_for_unavailable: bool = False, polled: bool = True) -> None:
-        """``polled``: somebody calls ``poll`` again and again; else each new configuration is looked up at once."""
+    def __init__(
+        self,
+        manager: Manager,
+        allow_labels_for_unavailable: bool = False,
+        polled: bool = True,
+        real_faults: bool = False,
+    ) -> None:
+        """``polled``: somebody calls ``poll`` again and again; else each new configuration is looked up at once.
+
+        ``real_faults``: block where the real server blocks. A reload waits for its new models whatever comes, and while
+        one base path is missing no model gets a version.
+        """
         self.manager = manager
+        self._real_faults = real_faults
         self._allow_labels_for_unavailable = allow_labels_for_unavailable
         self._polled = polled
         self._reload_lock = threading.Lock()
@@ -36,7 +47,7 @@ class ServerCore:
     # ----------------------------------------------------------- configuration
 
     def apply(self, config: ModelServerConfig, at_once: bool = False) -> list[str]:
-        """Make ``config`` what is served; return the names that are new in it and have versions on disk.
+        """Make ``config`` what is served; return the names that are new in it.
 
         Nothing changes if it does not pass the checks (StatusError). What is no longer in it is going to
         be unloaded; the rest is brought about by the next ``poll``, or by one now if ``at_once``.
@@ -56,21 +67,28 @@ class ServerCore:
             else:
                 for name in added:
                     self._look(models[name])
-            return [name for name in added if name not in self._without_versions]
+            return added
+
+    def with_versions(self) -> list[str]:
+        """Return the names of the models that had versions on disk at the last look."""
+        return [name for name in self._models if name not in self._without_versions]
 
     def reload(self, config: ModelServerConfig, seconds: float | None) -> None:
         """Apply ``config`` and wait until each new model has one version available, if it has any on disk.
 
         One at a time, and blind to what was before, as in the real server: a version that ends meanwhile
         is taken for a failure (UNKNOWN), even the one of an earlier load under the same name. Raises
-        DEADLINE_EXCEEDED after ``seconds``; the models are loaded all the same in both cases.
+        DEADLINE_EXCEEDED after ``seconds``; the models are loaded all the same in both cases. With the real server's
+        faults it waits for every model and heeds no deadline.
         """
+        if self._real_faults:
+            seconds = None
         end = None if seconds is None else time.monotonic() + seconds
         if not self._reload_lock.acquire(timeout=-1 if seconds is None else max(0.0, seconds)):
             raise _late()
         try:
             since = moment()
-            names = self.apply(config)
+            names = [name for name in self.apply(config) if not self._is_given_up(name)]
             self._wait(names, since, end)
             self._check_new(names, since)
         finally:
@@ -78,12 +96,15 @@ class ServerCore:
 
     def _wait(self, names: list[str], since: int, end: float | None) -> None:
         def decided(name: str) -> bool:
-            return name in self._without_versions or self.manager.first_settled(name, since) is not None
+            return self._is_given_up(name) or self.manager.first_settled(name, since) is not None
 
         with self.manager.changed:
             left = None if end is None else end - time.monotonic()
             if not self.manager.changed.wait_for(lambda: all(map(decided, names)), left):
                 raise _late()
+
+    def _is_given_up(self, name: str) -> bool:
+        return name in self._without_versions and not self._real_faults
 
     def _check_new(self, names: list[str], since: int) -> None:
         settled = [self.manager.first_settled(name, since) for name in names]
@@ -124,11 +145,13 @@ class ServerCore:
         """Look at every base path once; return the names of the models that have versions there."""
         with self._config_lock:
             self._aspire_what_is_on_disk()
-            return [name for name in self._models if name not in self._without_versions]
+            return self.with_versions()
 
     def _aspire_what_is_on_disk(self) -> None:
-        for name, model in self._models.items():
-            wanted = self._look(model)
+        found = {name: self._look(model) for name, model in self._models.items()}
+        if self._real_faults and None in found.values():  # a look that fails in one place was for nothing
+            found.clear()
+        for name, wanted in found.items():
             if wanted is not None:
                 self.manager.aspire(name, wanted)
         with self.manager.changed:

@@ -55,7 +55,8 @@ class Server:
         self._stopped_by = signal.SIGTERM
         self._manager = Manager(self._loader(), configuration.load_policy(options))
         labels_first = options.allow_version_labels_for_unavailable_models
-        self._core = ServerCore(self._manager, labels_first, options.file_system_poll_wait_seconds > 0)
+        polled = options.file_system_poll_wait_seconds > 0
+        self._core = ServerCore(self._manager, labels_first, polled, options.real_faults)
         self._calls = Calls(self._core, self._metrics, options.enable_signature_method_name_check)
         self._grpc: grpc.Server | None = None
         self._rest: RestServer | None = None
@@ -79,7 +80,8 @@ class Server:
 
     def start(self) -> None:
         """Load the first models, then open the ports; raise StatusError if there is nothing to serve."""
-        self._catch_signals()
+        if not self._options.real_faults:
+            self._catch_signals()
         self._load_first_models()
         if self._stopping.is_set():
             return
@@ -96,7 +98,8 @@ class Server:
             self._every(self._options.model_config_file_poll_wait_seconds, self._reread_config)
 
     def _load_first_models(self) -> None:
-        names = set(self._core.apply(self._config, at_once=True))
+        self._core.apply(self._config, at_once=True)
+        names = set(self._core.with_versions())
         wanted = {model.name for model in self._config.model_config_list.config}
         interval = self._options.file_system_poll_wait_seconds
         while names != wanted and not self._stopping.wait(max(interval, 1)):

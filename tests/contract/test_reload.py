@@ -69,6 +69,26 @@ def test_a_reload_with_an_empty_base_path_does_not_block(folder: Folder, tmp_pat
         server.wait_for_states("y", (2, "AVAILABLE"))
 
 
+def test_it_blocks_where_the_real_server_does_when_it_is_to(folder: Folder, tmp_path: Path) -> None:
+    good = ("x", str(folder.path), "tensorflow")
+    later, other = tmp_path / "later", Folder(tmp_path / "other", 1)
+    with ThreadPoolExecutor(2) as pool, serve(folder, tmp_path, "--real_faults") as server:
+        server.wait_ready()
+        missing = f"Could not find base path {later} for servable y"
+        reloads = [pool.submit(reload, server, good, ("y", str(later), "tensorflow"), seconds=None)]
+        server.until(lambda: missing in server.stderr, PATIENCE)
+        reloads.append(pool.submit(reload, server, good, ("z", str(other.path), "tensorflow"), seconds=None))
+        looks = server.stderr.count(missing)
+        server.until(lambda: server.stderr.count(missing) > looks + 1, PATIENCE)
+        assert [call.done() for call in reloads] == [False, False]
+        assert (server.states("y"), server.states("z"), answer(server)) == ([], [], 2.5)
+        Folder(tmp_path / "whole", 1).path.rename(later)
+        for call in reloads:
+            call.result(PATIENCE)
+        assert answer(server, "z") == 2.5
+        server.wait_for_states("y", (1, "END"))
+
+
 def test_a_reload_with_a_corrupt_model(folder: Folder, tmp_path: Path) -> None:
     good = ("x", str(folder.path), "tensorflow")
     bad = Folder(tmp_path / "bad")

@@ -28,6 +28,19 @@ def test_a_signal_lets_calls_end(tmp_path: Path, door: Door, number: signal.Sign
         assert call.result(PATIENCE) == (200, {"predictions": [1]})
 
 
+def test_a_signal_cuts_calls_where_the_real_servers_faults_are_asked_for(tmp_path: Path, door: Door) -> None:
+    export_held_image(tmp_path / "held", door)
+    flags = ["--model_name=held", f"--model_base_path={tmp_path}/held", "--real_faults"]
+    with ThreadPoolExecutor(1) as pool, ModelServer(tmp_path / "server", *flags) as server:
+        server.wait_ready()
+        call = pool.submit(server.predict, "held", instances=[image(1)])
+        door.wait_for()
+        server.process.terminate()
+        assert server.wait_end() == -signal.SIGTERM
+        with pytest.raises(OSError, match="without response"):
+            call.result(PATIENCE)
+
+
 def test_a_signal_ends_a_server_that_still_loads(tmp_path: Path) -> None:
     corrupt = tmp_path / "x" / "1"
     corrupt.mkdir(parents=True)

@@ -1,6 +1,7 @@
 """A ``tensorflow_model_server`` for PATH: the embedded server, as open and as frail as the real binary.
 
-It binds its ports on all interfaces, and too low a rank ends it as on processors where TensorFlow turns oneDNN on.
+It binds its ports on all interfaces, blocks and ends where that does, and too low a rank ends it as on processors where
+TensorFlow turns oneDNN on.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import sys
 sys.path.insert(0, {str(REPOSITORY / "container")!r})
 from model_server import main
 
-sys.exit(main.main(["--host=0.0.0.0", "--rank_guard=false", *sys.argv[1:]]))
+sys.exit(main.main(["--host=0.0.0.0", "--real_faults", "--rank_guard=false", *sys.argv[1:]]))
 """
 
 
