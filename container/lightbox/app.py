@@ -183,7 +183,7 @@ def model_loader(
         if file is not None and not user_code.uses(file):
             try_code(model, run_dir)
 
-    management = ModelManagement([open_channel(server.grpc_target) for server in plan.model_servers])
+    management = ModelManagement([open_channel(server.grpc_target) for server in plan.model_servers], run_dir)
     return ModelLoader(settings, run_dir, state, management, check_code, plan.shared_code_dirs)
 
 

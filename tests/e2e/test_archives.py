@@ -87,7 +87,9 @@ def test_many_may_be_the_first_to_use_an_archive(archives_stack: Stack, root: Pa
     export_constant(root / "growing", 1, 1.0)
     grown = {"model_name": "growing", "url": "growing"}
     assert requests.post(f"{archives_stack.url}/models", json=grown, timeout=PATIENCE).status_code == 200
-    export_constant(root / "growing", 2, 2.0)
+    export_constant(root / "more", 2, 2.0)
+    (shown,) = archives_stack.tmp.glob("lightbox-*/models/growing-*/versions")
+    (shown / "2").symlink_to(root / "more" / "2")
     states = (requests.get(f"{archives_stack.url}/models/growing", timeout=PATIENCE).text for _ in poll())
     assert any('"version":"2"' in text.replace(" ", "") for text in states)
     assert use(archives_stack, "one.tar.gz").text == ONE

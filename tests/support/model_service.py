@@ -28,6 +28,8 @@ class Reload:
 
     answer: str
     states: Sequence[States]
+    after: threading.Event | None = None
+    """What the answer waits for."""
 
 
 class ScriptedServer:
@@ -50,6 +52,8 @@ class ScriptedServer:
             self.reloads.append([model.name for model in request.config.model_config_list.config])
             entry = self._script.pop(0) if len(self._script) > 1 else self._script[0]
             self._states, self.asked = list(entry.states), 0
+        if entry.after is not None:
+            entry.after.wait()
         if entry.answer:
             context.abort(_CODES.get(entry.answer, grpc.StatusCode.UNKNOWN), entry.answer)
         return model_management_pb2.ReloadConfigResponse()

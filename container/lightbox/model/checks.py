@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from lightbox.model.formats import told_of_folder
-from lightbox.model.layout import SAVED_MODEL_FILES, ModelOnDisk, is_saved_model, is_version
+from lightbox.model.layout import LARGEST_VERSION, SAVED_MODEL_FILES, ModelOnDisk, is_saved_model, is_version
 from lightbox.model.options import OPTIONS_FILE, ModelOptions, load_options, options_file
 from lightbox.model.ranking import ranking_problem
 from lightbox.model.saved_model import FILE, SavedModelError, check_whole, read_signatures
@@ -108,6 +108,18 @@ def versions_of(model: ModelOnDisk) -> list[tuple[int, Path]]:
         return [(1, model.base_path)]
     folders = (entry for entry in model.base_path.iterdir() if is_version(entry.name) and entry.is_dir())
     return sorted((int(folder.name), folder) for folder in folders)
+
+
+def show_versions(model: ModelOnDisk, base_path: Path) -> None:
+    """Make a folder with a link for each version of a model, for model servers to look at.
+
+    They load what they see at once and only once, so a version that is being copied is not to be among them. A server
+    that misses a folder of its configuration loads nothing any more, so it is to be one that nobody else can remove.
+    """
+    base_path.mkdir(parents=True)
+    for version, folder in dict(versions_of(model)).items():
+        if version <= LARGEST_VERSION:
+            (base_path / str(version)).symlink_to(folder, target_is_directory=True)
 
 
 def signatures_of(folder: Path, model: str, version: int) -> Mapping[str, SignatureSpec]:

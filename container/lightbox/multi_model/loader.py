@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 import re
 import shutil
 import uuid
@@ -14,7 +15,7 @@ from pathlib import Path
 from lightbox.error_texts import without_folders
 from lightbox.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, LightboxError, NoRoom
 from lightbox.memory_budget import available_bytes
-from lightbox.model.checks import option_problems, unusable_versions
+from lightbox.model.checks import option_problems, show_versions, unusable_versions
 from lightbox.model.layout import LONGEST_NAME, ModelOnDisk, version_numbers
 from lightbox.model.options import ModelOptionsError, load_options
 from lightbox.multi_model.archives import unpack
@@ -34,6 +35,8 @@ STATUS_SECONDS = 2.0
 LONGEST_IN_FOLDER, GENERATION_LENGTH = 200, 32
 """Characters in the name of a load's folder: of the model's name at most, as a file's has 255; and what follows."""
 
+log = logging.getLogger("lightbox")
+
 CodeCheck = Callable[[PlannedModel], None]
 """Raises UserCodeError when a model's inference.py cannot be used; ends within its own limit."""
 
@@ -41,8 +44,9 @@ CodeCheck = Callable[[PlannedModel], None]
 class ModelLoader:
     """Serves POST and DELETE of /models; safe in several threads and processes.
 
-    What it makes for a load, such as what an archive holds, lies in a folder of that load's own below the run
-    directory, until the model is unloaded.
+    What it makes for a load lies in a folder of that load's own below the run directory: what an archive holds, and the
+    base path that the model servers are told, with a link for each version. So nobody else can remove what they look
+    at, and it stays until each server that was told of it has ended the model, or itself.
     """
 
     def __init__(
@@ -57,7 +61,6 @@ class ModelLoader:
         self._settings = settings
         self._shared_code_dirs = shared_code_dirs
         self._run_dir = run_dir
-        self._config = run_dir / "models.config"
         self._state = state
         self._management = management
         self._check_code = check_code
@@ -71,22 +74,25 @@ class ModelLoader:
         checked, context = check_name(name), context.longer(self._settings.load_seconds)
         with context.stage("load"), self._state.loading(checked, context):
             self._loaded_before(checked)
-            self._clear_leftovers(checked)
             generation = uuid.uuid4().hex
             own = self._own_folder(checked, generation)
+            transition: Transition | None = None
             try:
                 model, size = self._prepared(checked, source, own, context)
+                new = LoadedModel(model=model, url=str(source.path), generation=generation)
                 with self._state.changing(context):
+                    self._unload_removed(context)
                     loaded = self._loaded_before(checked)
                     _check_memory(size)
-                    new = LoadedModel(model=model, url=str(source.path), generation=generation)
+                    transition = self._transition(checked, loaded)
                     try:
-                        self._serve(loaded, new, context)
+                        self._serve(loaded, new, transition, context)
                     except BadRequest as error:
                         raise _refusal(source, error.message, model.base_path) from error
                     return self._state.get(checked)
             except BaseException:
-                shutil.rmtree(own, ignore_errors=True)
+                if transition is None or not transition.told:
+                    shutil.rmtree(own, ignore_errors=True)
                 raise
 
     def unload(self, name: str, context: RequestContext) -> LoadedModel:
@@ -97,14 +103,20 @@ class ModelLoader:
         """
         context = context.longer(self._settings.load_seconds)
         with context.stage("load"), self._state.changing(context):
-            leaving = dict(self._state.leaving())
-            gone = leaving.pop(name, None) or self._state.get(name)
-            rest = {key: value for key, value in self._state.all().items() if key != name}
-            self._state.write(rest, {**leaving, name: gone})
-            self._write_config(rest)  # before the servers are told: one that is away reads it when it comes back
-            self._end(gone, self._transition(name, rest), context)
-            self._state.write(rest, leaving)
-            self._clean_up(gone)
+            return self._unload(name, context)
+
+    def _unload_removed(self, context: RequestContext) -> None:
+        """Unload what somebody has removed from the disk: a server that is started again could not load it."""
+        for entry in self._state.removed():
+            log.warning("the model %r is unloaded: its folder was removed", entry.model.name)
+            self._unload(entry.model.name, context)
+
+    def _unload(self, name: str, context: RequestContext) -> LoadedModel:
+        gone = self._state.leaving().get(name) or self._state.get(name)
+        self._state.update(name, leaving=gone)  # before the servers are told: one that is away reads it at its start
+        self._end(gone, self._transition(name, self._state.all()), context)
+        self._state.update(name)
+        self._clean_up(gone)
         return gone
 
     def versions(self, name: str, context: RequestContext) -> ServerState:
@@ -128,22 +140,19 @@ class ModelLoader:
         shutil.rmtree(self._own_folder(gone.model.name, gone.generation), ignore_errors=True)
         self._state.forget_use(gone)
 
-    def _clear_leftovers(self, name: str) -> None:
-        """Remove what loads of a name made whose worker was killed; only under ``loading``."""
-        config = self._config.read_text() if self._config.exists() else ""
-        leaving = {entry.generation for entry in self._state.leaving().values()}
+    def _clear_leftovers(self, new: LoadedModel) -> None:
+        """Remove what earlier loads of a name have left, as no server has them any more; only under ``loading``."""
+        name, kept = new.model.name, self._own_folder(new.model.name, new.generation)
         for folder in self._run_dir.glob("models/*"):
-            generation = folder.name[-GENERATION_LENGTH:]
-            is_own = len(name) < LONGEST_IN_FOLDER and folder == self._own_folder(name, generation)
-            if is_own and generation not in leaving and generation not in config:
+            if folder != kept and folder == self._own_folder(name, folder.name[-GENERATION_LENGTH:]):
                 shutil.rmtree(folder, ignore_errors=True)
 
     def _transition(self, name: str, others: Mapping[str, LoadedModel]) -> Transition:
         return Transition(self._management, name, model_config(entry.model for entry in others.values()))
 
     def _loaded_before(self, name: str) -> dict[str, LoadedModel]:
-        """Return what is loaded. Raises AlreadyLoaded and NoRoom when ``name`` cannot join it."""
-        loaded = dict(self._state.all())
+        """Return what is loaded and can be. Raises AlreadyLoaded and NoRoom when ``name`` cannot join it."""
+        loaded = {key: entry for key, entry in self._state.all().items() if entry.is_on_disk()}
         if name in loaded:
             place = without_folders(loaded[name].url)
             raise AlreadyLoaded(f"the model {name!r} is loaded already, from {place!r}")
@@ -152,7 +161,10 @@ class ModelLoader:
         return loaded
 
     def _own_folder(self, name: str, generation: str) -> Path:
-        return self._run_dir / "models" / f"{name[:LONGEST_IN_FOLDER]}-{generation}"
+        if len(name) >= LONGEST_IN_FOLDER:  # then it is cut, and must not be another one's
+            digest = hashlib.sha256(name.encode()).hexdigest()
+            name = f"{name[: LONGEST_IN_FOLDER - len(digest)]}{digest}"
+        return self._run_dir / "models" / f"{name}-{generation}"
 
     def _prepared(self, name: str, source: Source, own: Path, context: RequestContext) -> tuple[PlannedModel, int]:
         """Return the model at ``source``, and its files' bytes; ``own`` is the folder for what is made for it."""
@@ -166,7 +178,8 @@ class ModelLoader:
         if problems := self._problems_of(replace(found, name=name), code_dirs):
             raise _refusal(source, "; ".join(problems), folder)
         options = load_options(code_dirs, self._settings)
-        base_path = _with_version(found, own) if found.unversioned else found.base_path
+        base_path = own / "versions"
+        show_versions(found, base_path)
         model = PlannedModel(name=name, base_path=base_path, options=options, code_dirs=tuple(code_dirs))
         try:
             self._check_code(model)
@@ -182,35 +195,26 @@ class ModelLoader:
             own = [str(error)]
         return unusable_versions(found) + own
 
-    def _serve(self, loaded: Mapping[str, LoadedModel], new: LoadedModel, context: RequestContext) -> None:
-        wanted, name = {**loaded, new.model.name: new}, new.model.name
-        config = model_config(entry.model for entry in wanted.values())
-        self._transition(name, loaded).load(config, version_numbers(new.model.base_path), context)
-        self._write_config(wanted)
-        leaving = dict(self._state.leaving())
-        left = leaving.pop(name, None)
-        self._state.write(wanted, leaving)
+    def _serve(
+        self,
+        loaded: Mapping[str, LoadedModel],
+        new: LoadedModel,
+        transition: Transition,
+        context: RequestContext,
+    ) -> None:
+        name = new.model.name
+        config = model_config(entry.model for entry in (*loaded.values(), new))
+        transition.load(config, version_numbers(new.model.base_path), context)
+        left = self._state.leaving().get(name)
+        self._state.update(name, loaded=new)
+        self._clear_leftovers(new)
         if left is not None:
-            self._clean_up(left)
-
-    def _write_config(self, loaded: Mapping[str, LoadedModel]) -> None:
-        """A model server that is started again loads what is loaded now."""
-        partial = self._config.with_suffix(".partial")
-        partial.write_text(model_config(entry.model for entry in loaded.values()))
-        partial.replace(self._config)
+            self._state.forget_use(left)
 
 
 def _refusal(source: Source, text: str, folder: Path) -> BadRequest:
     """Tell of what lies in ``folder`` in the words of the caller, who need not know where links and archives lead."""
     return BadRequest(f"{source.field}: {without_folders(text.replace(str(folder), source.shown))}")
-
-
-def _with_version(found: ModelOnDisk, own: Path) -> Path:
-    """Give a bare SavedModel the version directory that a model server asks for: a link named 1."""
-    base_path = own / "versions"
-    base_path.mkdir(parents=True)
-    (base_path / "1").symlink_to(found.base_path, target_is_directory=True)
-    return base_path
 
 
 def _check_memory(needed: int) -> None:

@@ -10,18 +10,17 @@ import fcntl
 import hashlib
 import os
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict
 
-from lightbox.errors import BadRequest, DeadlineExceeded, LightboxError, ModelNotFound, Unavailable
+from lightbox.errors import BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
+from lightbox.file_locks import locked, try_lock
+from lightbox.model.layout import is_saved_model
 from lightbox.plan import PlannedModel
 from lightbox.request_context import RequestContext
-
-LOCK_PAUSE_SECONDS = 0.02
 
 
 class LoadedModel(BaseModel):
@@ -32,6 +31,15 @@ class LoadedModel(BaseModel):
     model: PlannedModel
     url: str
     generation: str
+
+    def is_on_disk(self) -> bool:
+        """Tell whether a model server could load it: somebody may have removed the folder that its versions lie in."""
+        try:
+            return any(map(is_saved_model, self.model.base_path.iterdir()))
+        except FileNotFoundError:
+            return False
+        except OSError:  # of a share that is away nothing is known
+            return True
 
 
 class _File(BaseModel):
@@ -102,15 +110,36 @@ class LoadedModels:
         # Last: until then other threads wait, and none uses what was remembered of a model that is gone.
         self._loaded, self._seen = after, seen
 
+    def removed(self) -> list[LoadedModel]:
+        """Return the models that somebody has removed from the disk: servers that have them answer, no other can."""
+        return [entry for entry in self.all().values() if not entry.is_on_disk()]
+
     def leaving(self) -> Mapping[str, LoadedModel]:
         """Return the models whose unload was begun and has not ended yet, by name. They are not invoked any more."""
+        return self._content().leaving
+
+    def _content(self) -> _File:
         try:
-            return _File.model_validate_json(self._path.read_bytes()).leaving
+            return _File.model_validate_json(self._path.read_bytes())
         except FileNotFoundError:
-            return {}
+            return _File()
+
+    def update(self, name: str, loaded: LoadedModel | None = None, leaving: LoadedModel | None = None) -> None:
+        """Say what is loaded as ``name`` and what is leaving, None for nothing; other names stay as they are."""
+        turn = os.open(self._run_dir, os.O_RDONLY)
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            content = self._content()
+            for models, model in ((content.loaded, loaded), (content.leaving, leaving)):
+                models.pop(name, None)
+                if model is not None:
+                    models[name] = model
+            self.write(content.loaded, content.leaving)
+        finally:
+            os.close(turn)
 
     def write(self, loaded: Mapping[str, LoadedModel], leaving: Mapping[str, LoadedModel] | None = None) -> None:
-        """Replace the list; only under ``changing``."""
+        """Replace the list."""
         partial = self._path.with_suffix(".partial")
         partial.write_text(_File(loaded=dict(loaded), leaving=dict(leaving or {})).model_dump_json())
         partial.replace(self._path)
@@ -130,7 +159,7 @@ class LoadedModels:
             os.close(use)
 
     def _begin_use(self, loaded: LoadedModel) -> int | None:
-        use = _try_lock(self._use_file(loaded), fcntl.LOCK_SH)
+        use = try_lock(self._use_file(loaded), fcntl.LOCK_SH)
         if use is None or self.all().get(loaded.model.name) == loaded:
             return use
         os.close(use)
@@ -143,7 +172,7 @@ class LoadedModels:
         Raises DeadlineExceeded when they take longer than the context allows.
         """
         late = DeadlineExceeded(f"requests of the model {gone.model.name!r} are still in progress; try again")
-        with _locked(self._use_file(gone), context, late):
+        with locked(self._use_file(gone), context, late):
             pass
 
     def forget_use(self, gone: LoadedModel) -> None:
@@ -161,7 +190,7 @@ class LoadedModels:
         """
         lock = hashlib.sha256(name.encode()).hexdigest()  # a name may be as long as that of a file
         busy = Unavailable(f"the model {name!r} is being loaded; try again")
-        with _locked(self._run_dir / f"loading-{lock}.lock", context, busy):
+        with locked(self._run_dir / f"loading-{lock}.lock", context, busy):
             yield
 
     @contextmanager
@@ -171,32 +200,5 @@ class LoadedModels:
         Raises Unavailable when others hold it until the request's deadline.
         """
         busy = Unavailable("another model is being loaded or unloaded; try again")
-        with _locked(self._run_dir / "loaded_models.lock", context, busy):
+        with locked(self._run_dir / "loaded_models.lock", context, busy):
             yield
-
-
-@contextmanager
-def _locked(path: Path, context: RequestContext, busy: LightboxError) -> Iterator[None]:
-    while (lock := _try_lock(path)) is None:
-        if context.remaining() <= 0:
-            raise busy
-        time.sleep(LOCK_PAUSE_SECONDS)
-    try:
-        yield
-    finally:
-        # Before it is given up: who opened it meanwhile sees that it is not the one any more.
-        path.unlink(missing_ok=True)
-        os.close(lock)
-
-
-def _try_lock(path: Path, kind: int = fcntl.LOCK_EX) -> int | None:
-    """Return the descriptor of a lock's file, None while another process or thread holds it."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(lock, kind | fcntl.LOCK_NB)
-        if path.stat().st_ino == os.fstat(lock).st_ino:
-            return lock
-    except (BlockingIOError, FileNotFoundError):
-        pass
-    os.close(lock)
-    return None

@@ -29,7 +29,7 @@ _FAILED = r"\{{name: {name} version: (?P<version>-?\d+)\}} due to error: (?P<err
 class Management(Protocol):
     """What is needed of transports.management.ModelManagement."""
 
-    def reload(self, config: str, context: RequestContext, wait_for_server: bool = False) -> list[str]:
+    def reload(self, model: str, config: str, context: RequestContext, wait_for_server: bool = False) -> list[str]:
         """Ask for exactly the models of a configuration text; return what each server says of it, "" for OK."""
         ...
 
@@ -42,9 +42,13 @@ class Transition:
     """One model's way into the servers or out of them; ``others`` is the configuration without it.
 
     Only one transition is under way at a time, whatever its model: a reload names all models.
+
+    ``told`` is whether a server may have been told of the model's folder and not have ended it: while that is so the
+    folder must stay. A server that misses one folder of its configuration loads nothing any more.
     """
 
     def __init__(self, management: Management, model: str, others: str) -> None:
+        self.told = False
         self._management = management
         self._model = model
         self._others = others
@@ -53,14 +57,15 @@ class Transition:
         """Return when all ``versions`` are AVAILABLE in all servers that are asked to serve ``config``.
 
         Raises BadRequest when one cannot be loaded, NoRoom where there is no memory for it, Unavailable,
-        DeadlineExceeded and ModelFailed; after each of them the servers are asked to go on without the model.
+        DeadlineExceeded and ModelFailed; after each of them the servers are asked to go on without the model, and
+        ``told`` says whether they may not have done so yet.
         """
         self.unload(context)  # what an earlier load or unload has left: a server that has the model loads nothing
         try:
             self._load(config, versions, context)
         except LightboxError:
             with suppress(LightboxError):
-                self._management.reload(self._others, RequestContext(ROLLBACK_SECONDS))
+                self.unload(RequestContext(ROLLBACK_SECONDS))
             raise
 
     def unload(self, context: RequestContext) -> None:
@@ -69,14 +74,16 @@ class Transition:
         Raises DeadlineExceeded and ModelFailed.
         """
         with suppress(Unavailable):  # it died just now: the next one reads the configuration file
-            self._management.reload(self._others, context, wait_for_server=True)
+            self._management.reload(self._model, self._others, context, wait_for_server=True)
         while any(_serves(server) for server in self._management.states(self._model, context)):
             self._pause(context, "unloaded")
+        self.told = False
 
     def _load(self, config: str, versions: Collection[int], context: RequestContext) -> None:
         before = self._management.states(self._model, context)
         loads = [_Load(self._model, versions, server or {}) for server in before]
-        for load, complaint in zip(loads, self._management.reload(config, context), strict=True):
+        self.told = True
+        for load, complaint in zip(loads, self._management.reload(self._model, config, context), strict=True):
             load.answered(complaint)
         while not self._loaded(loads, context):
             self._pause(context, "loaded")

@@ -13,6 +13,7 @@ from lightbox.model.engine_report import all_engines
 from lightbox.sessions import SessionStore
 from lightbox.telemetry import stream_counts
 from lightbox.telemetry.metrics import (
+    BLOCKED_RELOADS,
     DROPPED_FRAMES,
     METRICS_FOLDER,
     MODEL_ENGINE,
@@ -53,6 +54,8 @@ class ProcessFacts:
     """How many are open, and the bytes of their images."""
     streams: tuple[int, int] = (0, 0)
     """How many are open, and how many of their frames were dropped."""
+    blocked_reloads: Mapping[str, int] = field(default_factory=dict)
+    """By process, as ``restarts``."""
 
 
 def exposition(folder: Path, facts: ProcessFacts) -> bytes:
@@ -102,19 +105,20 @@ class _Facts:
 
         yield GaugeMetricFamily(READY.name, READY.help, value=float(self._facts.ready))
         yield GaugeMetricFamily(SATURATION.name, SATURATION.help, value=self._facts.saturation)
-        restarts: Any = CounterMetricFamily(RESTARTS.name, RESTARTS.help, labels=RESTARTS.labels)
-        for process, count in self._facts.restarts.items():
-            restarts.add_metric([process], count)
-        yield restarts
+        for metric, counts in ((RESTARTS, self._facts.restarts), (BLOCKED_RELOADS, self._facts.blocked_reloads)):
+            family: Any = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
+            for process, count in counts.items():
+                family.add_metric([process], count)
+            yield family
         versions: Any = GaugeMetricFamily(MODEL_VERSIONS.name, MODEL_VERSIONS.help, labels=MODEL_VERSIONS.labels)
         for labels, count in self._facts.versions.items():
             versions.add_metric(labels, count)
         yield versions
         for metric, present in ((VERSION_NOT_SERVED, self._facts.not_served), (MODEL_ENGINE, self._facts.engines)):
-            family: Any = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
+            gauge: Any = GaugeMetricFamily(metric.name, metric.help, labels=metric.labels)
             for labels in present:
-                family.add_metric(labels, 1)
-            yield family
+                gauge.add_metric(labels, 1)
+            yield gauge
         for metric, value in zip((SESSIONS, SESSION_BYTES), self._facts.sessions, strict=True):
             yield GaugeMetricFamily(metric.name, metric.help, value=value)
         streams, dropped = self._facts.streams
@@ -139,6 +143,7 @@ class MetricsPage:
         self._statuses = statuses
         self._models = models
         self.restarts: Counter[str] = Counter()
+        self.blocked_reloads: Counter[str] = Counter()
         self._refused = refused
         self._not_served = not_served
         self._sessions = sessions
@@ -158,6 +163,7 @@ class MetricsPage:
             saturation,
             sessions,
             stream_counts.read(self._run_dir / stream_counts.FILE),
+            dict(self.blocked_reloads),
         )
         return await asyncio.to_thread(exposition, self._folder, facts)
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from lightbox.errors import StartError
-from lightbox.model.checks import versions_of
-from lightbox.model.layout import LARGEST_VERSION, ModelLayoutError, ModelOnDisk, choose_default, find_models
+from lightbox.model.checks import show_versions
+from lightbox.model.layout import ModelLayoutError, ModelOnDisk, choose_default, find_models
 from lightbox.model.options import load_options
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan, Wires
 from lightbox.processes.commands import BINARY, model_server_program
@@ -141,26 +141,15 @@ def planned_wires(settings: Settings, models: Iterable[ModelOnDisk], shared: Seq
 def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir, shared: Iterable[Path]) -> PlannedModel:
     folders = code_dirs(model, shared)
     find_code(folders)
+    base_path = run_dir.path / "models" / model.name
+    show_versions(model, base_path)
     return PlannedModel(
         name=model.name,
-        base_path=shown_versions(model, run_dir),
+        base_path=base_path,
         versions_dir=None if model.unversioned else model.base_path,
         options=load_options(folders, settings),
         code_dirs=tuple(folders),
     )
-
-
-def shown_versions(model: ModelOnDisk, run_dir: RunDir) -> Path:
-    """Return a folder with a link for each version of a model that its model servers are to see.
-
-    They load what they see at once and only once, so a version that is being copied is not to be among them.
-    """
-    base_path = run_dir.path / "models" / model.name
-    base_path.mkdir(parents=True)
-    for version, folder in dict(versions_of(model)).items():
-        if version <= LARGEST_VERSION:
-            (base_path / str(version)).symlink_to(folder, target_is_directory=True)
-    return base_path
 
 
 def wires_to_come(settings: Settings) -> Wires:

@@ -6,23 +6,22 @@ import asyncio
 import os
 import signal
 import time
-from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 
 from lightbox.errors import StartError
-from lightbox.multi_model.state import LoadedModels
 from lightbox.plan import ServingPlan
 from lightbox.processes import commands
 from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child, describe_exit
 from lightbox.processes.code_setup import CodeSetup
-from lightbox.processes.commands import gpu_environ, gpu_names, model_config
 from lightbox.processes.fronts import fronts
 from lightbox.processes.health import Health, ServerWatch
 from lightbox.processes.metrics_page import MetricsPage
 from lightbox.processes.nginx import RENEWAL_SECONDS, find_nginx, inherited, listen, render
 from lightbox.processes.nginx_log import BodyAccount, NginxLog, RefusedRequests, room_for_bodies
+from lightbox.processes.reload_watch import ReloadWatch
 from lightbox.processes.run_dir import RunDir
+from lightbox.processes.served_models import ServedModels
 from lightbox.processes.session_cleaner import keep_clean
 from lightbox.processes.startup import listening
 from lightbox.processes.version_watch import VersionWatch
@@ -60,11 +59,13 @@ class Supervisor:
         self._health = Health(plan.default_model, self._statuses, sidecar, run_dir.path, settings.slots)
         self._room = room_for_bodies(settings)
         self._health.bodies = self._bodies = BodyAccount(self._room, settings.max_body_mb << 20)
+        self._models = ServedModels(plan, run_dir.path, settings.multi_model)
+        self._reloads = ReloadWatch(run_dir.path, self._statuses, settings.load_seconds, self._end_blocked)
         self._refused = RefusedRequests(RequestLog(2, settings.log_format == "json", "nginx"))
         self._sessions = SessionStore.of(settings, run_dir.path)
         self._versions = VersionWatch(plan, settings, run_dir.path, self._statuses, sidecar)
         if settings.metrics:
-            models, not_served = self._model_names(run_dir), self._versions.not_served
+            models, not_served = self._models.names, self._versions.not_served
             self._health.metrics = MetricsPage(
                 self._statuses, run_dir.path, models, self._refused.reasons, not_served, self._sessions
             )
@@ -72,7 +73,6 @@ class Supervisor:
         self._code_ready = asyncio.Event()
         self._server_was_up = False
         environ = commands.child_environ()
-        (run_dir.path / commands.MODEL_CONFIG).write_text(model_config(plan.models.values()))
         (run_dir.path / commands.BATCHING_PARAMETERS).write_text(commands.batching_parameters(settings))
         plan_file = run_dir.path / "plan.json"
         plan.write(plan_file)
@@ -88,19 +88,22 @@ class Supervisor:
             self._children.insert(1, self._worker_child(name, front.command, run_dir))
             self._health.expect_front(name, front.address)
         self._watches: dict[str, ServerWatch] = {}
-        self._gpus = gpu_names(environ)
+        self._gpus = commands.gpu_names(environ)
         for address, watch in zip(plan.model_servers, self._health.servers, strict=True):
             name = "model_server" if settings.instance_count == 1 else f"model_server_{len(self._watches)}"
             flags = commands.model_server_flags(settings, address, run_dir.path)
             if self._server_kind == "embedded":
                 flags += commands.engine_flags(settings, run_dir.path)
-            own = environ | gpu_environ(len(self._watches), self._gpus)
+            own = environ | commands.gpu_environ(len(self._watches), self._gpus)
             self._children.append(Child(name, program + flags, own, consume=commands.is_boilerplate))
             self._watches[name] = watch
 
-    def _model_names(self, run_dir: RunDir) -> Callable[[], Iterable[str]]:
-        """Return what tells the models that there are now."""
-        return LoadedModels(run_dir.path).all if self._settings.multi_model else lambda: self._plan.models
+    def _end_blocked(self, server: int) -> None:
+        """End a model server that takes no loads and unloads; ``_keep_running`` starts it again."""
+        name = list(self._watches)[server]
+        if self._health.metrics:
+            self._health.metrics.blocked_reloads[name] += 1
+        next(child for child in self._children if child.name == name).kill()
 
     def _nginx_child(self, nginx_conf: Path, environ: dict[str, str]) -> Child:
         return Child(
@@ -158,10 +161,8 @@ class Supervisor:
         self._announce()
         async with await self._health.serve(self._health_address):
             children = [asyncio.create_task(self._keep_running(child)) for child in self._children]
-            others = [
-                asyncio.create_task(wait)
-                for wait in (self._health.follow(), self._serve(), keep_clean(self._sessions), self._stopping.wait())
-            ]
+            waits = [self._health.follow(), self._serve(), keep_clean(self._sessions), self._reloads.follow()]
+            others = [asyncio.create_task(wait) for wait in (*waits, self._stopping.wait())]
             done, _ = await asyncio.wait(children + others, return_when=asyncio.FIRST_COMPLETED)
             self._stopping.set()
             failure = next((error for task in done if (error := task.exception())), None)
@@ -231,6 +232,8 @@ class Supervisor:
         child.on_end = partial(self._note_end, child)
         while True:
             started = time.monotonic()
+            if child.name in self._watches:
+                self._models.write()
             code = await child.run()
             if self._stopping.is_set():
                 return

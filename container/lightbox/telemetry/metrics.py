@@ -60,6 +60,9 @@ SATURATION = Metric(
     "lightbox_saturation", "Requests in progress and waiting against those that may be in progress, from 0 to 1."
 )
 RESTARTS = Metric("lightbox_child_restarts", "Restarts of a process after it ended.", ("process",))
+BLOCKED_RELOADS = Metric(
+    "lightbox_blocked_reloads", "Loads and unloads that a model server did not take until it was ended.", ("process",)
+)
 MODEL_VERSIONS = Metric(
     "lightbox_model_versions", "Versions of a model in each state of the model server.", ("model", "server", "state")
 )
@@ -74,7 +77,7 @@ SESSION_BYTES = Metric("lightbox_session_bytes", "Bytes that the images of sessi
 STREAMS = Metric("lightbox_streams", "Open streams of frames.")
 DROPPED_FRAMES = Metric("lightbox_stream_frames_dropped", "Frames that streams with latest=true dropped.")
 
-COUNTERS = (REQUESTS, REJECTED, BYTES_IN, BYTES_OUT, WORKER_STARTS, RESTARTS, DROPPED_FRAMES)
+COUNTERS = (REQUESTS, REJECTED, BYTES_IN, BYTES_OUT, WORKER_STARTS, RESTARTS, BLOCKED_RELOADS, DROPPED_FRAMES)
 HISTOGRAMS = (SECONDS, STAGES, IMAGES)
 GAUGES = (
     IN_PROGRESS,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -12,6 +14,7 @@ from google.protobuf import text_format
 from lightbox.error_texts import without_folders
 from lightbox.errors import DeadlineExceeded, LightboxError, ModelFailed, Unavailable
 from lightbox.request_context import RequestContext
+from lightbox.transports import standing_reload
 from tfs_wire.messages import error_codes_pb2, get_model_status_pb2, model_management_pb2
 
 _SERVICE = "/tensorflow.serving.ModelService/"
@@ -36,7 +39,8 @@ ServerState = Mapping[int, VersionState] | None
 class ModelManagement:
     """Speaks to all model servers over their channels. Safe to use from several threads."""
 
-    def __init__(self, channels: Sequence[grpc.Channel]) -> None:
+    def __init__(self, channels: Sequence[grpc.Channel], run_dir: Path) -> None:
+        self._run_dir = run_dir
         management, status = model_management_pb2, get_model_status_pb2
         self._reloads = [
             channel.unary_unary(
@@ -55,17 +59,24 @@ class ModelManagement:
             for channel in channels
         ]
 
-    def reload(self, config: str, context: RequestContext, wait_for_server: bool = False) -> list[str]:
+    def reload(self, model: str, config: str, context: RequestContext, wait_for_server: bool = False) -> list[str]:
         """Ask for exactly the models of a configuration text; return what each server says of it, "" for OK.
 
-        A server answers OK when one version of each new model is AVAILABLE, and with a text when one did not become so,
-        by what it saw: it may be loading all the same. With ``wait_for_server`` one that is away is waited for.
-        Raises Unavailable, DeadlineExceeded, and ModelFailed for a configuration that is refused.
+        ``model`` is the one that comes or goes. A server answers OK when one version of each new model is AVAILABLE,
+        and with a text when one did not become so, by what it saw: it may be loading all the same. With
+        ``wait_for_server`` one that is away is waited for. Raises Unavailable, DeadlineExceeded, and ModelFailed for a
+        configuration that is refused. After DeadlineExceeded a server may do it still, or never: until it answers, no
+        other reload is sent to it.
         """
         request = model_management_pb2.ReloadConfigRequest()
         text_format.Parse(config, request.config)
-        responses = _all(self._reloads, request, context, wait_for_server)
-        return [_complaint(response) for response in responses]
+        joins = any(entry.name == model for entry in request.config.model_config_list.config)
+        answers = []
+        for server, call in enumerate(self._reloads):
+            end = standing_reload.begin(self._run_dir, server, "load" if joins else "unload", model, context)
+            # It has no time limit: the server would not heed one.
+            answers.append(_answer(call.future(request, wait_for_ready=wait_for_server), end, context))
+        return [_complaint(response) for response in [answer() for answer in answers]]
 
     def states(self, model: str, context: RequestContext) -> list[ServerState]:
         """Return each server's versions of a model. Raises DeadlineExceeded and ModelFailed."""
@@ -74,10 +85,27 @@ class ModelManagement:
         return [_versions(response) for response in _all(self._statuses, request, context)]
 
 
-def _all(calls: Iterable[Any], request: Any, context: RequestContext, wait_for_server: bool = False) -> list[Any]:
+def _answer(pending: Any, end: Callable[[], None], context: RequestContext) -> Callable[[], Any]:
+    """Return what waits for a reload's answer, a response or an RpcError; ``end`` is called when it is there."""
+    answered = threading.Event()
+
+    def note(_: Any) -> None:
+        end()
+        answered.set()
+
+    def wait() -> Any:
+        if not answered.wait(max(context.remaining(), 0)):
+            raise DeadlineExceeded(standing_reload.LATE)
+        return pending.exception() or pending.result()
+
+    pending.add_done_callback(note)
+    return wait
+
+
+def _all(calls: Iterable[Any], request: Any, context: RequestContext) -> list[Any]:
     """Return what each call gives, a response or an RpcError, once all have ended."""
     left = max(context.remaining(), 0.001)
-    pending = [call.future(request, timeout=left, wait_for_ready=wait_for_server) for call in calls]
+    pending = [call.future(request, timeout=left) for call in calls]
     return [future.exception() or future.result() for future in pending]
 
 
@@ -112,5 +140,5 @@ def _translate(code: str, details: str) -> LightboxError:
     if code == "UNAVAILABLE":
         return Unavailable("the model server is not available; try again")
     if code == "DEADLINE_EXCEEDED":
-        return DeadlineExceeded("the model server did not change its models in time; try again")
+        return DeadlineExceeded(standing_reload.LATE)
     return ModelFailed(f"the model server refused to change its models: {code}: {without_folders(details)}")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing
-import os
-import shutil
 import signal
 import tarfile
 from concurrent.futures import ThreadPoolExecutor
@@ -14,73 +12,12 @@ from pathlib import Path
 import pytest
 
 from lightbox.error_texts import hide
-from lightbox.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, LightboxError, ModelNotFound
-from lightbox.multi_model.loader import CodeCheck, ModelLoader
+from lightbox.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.multi_model.sources import Source
 from lightbox.multi_model.state import LoadedModels
-from lightbox.plan import PlannedModel
 from lightbox.request_context import RequestContext
-from lightbox.settings_loading import load_settings
-from lightbox.transports.model_management import ServerState, VersionState
-from lightbox.user_code.paths import UserCodeError
+from support.model_loader import Listener, bare, loader
 from support.patience import PATIENCE, poll
-
-GOLDEN = Path(__file__).parents[3] / "contract" / "golden" / "models"
-
-
-class Listener:
-    """A model server that loads and unloads at once; notes how long it may take, refuses when it is to."""
-
-    def __init__(self) -> None:
-        self.allowed: list[float] = []
-        self.refusal: LightboxError | None = None
-        self.served = ""
-        self.ends = True
-
-    def reload(self, config: str, context: RequestContext, wait_for_server: bool = False) -> list[str]:
-        self.allowed.append(context.remaining())
-        if self.refusal is not None and "config {" in config:
-            raise self.refusal
-        self.served = config
-        return [""]
-
-    def states(self, model: str, context: RequestContext) -> list[ServerState]:
-        if not self.ends and f'"{model}"' not in self.served:
-            raise DeadlineExceeded("no")
-        state = "AVAILABLE" if f'"{model}"' in self.served else "END"
-        return [{1: VersionState(state), 2: VersionState(state)}]
-
-
-@pytest.fixture
-def run_dir(tmp_path: Path) -> Path:
-    shutil.copytree(GOLDEN / "half_plus_two", tmp_path / "models" / "half")
-    folder = tmp_path / "run"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def server() -> Listener:
-    return Listener()
-
-
-def accept(_: PlannedModel) -> None:
-    """Find nothing wrong with a model's code."""
-
-
-def loader(run_dir: Path, server: Listener, code_problem: str | None = None, check: CodeCheck = accept) -> ModelLoader:
-    def check_code(model: PlannedModel) -> None:
-        check(model)
-        if code_problem is not None:
-            raise UserCodeError(f"{model.code_dirs[0]}: {code_problem}")
-
-    environ = {"LIGHTBOX_MODEL_DIR": str(run_dir.parent / "models"), "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "1"}
-    settings = load_settings(environ | {"SAGEMAKER_MULTI_MODEL": "true"})
-    return ModelLoader(settings, run_dir, LoadedModels(run_dir), server, check_code)
-
-
-def bare(run_dir: Path) -> Source:
-    return Source(str(next((run_dir.parent / "models" / "half").iterdir()).relative_to(run_dir.parent / "models")))
 
 
 def test_loading_may_take_longer_than_a_request(run_dir: Path, server: Listener) -> None:
@@ -89,25 +26,6 @@ def test_loading_may_take_longer_than_a_request(run_dir: Path, server: Listener)
     models.unload("a", RequestContext(1, waited=1))
     assert len(server.allowed) == 3
     assert min(server.allowed) > 1
-
-
-def test_what_a_load_made_goes_with_the_model(run_dir: Path, server: Listener) -> None:
-    models = loader(run_dir, server)
-    loaded = models.load("a", bare(run_dir), RequestContext(PATIENCE))
-    assert (loaded.model.base_path / "1" / "saved_model.pb").exists()
-    assert loaded.model.base_path.is_relative_to(run_dir)
-    models.unload("a", RequestContext(PATIENCE))
-    assert list((run_dir / "models").iterdir()) == []
-
-
-def test_what_a_refused_load_made_goes_too(run_dir: Path, server: Listener) -> None:
-    server.refusal = BadRequest("no")
-    with pytest.raises(BadRequest, match="no"):
-        loader(run_dir, server).load("a", bare(run_dir), RequestContext(PATIENCE))
-    with pytest.raises(BadRequest) as refused:
-        loader(run_dir, server, "it hangs").load("a", bare(run_dir), RequestContext(PATIENCE))
-    assert refused.value.message == f"url: {bare(run_dir).path}/code: it hangs"
-    assert list((run_dir / "models").iterdir()) == []
 
 
 def test_a_name_may_have_255_characters(run_dir: Path, server: Listener) -> None:
@@ -194,41 +112,6 @@ def use_for_ever(run_dir: Path, began: Connection) -> None:
     with LoadedModels(run_dir).using("a"):
         began.send(True)
         signal.pause()
-
-
-@pytest.mark.extended
-def test_a_load_removes_what_one_of_its_name_left_that_died(run_dir: Path, server: Listener) -> None:
-    for name in ("a", "a-b"):
-        dying = multiprocessing.get_context("spawn").Process(target=die_while_loading, args=(run_dir, name))
-        dying.start()
-        dying.join()
-        assert dying.exitcode == -signal.SIGKILL
-    assert len(own_folders(run_dir)) == 2
-    loaded = loader(run_dir, server).load("a", bare(run_dir), RequestContext(PATIENCE))
-    assert [folder.startswith("a-b-") for folder in own_folders(run_dir)] == [False, True]
-    assert (loaded.model.base_path / "1" / "saved_model.pb").exists()
-
-
-def test_a_load_keeps_what_the_model_servers_may_read_still(run_dir: Path, server: Listener) -> None:
-    models = loader(run_dir, server)
-    models.load("a", bare(run_dir), RequestContext(PATIENCE))
-    LoadedModels(run_dir).write({})  # the worker died before it wrote the list
-    server.refusal = BadRequest("no")
-    with pytest.raises(BadRequest, match="no"):
-        models.load("a", bare(run_dir), RequestContext(PATIENCE))
-    (kept,) = own_folders(run_dir)
-    assert kept in (run_dir / "models.config").read_text()
-
-
-def own_folders(run_dir: Path) -> list[str]:
-    return sorted((folder.name for folder in (run_dir / "models").iterdir()), key=len)
-
-
-def die_while_loading(run_dir: Path, name: str) -> None:
-    def die(_: PlannedModel) -> None:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-    loader(run_dir, Listener(), check=die).load(name, bare(run_dir), RequestContext(PATIENCE))
 
 
 @pytest.mark.parametrize("url", ["a" * 300, "../models", "/", "a\x00b", None, 7, ""])

@@ -39,6 +39,24 @@ def test_a_change_is_seen_by_every_reader(tmp_path: Path) -> None:
     assert changes[2:] == ["a"]
 
 
+def test_names_are_updated_apart(tmp_path: Path) -> None:
+    """The supervisor takes a model from the list while a worker adds another one."""
+    states = LoadedModels(tmp_path), LoadedModels(tmp_path)
+
+    def update(number: int) -> None:
+        states[number % 2].update(f"m{number}", loaded=loaded(f"m{number}"))
+        if number % 3 == 0:
+            states[0].update(f"m{number}", leaving=loaded(f"m{number}"))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(update, range(60)))
+    numbers = {f"m{number}" for number in range(60)}
+    left = {f"m{number}" for number in range(0, 60, 3)}
+    assert (set(states[1].names()), set(states[1].leaving())) == (numbers - left, left)
+    states[1].update("m0")
+    assert set(states[0].leaving()) == left - {"m0"}
+
+
 def test_one_changes_at_a_time(tmp_path: Path) -> None:
     one, other = LoadedModels(tmp_path), LoadedModels(tmp_path)
     with (
@@ -64,7 +82,7 @@ def test_a_model_that_is_made_ready_holds_up_no_other(tmp_path: Path) -> None:
 
 
 def test_a_lock_whose_file_comes_and_goes_has_one_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lightbox.multi_model.state.LOCK_PAUSE_SECONDS", 0.0001)
+    monkeypatch.setattr("lightbox.file_locks.LOCK_PAUSE_SECONDS", 0.0001)
     holders: list[int] = []
 
     def hold(_: int) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from itertools import count
@@ -17,8 +19,9 @@ from lightbox.plan import PlannedModel
 from lightbox.processes.commands import model_config
 from lightbox.request_context import RequestContext
 from lightbox.transports.model_management import ModelManagement
+from lightbox.transports.standing_reload import standing
 from support.model_service import Reload, ScriptedServer, States, channel_to
-from support.patience import PATIENCE
+from support.patience import PATIENCE, poll
 
 CORRUPT = "DATA_LOSS: Can't parse /m/1/saved_model.pb as binary proto"
 FAILED = f"END {CORRUPT}"
@@ -40,7 +43,7 @@ def connect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Connect
 
         def connected(*servers: ScriptedServer) -> Transition:
             channels = [stack.enter_context(channel_to(server, tmp_path / f"{next(number)}")) for server in servers]
-            return Transition(ModelManagement(channels), "m", WITHOUT)
+            return Transition(ModelManagement(channels, tmp_path), "m", WITHOUT)
 
         yield connected
 
@@ -151,7 +154,7 @@ def test_every_server_must_have_every_version(connect: Connect) -> None:
 
 
 def test_a_failure_of_one_server_is_undone_in_all(connect: Connect) -> None:
-    well = ScriptedServer(absent(), Reload("", [{1: "AVAILABLE"}]), absent({1: "UNLOADING"}))
+    well = ScriptedServer(absent(), Reload("", [{1: "AVAILABLE"}]), absent({1: "UNLOADING"}, {1: "END"}))
     ill = ScriptedServer(absent(), Reload(SAID_TO_FAIL, [{1: FAILED}]), absent())
     with pytest.raises(BadRequest):
         connect(well, ill).load(WITH, {1}, context())
@@ -182,6 +185,53 @@ def test_a_reload_that_is_not_answered_in_time(connect: Connect) -> None:
     with pytest.raises(DeadlineExceeded):
         connect(server).load(WITH, {1}, context())
     assert server.reloads == [["other"], ["other", "m"], ["other"]]
+
+
+class GivesUp(RequestContext):
+    """Has time until a server has been told of the model."""
+
+    def __init__(self, moving: Transition, server: ScriptedServer) -> None:
+        super().__init__(60)
+        self._moving, self._server = moving, server
+
+    def remaining(self) -> float:
+        if not self._moving.told:
+            return PATIENCE
+        assert any("m" in self._server.reloads[-1] for _ in poll(pause=0.001))
+        return 0.0
+
+
+def test_a_reload_stands_until_the_server_answers_whoever_waits(
+    connect: Connect, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transition, "ROLLBACK_SECONDS", 0.0)
+    answered = threading.Event()
+    server = ScriptedServer(absent(), Reload("", [{1: "AVAILABLE"}], after=answered), absent({1: "END"}))
+    moving = connect(server)
+    with pytest.raises(DeadlineExceeded, match="did not change its models in time"):
+        moving.load(WITH, {1}, GivesUp(moving, server))
+    assert moving.told
+    gc.collect()
+    stands = standing(tmp_path, 0)
+    assert stands is not None
+    assert (stands.change, stands.model) == ("load", "m")
+    with pytest.raises(DeadlineExceeded):
+        moving.unload(RequestContext(0))
+    assert (moving.told, server.reloads, standing(tmp_path, 0)) == (True, [["other"], ["other", "m"]], stands)
+    answered.set()
+    moving.unload(RequestContext(PATIENCE))
+    assert (moving.told, server.reloads[2:], standing(tmp_path, 0)) == (False, [["other"]], None)
+
+
+def test_a_load_that_is_undone_is_not_told_any_more(connect: Connect) -> None:
+    failing = connect(ScriptedServer(absent(), Reload(SAID_TO_FAIL, [{1: FAILED}]), absent({1: FAILED})))
+    with pytest.raises(BadRequest):
+        failing.load(WITH, {1}, context())
+    assert not failing.told
+    hanging = connect(ScriptedServer(absent(), Reload(SAID_TO_FAIL, [{1: FAILED}]), Reload("DEADLINE_EXCEEDED", [{}])))
+    with pytest.raises(BadRequest):
+        hanging.load(WITH, {1}, context())
+    assert hanging.told
 
 
 def test_a_configuration_that_is_refused(connect: Connect) -> None:

@@ -1,0 +1,79 @@
+"""Sees a model server that changes its models no more: what it serves is answered as ever, and nothing else shows it.
+
+tensorflow_model_server loads nothing while one folder of its configuration is missing, and takes no other configuration
+while it waits for what it was told to load. Only its end helps.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lightbox.telemetry.logs import log
+from lightbox.transports.model_status import ModelStatus
+from lightbox.transports.standing_reload import StandingReload, standing
+
+LOOK_SECONDS, STATE_SECONDS = 1.0, 5.0
+"""Between two looks at a server; what it may take to tell a model's states."""
+MOST_LOADING = 10
+"""A server that is loading is left alone, so many times as long as a load may take: its end is one of all models."""
+_WORKING = ("START", "LOADING")
+
+
+@dataclass
+class _Seen:
+    """A reload that stands: since when, and since when its server has loaded nothing, in seconds."""
+
+    reload: StandingReload
+    since: float
+    idle_since: float
+
+
+class ReloadWatch:
+    """Follows the reloads of all model servers. ``seconds`` is what a load may take; ``end`` ends a server."""
+
+    def __init__(
+        self, run_dir: Path, statuses: Sequence[ModelStatus], seconds: float, end: Callable[[int], object]
+    ) -> None:
+        self._run_dir = run_dir
+        self._statuses = statuses
+        self._seconds = seconds
+        self._end = end
+        self._seen: dict[int, _Seen] = {}
+
+    async def follow(self) -> None:
+        """Look at all servers for ever."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            await self.look(asyncio.get_running_loop().time())
+
+    async def look(self, now: float) -> None:
+        """Look at each server once, and end those in which a reload stands for too long."""
+        for server, status in enumerate(self._statuses):
+            reload = standing(self._run_dir, server)
+            states = await _states(status, reload.model) if reload else None
+            if reload is None or states is None:  # a server that is away or starts has its time before it
+                self._seen.pop(server, None)
+                continue
+            seen = self._seen.get(server)
+            if seen is None or seen.reload != reload:
+                seen = self._seen[server] = _Seen(reload, now, now)
+            if any(state in _WORKING for state in states):
+                seen.idle_since = now
+            if now - seen.idle_since >= self._seconds or now - seen.since >= MOST_LOADING * self._seconds:
+                del self._seen[server]
+                log(
+                    f"model server {server} has not done the {reload.change} of the model {reload.model!r} in "
+                    f"{now - seen.since:.0f} s and does no other: it is ended, and is started again with what is loaded"
+                )
+                self._end(server)
+
+
+async def _states(status: ModelStatus, model: str) -> list[str] | None:
+    try:
+        async with asyncio.timeout(STATE_SECONDS):
+            return await status.states(model)
+    except OSError:  # TimeoutError is one
+        return None

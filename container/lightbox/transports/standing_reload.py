@@ -1,0 +1,61 @@
+"""The reload that stands in a model server: one at a time, and every process can see it until the server answers.
+
+A server goes on with a reload after its caller has given up, and does the next one only then. So who sends one holds a
+lock until the answer, however long the caller itself waits: nobody else's reload comes between, and the supervisor sees
+one that stands for too long.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import NamedTuple
+
+from lightbox.errors import DeadlineExceeded
+from lightbox.file_locks import locked
+from lightbox.request_context import RequestContext
+
+FILE = "reload-{}.lock"
+LATE = "the model server did not change its models in time; try again"
+
+
+class StandingReload(NamedTuple):
+    """A reload without an answer: a ``load`` or ``unload`` of a model, and a number that no other one has."""
+
+    change: str
+    model: str
+    number: tuple[int, int]
+
+
+def begin(run_dir: Path, server: int, change: str, model: str, context: RequestContext) -> Callable[[], None]:
+    """Wait until no reload stands in a server, and let one stand; return what ends that, from whatever thread.
+
+    It ends, too, when nobody has what is returned any more. Raises DeadlineExceeded.
+    """
+    hold = ExitStack()
+    lock = hold.enter_context(locked(_file(run_dir, server), context, DeadlineExceeded(LATE)))
+    os.write(lock, f"{change} {model}".encode())
+    return hold.close
+
+
+def standing(run_dir: Path, server: int) -> StandingReload | None:
+    """Return the reload that stands in a server, None where none does or whoever sent it is dead."""
+    try:
+        file = os.open(_file(run_dir, server), os.O_RDONLY)
+    except FileNotFoundError:
+        return None
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        status, (change, _, model) = os.fstat(file), os.read(file, 1 << 12).decode().partition(" ")
+        return StandingReload(change, model, (status.st_ino, status.st_mtime_ns))
+    finally:
+        os.close(file)
+    return None
+
+
+def _file(run_dir: Path, server: int) -> Path:
+    return run_dir / FILE.format(server)

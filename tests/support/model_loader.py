@@ -1,0 +1,61 @@
+"""A loader over a model server that only listens."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lightbox.errors import DeadlineExceeded, LightboxError
+from lightbox.multi_model.loader import CodeCheck, ModelLoader
+from lightbox.multi_model.sources import Source
+from lightbox.multi_model.state import LoadedModels
+from lightbox.plan import PlannedModel
+from lightbox.request_context import RequestContext
+from lightbox.settings_loading import load_settings
+from lightbox.transports.model_management import ServerState, VersionState
+from lightbox.user_code.paths import UserCodeError
+
+
+class Listener:
+    """A model server that loads and unloads at once; notes how long it may take, refuses when it is to."""
+
+    def __init__(self) -> None:
+        self.allowed: list[float] = []
+        self.refusal: LightboxError | None = None
+        self.served = ""
+        self.ends = True
+
+    def reload(self, model: str, config: str, context: RequestContext, wait_for_server: bool = False) -> list[str]:
+        self.allowed.append(context.remaining())
+        if self.refusal is not None and "config {" in config:
+            raise self.refusal
+        self.served = config
+        return [""]
+
+    def states(self, model: str, context: RequestContext) -> list[ServerState]:
+        if not self.ends and f'"{model}"' not in self.served:
+            raise DeadlineExceeded("no")
+        state = "AVAILABLE" if f'"{model}"' in self.served else "END"
+        return [{1: VersionState(state), 2: VersionState(state)}]
+
+
+def accept(_: PlannedModel) -> None:
+    """Find nothing wrong with a model's code."""
+
+
+def loader(run_dir: Path, server: Listener, code_problem: str | None = None, check: CodeCheck = accept) -> ModelLoader:
+    def check_code(model: PlannedModel) -> None:
+        check(model)
+        if code_problem is not None:
+            raise UserCodeError(f"{model.code_dirs[0]}: {code_problem}")
+
+    environ = {"LIGHTBOX_MODEL_DIR": str(run_dir.parent / "models"), "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "1"}
+    settings = load_settings(environ | {"SAGEMAKER_MULTI_MODEL": "true"})
+    return ModelLoader(settings, run_dir, LoadedModels(run_dir), server, check_code)
+
+
+def bare(run_dir: Path) -> Source:
+    return Source(str(next((run_dir.parent / "models" / "half").iterdir()).relative_to(run_dir.parent / "models")))
+
+
+def own_folders(run_dir: Path) -> list[str]:
+    return sorted((folder.name for folder in (run_dir / "models").iterdir()), key=len)

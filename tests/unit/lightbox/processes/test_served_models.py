@@ -1,0 +1,49 @@
+"""What a model server reads when it starts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lightbox.model.options import ModelOptions
+from lightbox.multi_model.state import LoadedModel, LoadedModels
+from lightbox.plan import PlannedModel, ServingPlan
+from lightbox.processes.served_models import ServedModels
+from support.models import GOLDEN
+
+
+def model(name: str, base_path: Path) -> PlannedModel:
+    return PlannedModel(name=name, base_path=base_path, options=ModelOptions())
+
+
+def plan(*models: PlannedModel) -> ServingPlan:
+    return ServingPlan(models={entry.name: entry for entry in models}, default_model=None, model_servers=())
+
+
+def config(run_dir: Path) -> str:
+    return (run_dir / "models.config").read_text()
+
+
+def test_fixed_models_are_those_of_the_plan(tmp_path: Path) -> None:
+    served = ServedModels(plan(model("a", tmp_path / "nowhere")), tmp_path, multi_model=False)
+    served.write()
+    assert list(served.names()) == ["a"]
+    assert f'base_path: "{tmp_path}/nowhere"' in config(tmp_path)
+
+
+def test_a_removed_model_is_left_out_and_leaves_the_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    state, served = LoadedModels(tmp_path), ServedModels(plan(), tmp_path, multi_model=True)
+    served.write()
+    assert config(tmp_path) == "model_config_list {\n}\n"
+    links = {}
+    for name, target in (("kept", GOLDEN / "half_plus_two" / "1"), ("gone", tmp_path / "nowhere")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "1").symlink_to(target)
+        links[name] = LoadedModel(model=model(name, tmp_path / name), url=name, generation="1")
+        state.update(name, loaded=links[name])
+    served.write()
+    assert list(served.names()) == ["kept"]
+    assert ('name: "kept"' in config(tmp_path), "gone" in config(tmp_path)) == (True, False)
+    assert state.leaving() == {"gone": links["gone"]}
+    assert "the model 'gone' is not loaded any more: its folder was removed" in capsys.readouterr().err
