@@ -1,4 +1,4 @@
-"""Serves, loads, harms and counts.
+"""Serves, loads, harms and counts; LIGHTBOX_MODEL_SERVER=tensorflow_model_server has it do so with the real server.
 
 python -m soak [--seconds N] [--changing-seconds N] [--kill-pause N] [--kills N] [--answers N] [--refusals N]
                [--weight] [--models FOLDER] [--folder FOLDER] [--out FILE]
@@ -9,11 +9,13 @@ from __future__ import annotations
 import argparse
 import signal
 import sys
+import tempfile
 from pathlib import Path
 
 from soak import models, weight
 from soak.changing import ChangingModels
 from soak.fixed import FixedModels
+from soak.model_server import model_servers
 from soak.report import text, weight_text
 from soak.run import Enough, Soak, Traffic
 
@@ -26,14 +28,16 @@ def main(arguments: list[str] | None = None) -> int:
     fixed, changing = models.make_apart(options.models, options.folder)
     if options.weight:
         return _weight(options, fixed)
-    runs: list[tuple[Traffic, float]] = [
-        (FixedModels(fixed), options.seconds),
-        (ChangingModels(changing), options.changing_seconds or options.seconds / 3),
-    ]
     enough = Enough(options.kills, options.answers, options.refusals)
-    results = [
-        Soak(traffic, options.folder / "soak", seconds, options.kill_pause, enough).run() for traffic, seconds in runs
-    ]
+    with tempfile.TemporaryDirectory() as programs, model_servers(Path(programs)) as (of_fixed, of_changing):
+        runs: list[tuple[Traffic, float]] = [
+            (FixedModels(fixed, of_fixed), options.seconds),
+            (ChangingModels(changing, of_changing), options.changing_seconds or options.seconds / 3),
+        ]
+        results = [
+            Soak(traffic, options.folder / "soak", seconds, options.kill_pause, enough).run()
+            for traffic, seconds in runs
+        ]
     report = "\n\n".join(map(text, results))
     print(report)
     if options.out:

@@ -1,5 +1,9 @@
 """The traffic of multi-model mode: models are loaded, invoked and unloaded, each by one client, again and again.
 
+One removes the folder of the model that it has loaded, as SageMaker does when it makes room. One kills the worker of
+its load when the model server has been told of it and the worker has not listed it yet, each time, and loads it again
+at once.
+
 Since a client's name is its own, it knows what must come: after a load's 200 every version answers, after an unload's
 404. After 503 it does not know which of both it will find. A load or unload whose connection ended with an nginx may
 still be carried out, at any time: the client leaves that name alone, and goes on with another.
@@ -8,20 +12,32 @@ still be carried out, at any time: the client leaves that name alone, and goes o
 from __future__ import annotations
 
 import json
+import os
 import random
+import shutil
+import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import count
 from pathlib import Path
 
-from benchmark.servers.address import Address
+from benchmark.servers.base import Running
 from benchmark.servers.stack import Stack
+from lightbox.transports.standing_reload import FILE, standing
 from soak.exchange import Caller, Fate, Outcome, Request
 from soak.good import ATTRIBUTES
 from soak.ledger import Ledger
+from soak.model_server import Settings
 from soak.processes import KINDS
 
 OWNERS = 3
 ARCHIVE, FOLDER, TORN = "packed.tar.gz", "rows", "torn"
 VERSIONS = (1, 2)
+IN_A_LOAD = "worker in a load"
+KILL_SECONDS, LOOK_SECONDS, TOLD_SECONDS = 10.0, 0.005, 0.02
+"""Between two such kills; between two looks at the load; from when the worker begins to tell to when it has told, while
+the load itself takes 0.1 s and more."""
 _USES = 6
 """Most invocations between a load and an unload."""
 _ROWS, _SUM = b"1,2,3,4\n", [10.0]
@@ -32,26 +48,29 @@ class ChangingModels:
 
     kinds = tuple(kind for kind in KINDS if kind not in ("gRPC front", "stream worker"))
 
-    def __init__(self, models: Path) -> None:
-        settings = (("SAGEMAKER_MULTI_MODEL", "true"), ("LIGHTBOX_MODEL_SERVER", "embedded"))
-        self.stack = Stack("changing models", models, settings)
+    def __init__(self, models: Path, model_server: Settings) -> None:
+        self.stack = Stack("changing models", models, (("SAGEMAKER_MULTI_MODEL", "true"), *model_server))
 
-    def clients(self, address: Address, ledger: Ledger) -> list[Owner | Torn]:
+    def clients(self, server: Running, ledger: Ledger) -> list[Owner | Torn]:
         """See run.Traffic."""
-        by_name = [Owner(address.port, ledger, number) for number in range(OWNERS)]
-        by_target = [
-            Visitor(address.port, ledger, OWNERS + number, self.stack.models / target)
-            for number, target in enumerate((ARCHIVE, FOLDER))
+        port, numbers, root = server.address.port, count(), self.stack.models
+        return [
+            *(Owner(port, ledger, next(numbers)) for _ in range(OWNERS)),
+            *(Visitor(port, ledger, next(numbers), root / target) for target in (ARCHIVE, FOLDER)),
+            Remover(port, ledger, next(numbers), root),
+            WorkerKiller(port, ledger, next(numbers), root / ARCHIVE, server.run_dir),
+            Torn(port, ledger),
         ]
-        return [*by_name, *by_target, Torn(address.port, ledger)]
 
 
 class Owner:
     """Loads, uses and unloads a model of a name that nobody else uses."""
 
     def __init__(self, port: int, ledger: Ledger, number: int) -> None:
+        self._port = port
         self._caller = Caller(port, keep=number % 2 == 0)
         self._ledger = ledger
+        self._folder = FOLDER
         self._number = number
         self._random = random.Random(number)  # noqa: S311 - not a secret
         self._uses = 0
@@ -75,7 +94,7 @@ class Owner:
             self._load()
 
     def _load(self) -> None:
-        url = json.dumps({"model_name": self._name, "url": FOLDER}).encode()
+        url = json.dumps({"model_name": self._name, "url": self._folder}).encode()
         outcome = self._caller.send(Request("load", "/models", body=url))
         self._change(outcome, unsure=self._loaded is None, already=409, loaded=True)
         self._uses = self._random.randrange(_USES)
@@ -106,9 +125,9 @@ class Owner:
         headers = {"Content-Type": "text/csv", ATTRIBUTES: attributes}
         return Request("invoke", f"/models/{self._name}/invoke", headers, _ROWS)
 
-    def _note(self, outcome: Outcome, expected: int) -> None:
+    def _note(self, outcome: Outcome, *expected: int) -> None:
         if outcome.fate is Fate.ANSWERED:
-            self._ledger.hostile(outcome, (expected,))
+            self._ledger.hostile(outcome, expected)
         else:
             self._ledger.good(outcome, "")
 
@@ -131,12 +150,94 @@ class Visitor(Owner):
         link.unlink(missing_ok=True)
         link.symlink_to(self._model.name)
 
-    def _load(self) -> None:
+    def _first_use(self) -> Request:
         headers = {"Content-Type": "text/csv", "X-Amzn-SageMaker-Target-Model": self._target}
-        outcome = self._caller.send(Request("first use", "/endpoints/any/invocations", headers, _ROWS))
+        return Request("first use", "/endpoints/any/invocations", headers, _ROWS)
+
+    def _load(self) -> None:
+        outcome = self._caller.send(self._first_use())
         right = self._ledger.good(outcome, _wrong(outcome.body) if outcome.status == 200 else "")
         self._changed(outcome, right, loaded=True)
         self._uses = self._random.randrange(_USES)
+
+
+class Remover(Owner):
+    """Loads a model from a folder of its own, and removes the folder before it unloads the model.
+
+    Until then the model answers, or is not loaded any more: the next load of any model unloads it.
+    """
+
+    def __init__(self, port: int, ledger: Ledger, number: int, root: Path) -> None:
+        self._root = root
+        super().__init__(port, ledger, number)
+
+    def _take_new_name(self) -> None:
+        super()._take_new_name()
+        self._folder = self._name
+        shutil.rmtree(self._root / self._folder, ignore_errors=True)
+        shutil.copytree(self._root / FOLDER, self._root / self._folder)
+
+    def act(self) -> None:
+        """Load, use and remove; use it once more, and unload it."""
+        if self._loaded is not True or self._uses:
+            super().act()
+            return
+        shutil.rmtree(self._root / self._folder)
+        self._note(self._caller.send(self._invocation()), 200, 404)
+        self._note(self._caller.send(Request("unload", f"/models/{self._name}", method="DELETE")), 200, 404)
+        self._take_new_name()
+
+
+class WorkerKiller(Visitor):
+    """Has the worker of its load killed between telling the model server and listing the model."""
+
+    def __init__(self, port: int, ledger: Ledger, number: int, model: Path, run_dir: Path | None) -> None:
+        assert run_dir is not None
+        self._run_dir = run_dir
+        self._rest_until = 0.0
+        super().__init__(port, ledger, number, model)
+
+    def act(self) -> None:
+        """Now and then, so that others have answers between: kill, load, use and unload."""
+        if self._loaded is False:
+            if time.monotonic() < self._rest_until:
+                return
+            self._rest_until = time.monotonic() + KILL_SECONDS
+            self._caller.close()  # it has been idle: who knows when nginx closed it
+            self._load_in_vain()
+            self._load()
+        else:
+            super().act()
+
+    def _load_in_vain(self) -> None:
+        with ThreadPoolExecutor(1) as pool:
+            first = pool.submit(Caller(self._port, keep=False).send, self._first_use())
+            while not first.done():
+                time.sleep(LOOK_SECONDS)
+                stands = standing(self._run_dir, 0)
+                if stands and (stands.change, stands.model) == ("load", self._name):
+                    self._kill(holder(self._run_dir / FILE.format(0)))
+                    break
+        self._note(first.result(), 200)
+        if first.result().fate is not Fate.ANSWERED:
+            self._take_new_name()
+
+    def _kill(self, worker: int | None) -> None:
+        time.sleep(TOLD_SECONDS)
+        if worker is not None:
+            kill = self._ledger.killed(IN_A_LOAD, signal.SIGKILL.name)
+            with suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
+            kill.sent = time.monotonic()
+
+
+def holder(lock: Path) -> int | None:
+    """Return the process that holds a lock, as the kernel lists them; None where it is given up."""
+    with suppress(FileNotFoundError):
+        inode = str(lock.stat().st_ino)
+        rows = (line.split() for line in Path("/proc/locks").read_text().splitlines())
+        return next((int(row[4]) for row in rows if row[1] == "FLOCK" and row[5].endswith(f":{inode}")), None)
+    return None
 
 
 class Torn:

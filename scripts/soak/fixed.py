@@ -6,13 +6,14 @@ import random
 from collections.abc import Mapping
 from pathlib import Path
 
-from benchmark.servers.address import Address
+from benchmark.servers.base import Running
 from benchmark.servers.stack import Stack
 from soak import good
 from soak.client import Client
 from soak.exchange import Check, Fate, Outcome, Request
 from soak.hostile import BODY_LIMIT_MB, Hostile
 from soak.ledger import Ledger
+from soak.model_server import Settings
 from soak.processes import KINDS
 from soak.sessions import SessionClient
 
@@ -24,19 +25,19 @@ class FixedModels:
 
     kinds = KINDS
 
-    def __init__(self, models: Path) -> None:
+    def __init__(self, models: Path, model_server: Settings) -> None:
         settings = (
+            *model_server,
             ("SAGEMAKER_TFS_DEFAULT_MODEL_NAME", "mobilenet_v2"),
-            ("LIGHTBOX_MODEL_SERVER", "embedded"),
             ("LIGHTBOX_MAX_BODY_MB", str(BODY_LIMIT_MB)),
             ("LIGHTBOX_SESSIONS", "true"),
             ("LIGHTBOX_STREAMS", "true"),
         )
         self.stack = Stack("fixed models", models, settings, front=True)
 
-    def clients(self, address: Address, ledger: Ledger) -> list[Good | Hostile | SessionClient]:
+    def clients(self, server: Running, ledger: Ledger) -> list[Good | Hostile | SessionClient]:
         """See run.Traffic."""
-        port, front = address.port, address.front
+        port, front = server.address.port, server.address.front
         wanted = good.requests()
         checks = good.learn(port, front, wanted)
         digit = next(request for request in wanted if request.name.startswith("digit image"))

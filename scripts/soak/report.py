@@ -35,7 +35,8 @@ def text(result: Result) -> str:
     ledger = result.ledger
     lines = [f"{result.name}: {result.seconds:g} s, {len(ledger.kills)} kills", ""]
     lines += padded_table(("", "number", ""), [(name, f"{ledger.counts[name]:,}", what) for name, what in COUNTS])
-    recoveries = [(kind, [kill.back_after for kill in ledger.kills if kill.kind == kind]) for kind in result.kinds]
+    kinds = dict.fromkeys([*result.kinds, *(kill.kind for kill in ledger.kills)])
+    recoveries = [(kind, [kill.back_after for kill in ledger.kills if kill.kind == kind]) for kind in kinds]
     lines += ["", *padded_table(("killed", "times", "median recovery", "worst"), map(_recovery, recoveries))]
     lines += ["", *padded_table(("memory of all of a kind, MB", "start", "highest", "end"), _memory(result))]
     lines += ["", *(f"LOST: {line}" for line in ledger.lost[:50]), *(f"FAILED: {line}" for line in result.failures)]

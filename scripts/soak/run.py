@@ -15,7 +15,6 @@ from typing import Protocol
 
 import psutil
 
-from benchmark.servers.address import Address
 from benchmark.servers.base import Running
 from benchmark.servers.stack import Stack
 from soak import processes
@@ -81,7 +80,7 @@ class Traffic(Protocol):
         """Some of processes.KINDS."""
         ...
 
-    def clients(self, address: Address, ledger: Ledger) -> Sequence[Client]:
+    def clients(self, server: Running, ledger: Ledger) -> Sequence[Client]:
         """Return the clients of a stack that serves and is at rest. Raises RuntimeError when it answers wrongly."""
         ...
 
@@ -115,7 +114,7 @@ class Soak:
 
     def _under_load(self, server: Running) -> Result:
         pid = server.pid
-        clients = self._traffic.clients(server.address, self._ledger)
+        clients = self._traffic.clients(server, self._ledger)
         name, kinds = self._traffic.stack.name, self._traffic.kinds
         result = Result(name, kinds, self._seconds, self._ledger, before=processes.memory(pid))
         killer = Killer(pid, kinds, self._ledger, self._kill_pause, self._enough_kills, self._say)

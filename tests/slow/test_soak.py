@@ -48,6 +48,7 @@ def test_nothing_is_lost_while_processes_are_killed(sample_models: Path, tmp_pat
     assert rows["lost"] == rows["not connected"] == 0, report
     assert min(rows["200"], rows["4xx"]) > 20, report
     assert sum(rows[kind] for kind in kinds if kind in rows) >= 2, report
+    assert rows["worker in a load"] >= 1, report
 
 
 def _rows(report: str) -> dict[str, int]:

@@ -1,0 +1,53 @@
+"""Which model server a soak runs, and whom its clients kill."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lightbox.request_context import RequestContext
+from lightbox.transports.standing_reload import FILE, begin
+from real_server.program import NoServer
+from soak.changing import holder
+from soak.model_server import VARIABLE, model_servers
+
+NAME = "tensorflow_model_server"
+
+
+def test_the_embedded_server_takes_the_real_ones_place_where_models_come_and_go(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with model_servers(tmp_path) as (fixed, changing):
+        assert fixed == ((VARIABLE, "embedded"),)
+        assert dict(changing)[VARIABLE] == NAME
+        program = Path(dict(changing)["PATH"].partition(os.pathsep)[0], NAME)
+        assert "--real_faults" in program.read_text()
+
+
+def test_the_real_server_is_taken_where_the_environment_names_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(VARIABLE, NAME)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(NoServer), model_servers(tmp_path):
+        pass
+    own, real = tmp_path / "own", tmp_path / NAME
+    own.mkdir()
+    real.write_text("#!/bin/sh\necho real\n")
+    real.chmod(0o755)
+    with model_servers(own) as (fixed, changing):
+        assert fixed == changing
+        program = Path(dict(fixed)["PATH"].partition(os.pathsep)[0], NAME)
+        assert subprocess.check_output([program], text=True) == "real\n"
+
+
+def test_the_worker_in_a_load_is_found_by_its_lock(tmp_path: Path) -> None:
+    assert holder(tmp_path / FILE.format(0)) is None
+    end = begin(tmp_path, 0, "load", "m", RequestContext(0))
+    assert holder(tmp_path / FILE.format(0)) == os.getpid()
+    end()
+    assert holder(tmp_path / FILE.format(0)) is None
