@@ -71,6 +71,8 @@ class RawClient:
         until = time.monotonic() + PATIENCE
         while not condition():
             assert time.monotonic() < until
+            if self.closed:
+                time.sleep(0.05)
             self.hear(0.05)
 
     def close(self) -> None:
