@@ -17,6 +17,8 @@ from support.fakes import png
 from support.models import copy_golden, export
 from support.stack import REPOSITORY, Stack, running
 
+pytestmark = pytest.mark.extended
+
 PAGE = (REPOSITORY / "docs" / "from-aws-container.md").read_text()
 CASES = re.findall(r"^### (\d)\. (.*?)(?=^### |\Z)", PAGE, re.DOTALL | re.MULTILINE)
 STAGES = ("before", "after")
