@@ -203,12 +203,13 @@ class _Connection:
         self.caller = Side(http2.Frames(http2.MAX_FRAME, http2.PREFACE), self._from_caller, self)
         self.server = Side(http2.Frames(_SERVERS_FRAME), self._from_server, self)
         self.caller.other, self.server.other = self.server, self.caller
+        # Before all that the caller says: asyncio of Debian's Python 3.11.2 reads on where reading is paused at once.
+        self.server.send(http2.PREFACE)
         self._connecting: asyncio.Task[None] | None = None
 
     def opened(self, side: Side) -> None:
         """Hear that one of the sides is connected; the caller's is first."""
         if side is self.server:
-            side.send(http2.PREFACE)
             self.server.resume_writing()
             if self not in self._gate.connections:  # the caller has gone meanwhile
                 self.close()
