@@ -12,9 +12,11 @@ from pathlib import Path
 import grpc
 import pytest
 
+from model_server.warmup import REQUESTS_FILE
 from support.endless import export_endless
 from support.held import Door, export_held_image
 from support.model_server import MODELS, ModelServer, golden_server
+from support.models import write_warm_up
 from support.patience import PATIENCE
 from tfs_wire.messages import classification_pb2, model_pb2, predict_pb2, prediction_log_pb2
 from tfs_wire.messages import prediction_service_pb2_grpc as service
@@ -73,19 +75,11 @@ def test_a_model_brings_its_batching_parameters(tmp_path: Path) -> None:
 # ---------------------------------------------------------------------- warm-up
 
 
-def write_records(path: Path, *entries: prediction_log_pb2.PredictionLog) -> None:
-    from tensorflow import io  # the format's own writer
-
-    path.parent.mkdir(parents=True)
-    with io.TFRecordWriter(str(path)) as writer:
-        for entry in entries:
-            writer.write(entry.SerializeToString())
-
-
-def warmed(tmp_path: Path) -> tuple[Path, Path]:
+def warmed(tmp_path: Path, *entries: prediction_log_pb2.PredictionLog) -> Path:
     folder = tmp_path / "m"
     shutil.copytree(MODELS / "classify_regress" / "1", folder / "1")
-    return folder, folder / "1" / "assets.extra" / "tf_serving_warmup_requests"
+    write_warm_up(folder / "1", *entries)
+    return folder
 
 
 def example_request() -> classification_pb2.ClassificationRequest:
@@ -95,10 +89,9 @@ def example_request() -> classification_pb2.ClassificationRequest:
 
 
 def test_warm_up_requests_are_answered_before_the_model_is_available(tmp_path: Path) -> None:
-    folder, path = warmed(tmp_path)
     entry = prediction_log_pb2.PredictionLog()
     entry.classify_log.request.CopyFrom(example_request())
-    write_records(path, entry, entry)
+    folder = warmed(tmp_path, entry, entry)
     flags = ["--model_name=m", f"--model_base_path={folder}", "--num_request_iterations_for_warmup=3"]
     with ModelServer(tmp_path / "server", *flags) as server:
         server.wait_ready()
@@ -107,13 +100,12 @@ def test_warm_up_requests_are_answered_before_the_model_is_available(tmp_path: P
 
 @pytest.mark.parametrize("kind", ["damaged", "failing", "no log"])
 def test_warm_up_that_fails_ends_the_load(tmp_path: Path, kind: str) -> None:
-    folder, path = warmed(tmp_path)
     entry = prediction_log_pb2.PredictionLog()
     if kind == "failing":
         entry.predict_log.request.CopyFrom(half_request(1.0, model="m"))
-    write_records(path, entry)
+    folder = warmed(tmp_path, entry)
     if kind == "damaged":
-        path.write_bytes(b"x" * 100)
+        (folder / "1" / REQUESTS_FILE).write_bytes(b"x" * 100)
     flags = ["--model_name=m", f"--model_base_path={folder}", "--max_num_load_retries=0"]
     with ModelServer(tmp_path / "server", *flags) as server:
         assert server.wait_end() == 255

@@ -16,12 +16,12 @@ import psutil
 import pytest
 import requests
 
-from lightbox.processes.commands import MODEL_CONFIG
 from support.fakes import png
-from support.held import MANY_HELD, Door, export_held_image, held_file
-from support.models import export_constant
+from support.held import MANY_HELD, Door, export_held_image
+from support.models import export_constant, write_warm_up
 from support.patience import PATIENCE, poll
 from support.stack import SERVE, Stack, clean_environ, running
+from tfs_wire.messages import prediction_log_pb2
 
 pytestmark = pytest.mark.extended
 
@@ -172,9 +172,17 @@ def test_a_child_that_cannot_stay_up_ends_all_with_its_last_words(models: Path, 
 
 
 @pytest.fixture(scope="module")
-def holding(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    settings = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "held", "SAGEMAKER_GUNICORN_WORKERS": "2", **MANY_HELD}
-    with running(models, tmp_path_factory.mktemp("holding"), **settings) as stack:
+def holding(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    """Return a stack whose model server waits at the door when it starts, too: its warm-up does."""
+    folder = tmp_path_factory.mktemp("held")
+    export_held_image(folder / "held", module_door)
+    record = prediction_log_pb2.PredictionLog()
+    image = record.predict_log.request.inputs["image"]
+    image.dtype, image.tensor_content = 4, bytes([100] * 8 * 8 * 3)
+    for size in (1, 8, 8, 3):
+        image.tensor_shape.dim.add(size=size)
+    write_warm_up(folder / "held" / "1", record)
+    with running(folder, tmp_path_factory.mktemp("holding"), SAGEMAKER_GUNICORN_WORKERS="2", **MANY_HELD) as stack:
         yield stack
 
 
@@ -238,13 +246,13 @@ def test_requests_in_flight_when_the_model_server_dies(
         header = {"X_Amzn_SageMaker_Custom_Attributes": f"tfs-transport={wire}"}
         answers = [pool.submit(holding.invoke, red(100), **header) for _ in range(4)]
         door.wait_for(4)
-        (config,) = holding.tmp.glob(f"lightbox-*/{MODEL_CONFIG}")
-        with held_file(config):  # the next model server waits for it
-            holding.lose("-m model_server", number)
-            assert holding.ping() == 503
-            for answer in answers:
-                assert (answer.result().status_code, answer.result().headers["Retry-After"]) == (503, "1")
-                assert answer.result().json()["code"] == "unavailable"
+        holding.lose("-m model_server", number)
+        door.wait_for(5)  # the next model server's warm-up
+        assert holding.ping() == 503
+        for answer in answers:
+            assert (answer.result().status_code, answer.result().headers["Retry-After"]) == (503, "1")
+            assert answer.result().json()["code"] == "unavailable"
+        door.open()
         holding.wait_for_ping(200)
         assert holding.invoke(red(0), **header).status_code == 200
 

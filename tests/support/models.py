@@ -10,10 +10,23 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from model_server.warmup import REQUESTS_FILE
 from support.made_models import made
+from tfs_wire.messages import prediction_log_pb2
 
 OWN = "tests/support/models.py"
 GOLDEN = Path(__file__).parents[1] / "contract" / "golden" / "models"
+
+
+def write_warm_up(version: Path, *entries: prediction_log_pb2.PredictionLog) -> None:
+    """Add requests that a model server answers before it makes the version available."""
+    from tensorflow import io  # the format's own writer
+
+    path = version / REQUESTS_FILE
+    path.parent.mkdir(exist_ok=True)
+    with io.TFRecordWriter(str(path)) as writer:
+        for entry in entries:
+            writer.write(entry.SerializeToString())
 
 
 def export_failing_image(folder: Path, version: int = 1) -> None:

@@ -161,9 +161,15 @@ def response_body(signatures: Sequence[SignatureSpec], options: ModelOptions) ->
     return any_of(forms)
 
 
+def _answered(spec: TensorSpec, shape: Sequence[int | None] | None) -> Schema:
+    """Return nested lists of a shape or others: the model server may take inputs of other shapes than declared."""
+    item = element(spec)
+    return named(spec, {} if shape is None or not item else any_of([nested(item, shape), item, {"type": "array"}]))
+
+
 def _plain(outputs: Mapping[str, TensorSpec]) -> list[Schema]:
-    rows = {name: _row(spec, element(spec)) for name, spec in outputs.items()}
-    whole = {name: named(spec, nested(element(spec), spec.shape)) for name, spec in outputs.items()}
+    rows = {name: _answered(spec, None if spec.shape is None else spec.shape[1:]) for name, spec in outputs.items()}
+    whole = {name: _answered(spec, spec.shape) for name, spec in outputs.items()}
     by_column = [*(whole.values() if len(whole) == 1 else ()), struct(whole)]
     by_row = next(iter(rows.values())) if len(rows) == 1 else struct(rows)
     forms = [struct({"predictions": array(by_row)})] if _rows_or_none(outputs) else []
@@ -222,12 +228,11 @@ def infer_output(spec: TensorSpec) -> Schema:
     """Return an output of the Open Inference Protocol in a response."""
     about = described(spec)
     item: Schema = {"type": "string"} if about["datatype"] == BYTES else element(spec)
-    rank = None if spec.shape is None else len(spec.shape)
     return struct(
         {
             "name": {"const": spec.name},
             "datatype": {"const": about["datatype"]},
-            "shape": array({"type": "integer", "minimum": 0}, rank or 0, rank),
+            "shape": array({"type": "integer", "minimum": 0}),
             "data": named(spec, array(item)),
             "parameters": struct({"binary_data_size": {"type": "integer", "minimum": 0}}),
         },
