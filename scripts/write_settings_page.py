@@ -23,7 +23,7 @@ PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 THEMES = {
     "Models": "model_dir default_model scaling image_size outputs labels top_k model_changes jsonlines "
     "exif_orientation fast_decode resize",
-    "Model servers and wires": "model_server transports local_wire instance_count safe_port_range inter_op_parallelism "
+    "Model servers and wires": "model_server transports instance_count safe_port_range inter_op_parallelism "
     "intra_op_parallelism gpu_memory_margin",
     "Engines of the embedded model server": "engine precision engine_cache_dir",
     "Page and description": "page openapi",
@@ -54,14 +54,14 @@ DERIVED = {
     "threads": "8; 1 with `sync` and `tornado`",
     "num_batch_threads": "the number of cores",
     "max_enqueued_batches": "the number of cores; 100000000 in batch transform",
-    "transports": "`grpc,rest` with the embedded model server, else `grpc`",
+    "transports": "`local,grpc,rest` with the embedded model server, else `grpc`",
     "default_model": "the first by name",
     "outputs": "all",
 }
 """Defaults that no single value says."""
 
 ACCEPTED = {
-    "transports": "`grpc`, `rest`, `grpc,rest`, `rest,grpc`",
+    "transports": "one or several of `local`, `grpc`, `rest`, such as `grpc,rest`",
     "image_size": "1 to 99999 each",
     "safe_port_range": "1 to 65535, two ports per model server",
 }

@@ -163,9 +163,9 @@ def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
     patience = {"reconnect_seconds": 0.0} if len(plan.model_servers) > 1 else {}
 
     def to(server: ModelServerAddress, name: TransportName) -> Transport:
+        if name == TransportName.LOCAL and server.local_socket is not None:
+            return LocalTransport(server.local_socket, server.grpc_target, **patience)
         if name == TransportName.GRPC:
-            if server.local_socket is not None:
-                return LocalTransport(server.local_socket, server.grpc_target, **patience)
             return GrpcTransport(server.grpc_target, **patience)
         return RestTransport(server.rest_url, connections=settings.threads, **patience)
 

@@ -30,7 +30,7 @@
 
     StartError                what ends a start with sentences for the operator; each is where it is raised
     ├── SettingsError · ModelLayoutError · ModelOptionsError · SavedModelError · UserCodeError
-    ├── ModelServerMissing · NginxMissing · TracingMissing · PortTaken · RunDirError
+    ├── ModelServerMissing · NoLocalWire · NginxMissing · TracingMissing · PortTaken · RunDirError
     └── StartRefused · GaveUp
 
 Messages are whole sentences: which field, what was expected, what came.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -87,7 +88,7 @@ class Pipeline:
                 return self._respond_for_unknown(error, call, context)
             with use as model:
                 handlers = self._begin(model, context)
-                transport = self._transport(call.transport, context)
+                transport = self._transport(call.transport)
                 if isinstance(handlers, AwsHandlers):
                     return self._ask_handler(handlers, call, model, transport, context)
                 return self._predict(handlers, call, model, transport, context)
@@ -98,7 +99,9 @@ class Pipeline:
         """Have a handler of AWS's API answer, or the model where the handler is not asked about such content."""
 
         def predict(sent: Call[Response]) -> Response:
-            return self._predict(NONE, sent, _without_ranking(model), transport, self._context_of_call(context))
+            allowed = self._settings.call_seconds if self._settings.wait_seconds else math.inf
+            with context.within(allowed):
+                return self._predict(NONE, sent, _without_ranking(model), transport, context)
 
         def find() -> SignatureSpec:
             return self.describe(call.model, call.version, context, call.signature, transport)
@@ -153,10 +156,6 @@ class Pipeline:
         _check_time(context)
         context.model = model.name
         return handlers
-
-    def _context_of_call(self, context: RequestContext) -> RequestContext:
-        """Return the context of what a pair of handlers asks the model."""
-        return context.within(self._settings.call_seconds) if self._settings.wait_seconds else context
 
     def _predict(
         self,
@@ -223,11 +222,11 @@ class Pipeline:
 
     def probe(self, context: RequestContext) -> None:
         """Have the default model predict once; raise LightboxError when nobody answers for it."""
-        probe(self.catalogue.find(None).name, self._transport(None, context), self._signatures, context)
+        probe(self.catalogue.find(None).name, self._transport(), self._signatures, context)
 
     def probe_version(self, model: str, version: int, context: RequestContext) -> None:
         """Have a version predict once; raise LightboxError unless it can answer as the one that answers now does."""
-        probe_version(model, version, self._transport(None, context), self._signatures, context)
+        probe_version(model, version, self._transport(), self._signatures, context)
 
     def describe(
         self,
@@ -238,7 +237,7 @@ class Pipeline:
         transport: Transport | None = None,
     ) -> SignatureSpec:
         """Return a signature, by default the one that answers when a request names none. Raises as ``run`` does."""
-        name, transport = self.catalogue.find(model).name, transport or self._transport(None, context)
+        name, transport = self.catalogue.find(model).name, transport or self._transport()
         get = partial(self._signatures.get, transport, name, version, signature, context)
         return self._signatures.on_newest(name, version, get)
 
@@ -265,16 +264,17 @@ class Pipeline:
         self._user_code.forget(model)
         self._handler_outputs.forget(model)
 
-    def _transport(self, name: str | None, context: RequestContext) -> Transport:
+    def _transport(self, name: str | None = None) -> Transport:
         name = name or next(iter(self._transports))
         if name not in self._transports:
             raise _no_transport(name, list(self._transports))
-        context.transport = name
         return self._transports[name]
 
 
 def _no_transport(name: str, there: list[str]) -> BadRequest:
     turned_on = f"; LIGHTBOX_TRANSPORT={','.join([*there, name])} turns it on" if name in set(TransportName) else ""
+    if name == TransportName.LOCAL:
+        turned_on += " with the embedded model server"
     return BadRequest(f"tfs-transport: expected {' or '.join(sorted(there))}, got {name!r}{turned_on}")
 
 

@@ -26,7 +26,7 @@ class ModelServerAddress(BaseModel):
     rest_port: int | None = None
     grpc_socket: Path | None = None
     local_socket: Path | None = None
-    """Where the embedded server has the local wire, which carries predict in gRPC's place."""
+    """Where the embedded server has the wire ``local``; None where that is off."""
 
     @property
     def grpc_target(self) -> str:

@@ -38,8 +38,8 @@ LEAST_QUEUE_SECONDS = 0.002
 class RequestContext:
     """Counts from where a request is begun. Times are in seconds, except in ``server_timing``.
 
-    ``model`` and ``transport`` are noted as soon as they are known to exist, ``images`` as (format, pixels) of each.
-    ``wire`` is what has carried the call to the model server: a transport's name, or "local" for the local wire.
+    ``model`` is noted as soon as it is known to exist, ``transport`` is the wire that has carried the last call of the
+    model, ``images`` are (format, pixels) of each.
     ``outgoing`` are headers for the call of the model server, ``memory`` is what the request may hold.
 
     ``session`` is what logs call its session, ``spared`` what its image would have cost: seconds of decoding, bytes.
@@ -54,7 +54,6 @@ class RequestContext:
         self.stages: dict[str, float] = {}
         self.model: str | None = None
         self.transport: str | None = None
-        self.wire: str | None = None
         self.images: list[tuple[str, int]] = []
         self.outgoing: dict[str, str] = {}
         self.memory = Share()
@@ -109,11 +108,15 @@ class RequestContext:
         """Allow no more than ``seconds`` in all."""
         self.allowed_seconds = min(self.allowed_seconds, seconds)
 
-    def within(self, seconds: float) -> RequestContext:
-        """Return this context for a part of the request that may take ``seconds`` from now, if so much is left."""
-        other = copy(self)
-        other.limit(self.waited + self.elapsed() + seconds)
-        return other
+    @contextmanager
+    def within(self, seconds: float) -> Iterator[None]:
+        """Allow what is done inside no more than ``seconds`` from now."""
+        allowed = self.allowed_seconds
+        self.limit(self.waited + self.elapsed() + seconds)
+        try:
+            yield
+        finally:
+            self.allowed_seconds = allowed
 
     def check(self) -> None:
         """Raise DeadlineExceeded after the request's deadline; code that works in steps calls it between them."""
@@ -139,7 +142,7 @@ class RequestContext:
         if self.spared is not None:
             seconds, size = self.spared
             told.append(f'spared;dur={seconds * 1000:.3f};desc="decode and {size} bytes"')
-        return ", ".join([*told, f'wire;desc="{self.wire}"'] if self.wire else told)
+        return ", ".join([*told, f'wire;desc="{self.transport}"'] if self.transport else told)
 
 
 MakeContext = Callable[[float, Callable[[str], str | None], float], RequestContext]

@@ -28,8 +28,9 @@ ScalingName = Literal["none", "unit", "tf", "torch", "caffe"]
 
 
 class TransportName(StrEnum):
-    """The wire between the sidecar and the model server."""
+    """The wire between the sidecar and the model server; the embedded server alone has ``local``."""
 
+    LOCAL = "local"
     GRPC = "grpc"
     REST = "rest"
 
@@ -50,7 +51,7 @@ def parse_transports(value: Any) -> Any:
         return value
     words = [{"true": "grpc", "1": "grpc", "false": "rest", "0": "rest"}.get(w, w) for w in _words(value.lower())]
     if not words or set(words) - set(TransportName) or len(set(words)) < len(words):
-        raise ValueError("expected grpc, rest, or both with the default one first, such as grpc,rest")
+        raise ValueError("expected local, grpc, rest, or several with the default one first, such as grpc,rest")
     return tuple(words)
 
 
@@ -148,11 +149,6 @@ class FrontSettings(BaseModel):
     )
     """Ports for the model servers, as `low-high`. Server i uses low+2i for gRPC and low+2i+1 for REST. Unset, gRPC uses
     9000 and REST 8501. `LIGHTBOX_TRANSPORT` decides which of them are open."""
-
-    local_wire: bool = Field(True, validation_alias="LIGHTBOX_LOCAL_WIRE")
-    """Send predictions to the embedded model server over a unix socket without gRPC, where requests would go over gRPC.
-    Answers and errors are the same and take less processor time. Turn it off to look for a fault.
-    `tensorflow_model_server` always gets gRPC."""
 
     max_bodies_mb: int | None = Field(None, ge=1, le=1 << 20, validation_alias="LIGHTBOX_MAX_BODIES_MB")
     """Limit in MiB for all request bodies that nginx holds together. Over it a request gets 503 before its body is

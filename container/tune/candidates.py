@@ -10,6 +10,7 @@ from itertools import zip_longest
 
 from lightbox.concurrency import available_cores
 from lightbox.processes.commands import BINARY, model_server_program
+from lightbox.processes.startup import usual_wires
 from lightbox.settings import Settings
 from lightbox.settings_base import TransportName
 from lightbox.settings_loading import variable_names
@@ -84,7 +85,7 @@ def _values(parameter: str, settings: Settings, clients: int) -> Iterable[Mappin
     if parameter == "engine":
         return _engines(settings)
     if parameter == "transports":
-        return [{parameter: ",".join(_other_wire_first(settings.transports))}]
+        return [{parameter: ",".join(_other_wire_first(settings))}]
     if parameter == "enable_batching":
         return _batching(settings)
     if parameter == "workers":
@@ -107,10 +108,11 @@ def _other_numbers(field: str, numbers: Iterable[int], present: int) -> list[Map
     return [{field: str(number)} for number in dict.fromkeys(numbers) if number != present and number >= 0]
 
 
-def _other_wire_first(present: tuple[TransportName, ...] | None) -> list[TransportName]:
-    """Return the other wire as the default one; of several the present one stays on."""
-    default, *others = present or (TransportName.GRPC, TransportName.REST)
-    other = TransportName.REST if default == TransportName.GRPC else TransportName.GRPC
+def _other_wire_first(settings: Settings) -> list[TransportName]:
+    """Return REST as the default wire, or in its place the usual one; of several the present one stays on."""
+    usual = usual_wires(settings)
+    default, *others = settings.transports or usual
+    other = usual[0] if default == TransportName.REST else TransportName.REST
     return [other, default] if others else [other]
 
 

@@ -141,7 +141,7 @@ def test_transports_agree(
                 break
             seconds *= 2  # the deadline has passed before the call was in the model
         found.append(told)
-        assert context.wire == wire
+        assert context.transport == wire
         transport.close()
     assert found[0] == found[1]
 

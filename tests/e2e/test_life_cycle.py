@@ -116,14 +116,14 @@ def preprocess(request):
 
 
 @pytest.mark.parametrize(
-    ("wire", "local"),
+    "wire",
     [
-        ("grpc", "true"),
-        pytest.param("grpc", "false", marks=pytest.mark.extended),
-        pytest.param("rest", "true", marks=pytest.mark.extended),
+        "local",
+        pytest.param("grpc", marks=pytest.mark.extended),
+        pytest.param("rest", marks=pytest.mark.extended),
     ],
 )
-def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathFactory, wire: str, local: str) -> None:
+def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathFactory, wire: str) -> None:
     folder = tmp_path_factory.mktemp("dies")  # short: there is no socket where its path would be too long
     models, first, others = folder / "models", Door(folder / "first"), Door(folder / "others")
     export_constant(models / "net", 1, 1.0)
@@ -131,7 +131,7 @@ def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathF
     code = WAITS_WITHOUT_A_MODEL.format(first=first.code, others=others.code)
     (models / "net" / "code" / "inference.py").write_text(code)
     settings = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "1", "LIGHTBOX_MAX_WAITING": "32"}
-    settings |= {"LIGHTBOX_TRANSPORT": wire, "LIGHTBOX_LOCAL_WIRE": local}
+    settings |= {"LIGHTBOX_TRANSPORT": wire}
     with (
         running(models, folder / "run", **settings) as stack,
         ThreadPoolExecutor(24) as callers,
@@ -166,8 +166,7 @@ def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathF
         assert Counter(call.result().status_code for call in calls) == {200: 24}
         answers = [stack.invoke(red(0)) for _ in range(10)]
         assert {answer.status_code for answer in answers} == {200}, answers[0].text
-        carrier = "local" if (wire, local) == ("grpc", "true") else wire
-        assert {answer.headers["Server-Timing"].rpartition(", ")[2] for answer in answers} == {f'wire;desc="{carrier}"'}
+        assert {answer.headers["Server-Timing"].rpartition(", ")[2] for answer in answers} == {f'wire;desc="{wire}"'}
 
 
 @pytest.fixture(scope="module")

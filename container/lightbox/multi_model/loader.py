@@ -122,7 +122,8 @@ class ModelLoader:
     def versions(self, name: str, context: RequestContext) -> ServerState:
         """Return a model's versions as one of the model servers tells them, None where none of them does."""
         try:
-            states = self._management.states(name, context.within(STATUS_SECONDS))
+            with context.within(STATUS_SECONDS):
+                states = self._management.states(name, context)
         except LightboxError:
             return None
         return next((state for state in states if state is not None), None)

@@ -323,10 +323,12 @@ async function begin() {
   checkHealth();
   state.start = await server.start();
   for (const route of ["openapi", "metrics"]) $(route).hidden = !state.start[route];
+  const both = ["grpc", "rest"].every((name) => state.start.wires.includes(name));
   for (const radio of document.querySelectorAll("input[name=wire]")) {
     const needed = radio.value === "both" ? ["grpc", "rest"] : [radio.value];
+    radio.parentElement.hidden = radio.value === "local" && !state.start.wires.includes("local"); // another model server's
     radio.disabled = !needed.every((name) => state.start.wires.includes(name));
-    radio.checked = radio.value === (state.start.wires.length > 1 ? "both" : state.start.wires[0]);
+    radio.checked = radio.value === (both ? "both" : state.start.wires[0]);
   }
   const off = ["grpc", "rest"].filter((name) => !state.start.wires.includes(name));
   $("wire-note").textContent = off.length ? `${off.map((name) => WIRES[name]).join(", ")} is off in this start: see LIGHTBOX_TRANSPORT.` : "";

@@ -21,31 +21,41 @@ from lightbox.settings_base import TransportName
 from lightbox.user_code.loader import looks_like_aws
 from lightbox.user_code.paths import UserCodeError, find_code, find_inference
 
-GRPC, REST = TransportName.GRPC, TransportName.REST
+LOCAL, GRPC, REST = TransportName
 NO_SOCKET = "the path of TMPDIR is too long for a unix socket"
 
 
 def choose_wires(settings: Settings, code_places: Iterable[Sequence[Path]], sockets_fit: bool) -> Wires:
     """Return the wires, and why each of the model server's TCP ports is open.
 
-    ``code_places`` are the folders of each model's code. Raises ModelServerMissing.
+    ``code_places`` are the folders of each model's code. Raises ModelServerMissing and NoLocalWire.
     """
-    named = settings.transports
-    on_loopback = named is None and model_server_program(settings)[0] != BINARY
-    names = named or ((GRPC, REST) if on_loopback else (GRPC,))
+    named, usual = settings.transports, usual_wires(settings, sockets_fit)
+    names = named or usual
+    if LOCAL in names and LOCAL not in usual:
+        why = "the embedded model server alone has it" if sockets_fit else NO_SOCKET
+        raise NoLocalWire(f"LIGHTBOX_TRANSPORT: expected {' or '.join(usual)}, got local: {why}")
+    on_loopback = named is None and REST in usual
     handler = _aws_handler(code_places)
     both, tfs = None, "LIGHTBOX_TFS_API passes requests on to it" if settings.tfs_api else None
     if handler is not None:
         both = f"{handler} has AWS's handlers, whose context has it"
     elif on_loopback:
         both = "LIGHTBOX_TRANSPORT is not set, and the embedded server binds loopback"
-    elif settings.multi_model and len(names) > 1:
-        both = "LIGHTBOX_TRANSPORT names both wires, and a model that is loaded later may have AWS's handlers"
+    elif settings.multi_model and {GRPC, REST} <= set(names):
+        both = "LIGHTBOX_TRANSPORT names grpc and rest, and a model that is loaded later may have AWS's handlers"
     return Wires(
         names=names,
         why_grpc_port=both if sockets_fit else NO_SOCKET,
         why_rest_port=both or tfs or ("LIGHTBOX_TRANSPORT names rest" if REST in names else None),
     )
+
+
+def usual_wires(settings: Settings, sockets_fit: bool = True) -> tuple[TransportName, ...]:
+    """Return the wires of a start whose settings name none. Raises ModelServerMissing."""
+    if model_server_program(settings)[0] == BINARY:
+        return (GRPC,)
+    return (LOCAL, GRPC, REST) if sockets_fit else (GRPC, REST)
 
 
 def _aws_handler(code_places: Iterable[Sequence[Path]]) -> Path | None:
@@ -85,6 +95,10 @@ MOST_FILES, MOST_BYTES = 10_000, 2 << 30
 """Of code for all models: a prefix that leads to a folder of models or data by mistake does not fill the disk."""
 
 NAMES = "SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET and SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX"
+
+
+class NoLocalWire(StartError):
+    """The settings name the wire ``local`` where there can be none; the message says why."""
 
 
 class PortTaken(StartError):
@@ -164,7 +178,6 @@ def wires_to_come(settings: Settings) -> Wires:
 def choose_addresses(settings: Settings, run_dir: RunDir, wires: Wires) -> tuple[ModelServerAddress, ...]:
     """Return where each model server is to listen, and nobody else does."""
     taken = set(_for_callers(settings))
-    local = settings.local_wire and GRPC in wires.names and model_server_program(settings)[0] != BINARY
 
     def choose(usual: int) -> int:
         # Another service on the usual port is no reason not to start: nothing outside relies on it.
@@ -175,7 +188,7 @@ def choose_addresses(settings: Settings, run_dir: RunDir, wires: Wires) -> tuple
             grpc_port=choose(grpc_port) if wires.why_grpc_port else None,
             rest_port=choose(rest_port) if wires.why_rest_port else None,
             grpc_socket=run_dir.socket_path(f"model_server_{index}"),
-            local_socket=run_dir.socket_path(f"predict_{index}") if local else None,
+            local_socket=run_dir.socket_path(f"predict_{index}") if LOCAL in wires.names else None,
         )
         for index, (grpc_port, rest_port) in enumerate(usual_ports(settings))
     )

@@ -81,7 +81,7 @@ class TfsGrpc:
 
     def _answer(self, route: str, data: bytes, context: RequestContext) -> bytes:
         context.limit(self._deadline_seconds)
-        context.transport = context.wire = "grpc"
+        context.transport = "grpc"
         spec = _model_spec(data)
         messages, chosen = [data], spec.WhichOneof("version_choice")
         if chosen == "version" and not spec.version.value:

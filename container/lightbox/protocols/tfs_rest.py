@@ -84,7 +84,7 @@ class TfsRest:
         context.limit(self.deadline_seconds)
         if request.method == "POST" and body is not None:
             self._check_ranks(targets, body, context)
-        context.transport = context.wire = "rest"
+        context.transport = "rest"
         try:
             held = self.pipeline.catalogue.using(model) if model else nullcontext()
             context.model = model or context.model

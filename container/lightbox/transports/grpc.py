@@ -92,7 +92,7 @@ class GrpcTransport:
 
     def send(self, request: Pieces, spec: SignatureSpec, context: RequestContext) -> bytes | memoryview:
         """Return the PredictResponse to a PredictRequest in pieces. Raises as ``predict`` does."""
-        context.wire = self.name
+        context.transport = GrpcTransport.name
         whole = request[0] if len(request) == 1 else b"".join(request)
         reply: bytes = self._call(self._predict, whole, spec.model, spec.version, context)
         return reply

@@ -1,8 +1,8 @@
-"""The local wire: Predict over a unix socket of the embedded model server, the rest over gRPC.
+"""The wire ``local``: Predict over a unix socket of the embedded model server, the rest over gRPC.
 
-It carries the same messages, deadlines and errors as gRPC, for less: gRPC's Python takes more processor time for an
-image's tensor than the sidecar's other work beside decoding. A connection carries one call at a time and is kept for
-the next one. Where a request cannot have arrived whole, it goes over gRPC instead.
+It carries the same messages, deadlines and errors as gRPC, for less processor time: docs/adr/081-local-wire.md. A
+connection carries one call at a time and is kept for the next one. Where a request cannot have arrived whole, it goes
+over gRPC instead, and is told of as a gRPC call.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ _LEAST_SECONDS = 0.001
 class LocalTransport(GrpcTransport):
     """Speaks to one embedded model server at a unix socket, and to the same one over gRPC at ``target``."""
 
+    name = "local"
+
     def __init__(self, path: Path, target: str, reconnect_seconds: float = RECONNECT_SECONDS) -> None:
         super().__init__(target, reconnect_seconds)
         self._path = str(path)
@@ -46,7 +48,7 @@ class LocalTransport(GrpcTransport):
             raise _failed(Code.DEADLINE_EXCEEDED, spec) from error
         if connection is None or not _sent(connection, request, spec, context):
             return super().send(request, spec, context)
-        context.wire = "local"
+        context.transport = self.name
         reply = _receive(connection, spec, context)
         self._idle.append(connection)
         code, message = reply

@@ -144,7 +144,7 @@ class RestTransport:
             _refuse_unspeakable(spec)
             body = write_request(call, by_row)
         with context.stage("predict"):
-            context.wire = self.name
+            context.transport = self.name
             path = _path(spec.model, spec.version) + ":predict"
             try:
                 reply = self._call("POST", path, body, spec.model, spec.version, context)

@@ -67,7 +67,7 @@ def test_what_other_threads_do_meanwhile_belongs_to_the_stage_that_is_open() -> 
 
 def test_the_wait_for_a_thread_is_a_stage_and_a_part_of_the_total() -> None:
     context = RequestContext(30, waited=2.0)
-    with context.within(5).stage("predict"):
+    with context.within(5), context.stage("predict"):
         pass
     context.finish()
     first = context.durations()

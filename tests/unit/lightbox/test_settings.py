@@ -84,6 +84,7 @@ def test_image_size_refused(text: str) -> None:
         ("LIGHTBOX_TRANSPORT", "REST", "rest"),
         ("LIGHTBOX_TRANSPORT", "grpc,rest", "grpc rest"),
         ("LIGHTBOX_TRANSPORT", " rest , GRPC ", "rest grpc"),
+        ("LIGHTBOX_TRANSPORT", "local,grpc,rest", "local grpc rest"),
         ("PREDICT_USING_GRPC", "True", "grpc"),
         ("PREDICT_USING_GRPC", "false", "rest"),
     ],
@@ -95,7 +96,9 @@ def test_wires(variable: str, text: str, wires: str) -> None:
 @pytest.mark.parametrize("text", ["http", "grpc,soap", "grpc,grpc", ",", "grpc rest", "grpc,true"])
 def test_wires_refused(text: str) -> None:
     (line,) = problems(LIGHTBOX_TRANSPORT=text)
-    expected = "LIGHTBOX_TRANSPORT: expected grpc, rest, or both with the default one first, such as grpc,rest, got "
+    expected = (
+        "LIGHTBOX_TRANSPORT: expected local, grpc, rest, or several with the default one first, such as grpc,rest, got "
+    )
     assert line == expected + repr(text)
 
 

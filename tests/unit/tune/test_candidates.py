@@ -78,10 +78,10 @@ def test_an_engine_that_is_not_installed_is_not_tried(monkeypatch: pytest.Monkey
 
 
 def test_the_other_transport_is_tried() -> None:
-    assert "LIGHTBOX_TRANSPORT=rest,grpc" in tried()
+    assert "LIGHTBOX_TRANSPORT=rest,local" in tried()
     assert "LIGHTBOX_TRANSPORT=rest,grpc" in tried(LIGHTBOX_TRANSPORT="grpc,rest")
     assert "LIGHTBOX_TRANSPORT=rest" in tried(LIGHTBOX_TRANSPORT="grpc")
-    assert "LIGHTBOX_TRANSPORT=grpc" in tried(PREDICT_USING_GRPC="false")
+    assert "LIGHTBOX_TRANSPORT=local" in tried(PREDICT_USING_GRPC="false")
 
 
 def test_the_better_value_of_a_knob_is_combined_with_those_of_others() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lightbox.plan import Wires
-from lightbox.processes.startup import wires_to_come
+from lightbox.processes.startup import NoLocalWire, wires_to_come
 from lightbox.settings_loading import load_settings
 from support.models import copy_golden
 from support.real_binary import real_binary
@@ -46,9 +46,10 @@ def write(folder: Path, source: str) -> None:
         ({"LIGHTBOX_TRANSPORT": "rest"}, "rest", "", "names rest"),
         ({"LIGHTBOX_TRANSPORT": "grpc,rest"}, "grpc rest", "", "names rest"),
         ({"LIGHTBOX_TRANSPORT": "rest,grpc"}, "rest grpc", "", "names rest"),
-        ({"LIGHTBOX_MODEL_SERVER": "embedded"}, "grpc rest", "binds loopback", "binds loopback"),
+        ({"LIGHTBOX_MODEL_SERVER": "embedded"}, "local grpc rest", "binds loopback", "binds loopback"),
         ({"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TRANSPORT": "grpc"}, "grpc", "", ""),
         ({"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TRANSPORT": "rest"}, "rest", "", "names rest"),
+        ({"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_TRANSPORT": "rest,local"}, "rest local", "", "names rest"),
         ({"SAGEMAKER_MULTI_MODEL": "true"}, "grpc", "", ""),
         (
             {"SAGEMAKER_MULTI_MODEL": "true", "LIGHTBOX_TRANSPORT": "grpc,rest"},
@@ -57,6 +58,12 @@ def write(folder: Path, source: str) -> None:
             "loaded later",
         ),
         ({"TMPDIR": "x" * 90}, "grpc", "too long for a unix socket", ""),
+        (
+            {"TMPDIR": "x" * 90, "LIGHTBOX_MODEL_SERVER": "embedded"},
+            "grpc rest",
+            "too long for a unix socket",
+            "binds loopback",
+        ),
     ],
 )
 def test_ports_and_why_they_are_open(
@@ -73,6 +80,22 @@ def test_ports_and_why_they_are_open(
     for why, expected in ((found.why_grpc_port, grpc_port), (found.why_rest_port, rest_port)):
         assert bool(why) == bool(expected)
         assert expected in (why or "")
+
+
+@pytest.mark.parametrize(
+    ("server", "tmp", "expected", "why"),
+    [
+        ("auto", "/tmp", "grpc", "the embedded model server alone has it"),
+        ("embedded", "x" * 90, "grpc or rest", "the path of TMPDIR is too long for a unix socket"),
+    ],
+)
+def test_there_is_no_local_wire(
+    root: Path, monkeypatch: pytest.MonkeyPatch, server: str, tmp: str, expected: str, why: str
+) -> None:
+    monkeypatch.setenv("TMPDIR", tmp)
+    with pytest.raises(NoLocalWire) as caught:
+        wires(root, LIGHTBOX_MODEL_SERVER=server, LIGHTBOX_TRANSPORT="local,grpc")
+    assert str(caught.value) == f"LIGHTBOX_TRANSPORT: expected {expected}, got local: {why}"
 
 
 @pytest.mark.parametrize(

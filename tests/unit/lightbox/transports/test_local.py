@@ -61,7 +61,7 @@ def transport(path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[LocalTran
     """A transport whose gRPC answers 7."""
 
     def send(_: GrpcTransport, __: bytes, ___: SignatureSpec, context: RequestContext) -> bytes:
-        context.wire = "grpc"
+        context.transport = "grpc"
         return tensor_proto.serialize({"y": OVER_GRPC}, b"")
 
     monkeypatch.setattr(GrpcTransport, "send", send)
@@ -84,7 +84,7 @@ def asked(
     context = context or RequestContext(PATIENCE)
     found = transport.predict(call(size), context)["y"]
     assert not (found.size and found.flags.writeable)
-    return context.wire, found.tolist()
+    return context.transport, found.tolist()
 
 
 DOUBLED = ("local", [0.0, 2.0, 4.0])
