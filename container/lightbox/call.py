@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar
@@ -20,6 +21,25 @@ R_co = TypeVar("R_co", covariant=True)
 S = TypeVar("S")
 FindSignature = Callable[[], SignatureSpec]
 """Looks up the signature that a call names, or the default one. Raises as Transport.signature does."""
+CROP = "tfs-crop"
+OUTPUTS = "tfs-outputs"
+"""Its value holds commas."""
+KNOWN_PAIRS = (
+    "tfs-model-name",
+    "tfs-model-version",
+    "tfs-method",
+    "tfs-signature-name",
+    "tfs-transport",
+    CROP,
+    OUTPUTS,
+)
+"""The custom attributes that Lightbox reads; those that begin otherwise are for handlers, and for others."""
+
+
+def meant(name: str) -> str | None:
+    """Return the pair of KNOWN_PAIRS that a name is close to."""
+    full = "tfs-" + name[:100].lower().replace("_", "-").removeprefix("tfs-")
+    return next(iter(difflib.get_close_matches(full, KNOWN_PAIRS, n=1, cutoff=0.7)), None)
 
 
 class Writer(Protocol[R_co]):

@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar
 
-from lightbox.call import Call
+from lightbox.call import KNOWN_PAIRS, Call, meant
 from lightbox.codecs import Codecs
 from lightbox.codecs.base import DecodedRequest, Layout, Prediction, Response
 from lightbox.codecs.ranked import ranked_rows
@@ -91,6 +91,7 @@ class Pipeline:
                 transport = self._transport(call.transport)
                 if isinstance(handlers, AwsHandlers):
                     return self._ask_handler(handlers, call, model, transport, context)
+                _check_attributes(call.attributes)
                 return self._predict(handlers, call, model, transport, context)
 
     def _ask_handler(
@@ -108,6 +109,7 @@ class Pipeline:
 
         bodies = call.content.for_handler(find, context)
         if bodies is None:
+            _check_attributes(call.attributes)
             return self._predict(NONE, call, model, transport, context)
         return call.content.joined(self._responses(handlers, call, bodies, model, predict, context), find)
 
@@ -193,6 +195,7 @@ class Pipeline:
         self.rank_guard.check(signature, request.inputs)
         context.memory.hold_tensors(content.size(context), request.inputs.values())
         found = self.rank_guard.predict(transport, PredictCall(signature, request.inputs, outputs), context)
+        context.version = signature.version
         with context.stage("postprocess"):
             # In the signature's order: gRPC's map has none, and answers over both wires are to be the same.
             ordered = {name: found[name] for name in signature.outputs if name in found}
@@ -276,6 +279,14 @@ def _no_transport(name: str, there: list[str]) -> BadRequest:
     if name == TransportName.LOCAL:
         turned_on += " with the embedded model server"
     return BadRequest(f"tfs-transport: expected {' or '.join(sorted(there))}, got {name!r}{turned_on}")
+
+
+def _check_attributes(names: Iterable[str]) -> None:
+    """Raise BadRequest for a custom attribute that begins with ``tfs-`` and that Lightbox does not read."""
+    for name in names:
+        if name.lower().startswith("tfs-") and name not in KNOWN_PAIRS:
+            told = f"did you mean {close}?" if (close := meant(name)) else f"expected one of {', '.join(KNOWN_PAIRS)}"
+            raise BadRequest(f"custom attribute {name[:100]}: there is no such attribute; {told}")
 
 
 def _ranked(prediction: Prediction, options: ModelOptions) -> Prediction:

@@ -39,7 +39,7 @@ class RequestContext:
     """Counts from where a request is begun. Times are in seconds, except in ``server_timing``.
 
     ``model`` is noted as soon as it is known to exist, ``transport`` is the wire that has carried the last call of the
-    model, ``images`` are (format, pixels) of each.
+    model, ``version`` that of the model which has answered it, ``images`` are (format, pixels) of each.
     ``outgoing`` are headers for the call of the model server, ``memory`` is what the request may hold.
 
     ``session`` is what logs call its session, ``spared`` what its image would have cost: seconds of decoding, bytes.
@@ -53,6 +53,7 @@ class RequestContext:
         self.waited = waited
         self.stages: dict[str, float] = {}
         self.model: str | None = None
+        self.version: int | None = None
         self.transport: str | None = None
         self.images: list[tuple[str, int]] = []
         self.outgoing: dict[str, str] = {}
@@ -128,6 +129,11 @@ class RequestContext:
         other = copy(self)
         other.allowed_seconds = max(seconds, self.allowed_seconds)
         return other
+
+    @property
+    def answered_by(self) -> str | None:
+        """The model that answers, as name/version; the name alone where a handler asks the model by itself."""
+        return self.model if None in (self.model, self.version) else f"{self.model}/{self.version}"
 
     def session_fields(self) -> dict[str, str | float]:
         """Return what logs tell of the session, and of what its image spared, in milliseconds and bytes."""

@@ -218,7 +218,7 @@ def test_every_json_line_is_an_object_and_each_request_has_one(observed_stack: S
     found = [line for line in request_lines(observed_stack) if line["request_id"] == "seen-1"]
     assert len(found) == 1
     line = found[0]
-    assert (line["route"], line["model"], line["transport"]) == ("/invocations", "constant", "grpc")
+    assert (line["route"], line["model"], line["transport"]) == ("/invocations", "constant", "local")
     assert (line["status"], line["bytes_in"]) == (200, len(IMAGE))
     times = [line[f"{stage}_ms"] for stage in ("decode", "preprocess", "predict", "total")]
     assert all(isinstance(time, float) and time > 0 for time in times)

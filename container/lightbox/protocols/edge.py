@@ -36,6 +36,8 @@ REQUEST_ID_HEADERS = (REQUEST_ID_HEADER, "X-Request-Id", "X-Amzn-SageMaker-Infer
 """Where a caller's own id for its request is looked for, in this order."""
 REQUEST_ID_PATTERN = "[A-Za-z0-9._:/+=-]{1,128}"
 """What a caller's id may be, as a regular expression of Python's and nginx's; another is not taken."""
+MODEL_HEADER = "X-Lightbox-Model"
+"""Which model has answered a prediction: name/version."""
 EXCHANGE = "lightbox.exchange"
 """Key of the WSGI environ under which a request's Exchange is."""
 
@@ -237,6 +239,8 @@ class Exchange:
         self.context.finish()
         headers = [item for item in headers if item[0] != REQUEST_ID_HEADER]
         headers += [("Server-Timing", self.context.server_timing()), (REQUEST_ID_HEADER, self.request_id)]
+        if (model := self.context.answered_by) is not None and int(status[:3]) < 400:
+            headers.append((MODEL_HEADER, model))
         write = self._start_response(status, headers, *([exc_info] if exc_info else []))
         if self.is_observed:
             finished = self._finished(int(status[:3]), headers)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -14,6 +13,7 @@ import orjson
 from flask import g, request
 from werkzeug.exceptions import ClientDisconnected
 
+from lightbox.call import CROP, OUTPUTS, meant
 from lightbox.codecs.base import Method
 from lightbox.codecs.media_type import decoded_body, parse_content_type
 from lightbox.errors import BadRequest, LightboxError
@@ -86,9 +86,6 @@ TARGET_MODEL = "X-Amzn-SageMaker-Target-Model"
 _NAME = re.compile(r"(?<![a-z-])([a-z-]++)=")
 _NUMBER = re.compile(r"\s*[+-]?[0-9.]++\s*")
 _CROP = re.compile(r"([0-9]{1,6}),([0-9]{1,6}),([0-9]{1,6}),([0-9]{1,6})")
-CROP = "tfs-crop"
-OUTPUTS = "tfs-outputs"
-"""The one pair whose value holds commas."""
 
 
 def parse_custom_attributes(header: str) -> dict[str, str]:
@@ -132,26 +129,13 @@ def _tfs_pair(part: str) -> dict[str, str]:
     return {}
 
 
-KNOWN_PAIRS = (
-    "tfs-model-name",
-    "tfs-model-version",
-    "tfs-method",
-    "tfs-signature-name",
-    "tfs-transport",
-    CROP,
-    OUTPUTS,
-)
-_hinted: set[str] = set()
-_MOST_HINTS = 100
-
-
-def hint_at_misspelled(attributes: Mapping[str, str]) -> None:
-    """Log, once for each name, which pair may have been meant by one that nobody reads: a handler may read it."""
-    for name in attributes:
-        if name.startswith("tfs-") and name not in KNOWN_PAIRS and name not in _hinted and len(_hinted) < _MOST_HINTS:
-            _hinted.add(name)
-            if close := difflib.get_close_matches(name, KNOWN_PAIRS, n=1, cutoff=0.8):
-                log.warning("custom attribute %s: Lightbox does not read it; did you mean %s?", name[:100], close[0])
+def check_query() -> None:
+    """Raise BadRequest where the current request, a prediction, has a query parameter: nothing reads one."""
+    for name in request.args if request.query_string else ():
+        raise BadRequest(
+            f"query parameter {name[:100]!r}: expected none, as nothing reads it; the header {CUSTOM_ATTRIBUTES} "
+            f"chooses: {meant(name) or 'tfs-model-name'}=VALUE"
+        )
 
 
 def parse_version(text: str | None) -> int | None:

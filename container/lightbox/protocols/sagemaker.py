@@ -20,7 +20,7 @@ from typing import Any
 from flask import Blueprint, g, request
 from flask import Response as HttpResponse
 
-from lightbox.call import Call
+from lightbox.call import CROP, OUTPUTS, Call
 from lightbox.codecs.base import Method, Response
 from lightbox.contents import Invocation
 from lightbox.errors import BadRequest
@@ -28,11 +28,9 @@ from lightbox.multi_model.loader import TargetModels
 from lightbox.picture_content import cropped
 from lightbox.pipeline import Pipeline
 from lightbox.protocols.http import (
-    CROP,
     CUSTOM_ATTRIBUTES,
-    OUTPUTS,
     TARGET_MODEL,
-    hint_at_misspelled,
+    check_query,
     is_triton_type,
     json_body,
     parse_crop,
@@ -133,12 +131,11 @@ def invoke(pipeline: Pipeline, max_body_mb: int, model: str | None = None, accep
 def _answer(
     pipeline: Pipeline, body: bytes, model: str | None, accept: str | None, context: RequestContext
 ) -> Response:
+    check_query()
     headers = request.headers
     content_type = headers.get("Content-Type", "")
     custom_attributes = headers.get(CUSTOM_ATTRIBUTES)
     attributes = parse_custom_attributes(custom_attributes or "")
-    if attributes:
-        hint_at_misspelled(attributes)
     if SESSION in headers and (pipeline.sessions is None or is_triton_type(content_type)):
         raise refused(pipeline.sessions)
     if is_triton_type(content_type):

@@ -41,6 +41,7 @@ _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _SIGNATURE = re.compile(rb'"signature_name"\s*:\s*"([^"\\]+)"')
 _PREDICT = re.compile(r"/v1/models/([^/:]+)(?:/versions/([0-9]{1,19})|/labels/([^/:]+))?:predict", re.IGNORECASE)
 """What the model server takes for a predict request, or more."""
+_VERSION = re.compile(r"/versions/([0-9]{1,18})")
 _NUMBER = re.compile(r"[0-9]{1,18}")
 
 
@@ -93,6 +94,8 @@ class TfsRest:
         with held, context.stage("predict"):
             reply = self.forward.send(request.method, targets, body, context)
         if reply.status < 400:
+            answered = _VERSION.search(reply.target)
+            context.version = int(answered[1]) if answered else None
             return HttpResponse(reply.body, reply.status, content_type=reply.content_type)
         exchange: Exchange = request.environ[EXCHANGE]
         exchange.error_code = _error(reply, model).code

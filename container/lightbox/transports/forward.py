@@ -25,6 +25,8 @@ class Reply:
     status: int
     content_type: str
     body: bytes
+    target: str
+    """The path that it is the answer for."""
 
 
 class RestForward:
@@ -75,4 +77,4 @@ def _send(
         raise DeadlineExceeded("the model server did not answer in time") from error
     except HTTPError as error:
         raise Unavailable("the model server ended while it processed the request") from error
-    return Reply(found.status, found.headers.get("Content-Type", ""), found.data)
+    return Reply(found.status, found.headers.get("Content-Type", ""), found.data, target)

@@ -38,7 +38,10 @@ class Request:
     """The Accept header as it came; empty where there was none."""
 
     custom_attributes: Mapping[str, str]
-    """The pairs of the header ``X-Amzn-SageMaker-Custom-Attributes``, those that Lightbox does not know too."""
+    """The pairs of the header ``X-Amzn-SageMaker-Custom-Attributes``, those that Lightbox does not read too.
+
+    Of those that begin with ``tfs-`` only Lightbox's own get here: others are refused before.
+    """
 
     signature: SignatureSpec
     """What the model wants and gives: ``inputs`` and ``outputs`` by name, each with dtype and shape."""

@@ -289,8 +289,51 @@ def test_a_model_with_channels_first_is_called_so() -> None:
     assert (answer.status_code, "the input has its channels first" in answer.get_json()["error"]) == (415, True)
 
 
-def test_a_misspelled_pair_is_named_once_in_the_log(client: FlaskClient, caplog: pytest.LogCaptureFixture) -> None:
-    for _ in range(2):
-        client.post("/invocations", data=IMAGE, headers=attributes("tfs-modelname=mean, tfs-mine=1"))
-    told = [record.getMessage() for record in caplog.records if "custom attribute" in record.getMessage()]
-    assert told == ["custom attribute tfs-modelname: Lightbox does not read it; did you mean tfs-model-name?"]
+ALL_PAIRS = (
+    "expected one of tfs-model-name, tfs-model-version, tfs-method, tfs-signature-name, tfs-transport, tfs-crop, "
+    "tfs-outputs"
+)
+
+
+@pytest.mark.parametrize(
+    ("sent", "name", "told"),
+    [
+        ("tfs-model=other", "tfs-model", "did you mean tfs-model-name?"),
+        ("trace=1; tfs-modelname=other", "tfs-modelname", "did you mean tfs-model-name?"),
+        ("TFS-Model-Name=other", "TFS-Model-Name", "did you mean tfs-model-name?"),
+        ("tfs-version=1", "tfs-version", "did you mean tfs-model-version?"),
+        ("tfs-zzz=1", "tfs-zzz", ALL_PAIRS),
+    ],
+)
+def test_an_attribute_that_nobody_reads_is_refused(client: FlaskClient, sent: str, name: str, told: str) -> None:
+    answer = client.post("/invocations", data=IMAGE, headers=attributes(sent))
+    error = f"custom attribute {name}: there is no such attribute; {told}"
+    assert (answer.status_code, answer.get_json()["error"]) == (400, error)
+
+
+@pytest.mark.parametrize("path", ["/invocations", "/endpoints/e/invocations", "/v2/models/mean/infer"])
+@pytest.mark.parametrize(
+    ("query", "name", "pair"),
+    [
+        ("model=other", "model", "tfs-model-name"),
+        ("tfs-model-version=2", "tfs-model-version", "tfs-model-version"),
+        ("x", "x", "tfs-model-name"),
+    ],
+)
+def test_a_query_that_nobody_reads_is_refused(client: FlaskClient, path: str, query: str, name: str, pair: str) -> None:
+    answer = client.post(f"{path}?{query}", data=IMAGE)
+    told = f"query parameter '{name}': expected none, as nothing reads it; the header "
+    told += f"X-Amzn-SageMaker-Custom-Attributes chooses: {pair}=VALUE"
+    assert answer.status_code == (424 if path.startswith("/endpoints") else 400)
+    assert told in answer.get_data(as_text=True)
+
+
+def test_a_prediction_says_which_model_answered(client: FlaskClient, transport: FakeTransport) -> None:
+    transport.serve(mean_model("other", 3), channel_means)
+    for sent, model in (("", "mean/1"), ("tfs-model-name=other", "other/3"), ("tfs-model-version=1", "mean/1")):
+        answer = client.post("/invocations", data=IMAGE, headers=attributes(sent))
+        assert (answer.status_code, answer.headers["X-Lightbox-Model"]) == (200, model)
+    infer = {"inputs": [{"name": "image", "datatype": "UINT8", "shape": [1, 4, 4, 3], "data": [7] * 48}]}
+    assert client.post("/v2/models/other/infer", json=infer).headers["X-Lightbox-Model"] == "other/3"
+    for refused in (client.post("/invocations", data=b"no image"), client.get("/v2/models/mean")):
+        assert "X-Lightbox-Model" not in refused.headers

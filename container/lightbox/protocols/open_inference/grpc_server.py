@@ -12,6 +12,7 @@ from typing import Any
 import grpc
 
 from lightbox.errors import TooLarge
+from lightbox.protocols.edge import MODEL_HEADER
 from lightbox.protocols.open_inference import grpc_health, grpc_messages
 from lightbox.protocols.open_inference.grpc_calls import Caller, Outcome, Work, WorkerPool
 from lightbox.protocols.open_inference.grpc_gate import Gate
@@ -151,6 +152,8 @@ class InferenceServer:
             if (error := outcome.error) is not None:
                 told.append(("lightbox-code", error.code))
                 await rpc.abort(getattr(grpc.StatusCode, error.grpc_status), error.message, tuple(told))
+            if (model := outcome.context.answered_by) is not None:
+                told.append((MODEL_HEADER.lower(), model))
             rpc.set_trailing_metadata(tuple(told))
             return outcome.data
 

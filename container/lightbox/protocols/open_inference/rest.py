@@ -16,7 +16,7 @@ from lightbox.errors import MalformedBody, NotAcceptable
 from lightbox.model import json_arrays
 from lightbox.model.spec import Array
 from lightbox.pipeline import Pipeline
-from lightbox.protocols.http import TRITON_TYPE, json_body, received_body
+from lightbox.protocols.http import TRITON_TYPE, check_query, json_body, received_body
 from lightbox.protocols.open_inference.repository import (
     InferRequest,
     Repository,
@@ -121,6 +121,7 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
         length = (JSON_LENGTH, request.headers.get(JSON_LENGTH))
         number = version_number(version) if version else headers.version
         with received_body(pipeline.memory, max_body_mb, g.context) as body:
+            check_query()
             asked = read_body(pipeline, body, length, model, number, headers, g.context)
             found = pipeline.run(asked.call(pipeline.codecs, model, version, headers), g.context)
             with g.context.stage("postprocess"):

@@ -8,9 +8,10 @@ from copy import deepcopy
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
+from lightbox.call import KNOWN_PAIRS
 from lightbox.model.layout import LONGEST_NAME
-from lightbox.protocols.edge import REQUEST_ID_HEADER, REQUEST_ID_HEADERS, REQUEST_ID_PATTERN
-from lightbox.protocols.http import CUSTOM_ATTRIBUTES, KNOWN_PAIRS, TARGET_MODEL
+from lightbox.protocols.edge import MODEL_HEADER, REQUEST_ID_HEADER, REQUEST_ID_HEADERS, REQUEST_ID_PATTERN
+from lightbox.protocols.http import CUSTOM_ATTRIBUTES, TARGET_MODEL
 from lightbox.protocols.openapi import failures
 from lightbox.protocols.openapi.models import DescribedModel, infer_response
 from lightbox.protocols.openapi.parts import (
@@ -98,6 +99,10 @@ def _headers(served: Served) -> dict[str, Any]:
     found = {
         REQUEST_ID_HEADER: {"description": "The request's id, as in the log.", "required": True, "schema": TEXT},
         SERVER_TIMING: {"description": "Milliseconds of each stage.", "required": True, "schema": TEXT},
+        MODEL_HEADER: {
+            "description": "The model that has answered, as name/version; its name where a handler calls it by itself.",
+            "schema": TEXT,
+        },
         "Retry-After": {"description": "Seconds after which to try again.", "schema": {"type": "integer"}},
     }
     if served.settings.sessions:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from lightbox.codecs.npy import OctetStreamWriter
 from lightbox.processes.metrics_page import CONTENT_TYPE as METRICS_TYPE
+from lightbox.protocols.edge import MODEL_HEADER
 from lightbox.protocols.http import TARGET_MODEL
 from lightbox.protocols.open_inference.rest import JSON_LENGTH
 from lightbox.protocols.openapi import examples, failures
@@ -40,6 +41,7 @@ BODY = "May have a Content-Encoding: gzip or deflate."
 def _invocation(served: Served, summary: str, ok: Operation) -> Operation:
     if served.settings.sessions:
         ok["headers"] |= {name: ref(name, "headers") for name in (NEW_HEADER, CLOSED_HEADER)}
+    ok["headers"][MODEL_HEADER] = ref(MODEL_HEADER, "headers")
     session = of_sessions(served, [SESSION], "parameters")
     body = f"{BODY} With a session's id: empty, to ask about the image that the session keeps." if session else BODY
     return {
@@ -120,6 +122,7 @@ def _infer(served: Served, model: DescribedModel | None) -> Operation:
         "The outputs. JSON with blobs behind it is application/octet-stream.",
         {JSON: got, "application/octet-stream": BINARY},
     )
+    ok["headers"][MODEL_HEADER] = ref(MODEL_HEADER, "headers")
     ok["headers"][JSON_LENGTH] = {"schema": {"type": "integer", "minimum": 1}}
     return {
         "summary": "Predict",

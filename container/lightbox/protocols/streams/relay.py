@@ -14,7 +14,7 @@ import urllib3
 
 from lightbox.errors import LightboxError, Unavailable
 from lightbox.processes.nginx import SOURCE
-from lightbox.protocols.edge import REQUEST_ID_HEADER, error_body
+from lightbox.protocols.edge import MODEL_HEADER, REQUEST_ID_HEADER, error_body
 
 _CONNECT_SECONDS = 5.0
 _NOT_TAKEN = "try again: the frame was not taken, because nginx is starting or stopping"
@@ -29,12 +29,16 @@ class Answer:
     content_type: str
     server_timing: str
     body: bytes
+    model: str = ""
+    """The model that has answered: name/version."""
 
     def text(self, frame: int | None, dropped: int | None) -> str:
         """Return the text frame: a JSON object whose ``answer`` is the body, as JSON where it is JSON."""
         told: dict[str, Any] = {"frame": frame, "status": self.status}
         if dropped is not None:
             told["dropped"] = dropped
+        if self.model:
+            told["model"] = self.model
         told["timing"] = {name: float(value) for name, value in _TIMING.findall(self.server_timing)}
         told["answer"] = self._value()
         return orjson.dumps(told).decode()
@@ -80,7 +84,13 @@ class Relay:
             except urllib3.exceptions.HTTPError as error:
                 raise Unavailable(_NOT_TAKEN) from error
         found = response.headers
-        return Answer(response.status, found.get("Content-Type", ""), found.get("Server-Timing", ""), response.data)
+        return Answer(
+            response.status,
+            found.get("Content-Type", ""),
+            found.get("Server-Timing", ""),
+            response.data,
+            found.get(MODEL_HEADER, ""),
+        )
 
     def close(self) -> None:
         """Let the threads end."""

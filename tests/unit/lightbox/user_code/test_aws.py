@@ -69,6 +69,16 @@ def test_a_handler_sees_raw_media_types_and_attributes(with_code: WithCode) -> N
     assert (answer["model_version"], answer["method"]) == ("1", "regress")
 
 
+def test_a_handler_sees_attributes_that_nobody_else_reads(with_code: WithCode) -> None:
+    assert post(with_code(ECHO), b"x", "tfs-mine=1").get_json()["custom_attributes"] == "tfs-mine=1"
+    answer = post(with_code(PAIR), BODY, "tfs-mine=1")
+    assert (answer.status_code, answer.headers["X-Lightbox-Model"]) == (200, "mean/1")
+
+
+def test_what_a_handler_asks_by_itself_has_no_version(with_code: WithCode) -> None:
+    assert post(with_code(ECHO), b"x").headers["X-Lightbox-Model"] == "mean"
+
+
 @pytest.mark.parametrize("attributes", ["tfs-model-version=new", "tfs-method=guess"])
 def test_attributes_of_ours_are_checked_first(with_code: WithCode, attributes: str) -> None:
     assert post(with_code(ECHO), b"x", attributes).status_code == 400

@@ -207,7 +207,7 @@ def test_responses_are_as_declared(model: str, options: ModelOptions, sent: dict
     assert answer.status_code == 200, answer.get_data(as_text=True)
     check(document, schemas[f"{model}.response"], answer.get_json())
     declared = set(document["paths"]["/invocations"]["post"]["responses"]["200"]["headers"])
-    assert {"X-Amzn-RequestId", "Server-Timing"} <= declared
+    assert {"X-Amzn-RequestId", "Server-Timing", "X-Lightbox-Model"} <= declared & set(answer.headers.keys())
 
 
 def test_a_schema_refuses_what_is_not_the_models() -> None:
