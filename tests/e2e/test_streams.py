@@ -57,7 +57,8 @@ def test_frames_are_answered_in_order_as_invocations_answers_them(streams: Stack
     assert [answer["frame"] for answer in answers] == list(range(1, 21))
     for number, answer in enumerate(answers):
         assert answer["status"] == 200
-        assert answer["answer"] == streams.invoke(frame(number), Content_Type="image/png").json()
+        alone = streams.invoke(frame(number), Content_Type="image/png")
+        assert (answer["answer"], answer["model"]) == (alone.json(), alone.headers["X-Lightbox-Model"])
         assert answer["timing"]["total"] >= answer["timing"]["predict"] > 0
 
 

@@ -100,12 +100,14 @@ def test_an_image_in_base64_is_answered_as_on_invocations(tfs_stack: Stack, whic
     expected = requests.post(f"{tfs_stack.url}/invocations", json=image, headers=attributes, timeout=PATIENCE)
     assert answer.status_code == expected.status_code == 200, answer.text + expected.text
     assert answer.json() == expected.json()
+    assert answer.headers["X-Lightbox-Model"] == expected.headers["X-Lightbox-Model"] == "image_mean/1"
 
 
 def test_requests_are_logged_and_counted_by_their_rule(tfs_stack: Stack) -> None:
     url = f"{tfs_stack.url}/v1/models/{MODEL}:predict"
     good = requests.post(url, json={"instances": [1.0, 5.0]}, headers={"X-Request-Id": "tfs-good"}, timeout=PATIENCE)
     assert (good.status_code, good.json()) == (200, {"predictions": [3.5, 5.5]})
+    assert good.headers["X-Lightbox-Model"].startswith(f"{MODEL}/")
     bad = requests.post(url, json={"instances": ["a"]}, headers={"X-Request-Id": "tfs-bad"}, timeout=PATIENCE)
     assert (bad.status_code, bad.headers["X-Amzn-RequestId"]) == (400, "tfs-bad")
     tfs_stack.wait_until(lambda: all(f"request_id=tfs-{name}" in tfs_stack.log for name in ("good", "bad")))

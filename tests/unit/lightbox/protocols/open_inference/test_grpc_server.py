@@ -112,7 +112,7 @@ def test_observers_hear_of_every_call(pipeline: Pipeline, tmp_path: Path, watche
     assert good.bytes_in > len(RED)
     assert (bad.status, bad.error_code) == (400, "image_undecodable")
     trailing = dict(rpc.trailing_metadata())
-    assert trailing["x-amzn-requestid"] == "mine"
+    assert (trailing["x-amzn-requestid"], trailing["x-lightbox-model"]) == ("mine", "mean/1")
     times = {name: float(value) for name, value in re.findall(r"(\w+);dur=([\d.]+)", trailing["server-timing"])}
     assert {"decode", "predict", "postprocess", "other"} <= times.keys()
     total = times.pop("total")
