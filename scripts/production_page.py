@@ -68,7 +68,7 @@ def measured(document: Document) -> str:
     machine = document["machine"]
     day = datetime.fromisoformat(document["measured"])
     server = document["versions"]["model server"]
-    kind = "the embedded model server" if server == "stand-in" else f"tensorflow_model_server {server}"
+    kind = "the embedded model server" if server == "embedded" else f"tensorflow_model_server {server}"
     return _wrapped(
         f"Figures marked ‡ are from the benchmark's run of {day.day} {day:%B %Y}, with {kind}, on "
         f"{machine['cores']} cores ({machine['processor']}) that the clients shared. [load](benchmarks/load.md) and "

@@ -1,1 +1,1 @@
-"""A stand-in for tensorflow_model_server: same flags, same REST, same gRPC, the real TensorFlow runtime."""
+"""The embedded model server: tensorflow_model_server's flags, REST and gRPC, and the real TensorFlow runtime."""

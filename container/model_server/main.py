@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> int:
 def _versions() -> str:
     library = metadata.version("tensorflow-cpu")
     serving = metadata.version("tensorflow-serving-api")
-    return f"TensorFlow ModelServer: {serving} (stand-in of Lightbox)\nTensorFlow Library: {library}"
+    return f"TensorFlow ModelServer: {serving} (Lightbox's embedded model server)\nTensorFlow Library: {library}"
 
 
 def _serve(options: Options) -> int:

@@ -19,7 +19,7 @@ from support.patience import PATIENCE
 
 @pytest.fixture(scope="session")
 def recorded_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ModelServer]:
-    """The stand-in with the recorded server's models and flags; tests leave it as they found it."""
+    """The embedded server with the recorded server's models and flags; tests leave it as they found it."""
     yield from golden_server(tmp_path_factory.mktemp("recorded"))
 
 

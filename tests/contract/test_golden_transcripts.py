@@ -1,4 +1,4 @@
-"""Every transcript of the real server, replayed against a fresh stand-in, with each choice of engine."""
+"""Every transcript of the real server, replayed against a fresh embedded server, with each choice of engine."""
 
 from __future__ import annotations
 

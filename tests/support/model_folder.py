@@ -1,4 +1,4 @@
-"""A model's base path whose versions come and go, and the stand-in that serves it."""
+"""A model's base path whose versions come and go, and the embedded server that serves it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stand-in as its users start it: a process, two ports, a folder of models."""
+"""The embedded server as its users start it: a process, two ports, a folder of models."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The stand-in without its clock: it goes on only while its caller waits, and when all of its states have been seen."""
+"""The embedded server without its clock: it goes on while its caller waits and all of its states have been seen."""
 
 from __future__ import annotations
 

@@ -94,8 +94,8 @@ def _stolen(result: Mapping[str, Any]) -> str:
 
 def model_server(document: Document) -> str:
     """Return the sentence that stands beside every figure: which model server was measured."""
-    if document["versions"]["model server"] == "stand-in":
-        return "*Model server: the stand-in, not TensorFlow Serving.*"
+    if document["versions"]["model server"] == "embedded":
+        return "*Model server: the embedded model server, not TensorFlow Serving.*"
     return "*Model server: tensorflow_model_server.*"
 
 

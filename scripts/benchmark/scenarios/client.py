@@ -76,11 +76,11 @@ def _echo(size: str, scale: Scale) -> Experiment:
 def _lightbox(size: str, scale: Scale) -> Experiment:
     image = photos.noise(*SIZES[size])
     encoded = json.dumps({"instances": [{"b64": _base64(size)}]}).encode()
-    headers = {common.ATTRIBUTES: common.attributes("mobilenet_v2", "grpc")}
+    headers = {common.ATTRIBUTES: common.attributes("mobilenet_v2")}
     stack = common.with_front()
     variants = (
         Variant("base64, REST", stack, HttpClient(encoded, "application/json", headers=headers)),
-        Variant("binary, REST", stack, common.post_image("mobilenet_v2", "grpc", image)),
+        Variant("binary, REST", stack, common.post_image("mobilenet_v2", body=image)),
         Variant("binary, gRPC", stack, _jpeg(image)),
     )
     title = f"Lightbox with a model behind, {size}"
@@ -113,7 +113,7 @@ def _forms(scale: Scale) -> Experiment:
 
 def _kept(width: int, height: int, scale: Scale) -> Experiment:
     image, stack = photos.photo(width, height), common.lightbox(LIGHTBOX_SESSIONS="true")
-    headers = {common.ATTRIBUTES: common.attributes("mobilenet_v2", "grpc")}
+    headers = {common.ATTRIBUTES: common.attributes("mobilenet_v2")}
     part = {common.ATTRIBUTES: f"{headers[common.ATTRIBUTES]},tfs-crop=0,0,224,224"}
     calls, rounds = scale.pick((8, 2), (30, 8))
     return Experiment(

@@ -23,12 +23,12 @@ def with_front() -> Stack:
     return Stack("Lightbox with its gRPC front", models.classifiers(), (DEFAULT_MODEL,), front=True)
 
 
-def attributes(model: str, transport: str) -> str:
-    """Return custom attributes that choose model and wire."""
-    return f"tfs-model-name={model},tfs-transport={transport}"
+def attributes(model: str, transport: str | None = None) -> str:
+    """Return custom attributes that choose model and wire, by default the wire that the server has as its default."""
+    return f"tfs-model-name={model}" + (f",tfs-transport={transport}" if transport else "")
 
 
-def post_image(model: str, transport: str = "grpc", body: bytes | None = None) -> HttpClient:
+def post_image(model: str, transport: str | None = None, body: bytes | None = None) -> HttpClient:
     """Return a client that posts an image, by default the 1024x768 photograph."""
     return HttpClient(body or photos.photo(), IMAGE, headers={ATTRIBUTES: attributes(model, transport)})
 

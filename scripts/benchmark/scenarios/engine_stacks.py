@@ -83,7 +83,7 @@ def _prepared() -> Experiment:
     """Return prepared tensors in the place of images: what others publish is measured so."""
     rows = []
     for model in (MODEL, "resnet50"):
-        headers = {common.ATTRIBUTES: common.attributes(model, "grpc")}
+        headers = {common.ATTRIBUTES: common.attributes(model)}
         client = HttpClient(photos.tensor_npy(224), "application/x-npy", headers=headers)
         for row in variants(model):
             if row.name in (AUTO, INT8):

@@ -54,6 +54,8 @@ def scenario(scale: Scale) -> Scenario:
             "ONNX Runtime folds batch normalizations into convolutions when it loads a network. TensorFlow Serving "
             "runs the graph that it is given: one row has the graph of `export_model.py mobilenet_v2_folded`, the next "
             "the same with `--input uint8`, which scales the pixels itself.",
+            "Requests for Lightbox name no wire: with the embedded model server they go over `local`, with "
+            "tensorflow_model_server over gRPC.",
             "The rows with an engine's name serve one model alone, with the embedded model server and two workers. "
             "Other answers are those that differ from tensorflow_model_server's: such rows are no part of a target. "
             "The first start with `auto` compares the engines, so the start of a second run is the one to quote.",
@@ -75,7 +77,7 @@ def _study(form: str, scale: Scale) -> Experiment:
     text = base64.b64encode(image).decode()
     if form == "binary":
         theirs: Client = HttpClient(image, "application/octet-stream", "/binary/")
-        client = common.post_image("mobilenet_v3", "grpc", image)
+        client = common.post_image("mobilenet_v3", body=image)
         ours = [Variant(LIGHTBOX, small_lightbox(), client)]
     else:
         theirs = HttpClient(_json({"image": text}), "application/json", "/predict/")
@@ -99,7 +101,7 @@ def _study(form: str, scale: Scale) -> Experiment:
 
 
 def _base64_image(text: str, model: str) -> HttpClient:
-    headers = {common.ATTRIBUTES: common.attributes(model, "grpc")}
+    headers = {common.ATTRIBUTES: common.attributes(model)}
     return HttpClient(_json({"instances": [{"b64": text}]}), "application/json", headers=headers)
 
 

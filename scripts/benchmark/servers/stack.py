@@ -40,12 +40,15 @@ class Stack:
         # The path of a unix socket is short: the run directory cannot lie deep in a working copy.
         tmp = Path(tempfile.mkdtemp(prefix="lb-bench-"))
         front = free_ports() if self.front else None
+        # A request that measures a wire names it. The embedded server has them all, the binary gRPC alone; the sample's
+        # handler has ports, and a variable of its own.
+        given = dict(self.settings)
+        is_binary = self.counted or ("LIGHTBOX_ENGINE" not in given and real_binary())
         settings = {
             "LIGHTBOX_MODEL_DIR": str(self.models),
-            # A request names the wire that it measures; the sample's handler has ports, and a variable of its own.
-            **({} if "PREDICT_USING_GRPC" in dict(self.settings) else {"LIGHTBOX_TRANSPORT": "grpc,rest"}),
+            **({"LIGHTBOX_TRANSPORT": "grpc,rest"} if is_binary and "PREDICT_USING_GRPC" not in given else {}),
             **({"LIGHTBOX_KSERVE_GRPC_PORT": str(front)} if front else {}),
-            **dict(self.settings),
+            **given,
         }
         environ = clean_environ() | {"TMPDIR": str(tmp), "TF_CPP_MIN_LOG_LEVEL": "2"}
         if self.counted:
@@ -77,8 +80,8 @@ def _grpc_target(run_dir: Path) -> str:
 
 
 def model_server_kind() -> str:
-    """Return ``tensorflow_model_server`` when serve.sh finds the real binary, else ``stand-in``."""
-    return "tensorflow_model_server" if real_binary() else "stand-in"
+    """Return ``tensorflow_model_server`` when serve.sh finds the real binary, else ``embedded``."""
+    return "tensorflow_model_server" if real_binary() else "embedded"
 
 
 def real_binary() -> Path | None:

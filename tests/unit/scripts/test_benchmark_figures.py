@@ -126,7 +126,7 @@ def document() -> results.Document:
         "scale": "full",
         "command": "python -m benchmark --full",
         "machine": {"processor": "a processor", "cores": 2, "memory_gb": 8, "kernel": "6", "load_before": [0.1, 0, 0]},
-        "versions": {"python": "3.11", "model server": "stand-in"},
+        "versions": {"python": "3.11", "model server": "embedded"},
         "rival_versions": {},
     }
     listed = [
@@ -179,7 +179,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_pages_say_what_was_measured(written: Path) -> None:
     index = (written / "README.md").read_text()
-    assert "stand-in, not TensorFlow Serving" in index
+    assert "embedded model server, not TensorFlow Serving" in index
     assert "[model server](model_server.md)" in index
     assert index.count("| met |") == len(targets.TARGETS)
     assert "p50 of ModelInfer with one JPEG ÷ floor: 1.05." in (written / "client.md").read_text()
@@ -188,7 +188,7 @@ def test_pages_say_what_was_measured(written: Path) -> None:
     page = (written / "rest_or_grpc.md").read_text()
     assert "classification: the floor alone takes 0.02 of the sample's REST handler's time (p50)." in page
     assert "hypervisor" not in page
-    assert page.count("stand-in, not TensorFlow Serving") == 2
+    assert page.count("embedded model server, not TensorFlow Serving") == 2
     assert "LIGHTBOX_TRANSPORT=grpc ./serve.sh serve" in page
     assert "BIND_TO_PORT" not in page
     page = (written / "load.md").read_text()

@@ -1,6 +1,6 @@
-"""What the stand-in model server adds to the model: one run, one table, ratios and differences only.
+"""What the embedded model server adds to the model: one run, one table, ratios and differences only.
 
-    .venv/bin/python scripts/benchmark/stand_in.py [FOLDER]
+    .venv/bin/python scripts/benchmark/embedded_server.py [FOLDER]
 
 Exports its models into FOLDER (a temporary one by default), starts the server, alternates calls of it
 with calls of the same signature in this process (TensorFlow's own ``tf.saved_model.load``), and prints
