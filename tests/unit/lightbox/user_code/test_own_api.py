@@ -53,14 +53,16 @@ def test_postprocess_alone(with_code: WithCode) -> None:
             "attributes": request.custom_attributes,
         }
     """)
-    answer = client.post("/invocations", data=IMAGE, headers={"X-Amzn-SageMaker-Custom-Attributes": "mine=1,tfs-x=2"})
+    sent = "mine=1,tfs-model-version=1"
+    answer = client.post("/invocations", data=IMAGE, headers={"X-Amzn-SageMaker-Custom-Attributes": sent})
     assert answer.get_json() == {
         "best": [["blue", 30.0], ["green", 20.0]],
         "unknown": "99",
         "size": [4, 4],
         "model": ["mean", 1],
-        "attributes": {"mine": "1", "tfs-x": "2"},
+        "attributes": {"mine": "1", "tfs-model-version": "1"},
     }
+    assert client.post("/invocations", headers={"X-Amzn-SageMaker-Custom-Attributes": "tfs-x=2"}).status_code == 400
     assert "preprocess;dur" in answer.headers["Server-Timing"]
 
 
