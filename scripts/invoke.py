@@ -47,7 +47,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--endpoint-name", help="an endpoint of SageMaker instead, with the credentials of the environment")
     add("--region", help="its region, where the environment names none")
     add("--model", help="one of several models behind the endpoint")
-    add("--transport", choices=("grpc", "rest"), help="the wire inside, by default the endpoint's own")
+    add("--transport", choices=("local", "grpc", "rest"), help="the wire inside, by default the endpoint's own")
     options = parser.parse_args(arguments)
     if not options.image.is_file():
         parser.error(f"{options.image}: there is no such file")

@@ -26,10 +26,11 @@ def requests() -> list[Request]:
     seven = (SAMPLES / "digit-7.png").read_bytes()
     tensor = _tensor(seven)
     found = [
+        _image("mobilenet image, local", "mobilenet_v2", "local", _photo(), "image/jpeg"),
         _image("mobilenet image, gRPC", "mobilenet_v2", "grpc", _photo(), "image/jpeg"),
         _image("mobilenet image, REST", "mobilenet_v2", "rest", _photo(), "application/x-image"),
     ]
-    for wire in ("grpc", "rest"):
+    for wire in ("local", "grpc", "rest"):
         found += [
             _image(f"digit image, {wire}", "digits", wire, seven, "application/x-image"),
             _invocation(f"digit JSON, {wire}", "digits", wire, json.dumps({"instances": tensor.tolist()}).encode()),

@@ -53,10 +53,10 @@ def paste(page: Page) -> None:
 def test_a_file_is_picked_dropped_or_pasted(page: Page, way: Callable[[Page], None]) -> None:
     way(page)
     page.choose("model", "image_mean")
-    page.wire("grpc")
+    page.wire("local")
     (answer,) = page.run()
     assert answer["status"] == 200
-    assert f"{FLOWER.stat().st_size:,} bytes" in page.text("[data-wire=grpc] .facts")
+    assert f"{FLOWER.stat().st_size:,} bytes" in page.text("[data-wire=local] .facts")
 
 
 def test_all_by_keyboard(page: Page) -> None:

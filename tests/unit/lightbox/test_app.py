@@ -85,6 +85,7 @@ def test_a_request_id_is_kept_if_it_is_plain(client: FlaskClient, header: str) -
         (IMAGE, attributes("tfs-model-name=other"), 404, "model_not_found", "other"),
         (IMAGE, attributes("tfs-model-version=7"), 404, "model_not_found", "7"),
         (IMAGE, attributes("tfs-model-version=new"), 400, "bad_request", "tfs-model-version"),
+        (IMAGE, attributes("tfs-transport=local"), 400, "bad_request", "local turns it on with the embedded"),
         (IMAGE, attributes("tfs-transport=smoke"), 400, "bad_request", "grpc or rest, got 'smoke'"),
     ],
 )
