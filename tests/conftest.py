@@ -64,8 +64,8 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with what takes long."""
-    items.sort(key=lambda item: item.get_closest_marker("long") is None and _shared_stack(item) is None)
+    """Begin with the tests that share a stack: they are one long piece of work for one process."""
+    items.sort(key=lambda item: _shared_stack(item) is None)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -128,11 +128,11 @@ class Settings(ModelServerSettings):
     `{"predictions": [...]}` on a single line, as in AWS's container."""
 
     labels: str | None = Field(None, validation_alias="LIGHTBOX_LABELS")
-    """File with the model's class names, one a line, for the user's handler: a path, or a name in the model's `code/`.
-    Overrides `labels` in a model's `code/lightbox.json`."""
+    """File with the model's class names, one a line: a path, or a name in the model's `code/`. Responses then name
+    classes. Overrides `labels` in a model's `code/lightbox.json`."""
 
     top_k: int | None = Field(None, ge=1, validation_alias="LIGHTBOX_TOP_K")
-    """How many classes the user's handler returns. Overrides `top_k` in a model's `code/lightbox.json`."""
+    """How many classes a response has, the most likely first. Overrides `top_k` in a model's `code/lightbox.json`."""
 
     max_body_mb: int = Field(100, ge=1, le=2048, validation_alias="LIGHTBOX_MAX_BODY_MB")
     """Limit in MiB for one request body or gRPC message. Over it a request gets 413, a gRPC call RESOURCE_EXHAUSTED."""

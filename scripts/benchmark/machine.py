@@ -31,9 +31,10 @@ RIVAL_PACKAGES = ("fastapi", "uvicorn", "litserve", "onnxruntime", "grpcio", "pi
 
 
 def machine() -> dict[str, Any]:
-    """Return what the reader must know of the machine: processor, cores, memory, kernel, load before the start."""
+    """Return what the reader must know of the machine: processor, instructions, cores, memory, kernel, load."""
     return {
-        "processor": _processor(),
+        "processor": _cpuinfo("model name") or platform.machine(),
+        "instructions": _instructions(),
         "cores": len(os.sched_getaffinity(0)),
         "memory_gb": round(psutil.virtual_memory().total / 2**30, 1),
         "kernel": platform.release(),
@@ -75,11 +76,17 @@ def rival_versions() -> dict[str, str]:
     return {name: found[name] for name in RIVAL_PACKAGES if name in found}
 
 
-def _processor() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.partition(":")[2].strip()
-    return platform.machine()
+def _cpuinfo(field: str) -> str:
+    """Return what the kernel says of the first core, an empty text if it says nothing of the kind."""
+    lines = (line.partition(":") for line in Path("/proc/cpuinfo").read_text().splitlines())
+    return next((value.strip() for name, _, value in lines if name.strip() == field), "")
+
+
+def _instructions() -> str:
+    """Return the widest of the instruction sets that engines compute with; VNNI is of use to INT8 and to the resize."""
+    flags = _cpuinfo("flags").split()
+    names = {"avx512_vnni": "AVX-512 with VNNI", "avx512f": "AVX-512", "avx2": "AVX2"}
+    return next((name for flag, name in names.items() if flag in flags), platform.machine())
 
 
 def _version(package: str) -> str:

@@ -13,8 +13,7 @@ import grpc
 import pytest
 
 from model_server.warmup import REQUESTS_FILE
-from support.endless import export_endless
-from support.held import Door, export_held_image
+from support.held import Door, export_endless, export_held_image
 from support.model_server import MODELS, ModelServer, golden_server
 from support.models import write_warm_up
 from support.patience import PATIENCE

@@ -15,8 +15,7 @@ import psutil
 import pytest
 
 from model_server.http_parser import MAX_BODY_BYTES, MAX_HEAD_BYTES
-from support.endless import export_endless
-from support.held import Door
+from support.held import Door, export_endless
 from support.model_server import MODELS, ModelServer
 from support.patience import PATIENCE
 from tfs_wire.messages import predict_pb2

@@ -20,8 +20,7 @@ from lightbox.request_context import RequestContext
 from lightbox.transports.base import PredictCall
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
-from support.endless import export_endless
-from support.held import Door
+from support.held import Door, export_endless
 from support.model_server import MODELS, ModelServer, golden_server
 from support.patience import PATIENCE
 from tfs_wire.local import ASK, GREETING, TOLD, receive

@@ -1,9 +1,9 @@
-"""A model whose calls wait at a door until the test opens it. They use no processor meanwhile."""
+"""Models whose calls wait: at a door until the test opens it, or until a deadline. They use no processor meanwhile."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -82,23 +82,49 @@ def export_held_image(folder: Path, door: Door, version: int = 1) -> None:
     TensorFlow's WriteFile opens the pipe, so that calls wait in any server that runs the graph. (ReadFile does not do:
     it seeks, which a pipe refuses.)
     """
-    target = folder / str(version)
-    copy_made("held_image", _save, target, OWN)
-    (target / "assets" / "place").write_text(str(door.folder))
+    _copy("held_image", _held_image, folder / str(version), door)
 
 
-def _save(folder: Path) -> None:
+def export_endless(folder: Path, door: Door, version: int = 1) -> None:
+    """Export a model of int64 [N], x, that answers x; a first one above 0 is never answered, and the door counts it.
+
+    The call waits at an empty queue: TensorFlow gives that up when it cancels a call. (What waits at the door itself
+    is in the kernel: it hears of a deadline when the door opens.)
+    """
+    _copy("endless", _endless, folder / str(version), door)
+
+
+def _copy(name: str, graph: Callable[[Any], Any], folder: Path, door: Door) -> None:
+    """Copy a model whose asset names the door; ``graph`` makes the function that the module serves."""
+
+    def write(version: Path) -> None:
+        import tensorflow as tf
+
+        asset = version.with_name("place")
+        asset.touch()
+        module = tf.Module()
+        module.place = tf.saved_model.Asset(str(asset))
+        module.serve = graph(module)
+        signatures = {"serving_default": module.serve.get_concrete_function()}
+        tf.saved_model.save(module, str(version), signatures=signatures)
+
+    copy_made(name, write, folder, OWN)
+    (folder / "assets" / "place").write_text(str(door.folder))
+
+
+def _mark(place: Any) -> Any:
     import tensorflow as tf
 
-    asset = folder.with_name("place")
-    asset.touch()
-    module = tf.Module()
-    module.place = tf.saved_model.Asset(str(asset))
+    name = tf.strings.as_string(tf.random.uniform([], 0, 1 << 62, tf.int64))
+    return tf.io.write_file(tf.strings.join([place, "/came-", name]), "")
+
+
+def _held_image(module: Any) -> Any:
+    import tensorflow as tf
 
     def wait(red: Any) -> Any:
         place = tf.io.read_file(module.place)
-        name = tf.strings.as_string(tf.random.uniform([], 0, 1 << 62, tf.int64))
-        with tf.control_dependencies([tf.io.write_file(tf.strings.join([place, "/came-", name]), "")]):
+        with tf.control_dependencies([_mark(place)]):
             passed = tf.io.write_file(tf.strings.join([place, "/door"]), "")
         with tf.control_dependencies([passed]):
             return tf.identity(red)
@@ -109,5 +135,20 @@ def _save(folder: Path) -> None:
         red = tf.cond(red > 0, lambda: wait(red), lambda: red)
         return {"red": tf.fill([tf.shape(image)[0]], red)}
 
-    module.serve = serve
-    tf.saved_model.save(module, str(folder), signatures={"serving_default": serve.get_concrete_function()})
+    return serve
+
+
+def _endless(module: Any) -> Any:
+    import tensorflow as tf
+
+    def wait(x: Any) -> Any:
+        with tf.control_dependencies([_mark(tf.io.read_file(module.place))]):
+            queue = tf.raw_ops.FIFOQueueV2(component_types=[tf.int64], shared_name="empty")
+            (never,) = tf.raw_ops.QueueDequeueV2(handle=queue, component_types=[tf.int64])
+        return x + never
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int64, name="x")])  # type: ignore[untyped-decorator]
+    def serve(x: Any) -> dict[str, Any]:
+        return {"y": tf.cond(x[0] > 0, lambda: wait(x), lambda: x)}
+
+    return serve

@@ -103,10 +103,13 @@ def _load(document: Document) -> list[str]:
     lines = []
     for form in ("base64", "binary"):
         theirs = results.variant(document, "load", f"study_{form}", load.FASTAPI.name)
-        ours = results.variant(document, "load", f"study_{form}", load.LIGHTBOX)
-        if "throughput" in theirs and "throughput" in ours:
+        auto, tensorflow = (
+            results.variant(document, "load", f"study_{form}", name) for name in (engine_stacks.AUTO, load.LIGHTBOX)
+        )
+        if all("throughput" in variant for variant in (theirs, auto, tensorflow)):
             lines.append(
-                f"{form}, {load.STUDY_CLIENTS} clients: Lightbox {number(ours['throughput'])} requests/s, "
+                f"{form}, {load.STUDY_CLIENTS} clients: Lightbox with engine auto, as `make serve` starts it, "
+                f"{number(auto['throughput'])} requests/s, with engine tensorflow {number(tensorflow['throughput'])}; "
                 f"FastAPI + ONNX Runtime {number(theirs['throughput'])}."
             )
     bound = bound_per_second(document)

@@ -102,10 +102,11 @@ def model_server(document: Document) -> str:
 def measured_with(document: Mapping[str, Any]) -> str:
     """Return machine, versions and command."""
     machine = document["machine"]
+    processor = " with ".join(machine[name] for name in ("processor", "instructions") if name in machine)
     versions = ", ".join(f"{name} {version}" for name, version in document["versions"].items())
     rivals = ", ".join(f"{name} {version}" for name, version in document["rival_versions"].items())
     return (
-        f"Measured {document['measured']} by `{document['command']}` on {machine['processor']}, "
+        f"Measured {document['measured']} by `{document['command']}` on {processor}, "
         f"{machine['cores']} cores, {machine['memory_gb']} GB, Linux {machine['kernel']}; "
         f"load before the start {machine['load_before'][0]}. "
         f"{versions}. Beside it: {rivals}."
