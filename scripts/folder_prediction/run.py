@@ -19,8 +19,8 @@ from folder_prediction.journal import Journal
 from folder_prediction.retries import Outcome, Retrying
 
 IMAGE_ENDINGS = (
-    *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".apng", ".gif", ".webp", ".bmp", ".dib", ".tif", ".tiff"),
-    *(".ppm", ".pgm", ".pbm", ".pnm"),
+    *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".apng", ".gif", ".webp", ".avif", ".bmp", ".dib"),
+    *(".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm"),
 )
 UNREACHED_AT_MOST = 10
 """After so many images in a row to which nobody answered the endpoint counts as gone."""
