@@ -87,7 +87,7 @@ class Pipeline:
                 return self._respond_for_unknown(error, call, context)
             with use as model:
                 handlers = self._begin(model, context)
-                transport = self._transport(call.transport, context)
+                transport = self._transport(call.transport)
                 if isinstance(handlers, AwsHandlers):
                     return self._ask_handler(handlers, call, model, transport, context)
                 return self._predict(handlers, call, model, transport, context)
@@ -98,6 +98,7 @@ class Pipeline:
         """Have a handler of AWS's API answer, or the model where the handler is not asked about such content."""
 
         def predict(sent: Call[Response]) -> Response:
+            context.transport = transport.name
             return self._predict(NONE, sent, _without_ranking(model), transport, self._context_of_call(context))
 
         def find() -> SignatureSpec:
@@ -166,6 +167,7 @@ class Pipeline:
         transport: Transport,
         context: RequestContext,
     ) -> R:
+        context.transport = transport.name
         attempt = partial(self._attempt, handlers, call, model, transport, context)
         return self._signatures.on_newest(model.name, call.version, attempt)
 
@@ -223,11 +225,11 @@ class Pipeline:
 
     def probe(self, context: RequestContext) -> None:
         """Have the default model predict once; raise LightboxError when nobody answers for it."""
-        probe(self.catalogue.find(None).name, self._transport(None, context), self._signatures, context)
+        probe(self.catalogue.find(None).name, self._transport(None), self._signatures, context)
 
     def probe_version(self, model: str, version: int, context: RequestContext) -> None:
         """Have a version predict once; raise LightboxError unless it can answer as the one that answers now does."""
-        probe_version(model, version, self._transport(None, context), self._signatures, context)
+        probe_version(model, version, self._transport(None), self._signatures, context)
 
     def describe(
         self,
@@ -238,7 +240,8 @@ class Pipeline:
         transport: Transport | None = None,
     ) -> SignatureSpec:
         """Return a signature, by default the one that answers when a request names none. Raises as ``run`` does."""
-        name, transport = self.catalogue.find(model).name, transport or self._transport(None, context)
+        name, transport = self.catalogue.find(model).name, transport or self._transport(None)
+        context.transport = transport.name
         get = partial(self._signatures.get, transport, name, version, signature, context)
         return self._signatures.on_newest(name, version, get)
 
@@ -265,11 +268,10 @@ class Pipeline:
         self._user_code.forget(model)
         self._handler_outputs.forget(model)
 
-    def _transport(self, name: str | None, context: RequestContext) -> Transport:
+    def _transport(self, name: str | None) -> Transport:
         name = name or next(iter(self._transports))
         if name not in self._transports:
             raise _no_transport(name, list(self._transports))
-        context.transport = name
         return self._transports[name]
 
 

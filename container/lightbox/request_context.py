@@ -38,8 +38,8 @@ LEAST_QUEUE_SECONDS = 0.002
 class RequestContext:
     """Counts from where a request is begun. Times are in seconds, except in ``server_timing``.
 
-    ``model`` and ``transport`` are noted as soon as they are known to exist, ``images`` as (format, pixels) of each,
-    ``fields`` are those of the form that the images came in, for errors.
+    ``model`` is noted as soon as it is known to exist, ``transport`` when it is used, ``images`` as (format, pixels)
+    of each. ``fields`` are those of the form that the images came in, for errors.
     ``wire`` is what has carried the call to the model server: a transport's name, or "local" for the local wire.
     ``outgoing`` are headers for the call of the model server, ``memory`` is what the request may hold.
 

@@ -206,7 +206,8 @@ class Settings(ModelServerSettings):
     gunicorn_loglevel: Annotated[
         Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(in_lower_case)
     ] = Field("info", validation_alias="SAGEMAKER_GUNICORN_LOGLEVEL")
-    """Log level of the sidecar."""
+    """Log level of the sidecar and of handlers. `debug` also logs each step of a start of gunicorn and of the model
+    server."""
 
     log_format: Annotated[Literal["text", "json"], BeforeValidator(in_lower_case)] = Field(
         "text", validation_alias="LIGHTBOX_LOG_FORMAT"

@@ -146,6 +146,7 @@ def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathF
         refused = stack.invoke(red(0))
         assert (refused.status_code, refused.json()["code"]) == (503, "unavailable")
         assert int(refused.headers["Retry-After"]) >= 1
+        assert "Traceback" not in stack.log
         ping = requests.get(f"{stack.url}/ping", headers={"X-Amzn-RequestId": "asked-1"}, timeout=PATIENCE)
         assert_error(ping.status_code, ping.headers, ping.content, "/ping", "unavailable", "asked-1")
         (models / "away").rename(models / "net")

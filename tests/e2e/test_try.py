@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from support.log_lines import without_times
 from support.patience import PATIENCE
 from support.stack import SERVE, clean_environ
 from tune.trying import best
@@ -78,7 +79,7 @@ def test_what_cannot_be_compared_is_told(tmp_path: Path, arguments: list[str], w
 def test_a_file_that_is_no_image(sample_models: Path, tmp_path: Path, image: str, words: str) -> None:
     done = run(tmp_path, sample_models, "digits", "--image", image)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"[lightbox] --image: {image}")
+    assert without_times(done.stderr).startswith(f"[lightbox] --image: {image}")
     assert words in done.stderr
 
 
