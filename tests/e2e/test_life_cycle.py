@@ -237,7 +237,7 @@ def runs(process: psutil.Process) -> bool:
 @pytest.mark.extended
 def test_a_stop_during_start_up(sample_models: Path, tmp_path: Path) -> None:
     with Stack(sample_models, tmp_path) as stack:
-        stack.wait_until(lambda: "Starting gunicorn" in stack.log)
+        stack.wait_until(lambda: bool(stack.processes("gunicorn")))
         assert stack.stop() == 0
         assert "did not stop in time" not in stack.log
         assert [path.name for path in tmp_path.iterdir()] == ["serve.log"]
