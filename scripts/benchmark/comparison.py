@@ -67,7 +67,7 @@ class Endpoint:
             try:
                 answer = self.session(body, model, wire).invoke()[1]
             except ClientError as error:
-                missing.append(str(error.response.get("OriginalMessage") or error))
+                missing.append(error.response["Error"]["Message"])
                 continue
             carried = _CARRIED.search(answer["ResponseMetadata"]["HTTPHeaders"].get("server-timing", ""))
             wires[name if carried is None or carried[1] == wire else f"{name} ({carried[1]} wire)"] = wire
