@@ -85,7 +85,7 @@ def stage_bars(variants: Variants, title: str, note: str = "") -> Figure:
         end = left[position] + rest[position]  # medians of stages may add up to more than the median of the whole
         axes.text(end, position, f" {number(variant['p50'], 'ms')}", va="center", fontsize=8)
     axes.invert_yaxis()
-    axes.margins(x=0.15)
+    axes.set_xlim(0, 1.15 * max(map(sum, zip(left, rest, strict=True))))
     axes.set_xlabel("milliseconds")
     figure.legend(fontsize=7, ncols=5, loc="outside lower center", frameon=False)
     _titles(axes, f"{title}: where the time goes", note)
