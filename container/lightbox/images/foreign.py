@@ -18,12 +18,13 @@ _FILES = {
     rb"%!PS": "PostScript: render it to PNG",
     rb"8BPS": "a Photoshop file: export it as PNG",
     rb"\0\0[\1\2]\0": "a Windows icon: convert it to PNG",
-    rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--.*?-->\s*)*(?:<!doctype svg|<svg)": "SVG, a drawing: render it to PNG",
+    rb"\s*<(?:svg|!doctype svg|\?xml)": "SVG or other XML: render a drawing to PNG",
+}
+"""Pictures, and what is taken for one: never a body for a model without images."""
+_OTHERS = {
     rb"\s*(?:<!doctype html|<html|<head|<body)": "HTML, as a web page or an error page is",
     rb"PK\x03\x04": "a zip archive",
     rb"\x1f\x8b": "a file compressed with gzip",
-}
-_TEXTS = {
     rb"\s*[\[{]": "JSON: its Content-Type is application/json",
     rb"data:image/|/9j/|iVBORw0KGgo|R0lGOD|UklGR": "base64 of an image: send the file's bytes, or base64 in JSON",
     rb"\x93NUMPY": "a NumPy array: its Content-Type is application/x-npy",
@@ -31,7 +32,7 @@ _TEXTS = {
 
 
 def file_format(body: bytes | memoryview) -> str | None:
-    """Return what a file is that is no image of an accepted format; None for texts and what is unknown."""
+    """Return what a picture, a video or a document of another format is; None for everything else."""
     return _match(_FILES, bytes(body[:_SEEN]))
 
 
@@ -40,7 +41,7 @@ def describe(body: bytes | memoryview) -> str:
     start = bytes(body[:_SEEN])
     if not start:
         return "nothing: it is empty"
-    return _match(_FILES | _TEXTS, start) or _shown(start)
+    return _match(_FILES | _OTHERS, start) or _shown(start)
 
 
 def _match(kinds: dict[bytes, str], start: bytes) -> str | None:
