@@ -107,6 +107,7 @@ def start_once(model: Path, engine: str, folder: Path, cache: Path, bytecode: Pa
         "LIGHTBOX_ENGINE": engine,
         "LIGHTBOX_ENGINE_CACHE_DIR": str(cache),
         "LIGHTBOX_LOG_FORMAT": "json",
+        "SAGEMAKER_GUNICORN_LOGLEVEL": "debug",
         "TMPDIR": str(folder),
         # The image has compiled modules. Here they are compiled into a folder of this measurement.
         "PYTHONPYCACHEPREFIX": str(bytecode),

@@ -49,7 +49,7 @@ def run(options: argparse.Namespace) -> int:
     """Send the folder; raise CannotWrite, Misconfigured or NoJournal when nothing can be sent."""
     folder = look_through(options.folder)
     if not folder.images:
-        raise Misconfigured(f"{options.folder}: holds no images; {_files(folder.others)} of other kinds")
+        raise Misconfigured(f"{options.folder}: holds no images; {folder.other_files}")
     check_form(options.out)
     with Journal(journal_path(options.out), folder.sizes, options.model or "") as journal:
         left = [path for path in folder.images if str(path) not in journal.done]
@@ -110,21 +110,18 @@ def make_sender(options: argparse.Namespace) -> Sender:
 def say(folder: Folder, before: int, report: Report, out: Path) -> None:
     """Print what was done, and what was not."""
     already = f"; {before} had been answered before" if before else ""
-    others = f"; {_files(folder.others)} of other kinds skipped" if folder.others else ""
+    others = f"; {folder.other_files} skipped" if folder.others else ""
     rate = report.answered / report.seconds if report.seconds else 0.0
     speed = f" in {report.seconds:.1f} s, {rate:.0f}/s, {report.concurrency} at a time" if report.seconds else ""
     print(
         f"{len(folder.images)} images: {report.answered} answered{speed}; "
         f"{report.failed} failed{already}{others}. Results: {out}"
     )
-    for error, times in report.failures.most_common(SHOWN_FAILURES):
-        print(f"predict_folder.py: {times} failed: {error}", file=sys.stderr)
+    for error, paths in sorted(report.failures.items(), key=lambda item: -len(item[1]))[:SHOWN_FAILURES]:
+        others = " and others" if len(paths) > 1 else ""
+        print(f"predict_folder.py: {len(paths)} failed: {paths[0]}{others}: {error}", file=sys.stderr)
     if report.stopped:
         print(f"predict_folder.py: stopped: {report.stopped}. The same command goes on from here.", file=sys.stderr)
-
-
-def _files(count: int) -> str:
-    return "1 file" if count == 1 else f"{count} files"
 
 
 def _concurrency(text: str) -> Concurrency:

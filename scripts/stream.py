@@ -28,6 +28,8 @@ from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainin
 from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from websockets.sync.client import ClientConnection, connect
 
+from folder_prediction.run import look_through
+
 ROUTE = "/invocations-bidirectional-stream"
 LOCAL = "http://localhost:8080"
 ANSWER_SECONDS = 120.0
@@ -59,9 +61,9 @@ class Report:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Send the folder as the command line says and return the exit code."""
     options = parse(arguments)
-    images = sorted(path for path in options.folder.iterdir() if path.is_file() and not path.name.startswith("."))
-    if not images:
-        print(f"stream.py: {options.folder}: expected a folder of images, it holds no files", file=sys.stderr)
+    folder = look_through(options.folder)
+    if not folder.images:
+        print(f"stream.py: {options.folder}: holds no images; {folder.other_files}", file=sys.stderr)
         return 2
     pairs = [*options.choose, *([("latest", "true")] if options.latest else [])]
     url = options.url.replace("http", "ws", 1).rstrip("/") + ROUTE
@@ -70,7 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             connect(f"{url}?{urlencode(pairs)}", compression=None, max_size=None) as stream,
             options.out.open("w") if options.out else nullcontext() as out,
         ):
-            report = send_all(stream, images, options.fps, out)
+            report = send_all(stream, folder.images, options.fps, out)
     except InvalidHandshake as refused:
         body = getattr(getattr(refused, "response", None), "body", b"") or b""
         print(f"stream.py: {url}: {refused} {body.decode(errors='replace')}", file=sys.stderr)
@@ -78,7 +80,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (OSError, ConnectionClosed) as problem:
         print(f"stream.py: {url}: {problem}", file=sys.stderr)
         return 2
-    print(report.line())
+    others = f"; {folder.other_files} skipped" if folder.others else ""
+    print(f"{report.line()}{others}")
     return 1 if report.failed or report.ended else 0
 
 
@@ -132,7 +135,7 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     add = parser.add_argument
-    add("folder", type=Path, help="the folder; its files are sent in the order of their names")
+    add("folder", type=Path, help="the folder; its images are sent in the order of their paths, hidden files are not")
     add("--url", default=LOCAL, help=f"the endpoint, {LOCAL} by default")
     add("--choose", action="append", type=_pair, default=[], metavar="NAME=VALUE", help="see docs/streams.md")
     add("--latest", action="store_true", help="drop stale frames instead of waiting")

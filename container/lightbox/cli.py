@@ -83,8 +83,7 @@ def serve() -> int:
     threads = op_threads.choose(settings, _served(settings))
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until the supervisor minds them
     with _prepared(threads.applied(settings), _stoppable()) as supervisor:
-        log(str(threads))
-        log(resize_line(settings.resize))
+        log(f"{threads}; {resize_line(settings.resize)}")
         forget_graph()
         return asyncio.run(supervisor.run())
 

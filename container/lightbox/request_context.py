@@ -39,7 +39,8 @@ class RequestContext:
     """Counts from where a request is begun. Times are in seconds, except in ``server_timing``.
 
     ``model`` is noted as soon as it is known to exist, ``transport`` is the wire that has carried the last call of the
-    model, ``version`` that of the model which has answered it, ``images`` are (format, pixels) of each.
+    model, ``version`` that of the model which has answered it, ``images`` are (format, pixels) of each. ``fields`` are
+    those of the form that the images came in, for errors.
     ``outgoing`` are headers for the call of the model server, ``memory`` is what the request may hold.
 
     ``session`` is what logs call its session, ``spared`` what its image would have cost: seconds of decoding, bytes.
@@ -56,6 +57,7 @@ class RequestContext:
         self.version: int | None = None
         self.transport: str | None = None
         self.images: list[tuple[str, int]] = []
+        self.fields: list[str] = []
         self.outgoing: dict[str, str] = {}
         self.memory = Share()
         self.session: str | None = None

@@ -168,8 +168,8 @@ class Settings(ModelServerSettings):
 
     max_image_memory_mb: int = Field(400, ge=1, validation_alias="LIGHTBOX_MAX_IMAGE_MEMORY_MB")
     """Limit in MB for the memory that decoding one image takes. Over it a request gets 413. The image's header gives
-    the estimate: 8 bytes per pixel for most formats, 16.5 for WEBP, up to 12 for progressive JPEG. A worker decodes at
-    most twice its share of the cores at once, and at least two images."""
+    the estimate: 8 bytes per pixel for most formats, 16.5 for WEBP, 20 for AVIF, up to 12 for progressive JPEG.
+    A worker decodes at most twice its share of the cores at once, and at least two images."""
 
     exif_orientation: bool = Field(True, validation_alias="LIGHTBOX_EXIF_ORIENTATION")
     """Rotate images as their EXIF orientation says."""
@@ -207,7 +207,8 @@ class Settings(ModelServerSettings):
     gunicorn_loglevel: Annotated[
         Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(in_lower_case)
     ] = Field("info", validation_alias="SAGEMAKER_GUNICORN_LOGLEVEL")
-    """Log level of the sidecar."""
+    """Log level of the sidecar and of handlers. `debug` also logs each step of a start of gunicorn and of the model
+    server."""
 
     log_format: Annotated[Literal["text", "json"], BeforeValidator(in_lower_case)] = Field(
         "text", validation_alias="LIGHTBOX_LOG_FORMAT"

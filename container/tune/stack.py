@@ -39,10 +39,11 @@ def reason(error: ServerFailed) -> str:
     if not error.ended:
         return error.reason
     lines = error.log.splitlines()
-    if _REFUSED in lines:
-        reasons = lines[lines.index(_REFUSED) + 1 :]
+    refused = next((number for number, line in enumerate(lines, start=1) if line.endswith(_REFUSED)), None)
+    if refused:
+        reasons = lines[refused:]
     else:
-        said = [line.removeprefix(_SUPERVISOR) for line in lines if line.startswith(_SUPERVISOR)]
+        said = [text for _, process, text in (line.partition(_SUPERVISOR) for line in lines) if process]
         after = said[said.index(_STOPPING) + 1 :] if _STOPPING in said else said
         reasons = [line for line in after if not line.endswith(_KILLED)]
     return " ".join(reasons) or error.reason

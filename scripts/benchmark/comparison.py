@@ -1,17 +1,19 @@
-"""Both wires of one endpoint, compared through boto3: what scripts/latency_comparison.ipynb shows."""
+"""The wires of one endpoint, compared through boto3: what scripts/latency_comparison.ipynb shows."""
 
 from __future__ import annotations
 
 import io
 import json
+import re
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from botocore.exceptions import ClientError
 from matplotlib.figure import Figure
 
 from benchmark import figures, photos
@@ -19,11 +21,30 @@ from benchmark.clients.base import Load, Sample
 from benchmark.clients.boto import Boto3Client, Boto3Session, runtime_client
 from benchmark.pages import tables
 from benchmark.scenarios import common
+from benchmark.servers.stack import model_server_kind
 
 WIRES = {"REST": "rest", "gRPC": "grpc"}
 ROUND_CALLS = 10
 BOXES = 8
+LEAST_SCORE = 0.5
+"""Of a box that is drawn: a detector with seeded weights is never that sure."""
+_CARRIED = re.compile(r'wire;desc="(\w+)"')
 Samples = Mapping[str, list[Sample]]
+
+
+@dataclass(frozen=True)
+class Offer:
+    """What an endpoint has of a model: its wires by the names that they are shown with, and what was said of others."""
+
+    model: str
+    wires: Mapping[str, str]
+    missing: Sequence[str]
+
+    @property
+    def left_out(self) -> str:
+        """A sentence on what cannot be compared; empty where nothing is missing."""
+        what = f"one wire of {self.model} is" if self.wires else f"{self.model} is"
+        return f"*{what} left out: {'; '.join(self.missing)}*" if self.missing else ""
 
 
 @dataclass(frozen=True)
@@ -39,9 +60,27 @@ class Endpoint:
         request = Boto3Client(body, common.IMAGE, common.attributes(model, wire), self.name)
         return Boto3Session(request, runtime_client(self.url, self.region))
 
-    def predictions(self, body: bytes, model: str, wire: str = "grpc") -> Any:
+    def offer(self, body: bytes, model: str) -> Offer:
+        """Return the wires over which the endpoint answers for a model; it is called once over each."""
+        wires, missing = {}, []
+        for name, wire in WIRES.items():
+            try:
+                answer = self.session(body, model, wire).invoke()[1]
+            except ClientError as error:
+                missing.append(error.response["Error"]["Message"])
+                continue
+            carried = _CARRIED.search(answer["ResponseMetadata"]["HTTPHeaders"].get("server-timing", ""))
+            wires[name if carried is None or carried[1] == wire else f"{name} ({carried[1]} wire)"] = wire
+        return Offer(model, wires, tuple(dict.fromkeys(missing)))
+
+    def predictions(self, body: bytes, model: str, wire: str) -> Any:
         """Return the predictions for one image."""
         return json.loads(self.session(body, model, wire).invoke()[0])["predictions"]
+
+
+def model_server() -> str:
+    """Return what ``local_endpoint`` has behind it, in words."""
+    return model_server_kind()
 
 
 @contextmanager
@@ -59,16 +98,15 @@ def local_endpoint() -> Iterator[Endpoint]:
             running.stop()
 
 
-def compare(endpoint: Endpoint, model: str, calls: int, body: bytes | None = None) -> dict[str, list[Sample]]:
-    """Invoke ``calls`` times over each wire, in rounds of ten in turn; return the samples by wire."""
-    sessions = {name: endpoint.session(body or photos.photo(), model, wire) for name, wire in WIRES.items()}
+def compare(endpoint: Endpoint, offer: Offer, calls: int, body: bytes) -> dict[str, list[Sample]]:
+    """Invoke ``calls`` times over each wire that is offered, in rounds of ten in turn; return the samples by wire."""
+    sessions = {name: endpoint.session(body, offer.model, wire) for name, wire in offer.wires.items()}
     samples: dict[str, list[Sample]] = {name: [] for name in sessions}
     for session in sessions.values():
         session.run(Load(1))
-    while len(samples["REST"]) * ROUND_CALLS < calls:
-        left = calls - len(samples["REST"]) * ROUND_CALLS
+    for begun in range(0, calls, ROUND_CALLS):
         for name, session in sessions.items():
-            samples[name].append(session.run(Load(min(ROUND_CALLS, left))))
+            samples[name].append(session.run(Load(min(ROUND_CALLS, calls - begun))))
     failed = [sample.first_error for wire in samples.values() for sample in wire if sample.errors]
     if failed:
         raise RuntimeError(f"{len(failed)} rounds had failed calls, the first with: {failed[0]}")
@@ -81,27 +119,26 @@ def summaries(samples: Samples) -> list[dict[str, Any]]:
 
 
 def percentile_table(tasks: Mapping[str, Samples]) -> str:
-    """Return the Markdown table of P95, P90 and average in milliseconds, and what gRPC saves."""
+    """Return the Markdown table of P95, P90 and average in milliseconds, and what the second wire saves."""
     rows = []
     for task, samples in tasks.items():
-        by_wire = {summary["name"]: summary for summary in summaries(samples)}
         for label, key in (("P95", "p95"), ("P90", "p90"), ("average", "average")):
-            rest, grpc = by_wire["REST"][key], by_wire["gRPC"][key]
-            saved = f"{(grpc / rest - 1) * 100:+.0f} %"
-            rows.append([f"{task}, {label}", tables.number(rest), tables.number(grpc), saved])
-    return "\n".join(tables.table(["ms", "REST", "gRPC", "gRPC against REST"], rows))
+            times = [summary[key] for summary in summaries(samples)]
+            saved = f"{(times[1] / times[0] - 1) * 100:+.0f} %" if len(times) == 2 else tables.NONE
+            rows.append([f"{task}, {label}", *map(tables.number, times), saved])
+    wires = list(dict.fromkeys(name for samples in tasks.values() for name in samples))
+    return "\n".join(tables.table(["ms", *wires, " against ".join(reversed(wires))], rows))
 
 
-def draw_detections(body: bytes, detections: Mapping[str, Any], least_score: float = 0.0) -> bytes:
-    """Draw the boxes with the highest scores on the photograph and return it as JPEG."""
+def draw_detections(body: bytes, detections: Mapping[str, Any]) -> bytes | None:
+    """Draw the best boxes of at least LEAST_SCORE on the photograph, and return it as JPEG; None without any."""
     from PIL import Image, ImageDraw
 
     image = Image.open(io.BytesIO(body)).convert("RGB")
     draw = ImageDraw.Draw(image)
     scores = np.asarray(detections["detection_scores"])
-    for index in np.argsort(-scores)[:BOXES]:
-        if scores[index] < least_score:
-            break
+    best = [index for index in np.argsort(-scores)[:BOXES] if scores[index] >= LEAST_SCORE]
+    for index in best:
         top, left, bottom, right = detections["detection_boxes"][index]
         box = (left * image.width, top * image.height, right * image.width, bottom * image.height)
         draw.rectangle(box, outline="#e45756", width=4)
@@ -109,7 +146,7 @@ def draw_detections(body: bytes, detections: Mapping[str, Any], least_score: flo
         place = (box[0], max(0.0, box[1] - 24))
         draw.rectangle(draw.textbbox(place, label, font_size=18), fill="#e45756")
         draw.text(place, label, fill="white", font_size=18)
-    return photos.encode(image, 85)
+    return photos.encode(image, 85) if best else None
 
 
 def png(figure: Figure) -> bytes:

@@ -51,12 +51,14 @@ def round_p50s(rounds: Sequence[Sample]) -> list[float]:
 
 
 def stage_medians(rounds: Sequence[Sample]) -> dict[str, float]:
-    """Return the median duration of each stage in milliseconds."""
+    """Return the median duration of each stage in milliseconds; in answers without a stage it took none."""
     stages: dict[str, list[float]] = {}
     for sample in rounds:
         for name, values in sample.stages.items():
             stages.setdefault(name, []).extend(values)
-    return {name: rounded(median(values)) for name, values in stages.items()}
+    answers = sum(sample.answers for sample in rounds)
+    padded = {name: values + [0.0] * (answers - len(values)) for name, values in stages.items()}
+    return {name: rounded(median(values)) for name, values in padded.items()}
 
 
 def paired_ratio(rounds: Sequence[Sample], floor: Sequence[Sample]) -> float | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
@@ -19,8 +18,8 @@ from folder_prediction.journal import Journal
 from folder_prediction.retries import Outcome, Retrying
 
 IMAGE_ENDINGS = (
-    *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".apng", ".gif", ".webp", ".bmp", ".dib", ".tif", ".tiff"),
-    *(".ppm", ".pgm", ".pbm", ".pnm"),
+    *(".jpg", ".jpeg", ".jpe", ".jfif", ".mpo", ".png", ".apng", ".gif", ".webp", ".avif", ".bmp", ".dib"),
+    *(".tif", ".tiff", ".ppm", ".pgm", ".pbm", ".pnm"),
 )
 UNREACHED_AT_MOST = 10
 """After so many images in a row to which nobody answered the endpoint counts as gone."""
@@ -32,6 +31,11 @@ class Folder:
 
     images: tuple[Path, ...]
     others: int
+
+    @property
+    def other_files(self) -> str:
+        """The other files in words."""
+        return f"{self.others} file{'' if self.others == 1 else 's'} of other kinds"
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -57,7 +61,8 @@ class Report:
     """What a run did. ``stopped`` says why it ended before its images did; empty when it did not."""
 
     answered: int = 0
-    failures: Counter[str] = field(default_factory=Counter)
+    failures: dict[str, list[str]] = field(default_factory=dict)
+    """The paths of the images that failed, by what failed."""
     seconds: float = 0.0
     concurrency: int = 0
     stopped: str = ""
@@ -66,7 +71,7 @@ class Report:
     @property
     def failed(self) -> int:
         """Images that were not answered with 200."""
-        return self.failures.total()
+        return sum(map(len, self.failures.values()))
 
 
 def predict_all(images: Sequence[Path], retrying: Retrying, concurrency: Concurrency, journal: Journal) -> Report:
@@ -107,7 +112,7 @@ class _Noting:
         if record.good:
             report.answered += 1
         else:
-            report.failures[record.error or f"status {record.status}"] += 1
+            report.failures.setdefault(record.error or f"status {record.status}", []).append(record.path)
         done = report.answered + report.failed
         rate = f"{done / max(now - self._started, 1e-9):.0f}/s"
         self._bar.update(

@@ -12,7 +12,8 @@ from typing import Any
 
 from folder_prediction.journal import Record
 
-COLUMNS = [field.name for field in fields(Record)]
+_PATH, _STATUS, *_OTHERS = (field.name for field in fields(Record))
+COLUMNS = [_PATH, _STATUS, "label", "score", *_OTHERS]
 JSONL, CSV, PARQUET = ".jsonl", ".csv", ".parquet"
 FORMS = (JSONL, CSV, PARQUET)
 
@@ -42,7 +43,10 @@ def journal_path(out: Path) -> Path:
 
 
 def write_table(records: Sequence[Record], out: Path) -> None:
-    """Write records to a file by path; ``response`` is JSON text in it. Does nothing for .jsonl."""
+    """Write records to a file by path; ``response`` is JSON text in it. Does nothing for .jsonl.
+
+    ``label`` and ``score`` are those of the best class, where the endpoint answers with classes by name or number.
+    """
     if out.suffix == JSONL:
         return
     rows = [_row(record) for record in sorted(records, key=lambda record: record.path)]
@@ -61,9 +65,10 @@ def _write_parquet(rows: list[dict[str, Any]], path: Path) -> None:
     import pyarrow
     import pyarrow.parquet
 
-    texts = [(name, pyarrow.string()) for name in ("path", "response", "error", "request_id", "model")]
+    texts = [(name, pyarrow.string()) for name in ("path", "label", "response", "error", "request_id", "model")]
     numbers = [(name, pyarrow.int64()) for name in ("status", "attempts", "bytes")]
-    schema = pyarrow.schema(sorted([*texts, *numbers, ("ms", pyarrow.float64())], key=lambda c: COLUMNS.index(c[0])))
+    floats = [(name, pyarrow.float64()) for name in ("score", "ms")]
+    schema = pyarrow.schema(sorted([*texts, *numbers, *floats], key=lambda column: COLUMNS.index(column[0])))
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), path)
 
 
@@ -71,4 +76,14 @@ def _row(record: Record) -> dict[str, Any]:
     response = None if record.response is None else json.dumps(record.response)
     # A file's name may hold bytes that are no text; a table holds text alone.
     path = record.path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
-    return asdict(record) | {"path": path, "response": response}
+    label, score = _best(record.response)
+    return asdict(record) | {"path": path, "label": label, "score": score, "response": response}
+
+
+def _best(response: Any) -> tuple[str | None, float | None]:
+    """Return label, else class, and score of the first item of ``{"predictions": [[{"class", "score"}, ...]]}``."""
+    try:
+        best = response["predictions"][0][0]
+        return str(best.get("label", best["class"])), float(best["score"])
+    except (TypeError, KeyError, IndexError, AttributeError):
+        return None, None

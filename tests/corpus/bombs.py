@@ -162,6 +162,24 @@ def webp_lossless_16384_squared() -> Bomb:
     return writers.riff_webp((b"VP8L", b"\x2f\xff\xff\xff\x0f" + bytes(60))), TOO_LARGE
 
 
+def avif_of_12_megapixels_that_says_16_squared() -> Bomb:
+    return _flat_avif(4000, 3000).replace(struct.pack(">LL", 4000, 3000), struct.pack(">LL", 16, 16)), UNDECODABLE
+
+
+def avif_20_megapixels() -> Bomb:
+    return _flat_avif(5000, 4000), None
+
+
+def avif_24_megapixels() -> Bomb:
+    return _flat_avif(6000, 4000), TOO_LARGE
+
+
+def _flat_avif(width: int, height: int) -> bytes:
+    file = BytesIO()
+    Image.new("RGBA", (width, height), (1, 2, 3, 4)).save(file, "AVIF", speed=10, subsampling="4:4:4")
+    return file.getvalue()
+
+
 def _tiff_tags(width: int, height: int, **more: int) -> writers.Tags:
     numbers = {256: width, 257: height, 258: 8, 259: 1, 262: 1, 273: 8, 277: 1, 278: height, 279: 1}
     numbers |= {int(tag.lstrip("t")): value for tag, value in more.items()}
@@ -244,5 +262,5 @@ def ppm_comment_without_end() -> Bomb:
 BOMBS: dict[str, Callable[[], Bomb]] = {
     name: make
     for name, make in list(globals().items())
-    if name.startswith(("png_", "jpeg_", "gif_", "webp_", "tiff_", "bmp_", "ppm_")) and callable(make)
+    if name.startswith(("png_", "jpeg_", "gif_", "webp_", "avif_", "tiff_", "bmp_", "ppm_")) and callable(make)
 }

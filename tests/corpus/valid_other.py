@@ -1,9 +1,10 @@
-"""GIF, BMP, PPM, WEBP, and odd shapes."""
+"""GIF, BMP, PPM, WEBP, AVIF, and odd shapes."""
 
 from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from functools import partial
 from io import BytesIO
 from typing import Any
 
@@ -40,6 +41,7 @@ def cases() -> Iterator[Case]:
     yield from _bmps()
     yield from _ppms()
     yield from _webps()
+    yield from _avifs()
     yield from _shapes()
 
 
@@ -143,18 +145,20 @@ def _ppms() -> Iterator[Case]:
     yield case("bilevel.pbm", b"P4 5 3\n" + b"".join(pack_bits(row, 1) for row in bits), black_is_one)
 
 
-def _webps() -> Iterator[Case]:
-    def saved(image: Image.Image, **options: Any) -> bytes:
-        file = BytesIO()
-        image.save(file, "WEBP", **options)
-        return file.getvalue()
+def _saved(image: Image.Image, format_name: str, **options: Any) -> bytes:
+    file = BytesIO()
+    image.save(file, format_name, **options)
+    return file.getvalue()
 
+
+def _webps() -> Iterator[Case]:
+    saved = partial(_saved, format_name="WEBP")
     exact = Image.new("RGB", SIZE)
     exact.putdata([pixel for row in grid(colour) for pixel in row])
     clear = exact.convert("RGBA")
     clear.putalpha(_alpha_band())
     seen = grid(covered)
-    lossless = {"lossless": True, "exact": True}
+    lossless: dict[str, Any] = {"lossless": True, "exact": True}
     yield Case("webp-lossless.webp", saved(exact, **lossless), expect("WEBP", grid(colour)))
     yield Case("webp-lossless-alpha.webp", saved(clear, **lossless), expect("WEBP", seen))
     frames = [Image.new("RGB", SIZE, (7, 8, 9))]
@@ -169,6 +173,20 @@ def _webps() -> Iterator[Case]:
     yield flat_case("webp-lossy-alpha.webp", saved(half, quality=95), faint, "WEBP", 10)
     turned = saved(blocks(COLOURS), quality=95, exif=exif(6))
     yield flat_case("webp-exif-6.webp", turned, as_seen(COLOURS, 6), "WEBP", 10)
+
+
+def _avifs() -> Iterator[Case]:
+    saved = partial(_saved, format_name="AVIF", quality=95, subsampling="4:4:4")
+    plain, half = blocks(COLOURS), blocks(COLOURS)
+    half.putalpha(100)
+    faint: Grid = [[through(pixel, 100) for pixel in row] for row in COLOURS]
+    still = saved(plain)
+    moving = saved(plain, save_all=True, append_images=[Image.new("RGB", plain.size, (7, 8, 9))], duration=50)
+    yield flat_case("avif-lossy.avif", still, format_name="AVIF", tolerance=10)
+    yield flat_case("avif-brand-mif1.avif", still.replace(b"ftypavif", b"ftypmif1", 1), COLOURS, "AVIF", 10)
+    yield flat_case("avif-animated.avif", moving, format_name="AVIF", tolerance=10)
+    yield flat_case("avif-alpha.avif", saved(half), faint, "AVIF", 10)
+    yield flat_case("avif-exif-6.avif", saved(plain, exif=exif(6)), as_seen(COLOURS, 6), "AVIF", 10)
 
 
 def _alpha_band() -> Image.Image:

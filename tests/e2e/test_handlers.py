@@ -130,8 +130,11 @@ def test_a_handler_reaches_all_that_it_is_promised_in_every_worker(handled: Stac
                 "type": "application/json",
             }
         if len(workers) == 2:
-            return
-    raise AssertionError("only one worker has answered")
+            break
+    else:
+        raise AssertionError("only one worker has answered")
+    (line, *_) = [line for line in handled.log.splitlines() if "[request]" in line and "status=200" in line]
+    assert "model=half_plus_two status=" in line, "the handler has asked by itself: no transport of ours took part"
 
 
 @pytest.mark.extended

@@ -15,6 +15,7 @@ from lightbox.model.spec import Array
 from model_zoo import digits, mobilenet_v2
 from support import photos
 from support.fakes import png
+from support.log_lines import without_times
 from support.stack import Stack
 
 WIRES = ["local", "grpc", "rest"]
@@ -116,8 +117,15 @@ def test_every_stage_has_a_time(stack: Stack, photo: bytes, wire: str) -> None:
     assert sum(times.values()) == pytest.approx(total, abs=0.0005 * (len(times) + 1))
 
 
+def test_a_start_is_told_in_at_most_twelve_lines(stack: Stack) -> None:
+    lines = without_times(stack.log).splitlines()
+    (ready,) = (number for number, line in enumerate(lines) if line.startswith("[lightbox] ready after "))
+    assert ready < 12, stack.log
+    assert lines[ready].endswith(f"s: http://localhost:{stack.port}/invocations")
+
+
 def test_a_start_logs_the_scaling_of_each_model(stack: Stack) -> None:
-    lines = [line for line in stack.log.splitlines() if line.startswith("[lightbox] scaling of ")]
+    lines = [line for line in without_times(stack.log).splitlines() if line.startswith("[lightbox] scaling of ")]
     assert [line.split(",")[0] for line in lines] == [
         "[lightbox] scaling of digits: unit",
         "[lightbox] scaling of mobilenet_v2: tf",

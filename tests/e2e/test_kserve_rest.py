@@ -112,7 +112,7 @@ def test_a_raw_tensor_with_a_binary_answer(client: Any) -> None:
 def test_errors_reach_the_client_as_sentences(client: Any, input_name: str) -> None:
     tensor = triton.InferInput(input_name, [1], "BYTES")
     tensor.set_data_from_numpy(np.array([b"no image"], object))
-    with pytest.raises(InferenceServerException, match="not an image"):
+    with pytest.raises(InferenceServerException, match="Expected an image"):
         client.infer("mobilenet_v2", [tensor])
     with pytest.raises(InferenceServerException, match="there is no model named 'none'"):
         client.infer("none", [tensor])

@@ -45,6 +45,11 @@ def test_each_file_has_its_type(page_stack: Stack, file: Path) -> None:
     assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
+def test_the_last_line_of_a_start_has_the_pages_address(page_stack: Stack) -> None:
+    (ready,) = (line for line in page_stack.log.splitlines() if "] ready after " in line)
+    assert ready.endswith(f"; page: http://localhost:{page_stack.port}/")
+
+
 def test_the_page_reads_what_was_started(page_stack: Stack) -> None:
     answer = requests.get(page_stack.url + "/ui/start.json", timeout=PATIENCE)
     expected = {"default_model": "mobilenet_v2", "wires": ["local", "grpc", "rest"], "max_body_mb": 100}

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from support.log_lines import without_times
 from support.models import copy_golden
 from support.patience import PATIENCE
 from support.stack import SERVE, clean_environ, free_port
@@ -99,7 +100,7 @@ def test_check_gives_the_sentence_with_which_a_start_gives_up(tmp_path: Path, mo
     assert checked.returncode == 1
     sentence = checked.stderr.splitlines()[-1]
     assert sentence.startswith(f"{models / 'code' / 'inference.py'}: importing it ended the process")
-    assert f"[lightbox] {sentence}" in refuse(tmp_path, **environ).splitlines()
+    assert f"[lightbox] {sentence}" in without_times(refuse(tmp_path, **environ)).splitlines()
 
 
 @pytest.mark.parametrize("command", ["serve", "check"])

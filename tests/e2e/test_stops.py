@@ -72,7 +72,7 @@ MOMENTS: dict[str, Callable[[Stack], bool]] = {
     "with nginx": has_process("nginx"),
     "with gunicorn": has_process("gunicorn"),
     "with a model server": has_process("model_server"),
-    "with workers": lambda stack: "Booting worker" in stack.log,
+    "with workers": lambda stack: len(stack.processes("gunicorn")) > 1,
     "ready": lambda stack: "ready after" in stack.log,
 }
 
@@ -165,7 +165,7 @@ def test_a_child_that_cannot_stay_up_ends_all_with_its_last_words(models: Path, 
         conf.write_text("no_such_directive;")
         stack.processes("nginx: master")[0].kill()
         assert stack.wait() == 1
-        *_, first, last = [line for line in stack.log.splitlines() if line.startswith("[lightbox]")][-3:]
+        *_, first, last = [line for line in stack.log.splitlines() if " [lightbox] " in line][-3:]
         assert "nginx cannot stay up" in stack.log
         assert 'unknown directive "no_such_directive"' in first + last
         assert nothing_is_left(stack)

@@ -180,9 +180,12 @@ def test_the_sample_client_streams_a_folder(streams: Stack, tmp_path: Path, caps
     frames.mkdir()
     for number in range(5):
         (frames / f"{number}.png").write_bytes(frame(number) if number else b"no image")
+    (frames / "readme.txt").write_text("no frame")
     options = [str(frames), "--url", streams.url, "--choose", "tfs-transport=rest"]
     assert stream.main([*options, "--out", str(answers)]) == 1
-    assert re.match(r"5 frames: 4 answered, 1 failed, 0 dropped; [\d.]+ frames/s, latency p50", capsys.readouterr().out)
+    said = capsys.readouterr().out
+    assert re.match(r"5 frames: 4 answered, 1 failed, 0 dropped; [\d.]+ frames/s, latency p50", said)
+    assert said.endswith("; 1 file of other kinds skipped\n")
     told = [json.loads(line) for line in answers.read_text().splitlines()]
     assert [(each["image"], each["status"]) for each in told] == [
         (f"{number}.png", 200 if number else 400) for number in range(5)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from support.log_lines import without_times
 from support.patience import PATIENCE
 from support.stack import SERVE, clean_environ
+from tune import trying
 from tune.trying import best
 
 pytestmark = pytest.mark.extended
@@ -78,7 +81,41 @@ def test_what_cannot_be_compared_is_told(tmp_path: Path, arguments: list[str], w
 def test_a_file_that_is_no_image(sample_models: Path, tmp_path: Path, image: str, words: str) -> None:
     done = run(tmp_path, sample_models, "digits", "--image", image)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"[lightbox] --image: {image}")
+    assert without_times(done.stderr).startswith(f"[lightbox] --image: {image}")
+    assert words in done.stderr
+
+
+def test_a_folder_with_labels_counts_what_each_scaling_has_right(sample_models: Path, tmp_path: Path) -> None:
+    for name in ("7", "3"):  # the same picture: one of them is wrong
+        (tmp_path / "labelled" / name).mkdir(parents=True)
+        shutil.copy(PICTURE, tmp_path / "labelled" / name)
+    (tmp := tmp_path / "tmp").mkdir()
+    done = run(tmp, sample_models, "digits", "--image", str(tmp_path / "labelled"))
+    assert done.returncode == 0, done.stderr
+    header, _, row = [line for line in done.stdout.splitlines() if line.startswith("|")]
+    rights = dict(zip(header.strip("| ").split(" | "), row.strip("| ").split(" | "), strict=True))
+    assert rights[next(name for name in rights if name.strip() == "unit")].strip() == "1 of 2"
+    assert list(tmp.iterdir()) == []
+
+
+def test_what_does_not_tell_the_scalings_apart_is_told() -> None:
+    sure, unsure, wrong = [0.0, 1.0], [0.4, 0.6], [0.9, 0.1]
+    *_, said = trying.side_by_side({"none": [sure], "unit": [unsure]}, [])
+    assert "Each scaling gives the same class: take an image that is harder to classify, or a folder" in said
+    assert "same class" not in "".join(trying.side_by_side({"none": [sure], "unit": [wrong]}, []))
+    *_, row, said = trying.rights({"none": [sure, wrong], "unit": [sure, sure], "tf": [unsure, wrong]}, [1, 0])
+    assert row.split()[1::4] == ["2", "1", "2"]
+    assert "none and tf are alike: take" in said
+
+
+@pytest.mark.parametrize(("files", "words"), [([], "holds no images in folders"), (["cats/a.png"], "got 'cats'")])
+def test_a_folder_without_labels(sample_models: Path, tmp_path: Path, files: list[str], words: str) -> None:
+    (tmp_path / "labelled").mkdir()
+    for name in files:
+        (file := tmp_path / "labelled" / name).parent.mkdir()
+        shutil.copy(PICTURE, file)
+    done = run(tmp_path, sample_models, "digits", "--image", str(tmp_path / "labelled"))
+    assert done.returncode == 1
     assert words in done.stderr
 
 

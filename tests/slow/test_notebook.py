@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from nbclient import NotebookClient
 
 from support.patience import PATIENCE
-from support.stack import REPOSITORY
+from support.stack import REPOSITORY, Stack
 
 NOTEBOOK = REPOSITORY / "scripts" / "latency_comparison.ipynb"
 
@@ -27,20 +28,41 @@ def table_rows(notebook: Any) -> list[str]:
     return [line for text in outputs(notebook, "text/markdown") for line in text.splitlines() if " %" in line]
 
 
-def test_it_runs_from_top_to_bottom(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.fixture
+def execute(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[[], Any]:
+    """Return what runs the notebook with few calls, and returns it."""
     for name in ("ENDPOINT_NAME", "ENDPOINT_URL"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("CALLS", "2")
     # Connection files and sockets of the kernel.
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path))
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    client = NotebookClient(
-        notebook, timeout=None, startup_timeout=round(PATIENCE), resources={"metadata": {"path": str(NOTEBOOK.parent)}}
-    )
-    client.execute()
+
+    def run() -> Any:
+        notebook = nbformat.read(NOTEBOOK, as_version=4)
+        resources = {"metadata": {"path": str(NOTEBOOK.parent)}}
+        NotebookClient(notebook, timeout=None, startup_timeout=round(PATIENCE), resources=resources).execute()
+        return notebook
+
+    return run
+
+
+def test_it_runs_from_top_to_bottom(execute: Callable[[], Any]) -> None:
+    notebook = execute()
     assert len(table_rows(notebook)) == 6
     assert len(outputs(notebook, "image/png")) == 4
-    assert len(outputs(notebook, "image/jpeg")) == 2
+    assert len(outputs(notebook, "image/jpeg")) == 1, "seeded weights draw no boxes"
+
+
+def test_what_an_endpoint_does_not_have_is_left_out(
+    execute: Callable[[], Any], stack: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("ENDPOINT_URL", stack.url)
+    notebook = execute()
+    assert len(table_rows(notebook)) == 3
+    assert len(outputs(notebook, "image/png")) == 2
+    said = [text for text in outputs(notebook, "text/markdown") if "efficientdet_d1" in text]
+    assert len(said) == 2
+    assert all("efficientdet_d1 is left out: " in text and "there is no model named" in text for text in said)
 
 
 def test_the_one_in_the_repository_was_run() -> None:

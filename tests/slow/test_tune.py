@@ -13,6 +13,7 @@ import psutil
 import pytest
 
 from lightbox.settings_loading import load_settings
+from support.log_lines import without_times
 from support.patience import poll
 from support.stack import SERVE, clean_environ
 
@@ -51,7 +52,7 @@ def refused(tmp: Path, models: Path, *arguments: str, **environ: str) -> str:
     assert process.returncode not in (0, None)
     assert "Traceback" not in errors
     assert not output
-    return errors.splitlines()[-1]
+    return without_times(errors).splitlines()[-1]
 
 
 def test_a_short_run_tries_settings_and_leaves_nothing_behind(sample_models: Path, tmp_path: Path) -> None:
@@ -86,7 +87,7 @@ def test_ctrl_c_stops_what_was_started(sample_models: Path, tmp_path: Path) -> N
     os.killpg(process.pid, signal.SIGINT)
     _, errors = process.communicate()
     assert process.returncode == 130
-    assert errors.splitlines()[-1] == "[lightbox] interrupted: all started processes are stopped"
+    assert without_times(errors).splitlines()[-1] == "[lightbox] interrupted: all started processes are stopped"
     assert family
     assert [child for child in family if lives(child)] == []
     assert list(tmp_path.iterdir()) == []

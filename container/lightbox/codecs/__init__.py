@@ -15,6 +15,7 @@ from lightbox.codecs.npy import NpyCodec, NpzCodec, OctetStreamWriter
 from lightbox.concurrency import InProgress
 from lightbox.errors import BadRequest, ImageUndecodable, MalformedBody, NotAcceptable, UnsupportedMediaType
 from lightbox.images.decode import OriginalImages, is_image
+from lightbox.images.foreign import file_format
 from lightbox.request_context import RequestContext
 from lightbox.settings import Settings
 
@@ -32,7 +33,8 @@ SHOWN_TYPES = (
 """What a 415 names; other names of the same are read too."""
 CURL_TYPE = "application/x-www-form-urlencoded"
 MAYBE_IMAGE_TYPES = ("application/octet-stream", CURL_TYPE)
-"""Taken for an image when the body begins like one. The second is what curl says when it is told nothing."""
+"""Taken for an image when the body begins like one, or like a file of another format. The second is what curl says
+when it is told nothing."""
 
 
 _CURL_HINT = "; curl -d takes the line breaks out of a file: use --data-binary @FILE"
@@ -101,12 +103,13 @@ class Codecs:
 
         They are ``images`` where decoding has given some, else a form's parts, else the body.
         """
-        return self.images.originals(lambda: images or _image_bodies(body, content_type), context)
+        return self.images.originals(lambda: images or _image_bodies(body, content_type, context), context)
 
     def _find(self, name: str, body: bytes) -> Reader:
+        is_file = is_image(body) or file_format(body) is not None  # a file of another format is told what it is
         if not name:
-            return self._image if is_image(body) else self._json
-        if name.startswith("image/") or (name in MAYBE_IMAGE_TYPES and is_image(body)):
+            return self._image if is_file else self._json
+        if name.startswith("image/") or (name in MAYBE_IMAGE_TYPES and is_file):
             return self._image
         if name not in self._readers:
             accepted = ", ".join(SHOWN_TYPES)
@@ -137,13 +140,9 @@ def _sent_by_curl() -> Iterator[None]:
         raise ImageUndecodable(f"{error.message}{_CURL_HINT}") from error
 
 
-def _image_bodies(body: bytes, content_type: str) -> Sequence[bytes]:
+def _image_bodies(body: bytes, content_type: str, context: RequestContext) -> Sequence[bytes]:
     parsed = parse_content_type(content_type)
-    return (
-        read_parts(body, parsed.parameters.get("boundary", ""))
-        if parsed.name in MultipartCodec.media_types
-        else (body,)
-    )
+    return read_parts(body, parsed, context) if parsed.name in MultipartCodec.media_types else (body,)
 
 
 def check_single(codec: Writer, outputs: int) -> None:

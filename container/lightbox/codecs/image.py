@@ -252,15 +252,15 @@ class ImageBodyCodec:
 
 @contextmanager
 def _image_of_batch(index: int, count: int, context: RequestContext) -> Iterator[None]:
-    """Name the image of a batch that fails, and stop when the request's time is over."""
+    """Name the image of a batch, or the field of a form, that fails, and stop when the request's time is over."""
     if index and context.remaining() <= 0:
         raise DeadlineExceeded(f"the request's {context.allowed_seconds:g} s passed after {index} of {count} images")
     try:
         yield
     except (ImageUndecodable, TooLarge) as error:
-        if count == 1:
-            raise
-        raise type(error)(f"image {index + 1}: {error.message}") from error
+        names = [f"field {context.fields[index]!r}"] if context.fields else []
+        names += [f"image {index + 1}"] if count > 1 else []
+        raise type(error)(": ".join([", ".join(names), error.message] if names else [error.message])) from error
 
 
 def _wanted(signature: SignatureSpec) -> ImageInput:

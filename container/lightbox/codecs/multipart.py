@@ -35,15 +35,19 @@ class MultipartCodec:
         def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
             with context.stage("decode"):
                 context.memory.hold(3 * len(body), "the form")
-                images = read_parts(body, content_type.parameters.get("boundary", ""), context.check)
+                images = read_parts(body, content_type, context)
             inputs = self._images.decode(images, signature, options, context)
             return DecodedRequest(signature, inputs, images=tuple(images))
 
         return Parsed(decode)
 
 
-def read_parts(body: bytes, boundary: str, step: Callable[[], None] = lambda: None) -> list[bytes]:
-    """Return the contents of a form's parts; raise MalformedBody and TooLarge. ``step`` is called in between."""
+def read_parts(body: bytes, content_type: ContentType, context: RequestContext) -> list[bytes]:
+    """Return the contents of a form's parts, and note their fields in the context.
+
+    Raises MalformedBody, TooLarge, and DeadlineExceeded as context.check does.
+    """
+    boundary = content_type.parameters.get("boundary", "")
     if not boundary:
         raise MalformedBody("Content-Type: expected a parameter boundary for multipart/form-data")
     mark = boundary.encode("latin-1", "replace")
@@ -51,14 +55,15 @@ def read_parts(body: bytes, boundary: str, step: Callable[[], None] = lambda: No
         raise MalformedBody("the form cannot be read: it does not begin with the boundary of its Content-Type")
     decoder = MultipartDecoder(mark, _MAX_HEADERS, max_parts=MAX_PARTS)
     try:
-        parts = list(_read(_events(decoder, body, step)))
+        parts = list(_read(_events(decoder, body, context.check)))
     except RequestEntityTooLarge:
         raise TooLarge(f"the form has more than {MAX_PARTS} parts, or headers of more than 256 kB") from None
     except (ValueError, AttributeError, LookupError):
         raise MalformedBody("the form cannot be read: a part is broken or the last boundary is missing") from None
     if not parts:
         raise MalformedBody("the form has no part; images were expected")
-    return parts
+    context.fields = [field for field, _ in parts]
+    return [content for _, content in parts]
 
 
 def _events(decoder: MultipartDecoder, body: bytes, step: Callable[[], None]) -> Iterator[Event]:
@@ -72,14 +77,13 @@ def _events(decoder: MultipartDecoder, body: bytes, step: Callable[[], None]) ->
         yield event
 
 
-def _read(events: Iterable[Event]) -> Iterator[bytes]:
-    """Yield the content of each part that has a file or a value."""
-    pieces: list[bytes] = []
-    nameless = False
+def _read(events: Iterable[Event]) -> Iterator[tuple[str, bytes]]:
+    """Yield field and content of each part that has a file or a value."""
+    field, pieces, nameless = "", list[bytes](), False
     for event in events:
         if isinstance(event, File | Field):
-            pieces, nameless = [], isinstance(event, File) and not event.filename
+            field, pieces, nameless = event.name, [], isinstance(event, File) and not event.filename
         elif isinstance(event, Data):
             pieces.append(event.data)
             if not event.more_data and (any(pieces) or not nameless):
-                yield b"".join(pieces)
+                yield field, b"".join(pieces)

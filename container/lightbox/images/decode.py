@@ -9,10 +9,10 @@ Pillow's classes are called directly, not through ``Image.open``: no request mak
     BMP    every depth, run-length encoded too
     TIFF   classic and (little-endian) BigTIFF, every compression of libtiff; the first page
     PPM    binary PBM, PGM and PPM (P4, P5, P6) with a maximum value of 255, PGM also of 65535
+    AVIF   every depth, alpha; of an animation the first frame
 
 Left out on purpose: formats that start programs (EPS), encodings that Pillow decodes in Python and so takes seconds
-for (plain PNM), AVIF (some 20 bytes a pixel at its peak, and metadata that Pillow reads without bounds), and what
-callers of a vision model do not send.
+for (plain PNM), and what Pillow cannot read. foreign.py names them to their sender.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
 from lightbox.errors import ImageUndecodable, TooLarge
-from lightbox.images import jpeg
+from lightbox.images import foreign, jpeg
+from lightbox.images.avif import Avif
 from lightbox.images.color import UPRIGHT, orientation_of, swaps_sides, to_grey, to_rgb, turn_upright
 from lightbox.images.jpeg import Rgbx
 from lightbox.images.limits import (
@@ -76,6 +77,7 @@ OPENERS: dict[str, Opener] = {
     "BMP": BmpImageFile,
     "TIFF": _Tiff,
     "PPM": PpmImageFile,
+    "AVIF": Avif,
 }
 
 _MAGIC = re.compile(
@@ -86,7 +88,9 @@ _MAGIC = re.compile(
     # "BM" alone could open a text; the size of the second header, one of seven, tells them apart.
     rb"|(?P<BMP>BM.{12}[\x0c\x28\x34\x38\x40\x6c\x7c]\0\0\0)"
     rb"|(?P<TIFF>II[*+]\0|MM\0\*)"
-    rb"|(?P<PPM>P[456][ \t\r\n][\d \t\r\n#])",
+    rb"|(?P<PPM>P[456][ \t\r\n][\d \t\r\n#])"
+    # "mif1" is any format in a HEIF container, HEIC too; the brands behind it tell.
+    rb"|(?P<AVIF>.{4}ftyp(?:avi[fs]|m[is]f1.{4}(?:.{4})*?avif))",
     re.DOTALL,
 )
 
@@ -132,7 +136,7 @@ def open_image(body: bytes | memoryview, limits: ImageLimits = DEFAULT_LIMITS) -
     """
     name = sniff_format(body)
     if name is None:
-        raise ImageUndecodable(_no_image(body))
+        raise ImageUndecodable(f"Expected an image ({', '.join(OPENERS)}), got {foreign.describe(body)}.")
     data = bytes(body)
     with undecodable(f"{name} image"):
         check_header(name, data, limits)
@@ -210,13 +214,6 @@ def _reduce(image: ImageFile, size: tuple[int, int]) -> bool:
 def _allow(image: ImageFile, cpu_seconds: float) -> None:
     if isinstance(image.fp, PatientBytes):
         image.fp.allow(cpu_seconds)
-
-
-def _no_image(body: bytes | memoryview) -> str:
-    accepted = ", ".join(OPENERS)
-    if not len(body):
-        return f"The body is empty; an image was expected ({accepted})."
-    return f"The body is not an image of an accepted format ({accepted})."
 
 
 Turn = Callable[[], AbstractContextManager[object]]

@@ -17,6 +17,7 @@ from PIL.WebPImagePlugin import WebPImageFile
 
 from lightbox.error_texts import shorten
 from lightbox.errors import ImageUndecodable, LightboxError, TooLarge
+from lightbox.images.avif import Avif
 
 MAX_PIXELS_SETTING = "LIGHTBOX_MAX_IMAGE_PIXELS"
 REQUEST_PIXELS_SETTING = "LIGHTBOX_MAX_REQUEST_PIXELS"
@@ -38,6 +39,8 @@ _TIFF_BYTE_TYPES = frozenset({1, 2, 7})
 _BYTES_PER_PIXEL = {"1": 1, "L": 1, "P": 1, "I;16": 2, "I;16B": 2, "I;16L": 2, "I;16N": 2}
 # libwebp's canvas, its predecessor and the copy between decoder and image: 4 bytes each. The first two stay.
 _WEBP_WORKING, _WEBP_HELD = 12.5, 8
+# Planes of 16 bits with alpha, their RGBA and the copy that Pillow makes of it.
+_AVIF_WORKING = 16
 
 
 @dataclass(frozen=True)
@@ -195,6 +198,8 @@ def _peak_memory(image: ImageFile, *, several_scans: bool) -> int:
     working = held = 0.0
     if isinstance(image, WebPImageFile):
         working, held = pixels * _WEBP_WORKING, pixels * _WEBP_HELD
+    elif isinstance(image, Avif):
+        working = pixels * _AVIF_WORKING
     elif isinstance(image, JpegImageFile) and several_scans:
         working = pixels * 2 * image.layers  # all coefficients at once, 16 bits each
     elif isinstance(image, TiffImagePlugin.TiffImageFile):

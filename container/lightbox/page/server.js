@@ -1,7 +1,7 @@
 // What the page asks of the server, and errors in words.
 
 const WORDS = {
-  image_undecodable: "The server cannot read this file as an image. Choose a JPEG, PNG, WebP, GIF, BMP or TIFF file.",
+  image_undecodable: "The server cannot read this file as an image. Choose a JPEG, PNG, WebP, AVIF, GIF, BMP or TIFF file.",
   too_large: "The image is larger than this server accepts. Send a smaller one, or raise the limit that the server names.",
   model_not_found: "The server does not have this model or version any more. Reload the list of models and choose again.",
   input_mismatch: "The model does not take an image like this.",

@@ -27,7 +27,7 @@ class Child:
 
     It leads a process group of its own, so that Ctrl-C in a terminal reaches only the supervisor, which
     stops its children in order. Should the supervisor be killed, the kernel sends the child SIGTERM. Lines
-    of its output for which ``consume`` returns True are not passed on. ``on_end`` hears of an end at once, also
+    of its output are logged as ``edit`` returns them; for None they are not. ``on_end`` hears of an end at once, also
     where orphans still hold its pipe.
     """
 
@@ -39,7 +39,7 @@ class Child:
         stop_signal: signal.Signals = signal.SIGTERM,
         cwd: Path | None = None,
         keep_descriptors: Sequence[int] = (),
-        consume: Callable[[str], bool] = lambda line: False,
+        edit: Callable[[str], str | None] = lambda line: line,
     ) -> None:
         self.name = name
         self.argv = list(argv)
@@ -47,7 +47,7 @@ class Child:
         self.stop_signal = stop_signal
         self.cwd = cwd
         self.keep_descriptors = tuple(keep_descriptors)
-        self.consume = consume
+        self.edit = edit
         self.on_end: Callable[[], object] = lambda: None
         self.last_lines: deque[str] = deque(maxlen=LAST_LINES)
         self._process: subprocess.Popen[bytes] | None = None
@@ -118,9 +118,9 @@ class Child:
         with closing(transport):
             while line := await _read_line(stream):
                 text = line.decode(errors="replace").rstrip()
-                if not self.consume(text):
+                if (edited := self.edit(text)) is not None:
                     self.last_lines.append(text)
-                    log(text, self.name)
+                    log(edited, self.name)
 
 
 async def _read_line(stream: asyncio.StreamReader) -> bytes:

@@ -145,12 +145,6 @@ def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: Ru
 
 
 _UNLOADABLE = re.compile(r"\{name: (?P<name>\S+) version: (?P<version>-?\d+)\} due to error: (?P<reason>[^\n]*)")
-_BOILERPLATE = re.compile(r"WARNING: All log messages before absl::InitializeLog\(\) is called|I0000 00:00:\d")
-
-
-def is_boilerplate(line: str) -> bool:
-    """Tell whether TensorFlow wrote a line before its log was set up, in another form, that says nothing of a start."""
-    return _BOILERPLATE.match(line) is not None
 
 
 def unloadable(said: str, models: Mapping[str, PlannedModel]) -> str | None:

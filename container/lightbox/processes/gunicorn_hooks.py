@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import gc
 import importlib
+import logging
 import queue
 import signal
 import threading
@@ -38,6 +39,8 @@ class RecordLogger(Logger):  # type: ignore[misc] # gunicorn has no types
         """See gunicorn's Logger: called at start and when the configuration is read again."""
         super().setup(cfg)
         settings = load_settings()
+        if settings.gunicorn_loglevel == "info":  # "info" is for what handlers log
+            self.error_log.setLevel(logging.WARNING)
         for handler in list(self.error_log.handlers):
             if isinstance(handler, RecordHandler):
                 self.error_log.removeHandler(handler)

@@ -135,6 +135,10 @@ class NginxLog:
         self._finished = finished
         self._lost_worker = lost_worker
 
+    def edit(self, line: str) -> str | None:
+        """Return a line that is to be logged, None for others; note what they tell."""
+        return None if self.swallows(line) else line
+
     def swallows(self, line: str) -> bool:
         """Act upon a line, and tell whether nobody is to read it as it is."""
         if line.startswith(ANSWERED):

@@ -17,6 +17,7 @@ from lightbox.processes.code_setup import CodeSetup
 from lightbox.processes.fronts import fronts
 from lightbox.processes.health import Health, ServerWatch
 from lightbox.processes.metrics_page import MetricsPage
+from lightbox.processes.model_server_log import ModelServerLog
 from lightbox.processes.nginx import RENEWAL_SECONDS, find_nginx, inherited, listen, render
 from lightbox.processes.nginx_log import BodyAccount, NginxLog, RefusedRequests, room_for_bodies
 from lightbox.processes.reload_watch import ReloadWatch
@@ -89,13 +90,14 @@ class Supervisor:
             self._health.expect_front(name, front.address)
         self._watches: dict[str, ServerWatch] = {}
         self._gpus = commands.gpu_names(environ)
+        said = ModelServerLog(run_dir.path / "models", verbose=settings.gunicorn_loglevel == "debug")
         for address, watch in zip(plan.model_servers, self._health.servers, strict=True):
             name = "model_server" if settings.instance_count == 1 else f"model_server_{len(self._watches)}"
             flags = commands.model_server_flags(settings, address, run_dir.path)
             if self._server_kind == "embedded":
                 flags += commands.engine_flags(settings, run_dir.path)
             own = environ | commands.gpu_environ(len(self._watches), self._gpus)
-            self._children.append(Child(name, program + flags, own, consume=commands.is_boilerplate))
+            self._children.append(Child(name, program + flags, own, edit=said.edit))
             self._watches[name] = watch
 
     def _end_blocked(self, server: int) -> None:
@@ -112,9 +114,9 @@ class Supervisor:
             environ | inherited(self._listener),
             signal.SIGQUIT,
             keep_descriptors=(self._listener.fileno(),),
-            consume=NginxLog(
+            edit=NginxLog(
                 self._settings.nginx_loglevel, self._refused.answered, self._bodies.give_back, self._renew_nginx
-            ).swallows,
+            ).edit,
         )
 
     def _renew_nginx(self, lost_worker: str) -> None:
@@ -196,15 +198,14 @@ class Supervisor:
             log(f"multi-model mode: models are loaded by POST /models from {self._settings.model_dir}")
         else:
             log(f"models: {', '.join(self._plan.models)}; default: {self._plan.default_model}")
-        log(f"model server: {self._server_kind}; wires: {', '.join(self._plan.wires.names)}")
-        log(f"workers: {self._settings.workers} x {self._settings.threads} threads")
+        workers = f"workers: {self._settings.workers} x {self._settings.threads} threads"
+        log(f"model server: {self._server_kind}; wires: {', '.join(self._plan.wires.names)}; {workers}")
         if len(self._gpus) > 1:
             log(f"GPUs: {', '.join(self._gpus)}; the model servers take them in turn, one each")
         if line := commands.worker_class_line(self._settings):
             log(line)
         ports = [(server.grpc_port, server.rest_port) for server in self._plan.model_servers]
-        for line in listening(self._settings, self._plan.wires, ports):
-            log(f"listening: {line}")
+        log(f"listening: {' | '.join(listening(self._settings, self._plan.wires, ports))}")
 
     async def _serve(self) -> None:
         """Report when requests can be served, or give up; then follow the versions of the models for ever."""
@@ -218,7 +219,9 @@ class Supervisor:
                     f"{self._health.problem()}"
                 )
         self._server_was_up = True
-        log(f"ready after {time.monotonic() - started:.1f} s: http://localhost:{self._settings.port}/invocations")
+        address = f"http://localhost:{self._settings.port}"
+        shown = f"; page: {address}/" if self._settings.page else ""
+        log(f"ready after {time.monotonic() - started:.1f} s: {address}/invocations{shown}")
         await self._versions.follow()
 
     async def _keep_running(self, child: Child) -> None:

@@ -65,7 +65,10 @@ def choose_request_id(header: Callable[[str], str | None]) -> str:
 
 
 def as_lightbox_error(error: Exception, request_id: str) -> LightboxError:
-    """Return the error that the caller sees; log what is our fault with its traceback."""
+    """Return the error that the caller sees; log one that is not the caller's fault, a bug with its traceback.
+
+    A model server that is away, or the end of the time for a request, is no bug.
+    """
     ours: LightboxError
     if isinstance(error, LightboxError):
         ours = error
@@ -74,7 +77,7 @@ def as_lightbox_error(error: Exception, request_id: str) -> LightboxError:
     else:
         ours = LightboxError(f"internal error: {type(error).__name__}")
     if ours.status >= 500:
-        log.error("request %s: %s", request_id, ours.message, exc_info=error)
+        log.error("request %s: %s", request_id, ours.message, exc_info=error if ours.status == 500 else None)
     return ours
 
 

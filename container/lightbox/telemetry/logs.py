@@ -54,15 +54,24 @@ def _escaped(match: re.Match[str]) -> str:
 
 
 def line(process: str, message: str) -> str:
-    """Return a line without its end: ``[process] message``, or a JSON object of time, process and message."""
+    """Return a line without its end: ``time [process] message``, or a JSON object of time, process and message."""
     if _Form.as_json:
         return json_line({"process": process, "message": message})
-    return f"[{process}] {escape(message)}"
+    return text_line(process, escape(message))
+
+
+def text_line(process: str, message: str) -> str:
+    """Return ``time [process] message`` for a message without control characters."""
+    return f"{_now()} [{process}] {message}"
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
 def json_line(fields: Mapping[str, Any]) -> str:
     """Return one JSON object that begins with the time in UTC."""
-    time = datetime.now(UTC).isoformat(timespec="milliseconds")
+    time = _now()
     try:
         text = orjson.dumps({"time": time, **fields}).decode()
     except TypeError:  # half of a surrogate pair is no text
@@ -171,7 +180,7 @@ class RecordHandler(logging.Handler):
             write_line(self._json(record), self._descriptor)
             return
         lines = self._text.format(record).split("\n")
-        write_line("\n".join(f"[{self._process}] {part}" for part in lines), self._descriptor)
+        write_line("\n".join(text_line(self._process, part) for part in lines), self._descriptor)
 
     @staticmethod
     def _json(record: logging.LogRecord) -> str:
@@ -236,7 +245,7 @@ def request_line(request: FinishedRequest, as_json: bool, process: str) -> str:
     fields = _fields(request) | _times(request.context)
     if as_json:
         return json_line({"process": process, "message": "request", **fields})
-    return escape("[request] " + " ".join(f"{name}={_plain(value)}" for name, value in fields.items()))
+    return text_line("request", escape(" ".join(f"{name}={_plain(value)}" for name, value in fields.items())))
 
 
 def _fields(request: FinishedRequest) -> dict[str, Any]:

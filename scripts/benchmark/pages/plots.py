@@ -11,7 +11,7 @@ from typing import Any
 import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogFormatter
+from matplotlib.ticker import LogFormatter, LogLocator, NullFormatter
 
 from benchmark.pages.tables import STAGES, number
 from benchmark.results import Document
@@ -20,17 +20,17 @@ PARTS = [stage for stage in STAGES if stage != "total"]
 COLOURS = {
     "queue": "#79706e",
     "receive": "#9ecae9",
-    "load": "#d8b5a5",
-    "signature": "#d4a6c8",
-    "wait": "#bab0ac",
+    "load": "#8c564b",
+    "signature": "#ff9da6",
+    "wait": "#17becf",
     "decode": "#4c78a8",
-    "preprocess": "#72b7b2",
+    "preprocess": "#54a24b",
     "encode": "#eeca3b",
     "predict": "#e45756",
     "decode_response": "#f58518",
     "postprocess": "#b279a2",
     "handler": "#9d755d",
-    "other": "#86bcb6",
+    "other": "#1f2d3d",
     "between": "#d3d3d3",
 }
 Variants = Sequence[Mapping[str, Any]]
@@ -80,13 +80,14 @@ def stage_bars(variants: Variants, title: str, note: str = "") -> Figure:
             axes.barh(names, widths, left=left, label=stage, color=COLOURS[stage])
             left = [start + width for start, width in zip(left, widths, strict=True)]
     rest = [max(0.0, variant["p50"] - start) for variant, start in zip(variants, left, strict=True)]
-    axes.barh(names, rest, left=left, label="between and around", color=COLOURS["between"])
+    axes.barh(names, rest, left=left, label="client, network, nginx", color=COLOURS["between"])
     for position, variant in enumerate(variants):
-        axes.text(variant["p50"], position, f" {number(variant['p50'], 'ms')}", va="center", fontsize=8)
+        end = left[position] + rest[position]  # medians of stages may add up to more than the median of the whole
+        axes.text(end, position, f" {number(variant['p50'], 'ms')}", va="center", fontsize=8)
     axes.invert_yaxis()
-    axes.margins(x=0.15)
+    axes.set_xlim(0, 1.15 * max(map(sum, zip(left, rest, strict=True))))
     axes.set_xlabel("milliseconds")
-    axes.legend(fontsize=7, ncols=4, loc="upper center", bbox_to_anchor=(0.4, -0.25), frameon=False)
+    figure.legend(fontsize=7, ncols=5, loc="outside lower center", frameon=False)
     _titles(axes, f"{title}: where the time goes", note)
     return figure
 
@@ -97,6 +98,11 @@ def distributions(variants: Variants, title: str, note: str = "") -> Figure:
     for variant in variants:
         axes.plot(variant["quantiles"], range(101), label=variant["name"], linewidth=1.6)
     axes.set_xscale("log")
+    times = [time for variant in variants for time in variant["quantiles"]]
+    steps = (1, 2, 3, 5) if max(times) > 10 * min(times) else (1, 1.5, 2, 3, 4, 5, 7)
+    axes.xaxis.set_major_locator(LogLocator(subs=steps))
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_xlabel("milliseconds")
     axes.set_ylabel("% answered within")
     axes.grid(visible=True, which="both", alpha=0.25)

@@ -114,7 +114,9 @@ def test_unrelated_attributes_are_ignored(client: FlaskClient) -> None:
         (RuntimeError("secret"), 500),
     ],
 )
-def test_failures_of_the_model_server(transport: FakeTransport, raised: Exception, status: int) -> None:
+def test_failures_of_the_model_server(
+    transport: FakeTransport, raised: Exception, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
     def fail(_: object) -> dict[str, object]:
         raise raised
 
@@ -124,6 +126,8 @@ def test_failures_of_the_model_server(transport: FakeTransport, raised: Exceptio
     assert answer.status_code == status
     assert "secret" not in answer.get_data(as_text=True)
     assert answer.headers.get("Retry-After") == ("3" if status == 503 else None)
+    logged = [bool(record.exc_info) for record in caplog.records if record.name == "lightbox"]
+    assert logged == ([status == 500] if status >= 500 else []), "only a bug has a traceback"
 
 
 @pytest.mark.parametrize(("path", "status"), [("/invocations", 504), ("/endpoints/any/invocations", 424)])

@@ -13,6 +13,7 @@ import pytest
 from harness.ports import free_ports
 from lightbox import cli
 from lightbox.settings_loading import load_settings
+from support.log_lines import without_times
 from support.models import copy_golden
 from support.patience import PATIENCE
 from support.stack import SERVE, free_port
@@ -89,7 +90,7 @@ def test_check_tries_the_code_as_a_start_does(
     own = {"TMPDIR": str(tmp_path / "tmp"), "SAGEMAKER_BIND_TO_PORT": str(free_port()), "PIP_NO_INDEX": "1"}
     as_if_started(own | {"LIGHTBOX_MODEL_SERVER": "embedded", "LIGHTBOX_MODEL_DIR": str(models)})
     assert cli.main(["check"]) == 1
-    *_, head, said = capfd.readouterr().err.splitlines()
+    *_, head, said = without_times(capfd.readouterr().err).splitlines()
     assert head == "[lightbox] cannot start:"
     assert said.startswith(sentence.format(code=models / "code"))
     assert not list((tmp_path / "tmp").iterdir())

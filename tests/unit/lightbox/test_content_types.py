@@ -209,3 +209,12 @@ def test_a_signature_named_in_the_body_is_used() -> None:
     answer = client.post("/invocations", data='{"signature_name": "other", "instances": [1]}')
     assert answer.status_code == 400
     assert "other" in answer.get_json()["error"]
+
+
+@pytest.mark.parametrize("name", ["", "application/octet-stream", "application/x-www-form-urlencoded", "image/heic"])
+def test_a_file_of_another_format_is_told_what_it_is(client: FlaskClient, name: str) -> None:
+    headers = {"Content_Type": name} if name else {}
+    answer = post(client, b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "mean", **headers)
+    assert answer.status_code == 400
+    assert answer.get_json()["code"] == "image_undecodable"
+    assert "got HEIC, as iPhones save it: convert it to JPEG" in answer.get_json()["error"]

@@ -18,6 +18,7 @@ import pytest
 from harness.ports import free_ports
 from lightbox import cli
 from lightbox.processes.supervisor import STOP_SIGNALS
+from support.log_lines import without_times
 from support.models import copy_golden
 from support.s3 import serving, universal
 from support.stack import free_port
@@ -63,11 +64,11 @@ def refuse(
         }
         as_if_started(own | environ)
         assert cli.main(["serve"]) == 1
-        said = capsys.readouterr().err
+        said = without_times(capsys.readouterr().err)
         assert said.startswith("[lightbox] cannot start:\n")
         assert "Traceback" not in said
         assert cli.main(["check"]) == 1
-        assert capsys.readouterr().err == said, "check and serve refuse with the same sentences"
+        assert without_times(capsys.readouterr().err) == said, "check and serve refuse with the same sentences"
         assert not list(tmp.iterdir()), "the run directory was left behind"
         return said
 

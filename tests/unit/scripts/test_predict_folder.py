@@ -164,7 +164,7 @@ def test_attempts_have_an_end(photos: Path, capsys: pytest.CaptureFixture[str]) 
     assert (found["a.jpg"]["status"], found["a.jpg"]["error"]) == (503, "try again: the queue is full")
     assert found["b.PNG"]["status"] is None
     assert found["b.PNG"]["error"].startswith("no answer: ")
-    assert "1 failed: try again: the queue is full" in capsys.readouterr().err
+    assert "a.jpg: try again: the queue is full" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("status", [400, 404, 413, 500, 502, 504])
@@ -233,6 +233,25 @@ def test_an_image_that_cannot_be_read_is_a_failure(photos: Path) -> None:
     record = results(photos)["gone.jpg"]
     assert (record["status"], record["attempts"]) == (None, 0)
     assert record["error"] == "the file cannot be read: No such file or directory"
+
+
+def test_a_table_has_label_and_score_of_the_best_class(photos: Path) -> None:
+    answers = {
+        b"a.jpg": [[{"label": "cat", "class": 2, "score": 0.75}, {"label": "dog", "class": 1, "score": 0.25}]],
+        b"b.PNG": [[{"class": 7, "score": 1}]],
+        b"more/c.webp": [[0.25, 0.75]],
+    }
+    with endpoint(lambda body, _: (200, {}, json.dumps({"predictions": answers[body]}).encode())) as served:
+        assert run(photos, served.url, out="out.csv") == 0
+    with (photos.parent / "out.csv").open(newline="") as file:
+        best = [(row["label"], row["score"]) for row in csv.DictReader(file)]
+    assert best == [("cat", "0.75"), ("7", "1.0"), ("", "")]
+
+
+def test_a_failure_names_its_file(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with endpoint(lambda body, _: (400, {}, b"not today") if body != b"b.PNG" else good(body)) as served:
+        assert run(photos, served.url, "--concurrency", "1") == 1
+    assert f"predict_folder.py: 2 failed: {photos / 'a.jpg'} and others: not today" in capsys.readouterr().err
 
 
 def test_csv_is_made_of_the_journal(photos: Path) -> None:

@@ -69,8 +69,13 @@ def test_a_broken_form_is_malformed(body: bytes, content_type: str) -> None:
 
 
 def test_a_part_that_is_no_image_is_named() -> None:
-    with pytest.raises(ImageUndecodable, match="image 2: "):
+    with pytest.raises(ImageUndecodable, match=r"^field 'file', image 2: Expected an image .* got the text 'hello'\.$"):
         decode(form(RED, b"hello"), FORM, PIXELS)
+
+
+def test_the_only_part_of_a_form_is_named_by_its_field() -> None:
+    with pytest.raises(ImageUndecodable, match=r"^field 'url': Expected an image .* got the text 'https://a.b/c.jpg'"):
+        decode(form(b"https://a.b/c.jpg", names='name="url"'), FORM, PIXELS)
 
 
 def test_a_form_of_very_many_parts_is_too_large() -> None:

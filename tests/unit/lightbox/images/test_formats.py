@@ -35,6 +35,9 @@ from lightbox.images.decode import ImageLimits, decode_rgb, is_image, open_image
         (b"P4\n8 8\n", "PPM"),
         (b"P5 8 8 255\n", "PPM"),
         (b"P6\n# comment\n", "PPM"),
+        (b"\0\0\0 ftypavif", "AVIF"),
+        (b"\0\0\0 ftypavis", "AVIF"),
+        (b"\0\0\0 ftypmif1\0\0\0\0mif1miafavif", "AVIF"),
     ],
 )
 def test_format_is_told_from_the_first_bytes(body: bytes, name: str) -> None:
@@ -46,7 +49,8 @@ def test_format_is_told_from_the_first_bytes(body: bytes, name: str) -> None:
 @pytest.mark.parametrize(
     "body",
     [b"", b"B", b"BM", b"BMW,1,2\nVW,3,4,5,6", b"GIF", b"P6,1,2", b"P3\n1 1\n", b"RIFF....WAVEfmt ", b"{}",
-     b"%!PS-Adobe", b"\0\0\0\x18ftypheic", b"\n\xff\xd8\xff", b"MM\0\x2b", b"1,2,3\n", b"\x93NUMPY"],
+     b"%!PS-Adobe", b"\0\0\0\x18ftypheic",
+     b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic", b"\n\xff\xd8\xff", b"MM\0\x2b", b"1,2,3\n", b"\x93NUMPY"],
 )  # fmt: skip
 def test_what_is_no_image(body: bytes) -> None:
     assert sniff_format(body) is None
@@ -83,7 +87,7 @@ def test_only_the_plugins_of_the_allowed_formats_are_loaded() -> None:
         [sys.executable, "-c", textwrap.dedent(script)],
         env={"PYTHONPATH": ":".join(sys.path)}, capture_output=True, text=True, check=True,
     )  # fmt: skip
-    allowed = ["Bmp", "Gif", "Jpeg", "Png", "Ppm", "Tiff", "WebP"]
+    allowed = ["Avif", "Bmp", "Gif", "Jpeg", "Png", "Ppm", "Tiff", "WebP"]
     assert done.stdout.strip() == f"{[f'PIL.{name}ImagePlugin' for name in allowed]} set()"
 
 

@@ -17,6 +17,7 @@ import pytest
 from lightbox.request_context import RequestContext
 from lightbox.telemetry import logs
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, RequestLog, escape, line, log
+from support.log_lines import without_times
 from support.patience import PATIENCE
 
 HOSTILE = "a\nb\r\x1b[31m\x00\x85\u2028\ud800"
@@ -64,7 +65,7 @@ def test_what_a_child_says_is_wrapped_as_json(capsys: pytest.CaptureFixture[str]
 
 def test_several_lines_become_several_entries(capsys: pytest.CaptureFixture[str]) -> None:
     log("one\ntwo")
-    assert capsys.readouterr().err == "[lightbox] one\n[lightbox] two\n"
+    assert without_times(capsys.readouterr().err) == "[lightbox] one\n[lightbox] two\n"
 
 
 def test_a_line_and_its_end_are_written_at_once() -> None:
@@ -74,7 +75,8 @@ def test_a_line_and_its_end_are_written_at_once() -> None:
     with ours, theirs:
         environ = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path), "PYTHONUNBUFFERED": "1"}
         subprocess.run([sys.executable, "-c", script], env=environ, stderr=theirs.fileno(), check=True)
-        assert [ours.recv(100), ours.recv(100)] == [b"[lightbox] one\n", b"[lightbox] two\n"]
+        got = [without_times(ours.recv(100).decode()) for _ in range(2)]
+        assert got == ["[lightbox] one\n", "[lightbox] two\n"]
 
 
 def test_a_request_names_its_parts_and_times(tmp_path: Path) -> None:
@@ -128,7 +130,7 @@ except ValueError:
 
 def test_records_of_the_logging_module_cannot_be_forged_as_text() -> None:
     text, _ = in_process(RAISE.format(as_json=False))
-    lines = text.splitlines()
+    lines = without_times(text).splitlines()
     assert lines[0] == "[gunicorn] ERROR:mine:bad\\x0aERROR:root:forged"
     assert all(entry.startswith("[gunicorn]   | ") for entry in lines[1:])
 
@@ -181,7 +183,7 @@ def test_no_line_splits_the_records_of_workers_that_fail_at_once(as_json: bool) 
         while piece := pipe.read(5000):
             pieces.append(piece)
             time.sleep(0.0005)
-    text = b"".join(pieces).decode()
+    text = without_times(b"".join(pieces).decode())
     assert [worker.wait(PATIENCE) for worker in workers] == [0] * 4
     lines = text.splitlines()
     if as_json:
@@ -209,7 +211,7 @@ thread.start()
 thread.join()
 """
     text, other = in_process(code)
-    lines = text.splitlines()
+    lines = without_times(text).splitlines()
     assert other == ""
     assert lines[0].startswith("[gunicorn] WARNING:py.warnings:") and "UserWarning: old" in lines[0]
     assert lines[1] == "[gunicorn] ERROR:lightbox:the thread mine has ended"

@@ -140,7 +140,7 @@ def floats_input(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("request_", "words"),
     [
-        (images(b"no image"), "not an image"),
+        (images(b"no image"), "Expected an image"),
         ({**images(RED), "raw_input_contents": [prefixed(RED)]}, "got both"),
         (floats_input(shape=[1, 3]), "holds 3 values, got 2"),
         (floats_input(shape=[2]), "expected shape [-1,2], got one of rank 1"),

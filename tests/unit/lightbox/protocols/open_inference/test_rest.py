@@ -215,7 +215,7 @@ def test_what_cannot_be_used_is_said(client: FlaskClient, document: Any, blobs: 
 @pytest.mark.parametrize(
     ("document", "blob", "words"),
     [
-        (images([1], binary_data_size=4), b"none", "not an image"),
+        (images([1], binary_data_size=4), b"none", "Expected an image"),
         (images([2], binary_data_size="4"), b"none", "holds 2 elements, but binary_data_size names 1"),
         (images([2], binary_data_size="2,3"), b"none", "4 bytes left"),
         (images([2], binary_data_size="2,x"), b"none", "'2,x'"),

@@ -1,0 +1,59 @@
+"""What a body is that is no image of an accepted format, in words for its sender."""
+
+from __future__ import annotations
+
+import pytest
+
+from corpus.make_corpus import HERE
+from lightbox.errors import ImageUndecodable
+from lightbox.images.decode import decode_rgb
+from lightbox.images.foreign import describe, file_format
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"\0\0\0\x18ftypheic\0\0\0\0mif1heic", "HEIC, as iPhones save it: convert it to JPEG"),
+        (b"\0\0\0\x18ftypmif1\0\0\0\0mif1heic", "HEIC"),
+        (b"\0\0\0\x14ftypqt  ", "a video"),
+        (b"\0\0\0\x0cjP  \r\n\x87\n", "JPEG 2000"),
+        (b"\xff\x0a\xff", "JPEG XL"),
+        (b"%PDF-1.7\n", "PDF"),
+        (b"<?xml version='1.0'?>\n<!-- a tool -->\n<svg>", "SVG"),
+        (b"\0\0\1\0\1\0", "a Windows icon"),
+    ],
+)
+def test_files_of_other_formats(body: bytes, words: str) -> None:
+    assert describe(body).startswith(words)
+    assert file_format(memoryview(body)) == describe(body)
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        (b"\n<!DOCTYPE html><html>", "HTML"),
+        (b"<HTML><head>", "HTML"),
+        (b"PK\x03\x04", "a zip archive"),
+        (b"\x1f\x8b\x08", "a file compressed with gzip"),
+        (b'{"instances": [1]}', "JSON: its Content-Type is application/json"),
+        (b"/9j/4AAQSkZJRg", "base64 of an image"),
+        (b"\x93NUMPY\1\0", "a NumPy array"),
+        (b"", "nothing: it is empty"),
+        ("https://a.b/Löwe.jpg".encode(), "the text 'https://a.b/Löwe.jpg'"),
+        (b"a\nb" * 1000, "the text 'a\\nba\\nb"),
+        (b"\0\1\2\xff" * 4, "bytes that begin with 00 01 02 ff 00 01 02 ff"),
+        (b"II*", "the text 'II*'"),
+    ],
+)
+def test_what_is_no_file_of_another_format(body: bytes, words: str) -> None:
+    assert describe(body).startswith(words)
+    assert len(describe(body)) < 100
+    assert file_format(body) is None
+
+
+def test_an_avif_may_not_hold_more_than_its_header_says() -> None:
+    """libavif would decode it, and scale it down."""
+    body = (HERE / "valid/avif-lossy.avif").read_bytes()
+    size = body.index(b"ispe") + 8
+    with pytest.raises(ImageUndecodable, match="AVIF image cannot be decoded"):
+        decode_rgb(body[:size] + (16).to_bytes(4, "big") * 2 + body[size + 8 :])
