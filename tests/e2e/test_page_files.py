@@ -47,7 +47,12 @@ def test_each_file_has_its_type(page_stack: Stack, file: Path) -> None:
 
 def test_the_page_reads_what_was_started(page_stack: Stack) -> None:
     answer = requests.get(page_stack.url + "/ui/start.json", timeout=PATIENCE)
-    expected = {"default_model": "mobilenet_v2", "wires": ["grpc", "rest"], "max_body_mb": 100, "multi_model": False}
+    expected = {
+        "default_model": "efficientnet_lite0",
+        "wires": ["grpc", "rest"],
+        "max_body_mb": 100,
+        "multi_model": False,
+    }
     assert answer.json() == expected | {"openapi": True, "metrics": True}
     assert answer.headers["Content-Type"].startswith("application/json")
 
