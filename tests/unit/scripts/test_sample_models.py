@@ -65,6 +65,12 @@ def test_lost_settings_are_written_again_and_the_version_stays(complete: Path) -
     assert (model / "1" / "saved_model.pb").stat().st_size == 0
 
 
+def test_labels_of_ones_own_stay(tmp_path: Path) -> None:
+    layout.write_settings(tmp_path, {"scaling": "none", "labels": ["one"]}, ("tench", "goldfish"))
+    assert layout.read_settings(tmp_path)["labels"] == ["one"]
+    assert not (tmp_path / layout.LABELS).exists()
+
+
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "file").touch()
     assert sample_models.main([str(tmp_path / "file")]) == 1
