@@ -58,7 +58,7 @@ models: $(READY)  ## Export the sample models into $(MODELS)/ if they are not th
 serve: can-serve $(READY) nginx native models  ## Serve the sample models on port 8080
 	@LIGHTBOX_MODEL_DIR="$(abspath $(MODELS))" LIGHTBOX_ENGINE="$${LIGHTBOX_ENGINE-$(if $(filter tensorflow_model_server,$(LIGHTBOX_MODEL_SERVER)),,auto)}" \
 	 LIGHTBOX_PAGE="$${LIGHTBOX_PAGE-true}" \
-	 SAGEMAKER_TFS_DEFAULT_MODEL_NAME="$${SAGEMAKER_TFS_DEFAULT_MODEL_NAME-mobilenet_v2}" ./serve.sh serve
+	 SAGEMAKER_TFS_DEFAULT_MODEL_NAME="$${SAGEMAKER_TFS_DEFAULT_MODEL_NAME-efficientnet_lite0}" ./serve.sh serve
 
 test: can-test $(READY_DEV) nginx native browser  ## Lint, unit, contract and end-to-end tests, in minutes
 	@scripts/run_tests.sh test
@@ -86,7 +86,7 @@ $(VENV)-quantize/.ready: requirements/quantize.lock
 	$(VENV)-quantize/bin/pip install --disable-pip-version-check --no-deps --require-hashes -r requirements/quantize.lock
 	@touch $@
 
-MODEL ?= $(MODELS)/mobilenet_v2
+MODEL ?= $(MODELS)/efficientnet_lite0
 quantize: $(READY) $(VENV)-quantize/.ready  ## Make an INT8 model of MODEL from the photos in IMAGES: make quantize MODEL=models/m IMAGES=photos
 	@LIGHTBOX_TENSORFLOW_MESSAGES="$$(echo $(VENV)/lib/python3*/site-packages)" PYTHONPATH=scripts:container \
 	 $(VENV)-quantize/bin/python scripts/quantize_model.py "$(MODEL)" --images "$(IMAGES)"

@@ -1,6 +1,6 @@
 """Makes an INT8 model of a SavedModel from a folder of photos, and says what that costs in accuracy.
 
-make quantize MODEL=models/mobilenet_v2 IMAGES=photos
+make quantize MODEL=models/efficientnet_lite0 IMAGES=photos
 
 Half of the images, at most --count, calibrate the model; the others, at most --compare, compare it with f32. Images are
 decoded, resized and scaled as Lightbox does it for this model. Where they lie in folders named after classes, by number

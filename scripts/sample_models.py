@@ -1,6 +1,6 @@
-"""Makes the sample models of `make serve`: DIR/mobilenet_v2 and DIR/digits, those that are missing.
+"""Makes the sample models of `make serve`, those that are missing: DIR/efficientnet_lite0, mobilenet_v2 and digits.
 
-A model appears whole or not at all, however the run ends. When both are there this returns at once, without
+A model appears whole or not at all, however the run ends. When all are there this returns at once, without
 importing TensorFlow.
 """
 
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from model_zoo import layout, say
 
-SAMPLES = ("mobilenet_v2", "digits")
+SAMPLES = ("efficientnet_lite0", "mobilenet_v2", "digits")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -24,7 +24,6 @@ def main(arguments: list[str] | None = None) -> int:
         if not all(is_complete(directory / name) for name in SAMPLES):
             layout.check_writable(directory)
             make_missing(directory)
-        remind_of_random_weights(directory)
     except (layout.Refused, OSError) as problem:
         print(f"sample_models.py: {problem}", file=sys.stderr)
         return 1
@@ -52,15 +51,16 @@ def make_missing(directory: Path) -> None:
 def make(name: str, root: Path, partial: Path) -> None:
     """Export one sample; a folder that is not there yet is renamed into place as a whole."""
     from model_zoo.catalogue import CATALOGUE
+    from model_zoo.input_forms import left_to_caller
     from model_zoo.saved_model import export, quiet_tensorflow
 
     entry = CATALOGUE[name]
-    if layout.versions(root):
-        layout.write_settings(root, {"scaling": entry.scaling})
-        return
     say.progress(f"{name}: building the sample model; TensorFlow takes some seconds to start")
     quiet_tensorflow()
     model = entry.build(entry.weights[0], None)
+    if layout.versions(root):  # made, but without its settings
+        layout.write_settings(root, {"scaling": left_to_caller(model.scaling, entry.form)}, model.labels)
+        return
     exported = export(model, entry.form, root if root.exists() else partial / name)
     compare_engines(exported)
     if not root.exists():
@@ -78,17 +78,6 @@ def compare_engines(version: Path) -> None:
     )
     for line in (told.stdout + told.stderr).splitlines():
         say.progress(f"{version}: {line}")
-
-
-def remind_of_random_weights(directory: Path) -> None:
-    """Warn on every run, not only on the one that made the model."""
-    for name in SAMPLES:
-        weights = layout.weights_of(directory / name)
-        if weights.startswith("random"):
-            from model_zoo.saved_model import warn_of_random_weights
-
-            remedy = f"Remove {directory / name} and run this again where the internet can be reached."
-            warn_of_random_weights(name, weights, remedy)
 
 
 if __name__ == "__main__":

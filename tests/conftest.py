@@ -123,7 +123,7 @@ def door(module_door: Door) -> Iterator[Door]:
 
 @pytest.fixture(scope="session")
 def sample_models() -> Path:
-    """The folder of ``make models``, mobilenet_v2 and digits."""
+    """The folder of ``make models``."""
     return samples.sample_models()
 
 
@@ -151,7 +151,7 @@ def detector() -> Path:
 @pytest.fixture(scope="session")
 def stack(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """The sample models, served as ``make serve`` does, and over gRPC as well. Tests that harm it start their own."""
-    environ = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "mobilenet_v2", "LIGHTBOX_KSERVE_GRPC_PORT": str(free_port())}
+    environ = {"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "efficientnet_lite0", "LIGHTBOX_KSERVE_GRPC_PORT": str(free_port())}
     with running(sample_models, tmp_path_factory.mktemp("stack"), **environ) as running_stack:
         yield running_stack
 
@@ -162,7 +162,7 @@ def page_stack(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) ->
     folder = tmp_path_factory.mktemp("page")
     models = page_models(folder / "models", sample_models)
     environ = {
-        "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "mobilenet_v2",
+        "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "efficientnet_lite0",
         "LIGHTBOX_PAGE": "true",
     }
     with running(models, folder / "run", **environ) as running_stack:

@@ -191,7 +191,9 @@ def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> No
     folders = code_dirs(model, shared_code_dirs(settings))
     print(f"  its code: {find_code(folders) or 'built-in handling'}")
     options = load_options(folders, settings)
-    print(f"  its options: {options.model_dump_json(exclude_none=True)}")
+    print(f"  its options: {options.model_dump_json(exclude_none=True, exclude={'labels'})}")
+    if options.labels:
+        print(f"  its labels: {len(options.labels)}, the first {options.labels[0]!r}")
     if {options.engine, settings.engine} & {"auto", "openvino"}:
         told = subprocess.run(  # noqa: S603 - our own program
             _engines_command([model], settings), env=child_environ(), capture_output=True, text=True, check=False

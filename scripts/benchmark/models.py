@@ -70,7 +70,10 @@ def alone(name: str) -> Path:
 
 
 def _with_pixels(name: str) -> Path:
-    """Return the folder of a model that takes prepared pixels."""
+    """Return the folder of a model that takes pixels."""
+    if name == "efficientnet_lite0":
+        zoo_model(folder := MODELS / "networks" / "saved" / name, name, "uint8")
+        return folder
     if name in KERAS_NETWORKS:
         _keras_model(name, "float32", folder := MODELS / "networks" / "saved" / name)
         return folder

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from model_zoo import digits, efficientdet_d1, mobilenet_v2
+from model_zoo import digits, efficientdet_d1, efficientnet_lite0, mobilenet_v2
 from model_zoo.image_model import ImageModel, InputForm, Scaling
 
 Weights = Literal["imagenet", "coco", "none"]
@@ -20,6 +20,11 @@ class Entry:
     form: InputForm
     weights: tuple[Weights, ...]
     remedy: str = ""
+
+
+def build_efficientnet_lite0(_: Weights, __: Path | None) -> ImageModel:
+    """Build EfficientNet-Lite0 with ImageNet's weights, which are installed."""
+    return efficientnet_lite0.image_model()
 
 
 def build_mobilenet_v2(weights: Weights, _: Path | None) -> ImageModel:
@@ -47,6 +52,7 @@ def build_efficientdet_d1(weights: Weights, archive: Path | None) -> ImageModel:
 
 
 CATALOGUE = {
+    "efficientnet_lite0": Entry(build_efficientnet_lite0, efficientnet_lite0.SCALING, "uint8", ("imagenet",)),
     "mobilenet_v2": Entry(
         build_mobilenet_v2,
         mobilenet_v2.SCALING,

@@ -17,6 +17,7 @@ class ImageModel:
     `predict` maps such a tensor to outputs by name, inside a tf.function. `keep` is what the SavedModel
     must hold for it: tf.Variables, or a loaded SavedModel. `batch` is None where any batch size goes.
     `weights` says in one clause where the weights are from; `random` is True when predictions mean nothing.
+    `labels` are the names of its classes, if they are known.
     """
 
     predict: Callable[[Any], dict[str, Any]]
@@ -26,6 +27,7 @@ class ImageModel:
     scaling: Scaling
     weights: str
     random: bool = False
+    labels: tuple[str, ...] = ()
     batch: int | None = None
     uint8_name: str = INPUT_NAMES["uint8"]
 

@@ -2,14 +2,14 @@
 
 import json
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from model_zoo.staging import replace_file
 
 SETTINGS = Path("code", "lightbox.json")
-# SavedModel's place for files that TensorFlow itself does not read.
-WEIGHTS_NOTE = Path("assets.extra", "weights.txt")
+LABELS = SETTINGS.with_name("labels.txt")
 
 
 class Refused(Exception):
@@ -74,12 +74,9 @@ def settings_to_write(root: Path, scaling: str, force: bool) -> dict[str, Any]:
     return settings | {"scaling": scaling}
 
 
-def write_settings(root: Path, settings: dict[str, Any]) -> None:
-    """Write code/lightbox.json, whole or not at all."""
+def write_settings(root: Path, settings: dict[str, Any], labels: Sequence[str] = ()) -> None:
+    """Write code/lightbox.json, whole or not at all; before it the names of classes, unless it has its own."""
+    if labels and "labels" not in settings:
+        replace_file(root / LABELS, "\n".join(labels) + "\n")
+        settings = settings | {"labels": LABELS.name}
     replace_file(root / SETTINGS, json.dumps(settings, indent=2) + "\n")
-
-
-def weights_of(root: Path) -> str:
-    """Return the note on the newest version's weights that its export left, empty when there is none."""
-    notes = [root / str(version) / WEIGHTS_NOTE for version in versions(root)[-1:]]
-    return "".join(note.read_text().strip() for note in notes if note.is_file())

@@ -5,6 +5,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from lightbox.model.layout import WEIGHTS_NOTE
 from model_zoo import layout, say
 from model_zoo.image_model import ImageModel, InputForm
 from model_zoo.input_forms import left_to_caller, serving_function
@@ -26,7 +27,7 @@ def export(model: ImageModel, form: InputForm, root: Path, version: int = 1, for
         # Not a number: what a killed run leaves must not pass for a version of a model named .partial-…
         built = partial / "saved_model"
         save(model, form, built)
-        layout.write_settings(root, settings)
+        layout.write_settings(root, settings, model.labels)
         target = root / str(version)
         if target.exists():
             target.rename(partial / "replaced")
@@ -43,9 +44,9 @@ def save(model: ImageModel, form: InputForm, directory: Path) -> None:
     function: Any = serving_function(model, form).get_concrete_function()
     tf.saved_model.save(module, str(directory), signatures={"serving_default": function})
     shutil.rmtree(directory / "assets", ignore_errors=True)
-    note = directory / layout.WEIGHTS_NOTE
+    note = directory / WEIGHTS_NOTE
     note.parent.mkdir()
-    note.write_text(model.weights + "\n")
+    note.write_text(model.weights + (": the answers mean nothing" if model.random else "") + "\n")
 
 
 def warn_of_random_weights(name: str, weights: str, remedy: str) -> None:

@@ -17,6 +17,7 @@ import tritonclient.grpc as triton
 from tritonclient.utils import InferenceServerException
 
 from e2e.test_kserve_rest import photo, predictions
+from sample_models import SAMPLES
 from support.fakes import png
 from support.held import MANY_HELD, Door, export_held_image, held_file
 from support.log_lines import without_times
@@ -62,7 +63,7 @@ def test_health_and_metadata(client: Any) -> None:
     assert client.get_server_metadata().name == "lightbox"
     (tensor,) = client.get_model_metadata("mobilenet_v2", "1").inputs
     assert (tensor.datatype, list(tensor.shape)) == ("FP32", [-1, 224, 224, 3])
-    assert {model.name for model in client.get_model_repository_index().models} == {"mobilenet_v2", "digits"}
+    assert {model.name for model in client.get_model_repository_index().models} == set(SAMPLES)
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "deflate"])

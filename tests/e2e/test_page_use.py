@@ -10,7 +10,7 @@ import pytest
 from lightbox.processes.page import FILES
 from support.browser import Page
 
-FLOWER = FILES / "samples" / "flower.jpg"
+COFFEE = FILES / "samples" / "coffee.jpg"
 
 
 def in_focus(page: Page) -> str:
@@ -37,16 +37,16 @@ def tab_to(page: Page, name: str) -> None:
 
 
 def pick(page: Page) -> None:
-    page.element("#file").send_keys(str(FLOWER))
-    page.shown("flower.jpg")
+    page.element("#file").send_keys(str(COFFEE))
+    page.shown("coffee.jpg")
 
 
 def drop(page: Page) -> None:
-    page.give("drop", "flower.jpg", base64.b64encode(FLOWER.read_bytes()).decode())
+    page.give("drop", "coffee.jpg", base64.b64encode(COFFEE.read_bytes()).decode())
 
 
 def paste(page: Page) -> None:
-    page.give("paste", "flower.jpg", base64.b64encode(FLOWER.read_bytes()).decode())
+    page.give("paste", "coffee.jpg", base64.b64encode(COFFEE.read_bytes()).decode())
 
 
 @pytest.mark.parametrize("way", [pick, drop, paste])
@@ -56,7 +56,7 @@ def test_a_file_is_picked_dropped_or_pasted(page: Page, way: Callable[[Page], No
     page.wire("local")
     (answer,) = page.run()
     assert answer["status"] == 200
-    assert f"{FLOWER.stat().st_size:,} bytes" in page.text("[data-wire=local] .facts")
+    assert f"{COFFEE.stat().st_size:,} bytes" in page.text("[data-wire=local] .facts")
 
 
 def test_all_by_keyboard(page: Page) -> None:
@@ -64,7 +64,7 @@ def test_all_by_keyboard(page: Page) -> None:
     press(page, "ENTER")
     page.shown("digit-7.png")
     tab_to(page, "model")
-    press(page, "ARROW_UP")  # from mobilenet_v2 to image_mean
+    press(page, "ARROW_DOWN")  # from efficientnet_lite0 to image_mean
     page.wait_for("document.getElementById('model-facts').innerText.includes('mean')")
     tab_to(page, "both")
     press(page, "ARROW_LEFT", "ARROW_LEFT")
@@ -84,7 +84,7 @@ def test_all_by_keyboard(page: Page) -> None:
 
 
 def test_runs_are_stopped(page: Page) -> None:
-    page.sample("flower.jpg")
+    page.sample("coffee.jpg")
     page.js("document.getElementById('repeat').click(); document.getElementById('stop').click()")
     page.wait_for("document.getElementById('status').innerText === 'Stopped.'")
     page.settle()

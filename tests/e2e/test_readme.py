@@ -26,6 +26,7 @@ def folder(tmp_path: Path) -> Path:
     """A folder with what the README's commands name."""
     Image.fromarray(photos.photo("flower.jpg")).save(tmp_path / "photo.jpg")
     shutil.copytree(REPOSITORY / "docs" / "samples", tmp_path / "docs" / "samples")
+    (tmp_path / ".venv").symlink_to(sys.prefix)
     return tmp_path
 
 
@@ -44,9 +45,11 @@ def blocks(language: str, containing: str, stack: Stack) -> list[str]:
 
 
 def test_curl_lines(stack: Stack, folder: Path) -> None:
-    photo, digit, rest = blocks("bash", "curl", stack)
-    assert np_shape(json.loads(run(["bash", "-ec", photo], folder))["predictions"]) == (1, 1000)
-    (shown,) = (json.loads(text) for kind, text in BLOCKS if kind == "json")
+    coffee, digit, rest = blocks("bash", "curl", stack)
+    named, shown = (json.loads(text) for kind, text in BLOCKS if kind == "json")
+    (items,), (found,) = (each["predictions"] for each in (named, json.loads(run(["bash", "-ec", coffee], folder))))
+    assert [item["label"] for item in found] == [item["label"] for item in items]
+    assert [item["score"] for item in found] == pytest.approx([item["score"] for item in items], abs=0.01)
     answered = json.loads(run(["bash", "-ec", digit], folder))
     assert answered["predictions"][0].index(max(answered["predictions"][0])) == 7
     assert answered["predictions"][0][7] == pytest.approx(shown["predictions"][0][7], abs=0.01)
@@ -81,7 +84,3 @@ def test_make_targets_exist() -> None:
     makefile = (REPOSITORY / "Makefile").read_text()
     for target in re.findall(r"^make ([a-z-]+)", README, re.MULTILINE):
         assert re.search(rf"^{target}:", makefile, re.MULTILINE), target
-
-
-def np_shape(rows: list[list[float]]) -> tuple[int, int]:
-    return len(rows), len(rows[0])

@@ -27,7 +27,7 @@ AWKWARD = 'it\'s "my" $HOME digit.png'
 
 def test_accessible_and_never_wider_than_the_window(page: Page) -> None:
     assert page.violations() == []
-    page.sample("flower.jpg")
+    page.sample("coffee.jpg")
     page.run("repeat")
     page.screenshot("classes-light", 1300, "light")
     assert page.violations() == []
@@ -36,7 +36,7 @@ def test_accessible_and_never_wider_than_the_window(page: Page) -> None:
     page.run("repeat")
     page.screenshot("digits-dark", 1300, "dark")
     assert page.violations() == []
-    page.sample("flower.jpg")
+    page.sample("coffee.jpg")
     page.choose("model", "boxes")
     page.run()
     page.run()

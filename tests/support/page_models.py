@@ -16,7 +16,7 @@ BOXES = [[0.25, 0.125, 0.75, 0.5], [0.5, 0.5, 0.875, 0.9375]]
 
 def page_models(folder: Path, sample_models: Path) -> Path:
     """Make the models in a folder and return it."""
-    for name in ("mobilenet_v2", "digits"):
+    for name in ("efficientnet_lite0", "mobilenet_v2", "digits"):
         shutil.copytree(sample_models / name, folder / name)
     named = folder / "named_digits"
     shutil.copytree(sample_models / "digits", named)

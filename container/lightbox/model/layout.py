@@ -25,6 +25,9 @@ LARGEST_VERSION = (1 << 63) - 1
 LONGEST_NAME = 255
 """Characters of a model's name, as in AWS's container."""
 MAX_DEPTH = 4
+WEIGHTS_NOTE = Path("assets.extra", "weights.txt")
+"""In a version: a line of text that says where its weights are from. SavedModel has the folder for others' files."""
+LONGEST_NOTE = 300
 _NAME = re.compile(r"[A-Za-z0-9._-]+")
 _Identity = tuple[int, int]
 """A folder's device and inode."""
@@ -187,6 +190,15 @@ def version_folder(base_path: Path, version: int) -> Path:
         return plain
     named = (entry for entry in base_path.iterdir() if is_version(entry.name) and int(entry.name) == version)
     return next(named, plain)
+
+
+def weights_note(folder: Path) -> str:
+    """Return what a version says of its weights, empty where it says nothing."""
+    try:
+        with (folder / WEIGHTS_NOTE).open(encoding="utf-8", errors="replace") as file:
+            return file.readline(LONGEST_NOTE).strip()
+    except OSError:
+        return ""
 
 
 def is_saved_model(folder: Path) -> bool:

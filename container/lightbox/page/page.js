@@ -112,7 +112,7 @@ async function describe(isOtherModel) {
   }
   if (load !== state.loads) return;
   state.meta = meta;
-  const { versions = meta.versions, engines = {}, handler } = meta.parameters || {};
+  const { versions = meta.versions, engines = {}, handler, weights } = meta.parameters || {};
   if (isOtherModel) $("version").append(...versions.map((number) => h("option", { value: number }, number)));
   const kept = $("signature").value;
   const signatures = Object.entries(engines);
@@ -123,6 +123,7 @@ async function describe(isOtherModel) {
   const reason = signatures.length === 1 ? signatures[0][1].reason : "";
   const facts = [["Version", meta.versions.join(", ")], ["Inputs", meta.inputs.map(shape).join("; ")], ["Outputs", meta.outputs.map(shape).join("; ")]];
   if (names.length) facts.push(["Engine", names.join(", ") + (reason ? ` (${reason})` : "")]);
+  if (weights) facts.push(["Weights", weights]);
   if (handler) facts.push(["Handler", handler.join(", ")]);
   $("model-facts").replaceChildren(...facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
   writeSnippet();

@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from lightbox.errors import StartError
-from lightbox.model.checks import option_problems, unusable_versions
-from lightbox.model.layout import ModelOnDisk, folders_without_model
+from lightbox.model.checks import newest_folder, option_problems, unusable_versions
+from lightbox.model.layout import ModelOnDisk, folders_without_model, weights_note
 from lightbox.model.scaling_report import ScalingLine, scaling_lines
 from lightbox.processes.commands import model_server_program
 from lightbox.processes.nginx import find_nginx
@@ -55,7 +55,7 @@ def find_lasting_problems(settings: Settings, wrong: Collection[str] = ()) -> li
 
 
 def find_warnings(settings: Settings) -> list[str]:
-    """Return a sentence for each folder that is taken for no model, and each setting that a model cannot follow.
+    """Return a sentence for each folder that is no model, each model of random weights, each setting one cannot follow.
 
     The default model follows them all, or the start is refused. A variable is for all models and may be meant for some:
     requests to the others say so themselves.
@@ -67,6 +67,8 @@ def find_warnings(settings: Settings) -> list[str]:
         f"LIGHTBOX_MODEL_DIR: {folder} is not a model: none of its numbered folders contains saved_model.pb"
         for folder in folders_without_model(settings.model_dir)
     ]
+    notes = ((name, weights_note(newest_folder(model))) for name, model in models.items())
+    passed += [f"{name} has {note}" for name, note in notes if note.startswith("random weights")]
     others = (model for model in models.values() if model.name != default)
     return passed + [problem for model in others for own, problem in _misfits(model, settings) if not own]
 

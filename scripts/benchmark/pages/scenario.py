@@ -109,5 +109,5 @@ def measured_with(document: Mapping[str, Any]) -> str:
         f"Measured {document['measured']} by `{document['command']}` on {processor}, "
         f"{machine['cores']} cores, {machine['memory_gb']} GB, Linux {machine['kernel']}; "
         f"load before the start {machine['load_before'][0]}. "
-        f"{versions}. Beside it: {rivals}."
+        f"{versions}." + (f" Beside it: {rivals}." if rivals else "")
     )

@@ -19,21 +19,26 @@ def complete(tmp_path: Path) -> Path:
     """A folder that looks as a finished run leaves it."""
     for name in sample_models.SAMPLES:
         layout.write_settings(tmp_path / name, {"scaling": "unit"})
-        (tmp_path / name / "1" / "assets.extra").mkdir(parents=True)
+        (tmp_path / name / "1").mkdir(parents=True)
         (tmp_path / name / "1" / "saved_model.pb").touch()
     return tmp_path
 
 
-def test_both_models_are_made_with_their_settings(request: pytest.FixtureRequest) -> None:
+def test_the_models_are_made_with_their_settings(request: pytest.FixtureRequest) -> None:
     samples: Path = request.getfixturevalue("sample_models")
-    assert sorted(path.name for path in samples.iterdir()) == ["digits", "mobilenet_v2"]
-    for name, scaling in {"digits": "unit", "mobilenet_v2": "tf"}.items():
+    assert sorted(path.name for path in samples.iterdir()) == sorted(sample_models.SAMPLES)
+    expected = {
+        "digits": {"scaling": "unit"},
+        "mobilenet_v2": {"scaling": "tf"},
+        "efficientnet_lite0": {"scaling": "none", "labels": "labels.txt"},
+    }
+    for name, found in expected.items():
         assert (samples / name / "1" / "saved_model.pb").is_file()
         settings = json.loads((samples / name / "code" / "lightbox.json").read_text())
-        assert settings == {"scaling": scaling}
+        assert settings == found
 
 
-def test_with_both_there_nothing_heavy_is_imported_and_nothing_said(complete: Path) -> None:
+def test_with_all_there_nothing_heavy_is_imported_and_nothing_said(complete: Path) -> None:
     check = (
         "import sys, sample_models; code = sample_models.main(sys.argv[1:]);"
         "heavy = {'tensorflow', 'keras', 'numpy', 'sklearn'} & set(sys.modules);"
@@ -50,24 +55,20 @@ def test_with_both_there_nothing_heavy_is_imported_and_nothing_said(complete: Pa
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
 
 
-def test_random_weights_are_said_on_every_run(complete: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    note = complete / "mobilenet_v2" / "1" / layout.WEIGHTS_NOTE
-    note.write_text("random weights (seed 5)\n")
-    for _ in range(2):
-        assert sample_models.main([str(complete)]) == 0
-        said = capsys.readouterr().err
-        assert "mobilenet_v2 has random weights (seed 5)" in said
-        assert f"Remove {complete / 'mobilenet_v2'} and run this again" in said
-    note.write_text("ImageNet weights\n")
+@pytest.mark.extended
+def test_lost_settings_are_written_again_and_the_version_stays(complete: Path) -> None:
+    model = complete / "efficientnet_lite0"
+    (model / layout.SETTINGS).unlink()
     assert sample_models.main([str(complete)]) == 0
-    assert capsys.readouterr().err == ""
+    assert layout.read_settings(model) == {"scaling": "none", "labels": "labels.txt"}
+    assert len((model / layout.LABELS).read_text().splitlines()) == 1000
+    assert (model / "1" / "saved_model.pb").stat().st_size == 0
 
 
-def test_lost_settings_are_written_again_without_building(complete: Path) -> None:
-    (complete / "mobilenet_v2" / layout.SETTINGS).unlink()
-    assert sample_models.main([str(complete)]) == 0
-    assert layout.read_settings(complete / "mobilenet_v2") == {"scaling": "tf"}
-    assert (complete / "mobilenet_v2" / "1" / "saved_model.pb").stat().st_size == 0
+def test_labels_of_ones_own_stay(tmp_path: Path) -> None:
+    layout.write_settings(tmp_path, {"scaling": "none", "labels": ["one"]}, ("tench", "goldfish"))
+    assert layout.read_settings(tmp_path)["labels"] == ["one"]
+    assert not (tmp_path / layout.LABELS).exists()
 
 
 def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -79,19 +80,17 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path: Path, capsys: pytest
 
 
 @pytest.mark.extended
-def test_a_killed_run_leaves_no_half_model(tmp_path: Path, closed_port: int) -> None:
+def test_a_killed_run_leaves_no_half_model(tmp_path: Path) -> None:
     # It goes no further than the first export, however late it is killed.
     program = (
         "import signal, sample_models\n"
         "sample_models.compare_engines = lambda version: signal.pause()\n"
         "sample_models.main()"
     )
-    # Without a cached or downloadable file the weights are seeded, which is all this needs.
-    own = {"KERAS_HOME": str(tmp_path / "keras"), "https_proxy": f"http://127.0.0.1:{closed_port}"}
     directory = tmp_path / "models"
     with subprocess.Popen(
         [sys.executable, "-c", program, str(directory)],
-        env=os.environ | own | {"PYTHONPATH": str(Path(SCRIPT).parent)},
+        env=os.environ | {"PYTHONPATH": str(Path(SCRIPT).parent)},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     ) as run:
@@ -99,7 +98,7 @@ def test_a_killed_run_leaves_no_half_model(tmp_path: Path, closed_port: int) -> 
             wait_for_build(directory, run)
         finally:
             run.send_signal(signal.SIGKILL)
-    model = directory / "mobilenet_v2"
+    model = directory / "efficientnet_lite0"
     assert not model.exists() or sample_models.is_complete(model)
     assert not (directory / "digits").exists()
 

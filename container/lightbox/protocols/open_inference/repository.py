@@ -16,6 +16,7 @@ from lightbox.codecs.base import Method
 from lightbox.contents import TensorRequest, TensorResponse
 from lightbox.errors import BadRequest, LightboxError, MalformedBody, ModelNotFound, TooLarge, UnknownSignature
 from lightbox.model.engine_report import engines_of
+from lightbox.model.layout import version_folder, weights_note
 from lightbox.model.spec import Array
 from lightbox.multi_model.loader import ModelLoader, TargetModels
 from lightbox.pipeline import Pipeline
@@ -159,12 +160,16 @@ class Repository:
         }
 
     def parameters(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
-        """Return what REST tells besides: user code that writes responses, the model's own outputs, the engines.
+        """Return what REST tells besides: where the weights are from, the engines, user code that writes responses.
 
         Where several versions can be asked for, also these, the newest first.
         """
         spec = self._pipeline.describe(model, version_number(version), context)
         found = self.engines(spec.model, str(spec.version)).get("parameters", {})
+        with suppress(OSError, ModelNotFound):  # unloaded meanwhile
+            folder = version_folder(self._pipeline.catalogue.find(spec.model).base_path, spec.version)
+            if note := weights_note(folder):
+                found |= {"weights": note}
         if len(versions := self._pipeline.versions(spec.model)) > 1:
             found |= {"versions": [str(number) for number in versions]}
         if functions := self._pipeline.outputs(spec).functions:

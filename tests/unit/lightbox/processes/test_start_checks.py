@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.ports import free_ports
+from lightbox.model.layout import WEIGHTS_NOTE
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.start_checks import find_lasting_problems, find_problems, find_warnings
 from lightbox.processes.startup import choose_addresses, wires_to_come
@@ -115,6 +116,17 @@ def test_data_beside_a_model_is_told_and_stops_nothing(root: Path) -> None:
     assert find_problems(settings(root)) == []
     (warning,) = find_warnings(settings(root))
     assert f"{root / 'data'} is not a model" in warning
+
+
+def test_random_weights_are_told_and_others_are_not(root: Path) -> None:
+    for model, note in (("image_mean", "random weights (seed 5): the answers mean nothing"), ("half_plus_two", "Ours")):
+        version = max((root / model).glob("*/saved_model.pb")).parent
+        (version / WEIGHTS_NOTE).parent.mkdir(exist_ok=True)
+        (version / WEIGHTS_NOTE).write_text(f"{note}\nmore\n")
+    assert find_problems(settings(root)) == []
+    assert find_warnings(settings(root)) == [
+        "image_mean has random weights (seed 5): the answers mean nothing",
+    ]
 
 
 def test_a_version_without_a_saved_model(root: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

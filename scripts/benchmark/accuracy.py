@@ -1,0 +1,161 @@
+"""How many pictures are named right, by each engine and over both wires: ``python -m benchmark.accuracy``.
+
+Prints a page with top-1, top-5 and the largest difference of a probability from TensorFlow's over gRPC. The pictures
+are those of packages, with the classes of ImageNet that they show.
+"""
+
+from __future__ import annotations
+
+import io
+import tempfile
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import distribution
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from PIL import Image
+
+from benchmark import models, photos, results
+from benchmark.pages import tables
+from benchmark.pages.scenario import measured_with
+from benchmark.scenarios import common
+from benchmark.scenarios.engine_stacks import EQUAL_ANSWERS, INT8, OTHER_ANSWERS
+from benchmark.servers.base import Running
+from benchmark.servers.stack import Stack
+from harness.http_client import Client
+from model_zoo.efficientnet_lite0 import class_names
+
+MODEL = "efficientnet_lite0"
+SETTINGS = EQUAL_ANSWERS | OTHER_ANSWERS
+WIRES = ("grpc", "rest")
+HOUSE_CATS = (281, 282, 285)
+"""Tabby, tiger cat and Egyptian cat, which no picture alone tells apart."""
+SIDE = 1024
+"""Pixels of a picture's shorter side when it is sent: four times what the model takes, as fast decoding wants it."""
+HEAD = f"""# Accuracy
+
+`PYTHONPATH=scripts:container .venv/bin/python -m benchmark.accuracy` posts pictures to `{MODEL}`
+([sample models](../sample_models.md#efficientnet_lite0)) and compares the probabilities of all 1000 classes with those
+of engine tensorflow over gRPC. Each picture is sent as a JPEG with a shorter side of {SIDE} pixels, as cameras make it.
+`tests/slow/test_accuracy.py` holds the figures. So few pictures tell whether answers are right, not how good the
+network is. `auto` answers with the engine that the comparison on this machine chose.
+"""
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A file of an installed package, and the classes that it shows: any of them is right."""
+
+    package: str
+    file: str
+    classes: tuple[int, ...]
+
+    def jpeg(self) -> bytes:
+        """Return the picture as it is sent."""
+        with Image.open(str(distribution(self.package).locate_file(self.file))) as image:
+            size = [side * SIDE // min(image.size) for side in image.size]
+            return photos.encode(image.convert("RGB").resize((size[0], size[1]), Image.Resampling.LANCZOS), 90)
+
+
+def pictures() -> list[Picture]:
+    """Return twenty of ImageNet's own pictures, and three others whose class is beyond doubt."""
+    labelled = sorted(str(file) for file in distribution("foolbox").files or () if file.match("data/imagenet_*.jpg"))
+    return [
+        *(Picture("foolbox", file, (int(Path(file).stem.rpartition("_")[2]),)) for file in labelled),
+        Picture("matplotlib", "matplotlib/mpl-data/sample_data/grace_hopper.jpg", (652,)),
+        Picture("scikit-image", "skimage/data/coffee.png", (967,)),
+        Picture("scikit-image", "skimage/data/chelsea.png", HOUSE_CATS),
+    ]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one way of serving answers to all pictures: ``probabilities`` [pictures, 1000]."""
+
+    name: str
+    wire: str
+    shown: Sequence[Picture]
+    probabilities: npt.NDArray[np.float32]
+
+    @cached_property
+    def _ranked(self) -> npt.NDArray[np.intp]:
+        return np.argsort(-self.probabilities, axis=1)
+
+    def top(self, count: int) -> int:
+        """Return how many pictures have a class of theirs among the best ``count``."""
+        pairs = zip(self.shown, self._ranked[:, :count], strict=True)
+        return sum(not set(picture.classes).isdisjoint(best.tolist()) for picture, best in pairs)
+
+    def difference(self, other: Row) -> float:
+        """Return the largest difference of a probability between two rows."""
+        return float(np.abs(self.probabilities - other.probabilities).max())
+
+
+def measure() -> Iterator[Row]:
+    """Yield a row for each engine and wire, TensorFlow over gRPC first. Makes the models; raises as ``quantized``."""
+    shown = pictures()
+    bodies = [picture.jpeg() for picture in shown]
+    for name, settings in SETTINGS.items():
+        folder = models.quantized(MODEL) if name == INT8 else models.alone(MODEL)
+        with tempfile.TemporaryDirectory() as place:
+            stack = Stack(name, folder, tuple(settings.items())).start(Path(place) / "run")
+            try:
+                for wire in WIRES:
+                    yield Row(name, wire, shown, np.concatenate([ask(stack, wire, body) for body in bodies]))
+            finally:
+                stack.stop()
+
+
+def ask(stack: Running, wire: str, body: bytes) -> npt.NDArray[np.float32]:
+    """Return the probabilities of an image's classes, [1, 1000]."""
+    headers = {
+        "Content-Type": common.IMAGE,
+        "Accept": "application/x-npy",
+        common.ATTRIBUTES: common.attributes(MODEL, wire),
+    }
+    with Client(stack.address.port) as client:
+        answer = client.send("POST", "/invocations", body, headers)
+    assert answer.status == 200, answer.body
+    found: npt.NDArray[np.float32] = np.load(io.BytesIO(answer.body))
+    return found
+
+
+def page(rows: Sequence[Row], document: results.Document) -> str:
+    """Return the page as Markdown."""
+    first, count = rows[0], len(rows[0].shown)
+    short = [row.name.removeprefix("Lightbox, ") for row in rows]
+    cells = [
+        [name, row.wire, *(f"{row.top(best)} of {count}" for best in (1, 5)), f"{row.difference(first):.2g}"]
+        for name, row in zip(short, rows, strict=True)
+    ]
+    names = class_names()
+    answers = [
+        [
+            f"{picture.package}: {Path(picture.file).name}",
+            " or ".join(names[number] for number in picture.classes),
+            ", ".join(f"{names[best]} {scores[best]:.2f}" for best in np.argsort(-scores)[:2]),
+        ]
+        for picture, scores in zip(first.shown, first.probabilities, strict=True)
+    ]
+    return "\n".join(
+        [
+            HEAD,
+            *tables.table(["", "wire", "top-1", "top-5", "largest difference"], cells),
+            f"INT8 is calibrated with {models.CALIBRATED // 2} crops of two other photographs.",
+            "",
+            "## The pictures",
+            "",
+            *tables.table(["picture", "class", "the best two, engine tensorflow"], answers),
+            measured_with(document),
+            "",
+            "Back to [all benchmarks](README.md).",
+        ]
+    )
+
+
+if __name__ == "__main__":
+    about = results.new_document("full", []) | {"command": "python -m benchmark.accuracy"}
+    print(page(list(measure()), about))

@@ -1,0 +1,51 @@
+"""Pictures whose class is known, answered by each engine over both wires, in INT8 and with fast decoding."""
+
+from __future__ import annotations
+
+import subprocess
+
+import pytest
+
+from benchmark.accuracy import SETTINGS, WIRES, Row, measure
+from benchmark.scenarios.engine_stacks import EQUAL_ANSWERS, INT8
+from support.stack import REPOSITORY
+
+pytestmark = pytest.mark.timeout(3600)
+
+ROWS = [(name, wire) for name in SETTINGS for wire in WIRES]
+
+
+@pytest.fixture(scope="module")
+def rows() -> dict[tuple[str, str], Row]:
+    subprocess.run(["make", "--silent", ".venv-quantize/.ready"], cwd=REPOSITORY, check=True)
+    return {(row.name, row.wire): row for row in measure()}
+
+
+@pytest.fixture(scope="module")
+def reference(rows: dict[tuple[str, str], Row]) -> Row:
+    return rows[ROWS[0]]
+
+
+def test_the_classes_are_right(reference: Row) -> None:
+    assert len(reference.shown) == 23
+    assert reference.top(1) >= 19
+    assert reference.top(5) == 23
+
+
+@pytest.mark.parametrize(("name", "wire"), [row for row in ROWS if row[0] in EQUAL_ANSWERS])
+def test_engines_and_wires_give_the_same_probabilities(
+    rows: dict[tuple[str, str], Row], reference: Row, name: str, wire: str
+) -> None:
+    assert rows[name, wire].difference(reference) < 1e-4
+    assert rows[name, wire].top(1) == reference.top(1)
+
+
+@pytest.mark.parametrize(("name", "wire"), [row for row in ROWS if row[0] not in EQUAL_ANSWERS])
+def test_other_answers_name_as_many_pictures(
+    rows: dict[tuple[str, str], Row], reference: Row, name: str, wire: str
+) -> None:
+    row = rows[name, wire]
+    assert row.top(1) >= reference.top(1) - 2
+    assert row.top(5) >= reference.top(5) - 1
+    assert row.difference(reference) > 1e-4, "nothing was computed otherwise"
+    assert row.difference(reference) < (1 if name == INT8 else 0.1)
