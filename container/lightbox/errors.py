@@ -25,6 +25,7 @@
     │   └── LateLoad          of POST /models, 408
     ├── ScalingMismatch       the model's options ask for a scaling that its dtype cannot hold
     ├── ModelFailed           the model server ran the model and it failed
+    │   └── ModelUninitialized  at any input: variables or tables of its own are missing
     ├── ToldByModelServer     passed on with the model server's own status and words
     └── HandlerFailed         the user's code raised something that is not one of these
 
@@ -276,6 +277,10 @@ class ModelFailed(LightboxError):
     """The model server answered that the model itself failed."""
 
     code = "model_failed"
+
+
+class ModelUninitialized(ModelFailed):
+    """The model lacks variables or tables that its graph reads: it answers no request, whatever the inputs."""
 
 
 class HandlerFailed(LightboxError):
