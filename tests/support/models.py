@@ -147,7 +147,8 @@ def export_column(folder: Path) -> None:
 def export_old(folder: Path) -> None:
     """Export x / 2 + 3 as TensorFlow before 1.1 did: the empty shapes of float32 x and y mean unknown ones.
 
-    The signature to regress says float32 of the strings that it takes, as that of AWS's half_plus_three.
+    The signature to regress says float32 of the strings that it takes, as that of AWS's half_plus_three; ``numbers``
+    says so of numbers.
     """
     copy_made("old", _save_old, folder / "00000123", OWN)
 
@@ -168,6 +169,7 @@ def _save_old(folder: Path) -> None:
         node.attr.pop("_output_shapes", None)
     _sign(made, "serving_default", "predict", {"x": "x:0"}, {"y": "y:0"})
     _sign(made, "tensorflow/serving/regress", "regress", {"inputs": "examples:0"}, {"outputs": "value:0"})
+    _sign(made, "numbers", "regress", {"inputs": "x:0"}, {"outputs": "y:0"})
     _write(folder, made)
 
 
