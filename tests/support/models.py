@@ -145,7 +145,7 @@ def export_column(folder: Path) -> None:
 
 
 def export_old(folder: Path) -> None:
-    """Export x / 2 + 3 as TensorFlow before 1.1 did: the empty shapes of float32 x and y mean unknown ones.
+    """Export x / 2 + 3 as TensorFlow before 1.1 did: float32 x and y have no shapes, and that means unknown ones.
 
     The signature to regress says float32 of the strings that it takes, as that of AWS's half_plus_three; ``numbers``
     says so of numbers.
@@ -204,13 +204,12 @@ def _sign(
     outputs: dict[str, str],
     *shape: int,
 ) -> None:
-    """Add a signature that says of all its tensors that they are float32, and of this shape."""
+    """Add a signature that says of all its tensors that they are float32, and of this shape, or nothing of a shape."""
     signature = made.signature_def[name]
     signature.method_name = f"tensorflow/serving/{method}"
     for tensors, names in ((signature.inputs, inputs), (signature.outputs, outputs)):
         for key, tensor in names.items():
             tensors[key].name, tensors[key].dtype = tensor, 1
-            tensors[key].tensor_shape.SetInParent()
             for size in shape:
                 tensors[key].tensor_shape.dim.add().size = size
 

@@ -120,14 +120,16 @@ def is_named(value: Any) -> bool:
 
 
 def _check_names(instances: list[Any], signature: SignatureSpec) -> None:
-    """Say in a short sentence what otherwise would quote the whole instance."""
+    """Say in a short sentence what otherwise would quote the whole instance, after TensorFlow Serving's first words."""
     if not is_named(instances[0]):
         return
     for index, instance in enumerate(instances):
         if is_named(instance) and instance.keys() != signature.inputs.keys():
             names = shorten(", ".join(sorted(map(str, instance))), _ECHO)
+            unknown = next((f" key: {shorten(name, _ECHO)}" for name in instance if name not in signature.inputs), "")
             raise InputMismatch(
-                f"instances: the signature {signature.name!r} of the model {signature.model!r} takes an object "
+                f"Failed to process element: {index}{unknown} of 'instances' list. "
+                f"The signature {signature.name!r} of the model {signature.model!r} takes an object "
                 f"with {', '.join(map(str, signature.inputs.values()))}; number {index + 1} has {names or 'nothing'}"
             )
 
