@@ -18,7 +18,7 @@ from typing import Any
 
 import orjson
 
-from lightbox.errors import LightboxError, MethodNotAllowed, Unavailable
+from lightbox.errors import STATUS_OF_CODE, LightboxError, MethodNotAllowed, Unavailable
 from lightbox.processes import nginx_log as body_account
 from lightbox.processes.fronts import FrontWatch, connect
 from lightbox.processes.metrics_page import CONTENT_TYPE, MetricsPage
@@ -38,10 +38,6 @@ async def get(address: str, path: str) -> tuple[int, bytes]:
     finally:
         writer.close()
     return int(head.split(b" ", 2)[1]) if b" " in head else 0, body
-
-
-NOT_YET = (0, 404, 503, 504)
-"""What a probe is answered while the sidecar or a model server starts, or has no time."""
 
 
 def told_in(body: bytes) -> str:
@@ -181,7 +177,7 @@ class SidecarWatch:
         if self._model is None or status == 200:
             return None
         problem = f"the model {self._model!r} does not answer: {told_in(body)}"
-        if status not in NOT_YET:  # it will fail until it is loaded again
+        if status == STATUS_OF_CODE["model_failed"].http:  # it will do so until it is loaded again
             self._has_failed = True
             log(f"not ready: {problem}")
         return problem

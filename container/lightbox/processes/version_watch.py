@@ -16,7 +16,7 @@ from lightbox.model.graph import forget_graph
 from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, find_models, is_version
 from lightbox.model.spec import SignatureSpec
 from lightbox.plan import AnsweringVersions, PlannedModel, ServingPlan
-from lightbox.processes.health import NOT_YET, get, told_in
+from lightbox.processes.health import get, told_in
 from lightbox.processes.versions import LOOK_SECONDS, Files, ModelVersions
 from lightbox.settings import Settings
 from lightbox.telemetry.logs import log
@@ -281,7 +281,7 @@ class _AroundModel:
             self._late_probes[version] = self._late_probes.get(version, 0) + 1
             if self._late_probes[version] >= MOST_LATE_PROBES:
                 return f"{MOST_LATE_PROBES} requests got no answer in time"
-        if status in NOT_YET:
+        if status in (0, 404, 503, 504):  # the sidecar or a model server starts, or has no time
             raise Unavailable(told_in(body))
         return told_in(body) or f"status {status}"
 
