@@ -6,6 +6,7 @@
     │   ├── ImageUndecodable
     │   ├── UnknownSignature
     │   ├── UnknownSession    defined beside the sessions
+    │   ├── LoadFailed        of a model's version, defined beside the transition
     │   ├── InputMismatch     name, dtype, rank or dimensions differ from the model's signature
     │   └── MalformedBody
     ├── TooLarge              bytes, pixels or frames beyond a limit

@@ -27,6 +27,8 @@ from tfs_wire.status import StatusError
 Step = Callable[[], None]
 _ECHO = 200
 """Characters of an error text that may quote the body."""
+_NAME = 60
+"""Characters of a key in it."""
 
 _UINT16 = 17
 _READ_AS = {
@@ -126,11 +128,12 @@ def _check_names(instances: list[Any], signature: SignatureSpec) -> None:
     for index, instance in enumerate(instances):
         if is_named(instance) and instance.keys() != signature.inputs.keys():
             names = shorten(", ".join(sorted(map(str, instance))), _ECHO)
-            unknown = next((f" key: {shorten(name, _ECHO)}" for name in instance if name not in signature.inputs), "")
+            unknown = next((name for name in instance if name not in signature.inputs), None)
+            key, has = ("", f"; it has {names or 'nothing'}") if unknown is None else (f" key: {unknown[:_NAME]}", "")
             raise InputMismatch(
-                f"Failed to process element: {index}{unknown} of 'instances' list. "
+                f"Failed to process element: {index}{key} of 'instances' list. "
                 f"The signature {signature.name!r} of the model {signature.model!r} takes an object "
-                f"with {', '.join(map(str, signature.inputs.values()))}; number {index + 1} has {names or 'nothing'}"
+                f"with {', '.join(map(str, signature.inputs.values()))}{has}"
             )
 
 

@@ -30,7 +30,7 @@ _Wanted = tuple[int, _Shape | None]
 """A dtype's number, and a shape where the graph tells it."""
 
 
-class _Compressed(Exception):
+class _Compressed(ValueError):
     """A block of the index is compressed."""
 
 
