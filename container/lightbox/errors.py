@@ -6,6 +6,7 @@
     │   ├── ImageUndecodable
     │   ├── UnknownSignature
     │   ├── UnknownSession    defined beside the sessions
+    │   ├── LoadFailed        of a model's version, defined beside the transition
     │   ├── InputMismatch     name, dtype, rank or dimensions differ from the model's signature
     │   └── MalformedBody
     ├── TooLarge              bytes, pixels or frames beyond a limit
@@ -25,6 +26,7 @@
     │   └── LateLoad          of POST /models, 408
     ├── ScalingMismatch       the model's options ask for a scaling that its dtype cannot hold
     ├── ModelFailed           the model server ran the model and it failed
+    │   └── ModelUninitialized  at any input: variables or tables of its own are missing
     ├── ToldByModelServer     passed on with the model server's own status and words
     └── HandlerFailed         the user's code raised something that is not one of these
 
@@ -276,6 +278,10 @@ class ModelFailed(LightboxError):
     """The model server answered that the model itself failed."""
 
     code = "model_failed"
+
+
+class ModelUninitialized(ModelFailed):
+    """The model lacks variables or tables that its graph reads: it answers no request, whatever the inputs."""
 
 
 class HandlerFailed(LightboxError):

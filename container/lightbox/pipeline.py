@@ -187,6 +187,7 @@ class Pipeline:
             request = self._preprocessed(handlers.preprocess, call, signature, model, context)
         else:
             request = (parsed or content.parse(context)).decode(signature, model.options)
+            signature = request.signature
         postprocess = None if content.names_outputs_of(signature) else handlers.postprocess
         asked = request.outputs or (() if postprocess else content.outputs) or call.outputs
         outputs = asked or model.options.outputs or ()

@@ -103,7 +103,7 @@ def test_an_archive_is_listed_in_the_callers_words_and_gone_when_it_is_unloaded(
     assert use(archives_stack, target).text == ONE
     assert models(archives_stack) == [{"modelName": name, "modelUrl": target}]
     again = requests.post(f"{archives_stack.url}/models", json={"model_name": name, "url": target}, timeout=PATIENCE)
-    assert again.json()["error"] == f"the model {name!r} is loaded already, from {target!r}"
+    assert again.json()["error"] == f"Model {name} is already loaded, from {target!r}"
     unload(archives_stack, name)
     assert left_behind(archives_stack) == []
     assert use(archives_stack, target).text == ONE
@@ -117,11 +117,15 @@ def test_a_refused_archive_leaves_nothing_behind(archives_stack: Stack, name: st
     assert left_behind(archives_stack) == []
 
 
-def test_an_archive_is_a_target_and_no_url(archives_stack: Stack) -> None:
+def test_an_archive_may_be_a_url(archives_stack: Stack) -> None:
     answer = requests.post(
-        f"{archives_stack.url}/models", json={"model_name": "one", "url": "one.tar.gz"}, timeout=PATIENCE
+        f"{archives_stack.url}/models", json={"model_name": "mine", "url": "one.tar.gz"}, timeout=PATIENCE
     )
-    assert (answer.status_code, answer.json()["error"]) == (404, "url: there is no model 'one.tar.gz'")
+    assert answer.status_code == 200, answer.text
+    assert models(archives_stack) == [{"modelName": "mine", "modelUrl": "one.tar.gz"}]
+    assert archives_stack.invoke(IMAGE, "/models/mine/invoke").text == ONE
+    unload(archives_stack, "mine")
+    assert left_behind(archives_stack) == []
 
 
 def test_an_archive_has_one_name_on_every_route(archives_stack: Stack) -> None:

@@ -18,7 +18,7 @@ from e2e.test_open_ports import listening, said
 from support.error_shape import assert_error
 from support.fakes import png
 from support.held import MANY_HELD, Door, export_held_image
-from support.models import copy_golden, export_constant, export_failing_image
+from support.models import copy_golden, export_constant, export_failing_image, export_without_variables
 from support.patience import PATIENCE, poll
 from support.stack import Stack, running
 
@@ -67,6 +67,21 @@ def test_a_late_answer_is_a_504_and_the_worker_survives(impatient: Stack, door: 
             break
     assert answer.status_code == 200
     assert {process.pid for process in impatient.processes("gunicorn")} == workers
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_model_that_cannot_answer_is_not_ready(tmp_path: Path, wire: str) -> None:
+    export_without_variables(tmp_path / "empty")
+    not_ready = "not ready: the model 'empty' does not answer: version 1 of the model 'empty' failed: Could not find "
+    with Stack(tmp_path / "empty", tmp_path, {"LIGHTBOX_TRANSPORT": wire}) as stack:
+        stack.wait_until(lambda: not_ready in stack.log)
+        answer = requests.get(f"{stack.url}/ping", timeout=PATIENCE)
+        assert answer.status_code == 503
+        assert not_ready in answer.json()["error"]
+        assert stack.invoke(b'{"instances": [1.0]}', Content_Type="application/json").status_code == 502
+        assert stack.ping() == 503
+        assert "ready after" not in stack.log
 
 
 @pytest.mark.extended

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import requests
 
+from support.compressed_index import compress_index
 from support.fakes import png
 from support.held import MANY_HELD, Door, export_held_image
 from support.loading import IMAGE, invoke, load, unload
@@ -34,6 +35,11 @@ def root(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Path:
     (root / "a" / "b").symlink_to(root / "two")
     export_held_image(root / "held", module_door)
     copy_golden("half_plus_two", root / "half")
+    for name in ("compressed", "compressed_part"):
+        copy_golden("half_plus_two", root / name)
+        for version in ("1", "2"):
+            compress_index(root / name / version)
+    (root / "compressed_part" / "1" / "variables" / "variables.data-00000-of-00001").unlink()
     (root / "broken" / "1").mkdir(parents=True)
     (root / "broken" / "1" / "saved_model.pb").write_bytes(b"garbage" * 10)
     (root / "silent" / "1").mkdir(parents=True)
@@ -77,7 +83,7 @@ def test_a_model_comes_serves_and_goes(multi_model_stack: Stack, root: Path, wir
     assert invoke(multi_model_stack, "one", wire=wire).status_code == 404
     loaded = load(multi_model_stack, "one", url)
     entry = {"modelName": "one", "modelUrl": url}
-    assert (loaded.status_code, loaded.json()) == (200, entry | {"success": "the model 'one' is loaded"})
+    assert (loaded.status_code, loaded.json()) == (200, entry | {"success": "Successfully loaded model one."})
     assert invoke(multi_model_stack, "one", wire=wire).json() == {"predictions": [1.0]}
     assert requests.get(f"{multi_model_stack.url}/models", timeout=PATIENCE).json() == {"models": [entry]}
     version = {"version": "1", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}}
@@ -158,6 +164,16 @@ def test_what_would_stop_a_start_is_refused_in_the_same_words(
         assert answer.json()["error"].startswith("url: " + said.format(url=shown))
 
 
+def test_a_model_with_a_compressed_index_is_the_model_servers_to_judge(multi_model_stack: Stack, root: Path) -> None:
+    assert load(multi_model_stack, "a", root / "compressed").status_code == 200
+    answer = requests.post(f"{multi_model_stack.url}/models/a/invoke", json={"instances": [1.0, 2.0]}, timeout=PATIENCE)
+    assert answer.json() == {"predictions": [3.5, 4.0]}
+    part = load(multi_model_stack, "b", "compressed_part")
+    assert (part.status_code, part.json()["code"]) == (400, "bad_request")
+    said = "url: the model cannot be loaded: version 1 ended with NOT_FOUND: "
+    assert part.json()["error"].startswith(f"{said}compressed_part/1/variables/variables.data-00000-of-00001")
+
+
 @pytest.mark.parametrize(
     ("packed", "status", "said"),
     [
@@ -229,7 +245,11 @@ def test_plain_invocations_need_a_target(multi_model_stack: Stack, root: Path, w
     assert multi_model_stack.invoke(IMAGE).status_code == 400
     named = {"X_Amzn_SageMaker_Target_Model": "one", "X_Amzn_SageMaker_Custom_Attributes": f"tfs-transport={wire}"}
     assert multi_model_stack.invoke(IMAGE, **named).json() == {"predictions": [1.0]}
-    assert multi_model_stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model="two").status_code == 404
+    for target in ("two", "/two.tar.gz"):
+        refused = multi_model_stack.invoke(IMAGE, X_Amzn_SageMaker_Target_Model=target)
+        assert refused.status_code == 404
+        assert refused.json()["error"].startswith(f"Model {target} is not loaded yet. ")
+        assert "POST /endpoints/<any name>/invocations loads its TargetModel on first use" in refused.json()["error"]
 
 
 def test_boto3_loads_its_target_on_first_use(multi_model_stack: Stack, root: Path) -> None:

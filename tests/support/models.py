@@ -12,7 +12,8 @@ from typing import Any
 
 from model_server.warmup import REQUESTS_FILE
 from support.made_models import made
-from tfs_wire.messages import prediction_log_pb2
+from tfs_wire.messages import meta_graph_pb2, prediction_log_pb2
+from tfs_wire.protobuf import delimited
 
 OWN = "tests/support/models.py"
 GOLDEN = Path(__file__).parents[1] / "contract" / "golden" / "models"
@@ -144,31 +145,76 @@ def export_column(folder: Path) -> None:
 
 
 def export_old(folder: Path) -> None:
-    """Export x / 2 + 3 as TensorFlow before 1.1 did: the empty shapes of float32 x and y mean unknown ones."""
+    """Export x / 2 + 3 as TensorFlow before 1.1 did: float32 x and y have no shapes, and that means unknown ones.
+
+    The signature to regress says float32 of the strings that it takes, as that of AWS's half_plus_three; ``numbers``
+    says so of numbers.
+    """
     copy_made("old", _save_old, folder / "00000123", OWN)
 
 
 def _save_old(folder: Path) -> None:
     import tensorflow as tf
 
-    from tfs_wire.messages import meta_graph_pb2
-    from tfs_wire.protobuf import delimited
-
-    made = meta_graph_pb2.MetaGraphDef()
-    made.meta_info_def.tags.append("serve")
     with tf.Graph().as_default() as graph:
         x = tf.compat.v1.placeholder(tf.float32, None, "x")
         tf.add(x * 0.5, 3.0, "y")
-    made.graph_def.ParseFromString(graph.as_graph_def().SerializeToString())
+        examples = tf.compat.v1.placeholder(tf.string, None, "examples")
+        features = tf.io.parse_example(examples, {"x": tf.io.FixedLenFeature([], tf.float32)})
+        tf.add(features["x"] * 0.5, 3.0, "value")
+    made = _meta_graph(graph)
     made.graph_def.versions.producer = 21
     for node in made.graph_def.node:
         node.attr.pop("shape", None)
         node.attr.pop("_output_shapes", None)
-    signature = made.signature_def["serving_default"]
-    signature.method_name = "tensorflow/serving/predict"
-    for tensors, name in ((signature.inputs, "x"), (signature.outputs, "y")):
-        tensors[name].name, tensors[name].dtype = f"{name}:0", 1
-        tensors[name].tensor_shape.SetInParent()
+    _sign(made, "serving_default", "predict", {"x": "x:0"}, {"y": "y:0"})
+    _sign(made, "tensorflow/serving/regress", "regress", {"inputs": "examples:0"}, {"outputs": "value:0"})
+    _sign(made, "numbers", "regress", {"inputs": "x:0"}, {"outputs": "y:0"})
+    _write(folder, made)
+
+
+def export_without_variables(folder: Path) -> None:
+    """Export a model of float32 [N] that reads a variable which nothing restores."""
+    copy_made("without_variables", _save_without_variables, folder / "1", OWN)
+
+
+def _save_without_variables(folder: Path) -> None:
+    import tensorflow as tf
+
+    with tf.Graph().as_default() as graph:
+        x = tf.compat.v1.placeholder(tf.float32, [None], "x")
+        tf.add(x, tf.compat.v1.get_variable("v", [], use_resource=True), "y")
+    made = _meta_graph(graph)
+    _sign(made, "serving_default", "predict", {"x": "x:0"}, {"y": "y:0"}, -1)
+    _write(folder, made)
+
+
+def _meta_graph(graph: Any) -> meta_graph_pb2.MetaGraphDef:
+    made = meta_graph_pb2.MetaGraphDef()
+    made.meta_info_def.tags.append("serve")
+    made.graph_def.ParseFromString(graph.as_graph_def().SerializeToString())
+    return made
+
+
+def _sign(
+    made: meta_graph_pb2.MetaGraphDef,
+    name: str,
+    method: str,
+    inputs: dict[str, str],
+    outputs: dict[str, str],
+    *shape: int,
+) -> None:
+    """Add a signature that says of all its tensors that they are float32, and of this shape, or nothing of a shape."""
+    signature = made.signature_def[name]
+    signature.method_name = f"tensorflow/serving/{method}"
+    for tensors, names in ((signature.inputs, inputs), (signature.outputs, outputs)):
+        for key, tensor in names.items():
+            tensors[key].name, tensors[key].dtype = tensor, 1
+            for size in shape:
+                tensors[key].tensor_shape.dim.add().size = size
+
+
+def _write(folder: Path, made: meta_graph_pb2.MetaGraphDef) -> None:
     folder.mkdir()
     (folder / "saved_model.pb").write_bytes(delimited(2, made.SerializeToString()))
 

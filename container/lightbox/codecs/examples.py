@@ -1,10 +1,13 @@
-"""``{"examples": [...]}`` of classify and regress: tf.Examples for a string input, through an ordinary predict."""
+"""``{"examples": [...]}`` of classify and regress: tf.Examples for the only input, through an ordinary predict.
+
+As in TensorFlow Serving the graph says whether that takes strings: old signatures declare another dtype.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +16,7 @@ from lightbox.codecs.base import DecodedRequest, Layout, Method, Prediction
 from lightbox.error_texts import shorten
 from lightbox.errors import BadRequest, InputMismatch, MalformedBody, TooLarge
 from lightbox.model.arrays import string_tensor
-from lightbox.model.spec import Array, SignatureSpec
+from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from tfs_wire.messages import input_pb2
 from tfs_wire.rest.examples import read_examples_document
 from tfs_wire.status import StatusError
@@ -46,12 +49,14 @@ def decode_examples(
 ) -> DecodedRequest:
     """Return serialized tf.Examples as the signature's one input, the outputs that the method needs beside it.
 
+    The request's signature says that this input is of strings, whatever the one that came declares.
+
     Features are JSON strings, ``{"b64": ...}``, integers or floats, alone or in lists; ``context`` is put
     before every example, whose features override it. ``step`` is called in between. Raises
     MalformedBody for what makes no examples and
     BadRequest for a signature that cannot classify or regress.
     """
-    name, outputs = _plan(signature, method)
+    taken, outputs = _plan(signature, method)
     try:
         given = read_examples_document(document, step).input
         _check_floats(document)
@@ -59,20 +64,21 @@ def decode_examples(
         raise MalformedBody(f"examples: {shorten(error.message, _ECHO)}") from None
     except (ValueError, RecursionError) as error:
         raise MalformedBody(f"examples: {shorten(str(error), _ECHO)}") from None
-    return ExamplesRequest(signature, {name: _serialized(given)}, Layout.RESULTS, outputs)
+    asked = replace(signature, inputs={taken.name: taken})
+    return ExamplesRequest(asked, {taken.name: _serialized(given)}, Layout.RESULTS, outputs)
 
 
-def _plan(signature: SignatureSpec, method: Method) -> tuple[str, tuple[str, ...]]:
+def _plan(signature: SignatureSpec, method: Method) -> tuple[TensorSpec, tuple[str, ...]]:
     """Return the input that takes the examples and the outputs that answer."""
     outputs = tuple(name for name in _OUTPUTS[method] if name in signature.outputs)
     inputs = list(signature.inputs.values())
-    if len(inputs) != 1 or not inputs[0].is_string or not outputs:
+    if len(inputs) != 1 or not outputs:
         raise BadRequest(
-            f"tfs-method={method.value}: expected a signature with one string input and the output "
+            f"tfs-method={method.value}: expected a signature with one input and the output "
             f"{' or '.join(_OUTPUTS[method])}; {signature.name!r} of the model {signature.model!r} takes "
             f"{', '.join(map(str, inputs))} and gives {', '.join(map(str, signature.outputs.values()))}"
         )
-    return inputs[0].name, outputs
+    return TensorSpec(inputs[0].name, "string", None), outputs
 
 
 def _serialized(given: input_pb2.Input) -> Array:

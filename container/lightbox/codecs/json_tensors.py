@@ -27,6 +27,8 @@ from tfs_wire.status import StatusError
 Step = Callable[[], None]
 _ECHO = 200
 """Characters of an error text that may quote the body."""
+_NAME = 60
+"""Characters of a key in it."""
 
 _UINT16 = 17
 _READ_AS = {
@@ -120,15 +122,18 @@ def is_named(value: Any) -> bool:
 
 
 def _check_names(instances: list[Any], signature: SignatureSpec) -> None:
-    """Say in a short sentence what otherwise would quote the whole instance."""
+    """Say in a short sentence what otherwise would quote the whole instance, after TensorFlow Serving's first words."""
     if not is_named(instances[0]):
         return
     for index, instance in enumerate(instances):
         if is_named(instance) and instance.keys() != signature.inputs.keys():
             names = shorten(", ".join(sorted(map(str, instance))), _ECHO)
+            unknown = next((name for name in instance if name not in signature.inputs), None)
+            key, has = ("", f"; it has {names or 'nothing'}") if unknown is None else (f" key: {unknown[:_NAME]}", "")
             raise InputMismatch(
-                f"instances: the signature {signature.name!r} of the model {signature.model!r} takes an object "
-                f"with {', '.join(map(str, signature.inputs.values()))}; number {index + 1} has {names or 'nothing'}"
+                f"Failed to process element: {index}{key} of 'instances' list. "
+                f"The signature {signature.name!r} of the model {signature.model!r} takes an object "
+                f"with {', '.join(map(str, signature.inputs.values()))}{has}"
             )
 
 

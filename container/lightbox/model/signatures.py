@@ -25,6 +25,7 @@ from lightbox.errors import (
     LightboxError,
     ModelFailed,
     ModelNotFound,
+    ModelUninitialized,
     Unavailable,
     UnknownSignature,
 )
@@ -201,12 +202,12 @@ class RankGuard:
 def probe(model: str, transport: Transport, signatures: Signatures, context: RequestContext) -> None:
     """Predict once; return when the model server answered for the model, even if the model refused the input.
 
-    Raises Unavailable, DeadlineExceeded or ModelNotFound when it did not.
+    Raises Unavailable, DeadlineExceeded or ModelNotFound when it did not, ModelUninitialized when no input would do.
     """
     try:
         signature = signatures.get(transport, model, None, None, context)
         transport.predict(PredictCall(signature, made_up_inputs(signature)), context)
-    except (Unavailable, DeadlineExceeded, ModelNotFound):
+    except (Unavailable, DeadlineExceeded, ModelNotFound, ModelUninitialized):
         raise
     except LightboxError:
         return

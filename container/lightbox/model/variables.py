@@ -2,8 +2,9 @@
 
 A model server restores variables by the graph's restore operation. Where ``variables/`` is missing it restores nothing
 and says that the model is loaded (TensorFlow's ``RunRestore`` in cc/saved_model/loader.cc); every prediction fails
-then. The index is a table of sorted strings, uncompressed (core/lib/io/table_builder.cc); its values are
-tensor_bundle.proto's.
+then. The index is a table of sorted strings (core/lib/io/table_builder.cc); its values are tensor_bundle.proto's.
+TensorFlow also reads a table of compressed blocks, as Google's builds write it. It is not judged here: the model server
+restores from it, or says why it cannot (docs/adr/091-what-cannot-be-judged.md).
 """
 
 from __future__ import annotations
@@ -29,6 +30,10 @@ _Wanted = tuple[int, _Shape | None]
 """A dtype's number, and a shape where the graph tells it."""
 
 
+class _Compressed(ValueError):
+    """A block of the index is compressed."""
+
+
 @dataclass(frozen=True)
 class _Entry:
     """A tensor of the checkpoint: a TensorFlow dtype's number, its shape, and its place in one of the data files."""
@@ -40,7 +45,7 @@ class _Entry:
 
 
 def variables_problem(folder: Path, meta_graph: memoryview) -> str | None:
-    """Return what is wrong with the variables of a SavedModel in ``folder``, None where a graph finds all its own.
+    """Return what is wrong with the variables of a SavedModel in ``folder``, None where nothing can be found.
 
     ``meta_graph`` is the serialized MetaGraphDef. Raises ValueError when it is damaged, OSError as reading does.
     """
@@ -55,6 +60,8 @@ def variables_problem(folder: Path, meta_graph: memoryview) -> str | None:
         return f"{index} {POINTER}"
     try:
         shards, entries = _read_index(content)
+    except _Compressed:
+        return None
     except ValueError as error:
         return f"{index} is damaged or incomplete: {error}"
     return _mismatch(index, entries, wanted) or _truncated(folder, shards, entries)
@@ -193,7 +200,10 @@ def _shape_of(attribute: memoryview | None) -> _Shape | None:
 
 
 def _read_index(data: bytes) -> tuple[int, dict[str, _Entry]]:
-    """Return the number of data files, and the tensors by name. Raises ValueError where the index is damaged."""
+    """Return the number of data files, and the tensors by name.
+
+    Raises ValueError where the index is damaged, _Compressed where it is compressed.
+    """
     if len(data) < _FOOTER_BYTES or data[-8:] != _MAGIC:
         raise ValueError("it does not end with an index's footer")
     view = memoryview(data)
@@ -218,7 +228,7 @@ def _table(data: memoryview, handle: memoryview) -> Iterator[tuple[bytes, bytes]
     if offset + size + _TRAILER_BYTES > len(data):
         raise ValueError("an offset is beyond its end")
     if data[offset + size]:
-        raise ValueError("it is compressed")
+        raise _Compressed
     block = data[offset : offset + size]
     end = size - 4 - 4 * int.from_bytes(block[-4:], "little")
     position, key = 0, b""

@@ -20,8 +20,8 @@ from lightbox.model.layout import LONGEST_NAME, ModelOnDisk, version_numbers
 from lightbox.model.options import ModelOptionsError, load_options
 from lightbox.multi_model.archives import unpack
 from lightbox.multi_model.sources import Source, check_name, find_model, locate, measure
-from lightbox.multi_model.state import LoadedModel, LoadedModels
-from lightbox.multi_model.transition import ROLLBACK_SECONDS, Management, Transition
+from lightbox.multi_model.state import LoadedModel, LoadedModels, not_loaded
+from lightbox.multi_model.transition import ROLLBACK_SECONDS, LoadFailed, Management, Transition
 from lightbox.plan import PlannedModel
 from lightbox.processes.commands import model_config
 from lightbox.request_context import RequestContext
@@ -87,7 +87,7 @@ class ModelLoader:
                     transition = self._transition(checked, loaded)
                     try:
                         self._serve(loaded, new, transition, context)
-                    except BadRequest as error:
+                    except LoadFailed as error:
                         raise _refusal(source, error.message, model.base_path) from error
                     return self._state.get(checked)
             except BaseException:
@@ -156,7 +156,7 @@ class ModelLoader:
         loaded = {key: entry for key, entry in self._state.all().items() if entry.is_on_disk()}
         if name in loaded:
             place = without_folders(loaded[name].url)
-            raise AlreadyLoaded(f"the model {name!r} is loaded already, from {place!r}")
+            raise AlreadyLoaded(f"Model {name} is already loaded, from {place!r}")
         if len(loaded) >= self._settings.max_models:
             raise NoRoom(f"{len(loaded)} models are loaded, as many as LIGHTBOX_MAX_MODELS allows")
         return loaded
@@ -235,6 +235,13 @@ class TargetModels:
         """Return the name of a target's model, loaded or not: the target itself where one is loaded as that."""
         return target if target in self._state.all() else model_name(target)
 
+    def loaded(self, target: str) -> str:
+        """Return the name of a target's model. Raises ModelNotFound, in the caller's words, where it is not loaded."""
+        name = self.name_of(target)
+        if name not in self._state.all():
+            raise not_loaded(target)
+        return name
+
     def load(self, target: str, context: RequestContext, field: str = "TargetModel") -> str:
         """Return the name of the model for a target, loaded if it was not; ``field`` is what the caller calls it.
 
@@ -243,7 +250,7 @@ class TargetModels:
         name = self.name_of(target)
         if name not in self._state.all():
             with suppress(AlreadyLoaded):  # by another request, a moment ago
-                self._loader.load(name, Source(target, field, may_be_archive=True), context)
+                self._loader.load(name, Source(target, field), context)
         return name
 
 

@@ -20,7 +20,6 @@ class Source:
 
     path: object
     field: str = "url"
-    may_be_archive: bool = False
 
     @property
     def shown(self) -> str:
@@ -45,10 +44,10 @@ def locate(source: Source, root: Path) -> Path:
     """
     path, field, shown = source.path, source.field, source.shown
     if not isinstance(path, str) or not path or "\x00" in path:
-        raise BadRequest(f"{field}: expected the path of a model's folder, got {shown!r}")
+        raise BadRequest(f"{field}: expected the path of a model's folder or archive, got {shown!r}")
     try:
         found = (root / path.removeprefix("file://")).resolve()
-        there = found.is_dir() or (source.may_be_archive and path.endswith(ARCHIVE_ENDINGS) and found.is_file())
+        there = found.is_dir() or (path.endswith(ARCHIVE_ENDINGS) and found.is_file())
     except (OSError, RuntimeError):
         raise BadRequest(f"{field}: the path {shown!r} cannot be followed") from None
     if root.resolve() not in found.parents:

@@ -42,6 +42,14 @@ class LoadedModel(BaseModel):
             return True
 
 
+def not_loaded(name: str) -> ModelNotFound:
+    """Return the error for a model, or a target, that is not loaded; it begins as that of AWS's container."""
+    return ModelNotFound(
+        f"Model {name} is not loaded yet. POST /models loads a model; POST /endpoints/<any name>/invocations loads its "
+        "TargetModel on first use"
+    )
+
+
 class _File(BaseModel):
     loaded: dict[str, LoadedModel] = {}
     leaving: dict[str, LoadedModel] = {}
@@ -86,7 +94,7 @@ class LoadedModels:
         """Return a loaded model, or raise ModelNotFound."""
         found = self.all().get(name)
         if found is None:
-            raise ModelNotFound(f"the model {name!r} is not loaded")
+            raise not_loaded(name)
         return found
 
     def all(self) -> Mapping[str, LoadedModel]:

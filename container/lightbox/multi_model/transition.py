@@ -26,6 +26,14 @@ NO_MEMORY = "RESOURCE_EXHAUSTED"
 _FAILED = r"\{{name: {name} version: (?P<version>-?\d+)\}} due to error: (?P<error>.*?)(?:\}}, )*\}}?\Z"
 
 
+class LoadFailed(BadRequest):
+    """A version ended. The text names the model's folder in full: the loader puts the caller's name in its place."""
+
+    @staticmethod
+    def _short(message: str) -> str:
+        return message
+
+
 class Management(Protocol):
     """What is needed of transports.management.ModelManagement."""
 
@@ -142,5 +150,4 @@ def _serves(server: ServerState) -> bool:
 def _failure(version: int, error: str) -> LightboxError:
     if NO_MEMORY in error:
         return NoRoom(f"the model server has no memory for version {version} of the model: {without_folders(error)}")
-    # Names the model's folder, which the caller has another name for: the loader puts that in its place.
-    return BadRequest(f"the model cannot be loaded: version {version} ended with {error}")
+    return LoadFailed(f"the model cannot be loaded: version {version} ended with {error}")

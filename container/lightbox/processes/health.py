@@ -18,12 +18,12 @@ from typing import Any
 
 import orjson
 
-from lightbox.errors import LightboxError, MethodNotAllowed, Unavailable
+from lightbox.errors import STATUS_OF_CODE, LightboxError, MethodNotAllowed, Unavailable
 from lightbox.processes import nginx_log as body_account
 from lightbox.processes.fronts import FrontWatch, connect
 from lightbox.processes.metrics_page import CONTENT_TYPE, MetricsPage
 from lightbox.protocols.edge import Headers, choose_request_id, error_body, error_response, http_bytes, model_error_body
-from lightbox.telemetry.logs import LastResponse
+from lightbox.telemetry.logs import LastResponse, log
 from lightbox.telemetry.saturation import SATURATION_HEADER, Saturation
 from lightbox.temporary_storage import storage_full
 from lightbox.transports.model_status import ModelStatus
@@ -38,6 +38,14 @@ async def get(address: str, path: str) -> tuple[int, bytes]:
     finally:
         writer.close()
     return int(head.split(b" ", 2)[1]) if b" " in head else 0, body
+
+
+def told_in(body: bytes) -> str:
+    """Return the sentence in the body of an error."""
+    try:
+        return str(orjson.loads(body)["error"])
+    except (ValueError, KeyError, TypeError):
+        return body.decode(errors="replace")[:200]
 
 
 POLL_SECONDS, IMPATIENT_SECONDS = 0.25, 0.05
@@ -112,6 +120,7 @@ class SidecarWatch:
         self._servers = servers
         self._answer = response
         self._trial: asyncio.Task[str | None] | None = None
+        self._has_failed = False
         self._server_is_back_since: float | None = None
         self._is_known = True
         self.problem: str | None = "the model has not been tried yet"
@@ -136,7 +145,7 @@ class SidecarWatch:
     def _look_for_server(self) -> bool:
         found = any(server.available for server in self._servers)
         if not found:
-            self._server_is_back_since = None
+            self._server_is_back_since, self._has_failed = None, False
             self._conclude("the model has not been tried since its server started")
         return found
 
@@ -146,7 +155,8 @@ class SidecarWatch:
         if self._is_known and self._answer.at > self._server_is_back_since:
             self._conclude(None)
         elif self._trial is None:
-            self._trial = asyncio.create_task(self._try())
+            if not self._has_failed:
+                self._trial = asyncio.create_task(self._try())
         elif self._trial.done():
             self._conclude(self._trial.result())
 
@@ -166,7 +176,11 @@ class SidecarWatch:
             return "the sidecar is starting"
         if self._model is None or status == 200:
             return None
-        return f"the model {self._model!r} does not answer: {body.decode(errors='replace')[:200]}"
+        problem = f"the model {self._model!r} does not answer: {told_in(body)}"
+        if status == STATUS_OF_CODE["model_failed"].http:  # it will do so until it is loaded again
+            self._has_failed = True
+            log(f"not ready: {problem}")
+        return problem
 
 
 class Health:

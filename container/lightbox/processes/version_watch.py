@@ -9,16 +9,14 @@ from contextlib import ExitStack, suppress
 from itertools import chain
 from pathlib import Path
 
-import orjson
-
 from lightbox.errors import StartError, Unavailable
 from lightbox.model.changes import change_problem
 from lightbox.model.checks import misfits, signatures_of, version_problem
 from lightbox.model.graph import forget_graph
-from lightbox.model.layout import LARGEST_VERSION, is_version
+from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, find_models, is_version
 from lightbox.model.spec import SignatureSpec
 from lightbox.plan import AnsweringVersions, PlannedModel, ServingPlan
-from lightbox.processes.health import get
+from lightbox.processes.health import get, told_in
 from lightbox.processes.versions import LOOK_SECONDS, Files, ModelVersions
 from lightbox.settings import Settings
 from lightbox.telemetry.logs import log
@@ -37,6 +35,8 @@ class VersionWatch:
     def __init__(
         self, plan: ServingPlan, settings: Settings, run_dir: Path, statuses: Sequence[ModelStatus], sidecar: str
     ) -> None:
+        self._models_are_fixed = not settings.multi_model
+        self._model_dir, self._known = settings.model_dir, _folders(settings.model_dir)
         self._file = AnsweringVersions(run_dir)
         self._answering: dict[str, Sequence[int]] = {}
         self._followed: dict[str, ModelVersions] = {}
@@ -67,8 +67,23 @@ class VersionWatch:
                     await around.found()
 
     async def follow(self) -> None:
-        """Follow all models for ever."""
-        await asyncio.gather(asyncio.Event().wait(), *(_follow(*item) for item in self._followed.items()))
+        """Follow all models for ever, and name new ones in the log."""
+        await asyncio.gather(self._tell_new_models(), *(_follow(*item) for item in self._followed.items()))
+
+    async def _tell_new_models(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            for model in await asyncio.to_thread(self._new_models) if self._models_are_fixed else ():
+                log(f"the model {model.name!r} in {model.base_path} is new and is not served: it needs a restart")
+
+    def _new_models(self) -> list[ModelOnDisk]:
+        """Return the models in folders that have come since the last look."""
+        new: list[ModelOnDisk] = []
+        for folder in _folders(self._model_dir) - self._known:
+            with suppress(StartError):  # it holds no model, or none yet
+                new += find_models(folder)
+                self._known.add(folder)
+        return new
 
     def not_served(self) -> list[tuple[str, str, str]]:
         """Return model, version and reason of each version that is on disk and not served."""
@@ -84,6 +99,14 @@ class VersionWatch:
             versions.server_ended()
         for around in self._around:
             around.server_ended()
+
+
+def _folders(root: Path) -> set[Path]:
+    """Return the folders in which models beside those of ``root`` itself may lie."""
+    with suppress(OSError):  # of a share that is away nothing is known
+        found = (entry for entry in root.iterdir() if entry.is_dir() and not is_version(entry.name))
+        return {entry for entry in found if entry.name != "code" and not entry.name.startswith(".")}
+    return set()
 
 
 async def _follow(name: str, versions: ModelVersions) -> None:
@@ -259,8 +282,8 @@ class _AroundModel:
             if self._late_probes[version] >= MOST_LATE_PROBES:
                 return f"{MOST_LATE_PROBES} requests got no answer in time"
         if status in (0, 404, 503, 504):  # the sidecar or a model server starts, or has no time
-            raise Unavailable(_message(body))
-        return _message(body) or f"status {status}"
+            raise Unavailable(told_in(body))
+        return told_in(body) or f"status {status}"
 
     def publish(self, versions: Sequence[int]) -> None:
         """See Surroundings.publish."""
@@ -273,13 +296,6 @@ class _AroundModel:
     def with_source(self, text: str) -> str:
         """Return a model server's text with the folder that a user knows in the place of the links'."""
         return text.replace(str(self._shown), str(self._source))
-
-
-def _message(body: bytes) -> str:
-    try:
-        return str(orjson.loads(body)["error"])
-    except (ValueError, KeyError, TypeError):
-        return body.decode(errors="replace")[:200]
 
 
 def _files(folder: Path, status: os.stat_result) -> Files:

@@ -3,7 +3,8 @@
 https://docs.aws.amazon.com/sagemaker/latest/dg/mms-container-apis.html
 
 Answers about one model carry the keys of AWS's TensorFlow Serving container too: ``success``, and ``model`` with what
-TensorFlow Serving tells of its versions. That container's list has names as keys, and so no room for others.
+TensorFlow Serving tells of its versions. That container's list has names as keys, and so no room for others. The texts
+that its callers look for are part of these answers and of errors.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 from flask import Blueprint, Response, g, request
 
 from lightbox.error_texts import without_folders
-from lightbox.errors import BadRequest, DeadlineExceeded, LateLoad, MalformedBody, TooLarge
+from lightbox.errors import BadRequest, DeadlineExceeded, LateLoad, MalformedBody, ModelNotFound, TooLarge
 from lightbox.model import json_arrays
 from lightbox.model.layout import LONGEST_NAME
 from lightbox.multi_model.loader import ModelLoader
@@ -40,11 +41,15 @@ def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Call
             pass_over_body(request.environ)
             raise TooLarge(f"the body: expected at most {MAX_LOAD_BYTES} bytes, got {request.content_length}")
         wanted = _read_object(request.get_data(cache=False))
+        name, source = wanted.get("model_name"), Source(wanted.get("url"))
         try:
-            loaded = loader.load(wanted.get("model_name"), Source(wanted.get("url")), g.context)
+            loaded = loader.load(name, source, g.context)
         except DeadlineExceeded as late:
             raise LateLoad(late.message) from late
-        return _json(_entry(loaded) | {"success": f"the model {loaded.model.name!r} is loaded"})
+        except ModelNotFound as missing:
+            awss = f"Could not find valid base path {source.shown} for servable {name}"
+            raise ModelNotFound(f"{missing.message}. {awss}") from missing
+        return _json(_entry(loaded) | {"success": f"Successfully loaded model {loaded.model.name}."})
 
     @blueprint.get("/models")
     def list_models() -> Response:
@@ -58,7 +63,7 @@ def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Call
 
     @blueprint.delete("/models/<name>")
     def unload(name: str) -> Response:
-        return _json(_entry(loader.unload(name, g.context)) | {"success": f"the model {name!r} is unloaded"})
+        return _json(_entry(loader.unload(name, g.context)) | {"success": f"Successfully unloaded model {name}."})
 
     @blueprint.post("/models/<name>/invoke")
     def invoke_model(name: str) -> Response:

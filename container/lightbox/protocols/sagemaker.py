@@ -103,7 +103,7 @@ def sagemaker_blueprint(pipeline: Pipeline, max_body_mb: int, targets: TargetMod
     def invocations() -> HttpResponse:
         # Loads nothing: here it is the platform that loads models, by their names.
         target = request.headers.get(TARGET_MODEL)
-        return invoke(pipeline, max_body_mb, targets.name_of(target) if targets and target else None)
+        return invoke(pipeline, max_body_mb, targets.loaded(target) if targets and target else None)
 
     @blueprint.post("/endpoints/<name>/invocations")
     def endpoint_invocations(name: str) -> HttpResponse:

@@ -19,6 +19,7 @@ from lightbox.errors import (
     ModelFailed,
     ModelNotFound,
     ModelServerAway,
+    ModelUninitialized,
     Unavailable,
 )
 from lightbox.model.spec import Array, SignatureSpec
@@ -29,6 +30,8 @@ _GRAPH_NODE = re.compile(r"\{\{(?:function_)?node ")
 _NO_MEMORY = "OOM when allocating"
 _DECODE_NODE = re.compile(r"\{\{node [^}]*decode_?(?:and_?crop_?)?(?:image|jpe?g|png|gif|bmp|webp)", re.IGNORECASE)
 _PARSE_EXAMPLE_NODE = re.compile(r"\{\{node [^}]*parse_?(?:single_?)?example", re.IGNORECASE)
+_UNINITIALIZED = re.compile(r"uninitialized|not (?:been )?initialized")
+"""What TensorFlow says of a variable or a table that is not there. REST has no status of its own for it."""
 _SHAPES_DISAGREE = re.compile(r"Incompatible shapes|Matrix size-incompatible")
 
 
@@ -80,7 +83,12 @@ def from_server(code: str, message: str, model: str, version: int | None) -> Lig
         return Unavailable(f"the model server is not available for the {which}")
     if code == "RESOURCE_EXHAUSTED" and not (_GRAPH_NODE.search(message) or _NO_MEMORY in message):
         return Unavailable(f"the model server is busy: {message}")
-    return ModelFailed(f"{which} failed: {message}")
+    return _failed(message, which)
+
+
+def _failed(message: str, which: str) -> ModelFailed:
+    kind = ModelUninitialized if _UNINITIALIZED.search(message) else ModelFailed
+    return kind(f"{which} failed: {message}")
 
 
 def _invalid_argument(message: str, which: str) -> LightboxError:
@@ -97,7 +105,7 @@ def _invalid_argument(message: str, which: str) -> LightboxError:
     if _SHAPES_DISAGREE.match(message):
         return InputMismatch(f"inputs do not fit the {which}: {message}")
     if _GRAPH_NODE.search(message):
-        return ModelFailed(f"{which} failed: {message}")
+        return _failed(message, which)
     return BadRequest(f"the model server refused the request for the {which}: {message}")
 
 

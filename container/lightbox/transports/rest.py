@@ -234,9 +234,9 @@ def _signature_spec(model: str, version: int, name: str, signature: dict[str, An
 
 
 def _tensor_spec(name: str, info: dict[str, Any]) -> TensorSpec:
-    """Read one tensor of the metadata: sizes are strings, -1 where unknown."""
+    """Read one tensor of the metadata: sizes are strings, -1 where unknown; an old graph may have no shape."""
     dtype = numpy_name(types_pb2.DataType.Value(info["dtype"]))
-    shape = info["tensor_shape"]
+    shape = info.get("tensor_shape") or {"unknown_rank": False, "dim": ()}
     if shape["unknown_rank"]:
         return TensorSpec(name, dtype, None)
     sizes = (int(dim["size"]) for dim in shape["dim"])

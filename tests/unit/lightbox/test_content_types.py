@@ -181,7 +181,7 @@ def test_classify_is_answered_with_results(client: FlaskClient) -> None:
     ("method", "said"),
     [
         ("guess", "tfs-method: expected predict, classify or regress, got 'guess'"),
-        ("regress", "expected a signature with one string input and the output outputs"),
+        ("regress", "expected a signature with one input and the output outputs"),
         ("classify", "tfs-method=classify and tfs-method=regress take examples"),
     ],
 )

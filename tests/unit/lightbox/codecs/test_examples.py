@@ -106,10 +106,17 @@ def test_a_context_may_not_grow_without_bound(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_other_signatures_cannot_classify() -> None:
-    with pytest.raises(BadRequest, match="one string input and the output classes or scores"):
+    with pytest.raises(BadRequest, match="one input and the output classes or scores"):
         classify([{}], VALUES)
-    with pytest.raises(BadRequest, match=r"takes x \(float32"):
-        decode("[{}]", "application/json", {"x": ("float32", (None,))}, CLASSES, Method.CLASSIFY)
+    two: dict[str, Tensor] = {"a": ("string", (None,)), "b": ("string", (None,))}
+    with pytest.raises(BadRequest, match=r"takes a \(string \[-1\]\), b \(string"):
+        decode("[{}]", "application/json", two, CLASSES, Method.CLASSIFY)
+
+
+def test_the_graph_says_whether_an_input_takes_examples() -> None:
+    request = decode("[{}]", "application/json", {"inputs": ("float32", (None, 8))}, VALUES, Method.REGRESS)
+    request.signature.check_inputs(request.inputs)
+    assert request.inputs["inputs"].tolist() == [b""]
 
 
 def test_only_json_holds_examples() -> None:

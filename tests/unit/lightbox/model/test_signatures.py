@@ -7,9 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.errors import InputMismatch, LightboxError, ModelFailed, ModelNotFound, Unavailable, UnknownSignature
+from lightbox.errors import (
+    InputMismatch,
+    LightboxError,
+    ModelFailed,
+    ModelNotFound,
+    ModelUninitialized,
+    Unavailable,
+    UnknownSignature,
+)
 from lightbox.model.saved_model import Traits
-from lightbox.model.signatures import Signatures, probe_version
+from lightbox.model.signatures import Signatures, probe, probe_version
 from lightbox.model.spec import Array, SignatureSpec
 from lightbox.plan import AnsweringVersions
 from lightbox.request_context import RequestContext
@@ -82,6 +90,16 @@ def test_an_empty_shape_is_unknown_where_the_graph_is_old(is_old: bool) -> None:
     signatures = Signatures(traits=lambda model, version: Traits(may_end=False, has_no_scalars=is_old))
     found = signatures.get(serving((half(1, rank=0), well)), "net", None, None, RequestContext(10))
     assert found.inputs["x"].shape == found.outputs["y"].shape == (None if is_old else ())
+
+
+@pytest.mark.parametrize("error", [ModelFailed("the graph fails"), InputMismatch("inputs do not fit")])
+def test_a_model_that_refuses_made_up_inputs_may_be_well(error: LightboxError) -> None:
+    probe("net", serving((half(1), raising(error))), Signatures(), RequestContext(PATIENCE))
+
+
+def test_a_model_that_no_input_can_be_given_is_not_well() -> None:
+    with pytest.raises(ModelUninitialized):
+        probe("net", serving((half(1), raising(ModelUninitialized("no v")))), Signatures(), RequestContext(PATIENCE))
 
 
 def prove(old: Function, new: Function, spec: SignatureSpec | None = None) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from lightbox.model.saved_model import SavedModelError, check_whole
 from model_zoo.saved_model import quiet_tensorflow
+from support.compressed_index import compress_index
 from support.models import GOLDEN, copy_made
 
 pytestmark = pytest.mark.extended
@@ -162,6 +163,17 @@ def test_an_index_that_is_cut_at_any_place(model: Path) -> None:
     for size in range(0, len(whole), 397):
         index.write_bytes(whole[:size])
         assert problem(model).startswith(f"{index} is damaged or incomplete: ")
+
+
+def test_a_compressed_index_is_left_to_the_model_server(tmp_path: Path) -> None:
+    """TensorFlow reads one, as TensorFlow Serving's own example models have it."""
+    model = module_with_variables(tmp_path / "1", (2, 3))
+    compress_index(model)
+    check_whole(model)
+    (model / DATA).unlink()
+    check_whole(model)
+    (model / "variables" / "variables.index").unlink()
+    assert "variables.index is missing: the graph restores 1 variables from it" in problem(model)
 
 
 def test_a_graph_that_is_cut_at_any_place(model: Path) -> None:

@@ -140,7 +140,7 @@ def test_a_second_load_is_told_the_first_without_the_folder(run_dir: Path, serve
     hide({"LIGHTBOX_MODEL_DIR": root})
     try:
         models.load("a", Source(str(root / "half")), RequestContext(PATIENCE))
-        with pytest.raises(AlreadyLoaded, match="is loaded already, from 'LIGHTBOX_MODEL_DIR/half'"):
+        with pytest.raises(AlreadyLoaded, match="Model a is already loaded, from 'LIGHTBOX_MODEL_DIR/half'"):
             models.load("a", Source("half"), RequestContext(PATIENCE))
     finally:
         hide({})
@@ -158,8 +158,8 @@ def test_a_load_that_fails_gives_back_its_lock_and_its_files(run_dir: Path, serv
             archive.addfile(link)
     models = loader(run_dir, server)
     with pytest.raises(BadRequest, match="TargetModel: the archive holds '1/link0', which is a symbolic link"):
-        models.load("a", Source("links.tar.gz", "TargetModel", may_be_archive=True), RequestContext(PATIENCE))
+        models.load("a", Source("links.tar.gz", "TargetModel"), RequestContext(PATIENCE))
     with pytest.raises(DeadlineExceeded, match="TargetModel: the archive was not unpacked within 60 s"):
-        models.load("a", Source("half.tar.gz", "TargetModel", may_be_archive=True), RequestContext(60, waited=61))
+        models.load("a", Source("half.tar.gz", "TargetModel"), RequestContext(60, waited=61))
     assert list((run_dir / "models").iterdir()) == list(run_dir.glob("*.lock")) == []
-    assert models.load("a", Source("half.tar.gz", "TargetModel", may_be_archive=True), RequestContext(PATIENCE)).url
+    assert models.load("a", Source("half.tar.gz", "TargetModel"), RequestContext(PATIENCE)).url

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from flask import Flask, g
 
-from lightbox.errors import DeadlineExceeded, Unavailable
+from lightbox.errors import DeadlineExceeded, ModelNotFound, Unavailable
 from lightbox.model.options import ModelOptions
 from lightbox.multi_model.state import LoadedModel, LoadedModels
 from lightbox.plan import PlannedModel
@@ -117,6 +117,26 @@ def test_a_late_load_is_408(tmp_path: Path) -> None:
     assert app.test_client().delete("/models/b").status_code == 504
 
 
+class NothingThere:
+    """A loader of a folder that holds no model."""
+
+    def load(self, *_: object) -> LoadedModel:
+        raise ModelNotFound("url: there is no model '/m/a'")
+
+
+def test_errors_have_the_words_of_awss_container_in_them(tmp_path: Path) -> None:
+    app = fake_app(FakeTransport(), {"a": ModelOptions()})
+    blueprint = multi_model_blueprint(NothingThere(), LoadedModels(tmp_path), lambda _: None)  # type: ignore[arg-type, return-value]
+    app.register_blueprint(blueprint)
+    client = app.test_client()
+    missing = client.post("/models", json={"model_name": "a", "url": "/m/a"})
+    told = "url: there is no model '/m/a'. Could not find valid base path /m/a for servable a"
+    assert (missing.status_code, missing.get_json()["error"]) == (404, told)
+    for answer in (client.get("/models/a"), client.post("/models/a/invoke")):
+        assert (answer.status_code, answer.get_json()["code"]) == (404, "model_not_found")
+        assert answer.get_json()["error"].startswith("Model a is not loaded yet. POST /models loads a model; ")
+
+
 class Quick:
     """A loader that has done what it is asked; ``versions`` is what the model servers tell."""
 
@@ -141,8 +161,8 @@ def test_answers_carry_awss_keys_beside_sagemakers(tmp_path: Path) -> None:
     state.write({"a": loaded("a")})
     app.register_blueprint(multi_model_blueprint(loader, state, lambda _: None))  # type: ignore[arg-type, return-value]
     client, keys = app.test_client(), {"modelName": "a", "modelUrl": "/m/a"}
-    assert client.post("/models", json={}).get_json() == keys | {"success": "the model 'a' is loaded"}
-    assert client.delete("/models/a").get_json() == keys | {"success": "the model 'a' is unloaded"}
+    assert client.post("/models", json={}).get_json() == keys | {"success": "Successfully loaded model a."}
+    assert client.delete("/models/a").get_json() == keys | {"success": "Successfully unloaded model a."}
     assert client.get("/models").get_json() == {"models": [keys]}
     versions = [
         {"version": "2", "state": "AVAILABLE", "status": {"error_code": "OK", "error_message": ""}},

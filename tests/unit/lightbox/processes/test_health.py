@@ -124,6 +124,28 @@ def play(folder: Path, story: Callable[[Scene], Coroutine[Any, Any, None]]) -> N
     asyncio.run(play_it())
 
 
+def test_a_model_that_fails_is_named_once_and_tried_again_when_its_server_is_back(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def story(scene: Scene) -> None:
+        async def lost() -> bool:
+            return not scene.health.servers[0].available
+
+        scene.worker.status = 502
+        scene.server.say({1: "AVAILABLE"})
+        await scene.stays_away(scene.probes, times=1)
+        await scene.stays_away(lambda: scene.server.asked)
+        assert scene.worker.asked == 1
+        scene.worker.status = 200
+        scene.server.say(None)
+        await until(lost)
+        scene.server.say({1: "AVAILABLE"})
+        await scene.until_pinged(200)
+
+    play(tmp_path, story)
+    assert capsys.readouterr().err.count("not ready: the model 'net' does not answer: no answer\n") == 1
+
+
 def test_ready_means_that_the_model_has_answered(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         scene.server.say({1: "LOADING"})

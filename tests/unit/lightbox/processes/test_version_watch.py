@@ -16,6 +16,7 @@ from lightbox.processes.start_checks import find_problems
 from lightbox.processes.version_watch import VersionWatch, _AroundModel
 from lightbox.settings_loading import load_settings
 from support.models import export_classes
+from support.patience import PATIENCE
 
 
 @pytest.fixture
@@ -48,6 +49,31 @@ def test_a_version_without_its_folder_is_hidden_until_that_is_back(source: Path)
     assert (shown / "1").resolve() == source / "1"
     watch.server_ended()
     assert sorted(path.name for path in shown.iterdir()) == ["1", "2"]
+
+
+def test_a_new_model_beside_the_served_ones_is_named_once(source: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    root, model = source.parent, PlannedModel(name="m", base_path=source.parent / "shown", options=ModelOptions())
+    watch = watching(model, root, LIGHTBOX_MODEL_DIR=str(root))
+    (root / "empty").mkdir()
+    (root / "3").mkdir()
+    export_classes(root / "new", 1, 10)
+    several = watching(model, root, LIGHTBOX_MODEL_DIR=str(root), SAGEMAKER_MULTI_MODEL="true")
+
+    async def follow() -> list[str]:
+        following = asyncio.gather(watch.follow(), several.follow())
+        for folder in ("new", "late"):
+            while f"the model {folder!r} in {root / folder} is new and is not served: it needs a restart" not in (
+                told := "".join(lines)
+            ):
+                await asyncio.sleep(0.01)
+                lines.append(capsys.readouterr().err)
+            if folder == "new":
+                export_classes(root / "late", 1, 10)
+        following.cancel()
+        return told.splitlines()
+
+    lines: list[str] = []
+    assert len(asyncio.run(asyncio.wait_for(follow(), PATIENCE))) == 2
 
 
 def test_what_was_hidden_is_shown_before_versions_are_followed(source: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import grpc
 import pytest
 
+from lightbox.errors import ModelUninitialized
 from lightbox.transports.base import from_server
 from tfs_wire.status import Code
 
@@ -33,6 +34,16 @@ def test_any_graph_node_that_has_run_out_is_the_models_fault() -> None:
 def test_a_full_queue_is_busy(message: str) -> None:
     error = from_server("RESOURCE_EXHAUSTED", message, "net", 1)
     assert (error.code, error.status) == ("unavailable", 503)
+
+
+NO_VARIABLE = "Could not find variable v. In TF1, it can also mean the variable is uninitialized."
+
+
+@pytest.mark.parametrize("message", [NO_VARIABLE, "Attempting to use uninitialized value v", "Table not initialized."])
+@pytest.mark.parametrize("code", ["FAILED_PRECONDITION", "INVALID_ARGUMENT"], ids=["grpc", "rest"])
+def test_what_a_model_lacks_is_told_from_what_its_inputs_cause(code: str, message: str) -> None:
+    error = from_server(code, f"{message}\n\t [[{{{{node y/ReadVariableOp}}}}]]", "net", 1)
+    assert (type(error), error.code, error.status) == (ModelUninitialized, "model_failed", 502)
 
 
 EXPECTED = {
