@@ -11,7 +11,7 @@ FLAG = "--tensorflow_intra_op_parallelism="
 
 
 def test_the_log_and_the_model_server_s_command_line_agree(stack: Stack) -> None:
-    told = re.findall(r"threads for one operation of TensorFlow: (\d+) \((.+)\)$", stack.log, re.MULTILINE)
+    told = re.findall(r"threads for one operation of TensorFlow: (\d+) \(([^()]+)\)", stack.log)
     assert len(told) == 1
     count, why = told[0]
     commands = [process.cmdline() for process in stack.processes("-m model_server")]
