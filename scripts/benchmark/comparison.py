@@ -76,7 +76,7 @@ class Endpoint:
 
 def model_server() -> str:
     """Return what ``local_endpoint`` has behind it, in words."""
-    return model_server_kind()
+    return model_server_kind().replace("embedded", "the embedded model server")
 
 
 @contextmanager
