@@ -41,9 +41,14 @@ class SmallStack(Stack):
         return Path(f"/proc/{self.process.pid}/root{self.tmp}")
 
     def fill(self, leave: int) -> None:
-        """Write until only ``leave`` bytes are free."""
+        """Write until only ``leave`` bytes are free, once nginx has removed the bodies of earlier requests."""
+        assert self.is_without_bodies()
         with (self.folder / "filler").open("wb") as file:
             file.write(bytes(shutil.disk_usage(self.folder).free - leave))
+
+    def is_without_bodies(self) -> bool:
+        """Wait until nginx keeps no body: it removes one a moment after its answer."""
+        return any(not list(self.folder.glob("lightbox-*/client_body/*")) for _ in poll())
 
     def workers(self) -> set[int]:
         """Return the processes of nginx and gunicorn."""
@@ -137,7 +142,7 @@ def test_what_fits_is_answered_meanwhile_and_all_afterwards(small_stack: SmallSt
         (small_stack.folder / "filler").unlink()
     assert post(small_stack, "/invocations", IMAGE + bytes(2_500_000)).status_code == 200
     assert small_stack.workers() == before
-    assert any(not list(small_stack.folder.glob("lightbox-*/client_body/*")) for _ in poll())
+    assert small_stack.is_without_bodies()
 
 
 def test_the_refusal_is_logged_and_counted_as_what_it_is(full_stack: SmallStack) -> None:
