@@ -5,31 +5,35 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from model_server.tensors import Array
-from tfs_wire.messages import meta_graph_pb2
-from tfs_wire.ranks import may_end
+from tfs_wire.messages import meta_graph_pb2, types_pb2
+from tfs_wire.ranks import least_rank
 from tfs_wire.status import invalid
 
 
 class RankGuard:
-    """Knows the declared ranks of a model's inputs by tensor name; knows none if no kernel of it ends the process."""
+    """Knows the least ranks of a model's inputs by tensor name; knows none if no kernel of it ends the process.
+
+    They are the declared ones; numbers without one need what those kernels do.
+    """
 
     def __init__(self, meta_graph: meta_graph_pb2.MetaGraphDef) -> None:
         self._ranks: dict[str, int] = {}
-        if not _may_end(meta_graph):
+        if not (least := _least_rank(meta_graph)):
             return
         for signature in meta_graph.signature_def.values():
             for info in signature.inputs.values():
-                self._ranks[info.name] = len(info.tensor_shape.dim)
+                is_open = info.tensor_shape.unknown_rank and info.dtype != types_pb2.DT_STRING
+                self._ranks[info.name] = least if is_open else len(info.tensor_shape.dim)
 
     def check(self, feeds: Mapping[str, Array]) -> None:
-        """Raise INVALID_ARGUMENT for an input whose rank is lower than the declared one."""
+        """Raise INVALID_ARGUMENT for an input whose rank is too low."""
         for name, array in feeds.items():
             if array.ndim < (rank := self._ranks.get(name, 0)):
                 shape = ",".join(map(str, array.shape))
                 raise invalid(f"input must be {rank}-dimensional, but {name} has shape [{shape}]")
 
 
-def _may_end(meta_graph: meta_graph_pb2.MetaGraphDef) -> bool:
+def _least_rank(meta_graph: meta_graph_pb2.MetaGraphDef) -> int:
     graph = meta_graph.graph_def
     bodies = [graph.node, *(function.node_def for function in graph.library.function)]
-    return any(may_end(node.op) for body in bodies for node in body)
+    return max((least_rank(node.op) for body in bodies for node in body), default=0)

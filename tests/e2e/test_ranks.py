@@ -31,6 +31,7 @@ PROGRAM = "tensorflow_model_server"
 def frail_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("ranks")
     export_convolution(folder / "models" / "convolution")
+    export_convolution(folder / "models" / "open", is_open=True)
     export_column(folder / "models" / "column")
     export_old(folder / "models" / "old")
     environ = {
@@ -77,6 +78,22 @@ PREDICT = "/v1/models/convolution:predict"
 
 
 @pytest.mark.usefixtures("server")
+def test_an_input_without_a_declared_rank_is_refused_on_every_route(frail_stack: Stack) -> None:
+    said = "input x: expected a rank of at least 4, got 1"
+    named = {"X_Amzn_SageMaker_Custom_Attributes": "tfs-model-name=open", "Content_Type": "application/json"}
+    tensor = {"name": "x", "datatype": "FP32", "shape": [3], "data": [1.0, 2.0, 3.0]}
+    for path, body, headers in (
+        ("/v1/models/open:predict", {"instances": [1.0, 2.0, 3.0]}, {}),
+        ("/invocations", {"instances": [1.0, 2.0, 3.0]}, named),
+        ("/v2/models/open/infer", {"inputs": [tensor]}, {}),
+    ):
+        answer = post(frail_stack, path, json.dumps(body), **headers)
+        assert (answer.status_code, answer.json()["error"]) == (400, said)
+    assert over_grpc(frail_stack, "open", (3,)) == ("INVALID_ARGUMENT", said)
+    assert over_grpc(frail_stack, "open", (1, 6, 6, 3))["y"].shape == (1, 1, 1, 1)
+
+
+@pytest.mark.usefixtures("server")
 @pytest.mark.parametrize(
     ("body", "rank"),
     [
@@ -93,6 +110,8 @@ PREDICT = "/v1/models/convolution:predict"
         ('{"instances":[1.0],"instances":[[[[1.0]]]]}', 1),
         ('{"instances":[{"x":1.0,"x":[[[1.0]]]}]}', 1),
         ('{"other":[[[[1.0]]]],"instances":[1.0]}', 1),
+        ('{"inputs":{"junk":1,"x":[1.0]}}', 1),
+        ('{"inputs":{"junk":[[[[1]]]],"x":[1.0]}}', 1),
         ('{"instances":[1.0],"signature_name":"serving_default"}', 1),
         ('{"signature_name":"serving_default","instances":[1.0],"signature_name":"another"}', 1),
         ('{"instances":[[]]}', 2),

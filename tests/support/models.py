@@ -114,19 +114,24 @@ def export_half_plus(folder: Path, version: int, value: float, fails: bool = Fal
     export(f"half_plus_{value}{'_fails' if fails else ''}", make, folder / str(version))
 
 
-def export_convolution(folder: Path) -> None:
-    """Export AWS's model for GPUs: float32 [N, 6, 6, 3], convolved with ones of that size."""
+def export_convolution(folder: Path, is_open: bool = False) -> None:
+    """Export AWS's model for GPUs: float32 [N, 6, 6, 3], convolved with ones of that size.
+
+    With ``is_open`` its signature declares no rank.
+    """
 
     def make() -> Any:
         import tensorflow as tf
 
-        @tf.function(input_signature=[tf.TensorSpec([None, 6, 6, 3], tf.float32, name="x")])  # type: ignore[untyped-decorator]
+        shape = None if is_open else [None, 6, 6, 3]
+
+        @tf.function(input_signature=[tf.TensorSpec(shape, tf.float32, name="x")])  # type: ignore[untyped-decorator]
         def serve(x: Any) -> dict[str, Any]:
             return {"y": tf.nn.conv2d(x, tf.ones([6, 6, 3, 1]), 1, "VALID")}
 
         return serve
 
-    export("convolution", make, folder / "1")
+    export("open_convolution" if is_open else "convolution", make, folder / "1")
 
 
 def export_column(folder: Path) -> None:

@@ -20,7 +20,7 @@ from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.model.variables import variables_problem
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.protobuf import read_fields, read_varint
-from tfs_wire.ranks import may_end
+from tfs_wire.ranks import HIGHEST, least_rank
 
 FILE = "saved_model.pb"
 SERVE_TAG = "serve"
@@ -93,13 +93,16 @@ def input_rescaling(folder: Path, signature: str, name: str) -> Rescaling:
 
 @dataclass(frozen=True)
 class Traits:
-    """What a graph tells beyond its signatures: whether too low a rank may end its server, and what no shape means."""
+    """What a graph tells beyond its signatures: which ranks may end its server, and what no shape means.
 
-    may_end: bool
+    An input of at least ``least_rank`` ends no server, whatever the graph does with it; it is 0 where none does.
+    """
+
+    least_rank: int
     has_no_scalars: bool
 
 
-WORST = Traits(may_end=True, has_no_scalars=False)
+WORST = Traits(least_rank=HIGHEST, has_no_scalars=False)
 """Of a graph that cannot be read."""
 
 
@@ -116,7 +119,7 @@ def traits(base_path: Path, version: int) -> Traits:
 @lru_cache(maxsize=1000)
 def _traits(path: Path, *_: int) -> Traits:
     graph = serving_graph(path)
-    return Traits(any(map(may_end, operations(graph))), empty_is_unknown(graph))
+    return Traits(max(map(least_rank, operations(graph)), default=0), empty_is_unknown(graph))
 
 
 def serving_graph(path: Path) -> memoryview:

@@ -34,6 +34,7 @@ from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
 from lightbox.plan import Catalogue
 from lightbox.request_context import RequestContext
 from lightbox.transports.base import DEFAULT_SIGNATURE, PredictCall, Transport
+from tfs_wire.ranks import HIGHEST
 
 FRESH_SECONDS = 1.0
 MAX_REMEMBERED = 1000
@@ -142,8 +143,9 @@ def traits_by(catalogue: Catalogue) -> Callable[[str, int], Traits]:
 
 @dataclass(frozen=True)
 class RankGuard:
-    """Refuses ranks that may end the model server's process: lower than declared, where the graph has one of a few
-    operations (docs/adr/087). All other shapes are the model server's to judge.
+    """Refuses ranks that may end the model server's process: lower than declared, or than the graph's operations need
+    where none is declared, and the graph has one of a few operations (docs/adr/087). All other shapes are the model
+    server's to judge.
 
     One rule for all routes: those that make tensors ask ``check`` and ``predict``, those that send requests on as they
     came ``known``, ``may_end`` and ``check_ranks``. ``transport`` is asked for signatures.
@@ -160,8 +162,10 @@ class RankGuard:
 
     def check_ranks(self, signature: SignatureSpec, ranks: Mapping[str, int]) -> None:
         """Raise InputMismatch where inputs of these ranks may end the model server."""
-        too_low = signature.too_low(ranks)
-        if too_low and self.traits(signature.model, signature.version).may_end:
+        if signature.too_low(ranks, HIGHEST) is None:
+            return
+        least = self.traits(signature.model, signature.version).least_rank
+        if least and (too_low := signature.too_low(ranks, least)):
             raise InputMismatch(too_low)
 
     def predict(self, transport: Transport, call: PredictCall, context: RequestContext) -> dict[str, Array]:
@@ -184,7 +188,7 @@ class RankGuard:
     def may_end(self, model: str, version: int | None, context: RequestContext) -> bool:
         """Tell whether too low a rank may end the model server of a version. Raises as ``known`` does."""
         found = self._asked(model, version, "", context)
-        return found is not None and self.traits(model, found.version).may_end
+        return found is not None and self.traits(model, found.version).least_rank > 0
 
     def _asked(
         self, model: str, version: int | None, name: str, context: RequestContext

@@ -72,12 +72,17 @@ class SignatureSpec:
         """Return a sentence on the first of the inputs whose shape is another than the declared one, else None."""
         return next((said for name, array in inputs.items() if (said := _misfit(self.inputs[name], array))), None)
 
-    def too_low(self, ranks: Mapping[str, int]) -> str | None:
-        """Return a sentence on the first of the inputs whose rank is lower than the declared one, else None."""
+    def too_low(self, ranks: Mapping[str, int], least: int) -> str | None:
+        """Return a sentence on the first of the inputs whose rank is lower than the declared one, else None.
+
+        Where none is declared, ``least`` counts for numbers.
+        """
         for name, rank in ranks.items():
-            shape = self.inputs[name].shape
-            if shape is not None and rank < len(shape):
-                return f"input {name}: expected shape {describe_shape(shape)}, got one of rank {rank}"
+            spec = self.inputs[name]
+            if spec.shape is not None and rank < len(spec.shape):
+                return f"input {name}: expected shape {describe_shape(spec.shape)}, got one of rank {rank}"
+            if spec.shape is None and rank < least and not spec.is_string:
+                return f"input {name}: expected a rank of at least {least}, got {rank}"
         return None
 
     def without_scalars(self) -> SignatureSpec:

@@ -83,14 +83,14 @@ class TfsRest:
     ) -> HttpResponse:
         """Send the request on, to the first of ``targets`` that is there."""
         context.limit(self.deadline_seconds)
-        if request.method == "POST" and body is not None:
-            self._check_ranks(targets, body, context)
-        context.transport = "rest"
         try:
             held = self.pipeline.catalogue.using(model) if model else nullcontext()
             context.model = model or context.model
         except ModelNotFound:  # the model server has the words for it
             held = nullcontext()
+        if request.method == "POST" and body is not None:
+            self._check_ranks(targets, body, context)
+        context.transport = "rest"
         with held, context.stage("predict"):
             reply = self.forward.send(request.method, targets, body, context)
         if reply.status < 400:
@@ -117,7 +117,7 @@ class TfsRest:
             version = int(number) if number else None
             ranks = head_ranks(body)
             signature = ranks and self.pipeline.rank_guard.known(model, version, ranks.signature_name, context)
-            if ranks is None or (signature is not None and len(signature.inputs) > 1):
+            if ranks is None or (signature is not None and not ranks.tell_all(signature.inputs)):
                 if not self.pipeline.rank_guard.may_end(model, version, context):
                     continue
                 ranks = whole()

@@ -16,6 +16,12 @@ from tfs_wire.status import StatusError
 ONE, TWO = {"x": dtypes.DT_FLOAT}, {"x": dtypes.DT_FLOAT, "y": dtypes.DT_FLOAT}
 
 
+def test_the_rank_of_another_name_does_not_tell_all() -> None:
+    assert Ranks("", {None: 1}).tell_all(["x"]) and Ranks("", {"x": 1}).tell_all(["x"])
+    assert not Ranks("", {"junk": 0}).tell_all(["x"])
+    assert not Ranks("", {"x": 1}).tell_all(["x", "y"])
+
+
 @pytest.mark.parametrize(
     ("body", "name", "ranks"),
     [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +26,9 @@ OTHER = signature("net", {"x": ("float32", (None, 2))}, {"y": ("float32", (None,
 
 def guard(transport: FakeTransport | None = None) -> RankGuard:
     """A guard for a model whose first version may end."""
-    return RankGuard(Signatures(), transport or FakeTransport(), lambda model, version: Traits(version == 1, False))
+    return RankGuard(
+        Signatures(), transport or FakeTransport(), lambda model, version: Traits(4 if version == 1 else 0, False)
+    )
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -36,6 +39,14 @@ def test_too_low_a_rank_is_refused_where_it_may_end_the_model_server(rank: int) 
     with pytest.raises(InputMismatch, match=said):
         guard().check(NET, {"x": np.zeros((2,) * rank, "f4")})
     guard().check_ranks(OTHER, {"x": rank})
+
+
+def test_an_input_without_a_declared_rank_needs_that_of_the_operations() -> None:
+    found = signature("net", {"x": ("float32", None)}, {"y": ("float32", None)})
+    with pytest.raises(InputMismatch, match="input x: expected a rank of at least 4, got 3"):
+        guard().check_ranks(found, {"x": 3})
+    guard().check_ranks(found, {"x": 4})
+    guard().check_ranks(replace(found, version=2), {"x": 0})
 
 
 @pytest.mark.parametrize("rank", [2, 3, 6])

@@ -123,24 +123,24 @@ def write(model: Model, folder: Path, producer: int = 2000) -> None:
 
 @pytest.mark.parametrize("in_function", [False, True])
 @pytest.mark.parametrize(
-    ("op", "may_end"),
+    ("op", "least_rank"),
     [
-        ("Conv2D", True),
-        ("Conv3D", True),
-        ("DepthwiseConv2dNative", True),
-        ("_FusedConv2D", True),
-        ("MaxPool3D", True),
-        ("FakeQuantWithMinMaxVarsPerChannel", True),
-        ("Conv2DBackpropInput", False),
-        ("MaxPool", False),
-        ("AvgPool3D", False),
-        ("FakeQuantWithMinMaxVars", False),
-        ("FusedBatchNormV3", False),
-        ("MatMul", False),
+        ("Conv2D", 4),
+        ("Conv3D", 5),
+        ("DepthwiseConv2dNative", 4),
+        ("_FusedConv2D", 4),
+        ("MaxPool3D", 5),
+        ("FakeQuantWithMinMaxVarsPerChannel", 1),
+        ("Conv2DBackpropInput", 0),
+        ("MaxPool", 0),
+        ("AvgPool3D", 0),
+        ("FakeQuantWithMinMaxVars", 0),
+        ("FusedBatchNormV3", 0),
+        ("MatMul", 0),
     ],
 )
 def test_the_operations_whose_server_too_low_a_rank_ends(
-    tmp_path: Path, op: str, may_end: bool, in_function: bool
+    tmp_path: Path, op: str, least_rank: int, in_function: bool
 ) -> None:
     model = Model()
     if in_function:
@@ -149,17 +149,17 @@ def test_the_operations_whose_server_too_low_a_rank_ends(
     else:
         model.node("y", op, "x")
     write(model, tmp_path / "007")
-    assert traits(tmp_path, 7) == Traits(may_end, has_no_scalars=False)
+    assert traits(tmp_path, 7) == Traits(least_rank, has_no_scalars=False)
 
 
 def test_traits_of_a_file_that_is_not_there_or_no_longer_the_same(tmp_path: Path) -> None:
     assert traits(tmp_path / "none", 1) == traits(tmp_path, 1) == WORST
     model = Model()
     write(model, tmp_path / "1")
-    assert not traits(tmp_path, 1).may_end
+    assert traits(tmp_path, 1).least_rank == 0
     model.node("y", "Conv2D", "x")
     write(model, tmp_path / "1")
-    assert traits(tmp_path, 1).may_end
+    assert traits(tmp_path, 1).least_rank == 4
     (tmp_path / "1" / "saved_model.pb").write_bytes(b"garbage" * 10)
     assert traits(tmp_path, 1) == WORST
 

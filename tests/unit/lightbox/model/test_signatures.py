@@ -87,7 +87,7 @@ def test_a_version_that_goes_while_it_is_asked_is_asked_no_more() -> None:
 
 @pytest.mark.parametrize("is_old", [True, False])
 def test_an_empty_shape_is_unknown_where_the_graph_is_old(is_old: bool) -> None:
-    signatures = Signatures(traits=lambda model, version: Traits(may_end=False, has_no_scalars=is_old))
+    signatures = Signatures(traits=lambda model, version: Traits(least_rank=0, has_no_scalars=is_old))
     found = signatures.get(serving((half(1, rank=0), well)), "net", None, None, RequestContext(10))
     assert found.inputs["x"].shape == found.outputs["y"].shape == (None if is_old else ())
 

@@ -100,11 +100,13 @@ def test_shapes_are_told_but_not_refused(shape: tuple[int, ...], misfit: str | N
     inputs = good() | {"a": np.zeros(shape, "f4")}
     GOOD.check_inputs(inputs)
     assert GOOD.misfit(inputs) == misfit
-    assert GOOD.too_low({name: array.ndim for name, array in inputs.items()}) == too_low
+    assert GOOD.too_low({name: array.ndim for name, array in inputs.items()}, 0) == too_low
 
 
-def test_an_unknown_rank_is_never_too_low() -> None:
-    assert signature(x=("float32", None)).too_low({"x": 0}) is None
+def test_numbers_without_a_declared_rank_need_what_the_graph_needs() -> None:
+    found = signature(x=("float32", None), text=("string", None))
+    assert found.too_low({"x": 0, "text": 0}, 0) is found.too_low({"x": 4, "text": 1}, 4) is None
+    assert found.too_low({"x": 3, "text": 1}, 4) == "input x: expected a rank of at least 4, got 3"
 
 
 def test_a_missing_input_is_named() -> None:
