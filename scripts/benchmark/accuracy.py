@@ -30,7 +30,7 @@ from model_zoo.efficientnet_lite0 import class_names
 
 MODEL = "efficientnet_lite0"
 SETTINGS = EQUAL_ANSWERS | OTHER_ANSWERS
-WIRES = ("grpc", "rest")
+WIRES = ("grpc", "rest", "local")
 HOUSE_CATS = (281, 282, 285)
 """Tabby, tiger cat and Egyptian cat, which no picture alone tells apart."""
 SIDE = 1024

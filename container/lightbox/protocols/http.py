@@ -132,10 +132,9 @@ def _tfs_pair(part: str) -> dict[str, str]:
 def check_query() -> None:
     """Raise BadRequest where the current request, a prediction, has a query parameter: nothing reads one."""
     for name in request.args if request.query_string else ():
-        raise BadRequest(
-            f"query parameter {name[:100]!r}: expected none, as nothing reads it; the header {CUSTOM_ATTRIBUTES} "
-            f"chooses: {meant(name) or 'tfs-model-name'}=VALUE"
-        )
+        close = meant(name)
+        hint = f"; the header {CUSTOM_ATTRIBUTES} chooses: {close}=VALUE" if close else ""
+        raise BadRequest(f"query parameter {name[:100]!r}: expected none, as nothing reads it{hint}")
 
 
 def parse_version(text: str | None) -> int | None:
