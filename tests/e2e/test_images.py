@@ -52,6 +52,7 @@ def keras_answer(network: object, body: bytes) -> npt.NDArray[np.float32]:
     return np.asarray(network(pixels, training=False))  # type: ignore[operator]
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_photo_gives_what_keras_gives(stack: Stack, photo: bytes, in_process: object, wire: str) -> None:
     answer = stack.invoke(
@@ -73,6 +74,7 @@ def test_boto3_gets_the_same(stack: Stack, photo: bytes, wire: str) -> None:
     assert answer["ContentType"] == "application/json"
 
 
+@pytest.mark.extended
 @pytest.mark.parametrize("wire", WIRES)
 def test_held_out_digits_get_their_labels(stack: Stack, trained_digits: Any, wire: str) -> None:
     data = digits.split()

@@ -72,7 +72,7 @@ def nothing_loaded(multi_model_stack: Stack) -> Iterator[None]:
         requests.delete(f"{multi_model_stack.url}/models/{entry['modelName']}", timeout=PATIENCE)
 
 
-@pytest.fixture(params=["grpc", "rest"])
+@pytest.fixture(params=["grpc", pytest.param("rest", marks=pytest.mark.extended)])
 def wire(request: pytest.FixtureRequest) -> str:
     """How predictions reach the model server, in the tests where that matters."""
     return str(request.param)

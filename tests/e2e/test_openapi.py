@@ -25,6 +25,7 @@ def document(golden_stack: Stack) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.extended
 def test_it_is_openapi(document: dict[str, Any]) -> None:
     assert problems(document) == []
 

@@ -164,6 +164,7 @@ def test_when_the_newest_is_removed_the_older_answers(versions_stack: Stack, mod
     assert caller.answers == [HALF_PLUS_THREE, HALF_PLUS_TWO]
 
 
+@pytest.mark.extended
 def test_a_version_that_is_replaced_under_its_number_is_loaded_again(versions_stack: Stack, models: Path) -> None:
     with asked(versions_stack, "replaced") as caller:
         assert any(caller.count > 5 for _ in poll())
@@ -207,6 +208,7 @@ def test_a_version_that_takes_no_image_never_answers_where_images_are_taken(
     assert "expected an image, as image (uint8 [-1,8,8,3]) of version 1 takes it" in versions_stack.log
 
 
+@pytest.mark.extended
 def test_a_model_server_that_starts_again_sees_what_answers_alone(versions_stack: Stack, models: Path) -> None:
     half = models / "restarted" / "9"
     half.mkdir()
