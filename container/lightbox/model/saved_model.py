@@ -20,7 +20,7 @@ from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.model.variables import variables_problem
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.protobuf import read_fields, read_varint
-from tfs_wire.ranks import HIGHEST, least_rank
+from tfs_wire.ranks import least_rank
 
 FILE = "saved_model.pb"
 SERVE_TAG = "serve"
@@ -102,8 +102,8 @@ class Traits:
     has_no_scalars: bool
 
 
-WORST = Traits(least_rank=HIGHEST, has_no_scalars=False)
-"""Of a graph that cannot be read."""
+WORST = Traits(least_rank=1, has_no_scalars=False)
+"""Of a graph that cannot be read: declared ranks hold, and of inputs without one no more is known."""
 
 
 def traits(base_path: Path, version: int) -> Traits:
