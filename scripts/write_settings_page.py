@@ -13,10 +13,11 @@ from types import NoneType
 from typing import Any, Literal, get_args, get_origin
 
 import annotated_types
+from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from lightbox.settings import Settings
-from lightbox.settings_loading import variable_names
+from lightbox.features import FEATURES
+from lightbox.settings import Settings, variable_names
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 
@@ -27,10 +28,10 @@ THEMES = {
     "intra_op_parallelism gpu_memory_margin",
     "Engines of the embedded model server": "engine precision engine_cache_dir",
     "Page and description": "page openapi",
-    "Ports": "port kserve_grpc_port kserve_reflection tfs_api streams",
+    "Ports": "port kserve_grpc_port kserve_reflection tfs_api",
     "Workers and queue": "workers threads max_waiting worker_class",
     "Time": "request_timeout proxy_read_timeout wait_seconds drain_seconds batch",
-    "Limits": "max_body_mb max_text_mb max_bodies_mb max_grpc_mb max_streams request_memory_mb max_image_pixels "
+    "Limits": "max_body_mb max_text_mb max_bodies_mb max_grpc_mb request_memory_mb max_image_pixels "
     "max_image_side max_image_memory_mb max_request_pixels max_connections_per_address max_rate_per_address",
     "Sessions": "sessions session_seconds max_sessions sessions_memory_mb",
     "Batching in the model server": "enable_batching max_batch_size batch_timeout_micros num_batch_threads "
@@ -38,7 +39,7 @@ THEMES = {
     "Multi-model mode": "multi_model code_dir max_models max_archive_mb universal_bucket universal_prefix",
     "Logs, metrics, traces": "log_format gunicorn_loglevel nginx_loglevel metrics otlp_endpoint",
 }
-"""Headings of the page, and the settings below each."""
+"""Headings of the page, and Lightbox's own settings below each. Those of a feature have a heading of their own."""
 
 DERIVED = {
     "openapi": "the value of `LIGHTBOX_PAGE`",
@@ -92,32 +93,34 @@ def page() -> str:
     listed = [name for names in themes.values() for name in names]
     if sorted(listed) != sorted(Settings.model_fields):
         raise ValueError(f"THEMES: expected each setting once; differing: {set(listed) ^ set(Settings.model_fields)}")
-    return HEAD + "".join(_section(theme, names) for theme, names in themes.items())
+    own = "".join(_section(theme, Settings, names) for theme, names in themes.items())
+    added = ((feature.theme, feature.settings) for feature in FEATURES if feature.settings.model_fields)
+    return HEAD + own + "".join(_section(theme, part, list(part.model_fields)) for theme, part in added)
 
 
-def _section(theme: str, names: list[str]) -> str:
-    fields = {name: Settings.model_fields[name] for name in names}
-    rows = "".join(_row(name, field) for name, field in fields.items())
-    details = "".join(_details(name, field) for name, field in fields.items())
+def _section(theme: str, part: type[BaseModel], names: list[str]) -> str:
+    rows = "".join(_row(name, part) for name in names)
+    details = "".join(_details(name, part) for name in names)
     return f"\n## {theme}\n\n| setting | type | default | values | meaning |\n|---|---|---|---|---|\n{rows}{details}"
 
 
-def _row(name: str, field: FieldInfo) -> str:
-    cells = (f"`{variable_names(name)[0]}`", _type(name, field), _default(name, field), _values(name, field))
-    return f"| {' | '.join(cells)} | {_description(name)[0]} |\n"
+def _row(name: str, part: type[BaseModel]) -> str:
+    field = part.model_fields[name]
+    cells = (f"`{variable_names(name, part)[0]}`", _type(name, field), _default(name, field), _values(name, field))
+    return f"| {' | '.join(cells)} | {_description(name, part)[0]} |\n"
 
 
-def _details(name: str, field: FieldInfo) -> str:
-    variable, *others = variable_names(name)
+def _details(name: str, part: type[BaseModel]) -> str:
+    variable, *others = variable_names(name, part)
     also = f"Also read from `{'`, `'.join(others)}`." if others else ""
-    text = " ".join(part for part in (_description(name)[1], also) if part)
+    text = " ".join(filter(None, (_description(name, part)[1], also)))
     return f"\n**`{variable}`**: {text}\n" if text else ""
 
 
 @cache
-def docstrings() -> dict[str, str]:
-    """Return the docstring of each setting that has one, by the setting's name, on one line."""
-    ours = (base for base in Settings.__mro__ if base.__module__.startswith("lightbox."))
+def docstrings(part: type[BaseModel]) -> dict[str, str]:
+    """Return the docstring of each setting of a class that has one, by the setting's name, on one line."""
+    ours = (base for base in part.__mro__ if base.__module__.startswith("lightbox."))
     return {name: " ".join(text.split()) for base in ours for name, text in _docstrings(base)}
 
 
@@ -131,9 +134,9 @@ def _docstrings(declaring: type) -> Iterator[tuple[str, str]]:
                 yield name, text
 
 
-def _description(name: str) -> tuple[str, str]:
+def _description(name: str, part: type[BaseModel]) -> tuple[str, str]:
     """Return the first sentence, and the others."""
-    first, dot, others = docstrings().get(name, "").partition(". ")
+    first, dot, others = docstrings(part).get(name, "").partition(". ")
     return first + dot.rstrip(), others
 
 

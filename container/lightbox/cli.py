@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from lightbox.errors import StartError
+from lightbox.features import FEATURES
 from lightbox.images.resize_library import resize_line
 from lightbox.model.checks import newest_folder, newest_signatures
 from lightbox.model.graph import forget_graph
@@ -20,6 +21,7 @@ from lightbox.processes import op_threads, page
 from lightbox.processes.commands import PYTHON, child_environ, model_server_program
 from lightbox.processes.nginx import find_nginx
 from lightbox.processes.run_dir import RunDir
+from lightbox.processes.start import Start
 from lightbox.processes.start_checks import find_problems, find_scaling_lines, find_warnings
 from lightbox.processes.startup import (
     code_dirs,
@@ -31,8 +33,8 @@ from lightbox.processes.startup import (
     wires_to_come,
 )
 from lightbox.processes.supervisor import STOP_SIGNALS, Supervisor
-from lightbox.settings import Settings
-from lightbox.settings_loading import SettingsError, load_settings, spelling_hints, variable_names
+from lightbox.settings import Settings, variable_names
+from lightbox.settings_loading import SettingsError, load_settings, parts, spelling_hints
 from lightbox.telemetry.logs import log, use_json
 from lightbox.user_code.paths import find_code
 
@@ -98,7 +100,7 @@ def _prepared(settings: Settings, while_planning: AbstractContextManager[None]) 
             place = run_dir.make_sessions(settings.session_bytes)
             log(f"sessions: at most {settings.session_bytes >> 20} MiB of images in {place}")
         page.write_start(settings, plan, run_dir.path)
-        yield Supervisor(settings, plan, run_dir)
+        yield Supervisor(Start(settings, plan, run_dir), FEATURES)
 
 
 @contextmanager
@@ -142,8 +144,9 @@ def _setting_lines(settings: Settings) -> Iterator[str]:
     A default is among them, but for those that mean something else when they are set: the request's timeout would bound
     an inference.py as well, and the threads for an operation would not be chosen at the start.
     """
-    for field in Settings.model_fields:
-        line = f"{variable_names(field)[0]}={shlex.quote(_text(field, getattr(settings, field)))}".replace("=''", "=")
+    for part, field in [(owner, name) for owner in parts() for name in owner.model_fields]:
+        value = getattr(settings if part is Settings else settings.of(part), field)
+        line = f"{variable_names(field, part)[0]}={shlex.quote(_text(field, value))}".replace("=''", "=")
         given = field not in ("request_timeout", "intra_op_parallelism") or field in settings.model_fields_set
         yield line if given else f"# {line}"
 

@@ -7,9 +7,9 @@ ours is called ``LIGHTBOX_*``. ``docs/settings.md`` is generated from this file 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import AliasChoices, BeforeValidator, Field, ValidationInfo, field_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator
 
 from lightbox.concurrency import available_cores
 from lightbox.memory_budget import default_request_memory_mb
@@ -26,9 +26,22 @@ from lightbox.settings_base import (
 )
 from lightbox.settings_model_server import ModelServerSettings
 
+P = TypeVar("P", bound=BaseModel)
+
 
 class Settings(ModelServerSettings):
     """The effective settings. Fields are in the order of the settings page, those of its base classes first."""
+
+    _parts: dict[type[BaseModel], BaseModel] = PrivateAttr(default_factory=dict)
+
+    def of(self, part: type[P]) -> P:
+        """Return the settings of a feature."""
+        found = self._parts.get(part)
+        return found if isinstance(found, part) else part()
+
+    def add(self, part: BaseModel) -> None:
+        """Take the settings of a feature, as the environment gives them."""
+        self._parts[type(part)] = part
 
     model_dir: Path = Field(Path("/opt/ml/model"), validation_alias="LIGHTBOX_MODEL_DIR")
     """Folder of the models. It holds `<N>/`, `<name>/<N>/`, `export/Servo/<N>/` or one SavedModel. In multi-model mode
@@ -273,3 +286,11 @@ class Settings(ModelServerSettings):
     def most_requests(self) -> int:
         """Requests that may be in progress or wait in all workers together."""
         return self.workers * (self.threads + self.max_waiting)
+
+
+def variable_names(field: str, part: type[BaseModel] = Settings) -> list[str]:
+    """Return the environment variables of a field, the one that counts most first."""
+    alias = part.model_fields[field].validation_alias
+    if isinstance(alias, AliasChoices):
+        return [str(choice) for choice in alias.choices]
+    return [str(alias)]

@@ -101,12 +101,15 @@ def more_than_sessions(value: int, info: ValidationInfo) -> int:
 RequestMemory = Annotated[int, AfterValidator(more_than_sessions), Field(ge=16, validate_default=True)]
 
 
+PART = ConfigDict(extra="ignore", frozen=True, defer_build=True)
+"""Of every class with settings. They are built when first used. The docstrings of fields are for the settings page
+(scripts/write_settings_page.py): to read them here, every process would parse the source."""
+
+
 class FrontSettings(BaseModel):
     """The first part of ``settings.Settings``."""
 
-    # Built when first used: of the three classes only the last one is. The docstrings of fields are for the settings
-    # page (scripts/write_settings_page.py): reading them here would parse the source in every process at its start.
-    model_config = ConfigDict(extra="ignore", frozen=True, defer_build=True)
+    model_config = PART
 
     port: int = Field(8080, ge=1, le=65535, validation_alias="SAGEMAKER_BIND_TO_PORT")
     """Port on which nginx listens."""
@@ -135,14 +138,6 @@ class FrontSettings(BaseModel):
     """Limit in MiB for all gRPC messages together. A message counts from its first byte until it is answered, a
     compressed one with its decompressed size. Over the limit the largest message that is still arriving ends with
     UNAVAILABLE. The minimum, which is also the default, is twice `LIGHTBOX_MAX_BODY_MB`."""
-
-    streams: bool = Field(False, validation_alias="LIGHTBOX_STREAMS")
-    """Serve streams of frames, WebSockets at `/invocations-bidirectional-stream` of nginx's port. If it is off, the
-    route is 404."""
-
-    max_streams: int = Field(1000, ge=1, le=1500, validation_alias="LIGHTBOX_MAX_STREAMS")
-    """Limit for open streams. Over it an opening gets 503. Their frames count as requests, while they are in
-    progress."""
 
     safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = Field(
         None, validation_alias="SAGEMAKER_SAFE_PORT_RANGE"

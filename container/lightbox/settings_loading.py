@@ -1,16 +1,19 @@
-"""The environment is read here: settings, with every problem at once, and the few variables that are none of ours."""
+"""The environment is read here, with every problem at once."""
 
 from __future__ import annotations
 
 import difflib
 import os
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
-from pydantic import AliasChoices, ValidationError
+from pydantic import BaseModel, ValidationError
 
 from lightbox.errors import StartError
-from lightbox.settings import Settings
+from lightbox.features import FEATURES
+from lightbox.settings import Settings, variable_names
+
+P = TypeVar("P", bound=BaseModel)
 
 
 class SettingsError(StartError):
@@ -26,22 +29,14 @@ class SettingsError(StartError):
         self.wrong = wrong
 
 
-def variable(name: str, default: str = "") -> str:
-    """Return a variable that is no setting of ours, such as PATH or TMPDIR."""
-    return os.environ.get(name, default)
+def parts() -> list[type[BaseModel]]:
+    """Return the classes that have settings: Lightbox's own, and those of the features."""
+    return [Settings, *(feature.settings for feature in FEATURES)]
 
 
-def environment() -> dict[str, str]:
-    """Return all variables, for a process that is to be started."""
-    return dict(os.environ)
-
-
-def variable_names(field_name: str) -> list[str]:
-    """Return the environment variables of a field, the one that counts most first."""
-    alias = Settings.model_fields[field_name].validation_alias
-    if isinstance(alias, AliasChoices):
-        return [str(choice) for choice in alias.choices]
-    return [str(alias)]
+def known_variables() -> set[str]:
+    """Return the environment variables of all settings."""
+    return {name for part in parts() for field in part.model_fields for name in variable_names(field, part)}
 
 
 def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
@@ -50,23 +45,31 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     Raises SettingsError with a sentence for every problem, so that all can be mended at once.
     """
     environ = os.environ if environ is None else environ
-    known = {name for field in Settings.model_fields for name in variable_names(field)}
+    known = known_variables()
     given = {name: value for name, value in environ.items() if name in known and value.strip()}
     problems = _misspelled(environ, known)
     if environ.get("SAGEMAKER_MULTI_MODEL", "").strip().lower() in ("true", "1", "yes", "on"):
         given.setdefault("LIGHTBOX_MODEL_DIR", MULTI_MODEL_DIR)
-    wrong: frozenset[str] = frozenset()
+    settings, wrong = _validated(Settings, given, problems)
+    for feature in FEATURES:
+        part, wrong_in_part = _validated(feature.settings, given, problems)
+        settings.add(part)
+        wrong |= wrong_in_part
+    if problems:
+        raise SettingsError(problems, settings, wrong)
+    return settings
+
+
+def _validated(part: type[P], given: Mapping[str, str], problems: list[str]) -> tuple[P, frozenset[str]]:
+    """Return settings, without the variables that are wrong, and these; add a sentence for each to ``problems``."""
     try:
-        settings = Settings.model_validate(given)
+        return part.model_validate(given), frozenset()
     except ValidationError as error:
         # A default that follows another setting is not asked for when any is wrong; that is no problem of its own.
         details = [detail for detail in error.errors() if detail["type"] != "default_factory_not_called"]
         problems += [_sentence(detail) for detail in details]
         wrong = frozenset(_variable(detail) for detail in details)
-        settings = Settings.model_validate({name: value for name, value in given.items() if name not in wrong})
-    if problems:
-        raise SettingsError(problems, settings, wrong)
-    return settings
+        return part.model_validate({name: value for name, value in given.items() if name not in wrong}), wrong
 
 
 def _misspelled(environ: Mapping[str, str], known: set[str]) -> list[str]:
@@ -86,7 +89,7 @@ def spelling_hints(environ: Mapping[str, str] | None = None) -> list[str]:
     It stops no start: SageMaker sets variables of its own, and users set some for other containers.
     """
     environ = os.environ if environ is None else environ
-    known = {name for field in Settings.model_fields for name in variable_names(field)}
+    known = known_variables()
     ours = sorted(name.removeprefix(_AWS) for name in known if name.startswith(_AWS))
     hints = []
     for name in sorted(environ.keys() - known - _OF_THE_PLATFORM):

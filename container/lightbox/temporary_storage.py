@@ -6,8 +6,8 @@ import errno
 import shutil
 import tempfile
 
+from lightbox.environment import variable
 from lightbox.errors import NoRoom
-from lightbox.settings_loading import variable
 
 
 def temporary_folder() -> str:

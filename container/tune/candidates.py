@@ -11,9 +11,8 @@ from itertools import zip_longest
 from lightbox.concurrency import available_cores
 from lightbox.processes.commands import BINARY, model_server_program
 from lightbox.processes.startup import usual_wires
-from lightbox.settings import Settings
+from lightbox.settings import Settings, variable_names
 from lightbox.settings_base import TransportName
-from lightbox.settings_loading import variable_names
 
 PARAMETERS = (
     "engine",

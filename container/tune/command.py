@@ -18,8 +18,8 @@ from lightbox.processes import op_threads
 from lightbox.processes.commands import model_server_program
 from lightbox.processes.nginx import find_nginx
 from lightbox.processes.startup import plan_models
-from lightbox.settings import Settings
-from lightbox.settings_loading import load_settings, variable_names
+from lightbox.settings import Settings, variable_names
+from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import log
 from tune import report
 from tune.candidates import PARAMETERS, single_changes

@@ -21,6 +21,7 @@ from lightbox.codecs import Codecs
 from lightbox.codecs.base import Method
 from lightbox.codecs.media_type import decoded_body
 from lightbox.errors import LightboxError
+from lightbox.features.streams.choice import Choice, from_query, from_text
 from lightbox.images.decode import decode_for_resize, decode_rgb
 from lightbox.images.jpeg import Rgbx
 from lightbox.images.limits import ImageLimits
@@ -30,7 +31,6 @@ from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.protocols.open_inference import grpc_messages
 from lightbox.protocols.open_inference.repository import SageMakerHeaders
 from lightbox.protocols.open_inference.rest_body import parse_body, raw_request
-from lightbox.protocols.streams.choice import Choice, from_query, from_text
 from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
 

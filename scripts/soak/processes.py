@@ -42,7 +42,7 @@ def _kind(command: str, child_of_supervisor: bool) -> str | None:
         return "gunicorn master" if child_of_supervisor else "gunicorn worker"
     if "lightbox.grpc_worker" in command:
         return "gRPC front" if child_of_supervisor else None
-    if "lightbox.streams_worker" in command:
+    if "lightbox.features.streams.worker" in command:
         return "stream worker" if child_of_supervisor else None
     return "model server" if "model_server" in command and child_of_supervisor else None
 

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from lightbox.environment import environment, variable
 from lightbox.errors import StartError
 from lightbox.model import engine_report
 from lightbox.plan import ModelServerAddress, PlannedModel
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings import Settings
-from lightbox.settings_loading import environment, variable
 
 BINARY = "tensorflow_model_server"
 MODEL_CONFIG, BATCHING_PARAMETERS, ENGINE_CACHE = "models.config", "batching.config", "engine"
@@ -171,11 +171,6 @@ def worker_class_line(settings: Settings) -> str | None:
         f"{line}handlers run unchanged, because each request has its own thread and blocks no other; "
         "for a handler that is not thread-safe set SAGEMAKER_GUNICORN_THREADS=1"
     )
-
-
-def grpc_front_command(plan_file: Path, health: str) -> list[str]:
-    """Return the command of the process that speaks gRPC to callers; ``health`` is where /ping is answered."""
-    return [*PYTHON, "lightbox.grpc_worker", str(plan_file), health]
 
 
 def child_environ() -> dict[str, str]:

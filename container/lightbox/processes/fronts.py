@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import signal
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-
-from lightbox.processes.commands import PYTHON, grpc_front_command
-from lightbox.settings import Settings
-from lightbox.telemetry import stream_counts
 
 POLL_SECONDS, IMPATIENT_SECONDS = 0.25, 0.05
-_TITLES = {"grpc_front": "the gRPC front", "streams": "the process for streams"}
 
 
 @dataclass(frozen=True)
-class Front:
-    """How a front is started, and where it listens: ``unix:/path`` or ``host:port``."""
+class ChildSpec:
+    """A process that lets callers in beside nginx. The supervisor keeps it running, and stops it first.
 
-    command: list[str]
-    address: str
-
-
-def fronts(settings: Settings, plan_file: Path, health: str, streams: str, room: int) -> dict[str, Front]:
-    """Return the fronts that the settings turn on; ``health`` is where /ping is answered, ``streams`` is for streams.
-
-    ``room`` is how many bytes streams may hold together.
+    It listens at ``address``, ``unix:/path`` or ``host:port``; /ping is 200 only while it does. ``title`` names it in a
+    sentence. It gets ``renew`` when nginx replaces its workers, in time to end the connections that they carry.
     """
-    found = {}
-    if settings.kserve_grpc_port is not None:
-        command = grpc_front_command(plan_file, health)
-        found["grpc_front"] = Front(command, f"127.0.0.1:{settings.kserve_grpc_port}")
-    if settings.streams:
-        counts = plan_file.with_name(stream_counts.FILE)
-        found["streams"] = Front([*PYTHON, "lightbox.streams_worker", streams, str(room), str(counts)], streams)
-    return found
+
+    name: str
+    title: str
+    command: Sequence[str]
+    address: str
+    renew: signal.Signals | None = None
 
 
 async def connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
@@ -49,9 +37,9 @@ async def connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWri
 class FrontWatch:
     """Knows whether a front listens, from each of its starts on."""
 
-    def __init__(self, name: str, address: str) -> None:
-        self._title = _TITLES[name]
-        self._address = address
+    def __init__(self, spec: ChildSpec) -> None:
+        self._title = spec.title
+        self._address = spec.address
         self.problem: str | None = f"{self._title} is starting"
 
     def ended(self) -> None:

@@ -20,7 +20,7 @@ import orjson
 
 from lightbox.errors import STATUS_OF_CODE, LightboxError, MethodNotAllowed, Unavailable
 from lightbox.processes import nginx_log as body_account
-from lightbox.processes.fronts import FrontWatch, connect
+from lightbox.processes.fronts import ChildSpec, FrontWatch, connect
 from lightbox.processes.metrics_page import CONTENT_TYPE, MetricsPage
 from lightbox.protocols.edge import Headers, choose_request_id, error_body, error_response, http_bytes, model_error_body
 from lightbox.telemetry.logs import LastResponse, log
@@ -197,9 +197,9 @@ class Health:
         self.fronts: dict[str, FrontWatch] = {}
         self.draining = False
 
-    def expect_front(self, name: str, address: str) -> None:
+    def expect_front(self, spec: ChildSpec) -> None:
         """Take a front into account, which lets callers in beside nginx."""
-        self.fronts[name] = FrontWatch(name, address)
+        self.fronts[spec.name] = FrontWatch(spec)
 
     def problem(self) -> str | None:
         """Return why requests cannot be served now, or None when they can."""

@@ -9,12 +9,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lightbox.feature import Feature
 from lightbox.model.engine_report import all_engines
 from lightbox.sessions import SessionStore
-from lightbox.telemetry import stream_counts
 from lightbox.telemetry.metrics import (
     BLOCKED_RELOADS,
-    DROPPED_FRAMES,
     METRICS_FOLDER,
     MODEL_ENGINE,
     MODEL_VERSIONS,
@@ -24,13 +23,13 @@ from lightbox.telemetry.metrics import (
     SATURATION,
     SESSION_BYTES,
     SESSIONS,
-    STREAMS,
     VERSION_NOT_SERVED,
+    Metric,
 )
 from lightbox.transports.model_status import ModelStatus
 
 if TYPE_CHECKING:
-    from prometheus_client.core import Metric
+    from prometheus_client.core import Metric as Family
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 STATE_SECONDS = 1.0
@@ -52,10 +51,11 @@ class ProcessFacts:
     saturation: float = 0.0
     sessions: tuple[int, int] = (0, 0)
     """How many are open, and the bytes of their images."""
-    streams: tuple[int, int] = (0, 0)
-    """How many are open, and how many of their frames were dropped."""
     blocked_reloads: Mapping[str, int] = field(default_factory=dict)
     """By process, as ``restarts``."""
+    gauges: Mapping[Metric, float] = field(default_factory=dict)
+    """Those of the features, as are the counters."""
+    counters: Mapping[Metric, float] = field(default_factory=dict)
 
 
 def exposition(folder: Path, facts: ProcessFacts) -> bytes:
@@ -79,7 +79,7 @@ class _Workers:
         self._workers = workers
         self._refused = refused
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> Iterable[Family]:
         from prometheus_client.core import CounterMetricFamily
 
         families = {family.name: family for family in self._workers.collect()}
@@ -100,7 +100,7 @@ class _Facts:
     def __init__(self, facts: ProcessFacts) -> None:
         self._facts = facts
 
-    def collect(self) -> Iterable[Metric]:
+    def collect(self) -> Iterable[Family]:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         yield GaugeMetricFamily(READY.name, READY.help, value=float(self._facts.ready))
@@ -121,9 +121,10 @@ class _Facts:
             yield gauge
         for metric, value in zip((SESSIONS, SESSION_BYTES), self._facts.sessions, strict=True):
             yield GaugeMetricFamily(metric.name, metric.help, value=value)
-        streams, dropped = self._facts.streams
-        yield GaugeMetricFamily(STREAMS.name, STREAMS.help, value=streams)
-        yield CounterMetricFamily(DROPPED_FRAMES.name, DROPPED_FRAMES.help, value=dropped)
+        for metric, measured in self._facts.gauges.items():
+            yield GaugeMetricFamily(metric.name, metric.help, value=measured)
+        for metric, measured in self._facts.counters.items():
+            yield CounterMetricFamily(metric.name, metric.help, value=measured)
 
 
 class MetricsPage:
@@ -137,6 +138,7 @@ class MetricsPage:
         refused: Mapping[str, int],
         not_served: Callable[[], Sequence[tuple[str, ...]]],
         sessions: SessionStore | None = None,
+        features: Sequence[Feature] = (),
     ) -> None:
         self._run_dir = run_dir
         self._folder = run_dir / METRICS_FOLDER
@@ -147,12 +149,15 @@ class MetricsPage:
         self._refused = refused
         self._not_served = not_served
         self._sessions = sessions
+        self._features = features
 
     async def render(self, ready: bool, saturation: float) -> bytes:
         """Return the page in Prometheus's text format."""
         engines = [(item.model, str(item.version), item.signature, item.engine) for item in all_engines(self._run_dir)]
         sessions = self._sessions.usage() if self._sessions else (0, 0)
         versions = await self._versions()
+        measured = {name: value for feature in self._features for name, value in feature.measure(self._run_dir).items()}
+        counted = {metric for feature in self._features for metric in feature.counters}
         facts = ProcessFacts(
             ready,
             dict(self.restarts),
@@ -162,8 +167,9 @@ class MetricsPage:
             engines,
             saturation,
             sessions,
-            stream_counts.read(self._run_dir / stream_counts.FILE),
             dict(self.blocked_reloads),
+            {metric: value for metric, value in measured.items() if metric not in counted},
+            {metric: value for metric, value in measured.items() if metric in counted},
         )
         return await asyncio.to_thread(exposition, self._folder, facts)
 

@@ -7,10 +7,12 @@ import pwd
 import re
 import shutil
 import socket
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from lightbox.concurrency import available_cores
+from lightbox.environment import variable
 from lightbox.errors import (
     BadRequest,
     DeadlineExceeded,
@@ -26,30 +28,11 @@ from lightbox.processes.nginx_log import ANSWERED, FINISHED, SMALL_BYTES, level_
 from lightbox.processes.startup import PortTaken
 from lightbox.protocols.edge import REQUEST_ID_PATTERN, error_body, model_error_body
 from lightbox.settings import Settings
-from lightbox.settings_loading import variable
 
 _ZONE_SIZE = "10m"
 """Room for the counts of 160,000 addresses."""
 _TIMES_IN_PROGRESS = 4
 """Bodies of 0.1 to 1 MB that may be arriving or in progress, for each request that the sidecar takes, at least."""
-SOURCE = "127.0.77.1"
-"""The loopback address from which frames of streams come."""
-_STREAMS = """# Streams of frames (container/lightbox/streams_worker.py). A socket that is not read is no error, because
-        # a frame takes its time; a process that sends no ping is.
-        location = /invocations-bidirectional-stream {
-            if ($request_method != GET) {
-                return 405;
-            }
-            @BOUNDS@
-            proxy_set_header Upgrade $http_upgrade;
-            proxy_set_header Connection upgrade;
-            proxy_set_header Host $http_host;
-            proxy_set_header X-Amzn-RequestId $lightbox_request_id;
-            proxy_buffering off;
-            proxy_read_timeout 120s;
-            proxy_send_timeout 2h;
-            proxy_pass http://streams;
-        }"""
 TEMPLATE = Path(__file__).resolve().parents[3] / "nginx.conf"
 REQUEST_ID = "$lightbox_request_id"
 """nginx's variable with a request's id, as nginx.conf makes it."""
@@ -61,16 +44,30 @@ INHERIT_VARIABLE = "NGINX"
 """Where nginx is told the sockets that it finds open; it is how a new binary takes over from an old one."""
 
 
-def limits(settings: Settings, room: int, generation: int) -> dict[str, str]:
+@dataclass(frozen=True)
+class NginxParts:
+    """What a feature adds to nginx.conf: ``http`` in its http block, ``server`` in its server block.
+
+    Both may have the placeholders of the file; ``@BOUNDS@`` are the limits of a location that passes requests on.
+    Requests from the address ``uncounted`` do not count for the limits of an address.
+    """
+
+    http: str = ""
+    server: str = ""
+    uncounted: str | None = None
+
+
+def limits(settings: Settings, room: int, generation: int, uncounted: Sequence[str] = ()) -> dict[str, str]:
     """Return the placeholders of nginx.conf: the zones, and what bounds a location that passes requests on."""
     connections, rate = settings.max_connections_per_address, settings.max_rate_per_address
     middling = max(_TIMES_IN_PROGRESS * settings.most_requests, room >> 21)
     zones = [f"limit_conn_zone $middling_body zone=middling_{generation}:64k;"]
     bounds = [f"limit_conn middling_{generation} {middling};"]
-    # Frames of streams come from this machine: their stream has been counted.
-    address = "$limited_address" if settings.streams else "$binary_remote_addr"
-    if settings.streams:
-        zones.insert(0, f'map $remote_addr $limited_address {{ {SOURCE} ""; default $binary_remote_addr; }}')
+    address = "$binary_remote_addr"
+    if uncounted:
+        address = "$limited_address"
+        exempt = " ".join(f'{other} "";' for other in uncounted)
+        zones.insert(0, f"map $remote_addr {address} {{ {exempt} default $binary_remote_addr; }}")
     if connections is not None:
         zones.append(f"limit_conn_zone {address} zone=address_{generation}:{_ZONE_SIZE};")
         bounds.append(f"limit_conn address_{generation} {connections};")
@@ -94,11 +91,18 @@ def find_nginx() -> str:
     return path
 
 
-def render(settings: Settings, run_dir: Path, addresses: Mapping[str, str], room: int, generation: int = 0) -> str:
+def render(
+    settings: Settings,
+    run_dir: Path,
+    addresses: Mapping[str, str],
+    room: int,
+    generation: int = 0,
+    parts: Sequence[NginxParts] = (),
+) -> str:
     """Return nginx.conf with every placeholder filled in; an unknown one raises KeyError.
 
     ``addresses`` are those of SIDECAR and HEALTH, ``room`` is how many bytes large bodies may hold together; another
-    ``generation`` makes nginx begin to count from nothing.
+    ``generation`` makes nginx begin to count from nothing. ``parts`` are those of the features.
     """
     values = {
         "USER": _user_directive(),
@@ -119,12 +123,12 @@ def render(settings: Settings, run_dir: Path, addresses: Mapping[str, str], room
         "READ_TIMEOUT": str(settings.nginx_read_timeout),
         "LOAD_READ_TIMEOUT": str(settings.nginx_load_read_timeout),
     } | {name: _quotable(address) for name, address in addresses.items()}
-    values |= {"STREAMS": _STREAMS if settings.streams else "", "UPSTREAM_STREAMS": ""}
-    if settings.streams:
-        values["UPSTREAM_STREAMS"] = f'upstream streams {{ server "{values["STREAMS_ADDRESS"]}" max_fails=0; }}'
     values["PAGE"] = page.locations(settings, run_dir)
-    values |= limits(settings, room, generation) | _error_bodies(settings, room)
-    text = TEMPLATE.read_text().replace("@STREAMS@", values["STREAMS"])
+    uncounted = [part.uncounted for part in parts if part.uncounted]
+    values |= limits(settings, room, generation, uncounted) | _error_bodies(settings, room)
+    text = TEMPLATE.read_text()
+    for name in ("http", "server"):
+        text = text.replace(f"@FEATURES_{name.upper()}@", "\n".join(getattr(part, name) for part in parts))
     return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
 
 

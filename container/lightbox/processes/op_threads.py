@@ -9,13 +9,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from lightbox.concurrency import available_cores
+from lightbox.environment import environment
 from lightbox.errors import StartError
 from lightbox.model.checks import newest_folder
 from lightbox.model.cost import multiplications
 from lightbox.model.layout import ModelOnDisk
 from lightbox.processes.commands import BINARY, gpu_names, model_server_program
-from lightbox.settings import Settings
-from lightbox.settings_loading import environment, variable_names
+from lightbox.settings import Settings, variable_names
 
 MOST_MULTIPLICATIONS = 400_000_000
 """Up to here, one call is as fast with one thread as with two. Above, two threads answer a single client sooner."""

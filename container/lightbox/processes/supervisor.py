@@ -6,29 +6,28 @@ import asyncio
 import os
 import signal
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
 from lightbox.errors import StartError
-from lightbox.plan import ServingPlan
+from lightbox.feature import Feature
 from lightbox.processes import commands
 from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child, describe_exit
 from lightbox.processes.code_setup import CodeSetup
-from lightbox.processes.fronts import fronts
 from lightbox.processes.health import Health, ServerWatch
 from lightbox.processes.metrics_page import MetricsPage
 from lightbox.processes.model_server_log import ModelServerLog
 from lightbox.processes.nginx import RENEWAL_SECONDS, find_nginx, inherited, listen, render
-from lightbox.processes.nginx_log import BodyAccount, NginxLog, RefusedRequests, room_for_bodies
+from lightbox.processes.nginx_log import BodyAccount, NginxLog, RefusedRequests
 from lightbox.processes.reload_watch import ReloadWatch
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.served_models import ServedModels
 from lightbox.processes.session_cleaner import keep_clean
+from lightbox.processes.start import Start
 from lightbox.processes.startup import listening
 from lightbox.processes.version_watch import VersionWatch
-from lightbox.protocols.streams import RENEW_SIGNAL
 from lightbox.sessions import SessionStore
-from lightbox.settings import Settings
 from lightbox.telemetry import logs
 from lightbox.telemetry.logs import RequestLog, log
 from lightbox.transports.model_status import ModelStatus
@@ -41,25 +40,24 @@ STEADY_SECONDS = 30.0
 MOST_ENDS = 8
 """After so many ends in a row without a steady life between them, all stops, and the platform starts it again."""
 
-LET_IN = ("streams", "nginx", "grpc_front")
-"""The children that let requests in: they are stopped first, together, streams a moment before nginx."""
-
 
 class GaveUp(StartError):
     """A child cannot stay up; the message says why."""
 
 
 class Supervisor:
-    """Runs one plan from start to stop."""
+    """Runs one plan from start to stop, with those of ``features`` that the settings turn on."""
 
-    def __init__(self, settings: Settings, plan: ServingPlan, run_dir: RunDir) -> None:
+    def __init__(self, start: Start, features: Sequence[Feature] = ()) -> None:
+        self._start = start
+        settings, plan, run_dir = start.settings, start.plan, start.run_dir
         self._settings = settings
         self._plan = plan
-        sidecar, streams, self._health_address = map(run_dir.address, ("sidecar", "streams", "health"))
+        self._features = [feature for feature in features if feature.enabled(settings)]
+        sidecar, self._health_address = start.address("sidecar"), start.address("health")
         self._statuses = [ModelStatus(server.grpc_target) for server in plan.model_servers]
         self._health = Health(plan.default_model, self._statuses, sidecar, run_dir.path, settings.slots)
-        self._room = room_for_bodies(settings)
-        self._health.bodies = self._bodies = BodyAccount(self._room, settings.max_body_mb << 20)
+        self._health.bodies = self._bodies = BodyAccount(start.room, settings.max_body_mb << 20)
         self._models = ServedModels(plan, run_dir.path, settings.multi_model)
         self._reloads = ReloadWatch(run_dir.path, self._statuses, settings.load_seconds, self._end_blocked)
         self._refused = RefusedRequests(RequestLog(2, settings.log_format == "json", "nginx"))
@@ -68,26 +66,25 @@ class Supervisor:
         if settings.metrics:
             models, not_served = self._models.names, self._versions.not_served
             self._health.metrics = MetricsPage(
-                self._statuses, run_dir.path, models, self._refused.reasons, not_served, self._sessions
+                self._statuses, run_dir.path, models, self._refused.reasons, not_served, self._sessions, features
             )
         self._stopping = asyncio.Event()
         self._code_ready = asyncio.Event()
         self._server_was_up = False
         environ = commands.child_environ()
         (run_dir.path / commands.BATCHING_PARAMETERS).write_text(commands.batching_parameters(settings))
-        plan_file = run_dir.path / "plan.json"
-        plan.write(plan_file)
+        plan.write(start.plan_file)
         self._server_kind, program = commands.model_server_program(settings)
         self._nginx_generation = 0
-        self._write_nginx_conf = partial(self._nginx_conf, run_dir, {"SIDECAR": sidecar, "STREAMS_ADDRESS": streams})
         nginx_conf = self._write_nginx_conf()
-        self._code = CodeSetup(plan, plan_file, run_dir, environ)
-        gunicorn = commands.gunicorn_command(settings, plan_file, sidecar, run_dir)
+        self._code = CodeSetup(plan, start.plan_file, run_dir, environ)
+        gunicorn = commands.gunicorn_command(settings, start.plan_file, sidecar, run_dir)
         self._listener = listen(settings)
         self._children = [self._nginx_child(nginx_conf, environ), self._worker_child("gunicorn", gunicorn, run_dir)]
-        for name, front in fronts(settings, plan_file, self._health_address, streams, self._room).items():
-            self._children.insert(1, self._worker_child(name, front.command, run_dir))
-            self._health.expect_front(name, front.address)
+        self._fronts = [spec for feature in self._features for spec in feature.children(start)]
+        for spec in self._fronts:
+            self._children.insert(1, self._worker_child(spec.name, spec.command, run_dir))
+            self._health.expect_front(spec)
         self._watches: dict[str, ServerWatch] = {}
         self._gpus = commands.gpu_names(environ)
         said = ModelServerLog(run_dir.path / "models", verbose=settings.gunicorn_loglevel == "debug")
@@ -129,15 +126,16 @@ class Supervisor:
             self._nginx_generation += 1
             self._write_nginx_conf()
             self._children[0].send(signal.SIGHUP)
-            self._renew_streams()
+            self._renew_fronts()
 
-    def _renew_streams(self) -> None:
-        """Have streams end with a close code: nginx's old workers would cut them at the end of their drain."""
-        for child in self._children:
-            if child.name == "streams":
-                asyncio.get_running_loop().call_later(RENEWAL_SECONDS, child.send, RENEW_SIGNAL)
+    def _renew_fronts(self) -> None:
+        """Have fronts end connections in their way: nginx's old workers would cut them at the end of their drain."""
+        children = {child.name: child for child in self._children}
+        for spec in self._fronts:
+            if spec.renew is not None:
+                asyncio.get_running_loop().call_later(RENEWAL_SECONDS, children[spec.name].send, spec.renew)
 
-    def _worker_child(self, name: str, command: list[str], run_dir: RunDir) -> Child:
+    def _worker_child(self, name: str, command: Sequence[str], run_dir: RunDir) -> Child:
         log = os.dup(2)  # the workers' request lines are complete: they need no detour through this process
         return Child(
             name,
@@ -148,10 +146,12 @@ class Supervisor:
             keep_descriptors=(log,),
         )
 
-    def _nginx_conf(self, run_dir: RunDir, addresses: dict[str, str]) -> Path:
-        path = run_dir.path / "nginx.conf"
-        addresses |= {"HEALTH": self._health_address}
-        path.write_text(render(self._settings, run_dir.path, addresses, self._room, self._nginx_generation))
+    def _write_nginx_conf(self) -> Path:
+        run_dir = self._start.run_dir.path
+        addresses = {"SIDECAR": self._start.address("sidecar"), "HEALTH": self._start.address("health")}
+        parts = [feature.nginx(self._start) for feature in self._features]
+        path = run_dir / "nginx.conf"
+        path.write_text(render(self._settings, run_dir, addresses, self._start.room, self._nginx_generation, parts))
         return path
 
     async def run(self) -> int:
@@ -243,7 +243,7 @@ class Supervisor:
             self._note_end(child)  # again: orphans may have answered since
             if child.name == "nginx":
                 self._bodies.clear()
-                self._renew_streams()
+                self._renew_fronts()
             if self._health.metrics:
                 self._health.metrics.restarts[child.name] += 1
             if time.monotonic() - started > STEADY_SECONDS:
@@ -297,8 +297,10 @@ class Supervisor:
         self._listener.close()  # with nginx's own gone too, new callers are refused at once
         log("stopping: accepted requests finish first")
         groups = [[child] for child in self._code.children]
-        groups.append([child for name in LET_IN for child in self._children if child.name == name])
-        groups += [[child] for child in self._children if child.name not in LET_IN]
+        fronts = [spec.name for spec in self._fronts]
+        let_in = [child for child in self._children if child.name in (*fronts, "nginx")]
+        groups.append(sorted(let_in, key=lambda child: child.name == "nginx"))  # nginx a moment after the others
+        groups += [[child] for child in self._children if child not in let_in]
         deadline, last = time.monotonic() + self._settings.drain_seconds, self._settings.last_seconds
         for number, together in enumerate(groups, start=1):
             patience = deadline - last * (1 - number / len(groups)) - time.monotonic()

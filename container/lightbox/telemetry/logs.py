@@ -22,8 +22,8 @@ from typing import Any, Protocol
 
 import orjson
 
+from lightbox.environment import variable
 from lightbox.request_context import RequestContext
-from lightbox.settings_loading import variable
 
 DESCRIPTOR_VARIABLE = "LIGHTBOX_LOG_DESCRIPTOR"
 """In a worker's environment: the descriptor of the supervisor's own stderr, for lines that need no prefix."""

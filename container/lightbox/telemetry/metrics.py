@@ -74,28 +74,6 @@ MODEL_ENGINE = Metric(
 )
 SESSIONS = Metric("lightbox_sessions", "Open sessions.")
 SESSION_BYTES = Metric("lightbox_session_bytes", "Bytes that the images of sessions take.")
-STREAMS = Metric("lightbox_streams", "Open streams of frames.")
-DROPPED_FRAMES = Metric("lightbox_stream_frames_dropped", "Frames that streams with latest=true dropped.")
-
-COUNTERS = (REQUESTS, REJECTED, BYTES_IN, BYTES_OUT, WORKER_STARTS, RESTARTS, BLOCKED_RELOADS, DROPPED_FRAMES)
-HISTOGRAMS = (SECONDS, STAGES, IMAGES)
-GAUGES = (
-    IN_PROGRESS,
-    READY,
-    SATURATION,
-    MODEL_VERSIONS,
-    VERSION_NOT_SERVED,
-    MODEL_ENGINE,
-    SESSIONS,
-    SESSION_BYTES,
-    STREAMS,
-)
-
-
-def series_names() -> set[str]:
-    """Return the names as Prometheus has them."""
-    names = {metric.name for metric in GAUGES} | {f"{metric.name}_total" for metric in COUNTERS}
-    return names | {f"{metric.name}_{end}" for metric in HISTOGRAMS for end in ("bucket", "sum", "count")}
 
 
 class WorkerMetrics:

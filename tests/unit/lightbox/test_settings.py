@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from lightbox.settings import Settings
+from lightbox.settings import variable_names
 from lightbox.settings_base import TransportName, parse_image_size
-from lightbox.settings_loading import SettingsError, load_settings, spelling_hints, variable_names
+from lightbox.settings_loading import SettingsError, load_settings, parts, spelling_hints
 from write_settings_page import PAGE, THEMES, docstrings, page
 
 
@@ -168,7 +168,7 @@ def test_the_settings_page_has_a_row_for_each_setting() -> None:
     rows = [line.strip("|").split(" | ") for line in page().splitlines() if line.startswith("| `")]
     assert all(len(row) == 5 and all(cell.strip() for cell in row) for row in rows)
     assert sorted(row[0].strip(" `") for row in rows) == sorted(
-        variable_names(name)[0] for name in Settings.model_fields
+        variable_names(name, part)[0] for part in parts() for name in part.model_fields
     )
 
 
@@ -189,17 +189,17 @@ def test_the_settings_page_shows_type_default_and_values(name: str, shown: str) 
 
 
 def test_the_settings_page_wants_a_theme_for_each_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(THEMES, "Ports", "port kserve_grpc_port tfs_api streams")
+    monkeypatch.setitem(THEMES, "Ports", "port kserve_grpc_port tfs_api")
     with pytest.raises(ValueError, match=r"expected each setting once; differing: \{'kserve_reflection'\}"):
         page()
 
 
 def test_every_setting_is_described() -> None:
-    assert [name for name in Settings.model_fields if not docstrings().get(name)] == []
+    assert [name for part in parts() for name in part.model_fields if not docstrings(part).get(name)] == []
 
 
 def test_no_variable_sets_two_things() -> None:
-    names = [name for field in Settings.model_fields for name in variable_names(field)]
+    names = [name for part in parts() for field in part.model_fields for name in variable_names(field, part)]
     assert len(names) == len(set(names))
 
 

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from lightbox.errors import STATUS_OF_CODE
-from lightbox.settings import Settings
-from lightbox.settings_loading import variable_names
-from lightbox.telemetry.metrics import COUNTERS, GAUGES, HISTOGRAMS, QUEUE_FULL, series_names
+from lightbox.settings_loading import known_variables
+from lightbox.telemetry.metrics import QUEUE_FULL
+from support.metrics import COUNTERS, GAUGES, HISTOGRAMS, series_names
 from support.stack import REPOSITORY
 
 DEPLOY = REPOSITORY / "deploy"
@@ -63,7 +63,7 @@ def test_compose_mounts_what_the_programs_are_told_to_read() -> None:
 
 def test_compose_sets_what_lightbox_reads_and_publishes_what_it_opens() -> None:
     lightbox = load(DEPLOY / "compose.yaml")["services"]["lightbox"]
-    assert lightbox["environment"].keys() <= {name for field in Settings.model_fields for name in variable_names(field)}
+    assert lightbox["environment"].keys() <= known_variables()
     port = lightbox["environment"]["LIGHTBOX_KSERVE_GRPC_PORT"]
     assert lightbox["ports"] == [f"${{PUBLISH:-127.0.0.1}}:{number}:{number}" for number in ("8080", port)]
 

@@ -14,8 +14,7 @@ import pytest
 import yaml
 
 from docker_image.container import MODELS_DIR
-from lightbox.settings import Settings
-from lightbox.settings_loading import variable_names
+from lightbox.settings_loading import known_variables
 from support.patience import PATIENCE
 from support.stack import REPOSITORY
 
@@ -166,7 +165,7 @@ def test_pods_have_no_token_no_unusual_system_call_and_no_disk_without_a_bound(p
 
 @pytest.mark.parametrize("path", [DEPLOY / "kubernetes" / "deployment.yaml", *KSERVE], ids=lambda path: path.stem)
 def test_settings_are_ones_that_lightbox_reads(path: Path) -> None:
-    known = {name for field in Settings.model_fields for name in variable_names(field)} | {"STORAGE_URI"}
+    known = known_variables() | {"STORAGE_URI"}
     environment = {entry["name"]: entry["value"] for entry in container(path).get("env", [])}
     assert environment.keys() <= known
     mounts = {mount["mountPath"] for mount in container(path)["volumeMounts"]}

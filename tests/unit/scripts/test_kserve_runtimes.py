@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from lightbox.settings import Settings
-from lightbox.settings_loading import variable_names
+from lightbox.settings_loading import known_variables
 from support.patience import PATIENCE
 from support.stack import REPOSITORY
 from unit.scripts.test_deploy_manifests import DEPLOY, NEWEST, check_model, load, validate
@@ -63,7 +62,7 @@ def test_kubernetes_accepts_the_pod(path: Path) -> None:
 
 @pytest.mark.parametrize("path", RUNTIMES, ids=lambda path: path.stem)
 def test_a_runtime_sets_what_lightbox_reads(path: Path) -> None:
-    known = {name for field in Settings.model_fields for name in variable_names(field)}
+    known = known_variables()
     environment = {entry["name"]: entry["value"] for entry in container(path)["env"]}
     assert environment.keys() <= known
     assert environment["LIGHTBOX_TFS_API"] == "true"

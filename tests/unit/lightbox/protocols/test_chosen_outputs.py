@@ -11,9 +11,9 @@ import pytest
 from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
+from lightbox.features.streams.choice import from_query
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.protocols.streams.choice import from_query
 from lightbox.transports.fake import FakeTransport
 from support.fakes import fake_app, signature
 

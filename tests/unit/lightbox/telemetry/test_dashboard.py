@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from lightbox.telemetry.metrics import COUNTERS, GAUGES, HISTOGRAMS, series_names
+from support.metrics import COUNTERS, GAUGES, HISTOGRAMS, series_names
 
 DOCS = Path(__file__).parents[4] / "docs"
 DASHBOARD = json.loads((DOCS / "grafana" / "lightbox.json").read_text())

@@ -10,10 +10,12 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from lightbox.features import FEATURES
 from lightbox.model.engine_report import FOLDER, all_engines, engines_of
 from lightbox.processes.metrics_page import ProcessFacts, exposition
 from lightbox.telemetry import metrics
-from lightbox.telemetry.metrics import COUNTERS, GAUGES, HISTOGRAMS, MOST_MODELS, claim_slot, series_names
+from lightbox.telemetry.metrics import MOST_MODELS, claim_slot
+from support.metrics import COUNTERS, GAUGES, HISTOGRAMS, series_names
 
 CONTAINER = Path(metrics.__file__).parents[2]
 ENVIRON = os.environ | {"PYTHONPATH": str(CONTAINER)}
@@ -138,6 +140,8 @@ def test_every_name_is_shown_and_explained(tmp_path: Path) -> None:
         not_served=[("cats", "2", "expected an image")],
         engines=[("cats", "1", "serving_default", "openvino")],
         blocked_reloads={"model_server": 1},
+        gauges={metric: 1 for feature in FEATURES for metric in feature.gauges},
+        counters={metric: 1 for feature in FEATURES for metric in feature.counters},
     )
     text = exposition(tmp_path, facts).decode()
     assert set(samples(tmp_path, facts)) == series_names()

@@ -13,7 +13,7 @@ import orjson
 import urllib3
 
 from lightbox.errors import LightboxError, Unavailable
-from lightbox.processes.nginx import SOURCE
+from lightbox.features.streams import SOURCE
 from lightbox.protocols.edge import MODEL_HEADER, REQUEST_ID_HEADER, error_body
 
 _CONNECT_SECONDS = 5.0

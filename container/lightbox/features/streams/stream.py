@@ -12,9 +12,9 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 
 from lightbox.errors import BadRequest, Unavailable
-from lightbox.protocols.streams.choice import Choice, from_text
-from lightbox.protocols.streams.relay import Answer, Relay, failed
-from lightbox.telemetry.stream_counts import StreamCounts
+from lightbox.features.streams.choice import Choice, from_text
+from lightbox.features.streams.counts import StreamCounts
+from lightbox.features.streams.relay import Answer, Relay, failed
 
 log = logging.getLogger("lightbox")
 

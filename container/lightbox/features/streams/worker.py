@@ -1,4 +1,4 @@
-"""The process that holds streams of frames: ``python -m lightbox.streams_worker ADDRESS BYTES COUNTS``.
+"""The process that holds streams of frames: ``python -m lightbox.features.streams.worker ADDRESS BYTES COUNTS``.
 
 It has no pipeline: each frame is a request to nginx. The supervisor starts it where LIGHTBOX_STREAMS is on.
 """
@@ -12,12 +12,12 @@ import signal
 import sys
 from pathlib import Path
 
-from lightbox.protocols.streams import RENEW_SIGNAL
-from lightbox.protocols.streams.relay import Relay
-from lightbox.protocols.streams.server import StreamServer
+from lightbox.features.streams import RENEW_SIGNAL, StreamSettings
+from lightbox.features.streams.counts import StreamCounts
+from lightbox.features.streams.relay import Relay
+from lightbox.features.streams.server import StreamServer
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import log_like_others, worker_descriptor
-from lightbox.telemetry.stream_counts import StreamCounts
 
 PATIENCE = 5
 """Seconds that nginx gets beyond its own timeout to say so."""
@@ -43,7 +43,9 @@ async def serve(address: str, most_bytes: int, counts: Path) -> None:
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     relay = Relay(settings.port, settings.most_requests, settings.nginx_read_timeout + PATIENCE)
     frame = settings.max_body_mb << 20
-    server = StreamServer(relay, settings.max_streams, frame, max(most_bytes, 2 * frame), StreamCounts(counts))
+    server = StreamServer(
+        relay, settings.of(StreamSettings).max_streams, frame, max(most_bytes, 2 * frame), StreamCounts(counts)
+    )
     asyncio.get_running_loop().add_signal_handler(RENEW_SIGNAL, server.renew)
     listener = await server.listen(address)
     watching = asyncio.create_task(server.watch())

@@ -15,11 +15,11 @@ from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
 from lightbox.errors import BadRequest, LightboxError, Unavailable
+from lightbox.features.streams.choice import from_query
+from lightbox.features.streams.counts import StreamCounts
+from lightbox.features.streams.relay import Relay
+from lightbox.features.streams.stream import FrameConnection, Held, Stream
 from lightbox.protocols.edge import choose_request_id, error_body
-from lightbox.protocols.streams.choice import from_query
-from lightbox.protocols.streams.relay import Relay
-from lightbox.protocols.streams.stream import FrameConnection, Held, Stream
-from lightbox.telemetry.stream_counts import StreamCounts
 
 log = logging.getLogger("lightbox")
 

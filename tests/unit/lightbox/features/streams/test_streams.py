@@ -16,11 +16,11 @@ from websockets.asyncio.client import ClientConnection, unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from lightbox.errors import BadRequest, Unavailable
-from lightbox.protocols.streams import server as streams_server
-from lightbox.protocols.streams import stream as one_stream
-from lightbox.protocols.streams.choice import Choice, from_query, from_text
-from lightbox.protocols.streams.relay import Answer, Relay
-from lightbox.protocols.streams.server import StreamServer
+from lightbox.features.streams import server as streams_server
+from lightbox.features.streams import stream as one_stream
+from lightbox.features.streams.choice import Choice, from_query, from_text
+from lightbox.features.streams.relay import Answer, Relay
+from lightbox.features.streams.server import StreamServer
 from support.patience import PATIENCE
 
 MAX_FRAME, ROOM = 1 << 16, 1 << 20

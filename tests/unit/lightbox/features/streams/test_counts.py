@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lightbox.telemetry.stream_counts import StreamCounts, read
+from lightbox.features.streams.counts import StreamCounts, read
 
 
 def test_a_restart_forgets_streams_and_keeps_dropped_frames(tmp_path: Path) -> None:

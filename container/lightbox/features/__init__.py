@@ -1,0 +1,17 @@
+"""The features, and which of them a start has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lightbox.feature import Feature
+from lightbox.features.open_inference import OpenInference
+from lightbox.features.streams import Streams
+from lightbox.settings import Settings
+
+FEATURES: Sequence[Feature] = (OpenInference(), Streams())
+
+
+def enabled(settings: Settings) -> list[Feature]:
+    """Return the features that the settings turn on."""
+    return [feature for feature in FEATURES if feature.enabled(settings)]

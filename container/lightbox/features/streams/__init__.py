@@ -1,0 +1,83 @@
+"""Streams of frames: WebSockets whose binary messages are images and whose text messages are the predictions."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from pydantic import BaseModel, Field
+from typing_extensions import override
+
+from lightbox.feature import Feature
+from lightbox.features.streams import counts
+from lightbox.processes.commands import PYTHON
+from lightbox.processes.fronts import ChildSpec
+from lightbox.processes.nginx import NginxParts
+from lightbox.processes.start import Start
+from lightbox.settings import Settings
+from lightbox.settings_base import PART
+from lightbox.telemetry.metrics import Metric
+
+RENEW_SIGNAL = signal.SIGWINCH
+"""Tells the process that holds streams to end the open ones. Before it handles the signal, it ignores it."""
+SOURCE = "127.0.77.1"
+"""The loopback address from which frames come to nginx: their stream has been counted."""
+_SERVER = """# A socket that is not read is no error, because a frame takes its time; a process that sends no ping is.
+        location = /invocations-bidirectional-stream {
+            if ($request_method != GET) {
+                return 405;
+            }
+            @BOUNDS@
+            proxy_set_header Upgrade $http_upgrade;
+            proxy_set_header Connection upgrade;
+            proxy_set_header Host $http_host;
+            proxy_set_header X-Amzn-RequestId $lightbox_request_id;
+            proxy_buffering off;
+            proxy_read_timeout 120s;
+            proxy_send_timeout 2h;
+            proxy_pass http://streams;
+        }"""
+OPEN = Metric("lightbox_streams", "Open streams of frames.")
+DROPPED = Metric("lightbox_stream_frames_dropped", "Frames that streams with latest=true dropped.")
+
+
+class StreamSettings(BaseModel):
+    """The variables of streams."""
+
+    model_config = PART
+
+    streams: bool = Field(False, validation_alias="LIGHTBOX_STREAMS")
+    """Serve streams of frames, WebSockets at `/invocations-bidirectional-stream` of nginx's port. If it is off, the
+    route is 404."""
+
+    max_streams: int = Field(1000, ge=1, le=1500, validation_alias="LIGHTBOX_MAX_STREAMS")
+    """Limit for open streams. Over it an opening gets 503. Their frames count as requests, while they are in
+    progress."""
+
+
+class Streams(Feature):
+    """A process that holds the streams, behind nginx; each frame is a request to nginx."""
+
+    settings = StreamSettings
+    theme = "Streams of frames"
+    gauges, counters = (OPEN,), (DROPPED,)
+
+    @override
+    def enabled(self, settings: Settings) -> bool:
+        return settings.of(StreamSettings).streams
+
+    @override
+    def children(self, start: Start) -> Iterable[ChildSpec]:
+        address = start.address("streams")
+        command = [*PYTHON, f"{__name__}.worker", address, str(start.room), str(start.run_dir.path / counts.FILE)]
+        yield ChildSpec("streams", "the process for streams", command, address, RENEW_SIGNAL)
+
+    @override
+    def nginx(self, start: Start) -> NginxParts:
+        upstream = f'upstream streams {{ server "{start.address("streams")}" max_fails=0; }}'
+        return NginxParts(upstream, _SERVER, SOURCE)
+
+    @override
+    def measure(self, run_dir: Path) -> Mapping[Metric, float]:
+        return dict(zip((OPEN, DROPPED), counts.read(run_dir / counts.FILE), strict=True))

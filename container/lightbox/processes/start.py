@@ -1,0 +1,38 @@
+"""What is decided when the first process is about to be started."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+
+from lightbox.plan import ServingPlan
+from lightbox.processes.nginx_log import room_for_bodies
+from lightbox.processes.run_dir import RunDir
+from lightbox.settings import Settings
+
+
+@dataclass(frozen=True)
+class Start:
+    """Settings, plan and addresses of one run."""
+
+    settings: Settings
+    plan: ServingPlan
+    run_dir: RunDir
+    _addresses: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def plan_file(self) -> Path:
+        """Where workers find the plan."""
+        return self.run_dir.path / "plan.json"
+
+    def address(self, name: str) -> str:
+        """Return where a process of ours listens: ``unix:/path``, or ``host:port`` where no socket can be."""
+        if name not in self._addresses:
+            self._addresses[name] = self.run_dir.address(name)
+        return self._addresses[name]
+
+    @cached_property
+    def room(self) -> int:
+        """Bytes that large request bodies may hold together."""
+        return room_for_bodies(self.settings)
