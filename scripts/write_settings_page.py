@@ -27,8 +27,7 @@ THEMES = {
     "Model servers and wires": "model_server transports instance_count safe_port_range inter_op_parallelism "
     "intra_op_parallelism gpu_memory_margin",
     "Engines of the embedded model server": "engine precision engine_cache_dir",
-    "Page and description": "page openapi",
-    "Ports": "port kserve_grpc_port kserve_reflection tfs_api",
+    "Ports": "port kserve_grpc_port kserve_reflection",
     "Workers and queue": "workers threads max_waiting worker_class",
     "Time": "request_timeout proxy_read_timeout wait_seconds drain_seconds batch",
     "Limits": "max_body_mb max_text_mb max_bodies_mb max_grpc_mb request_memory_mb max_image_pixels "
@@ -37,12 +36,11 @@ THEMES = {
     "Batching in the model server": "enable_batching max_batch_size batch_timeout_micros num_batch_threads "
     "max_enqueued_batches",
     "Multi-model mode": "multi_model code_dir max_models max_archive_mb universal_bucket universal_prefix",
-    "Logs, metrics, traces": "log_format gunicorn_loglevel nginx_loglevel metrics otlp_endpoint",
+    "Logs and metrics": "log_format gunicorn_loglevel nginx_loglevel metrics",
 }
 """Headings of the page, and Lightbox's own settings below each. Those of a feature have a heading of their own."""
 
 DERIVED = {
-    "openapi": "the value of `LIGHTBOX_PAGE`",
     "request_timeout": "30; 60 where an `inference.py` answers; 600 in batch transform",
     "proxy_read_timeout": "10 more than the request timeout",
     "max_text_mb": "`LIGHTBOX_MAX_BODY_MB`",

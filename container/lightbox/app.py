@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import NoReturn
@@ -15,12 +14,13 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, Reque
 
 from lightbox import errors
 from lightbox.error_texts import hide
+from lightbox.features import enabled
 from lightbox.multi_model.loader import ModelLoader, TargetModels
 from lightbox.multi_model.state import LoadedModels
 from lightbox.pipeline import Pipeline
 from lightbox.plan import AnsweringVersions, ModelServerAddress, PlannedModel, PlannedModels, ServingPlan
 from lightbox.processes.code_trial import try_code
-from lightbox.protocols.edge import Count, Edge, uncounted
+from lightbox.protocols.edge import Edge
 from lightbox.protocols.http import enter
 from lightbox.protocols.multi_model import multi_model_blueprint
 from lightbox.protocols.open_inference.repository import Repository
@@ -32,18 +32,23 @@ from lightbox.protocols.sagemaker import (
     response_stream_blueprint,
     sagemaker_blueprint,
 )
-from lightbox.protocols.tfs_rest import TfsRest, tfs_blueprint
 from lightbox.request_context import MakeContext
+from lightbox.services import Services
 from lightbox.sessions import SessionStore
 from lightbox.settings import Settings
 from lightbox.settings_base import TransportName
 from lightbox.settings_loading import load_settings
-from lightbox.telemetry.logs import LastResponse, Observer, RequestLog, log_like_others, worker_descriptor
+from lightbox.telemetry.logs import (
+    LastResponse,
+    MakesContexts,
+    Observer,
+    RequestLog,
+    log_like_others,
+    worker_descriptor,
+)
 from lightbox.telemetry.metrics import METRICS_FOLDER, WorkerMetrics
 from lightbox.telemetry.saturation import RequestCount
-from lightbox.telemetry.tracing import Tracing
 from lightbox.transports.base import BalancedTransport, Transport
-from lightbox.transports.forward import RestForward
 from lightbox.transports.grpc import GrpcTransport, open_channel
 from lightbox.transports.local import LocalTransport
 from lightbox.transports.model_management import ModelManagement
@@ -52,52 +57,16 @@ from lightbox.user_code.paths import find_inference
 from lightbox.user_code.registry import UserCode
 
 
-@dataclass(frozen=True)
-class Services:
-    """What serves requests in one process, whatever its protocol; some are there in multi-model mode only."""
-
-    settings: Settings
-    observers: Sequence[Observer]
-    pipeline: Pipeline
-    targets: TargetModels | None = None
-    loader: ModelLoader | None = None
-    state: LoadedModels | None = None
-    run_dir: Path | None = None
-    model_servers: Sequence[ModelServerAddress] = ()
-    count: Count = uncounted
-
-    @property
-    def repository(self) -> Repository:
-        """The models as the Open Inference Protocol tells of them."""
-        return Repository(self.pipeline, self.targets, self.loader, self.run_dir)
-
-
 def wsgi_app(plan_path: str) -> Flask:
     """Return the app for a plan that the supervisor wrote; settings come from the environment."""
     services = assemble(Path(plan_path))
-    app = create_app(
-        services.settings,
-        services.pipeline,
-        services.targets,
-        services.repository,
-        services.observers,
-        services.count,
-    )
+    app = create_app(services)
     if services.loader is not None and services.state is not None:
         invoke_model = partial(invoke, services.pipeline, services.settings.max_body_mb)
         app.register_blueprint(multi_model_blueprint(services.loader, services.state, invoke_model))
-    if services.settings.tfs_api:
-        app.register_blueprint(tfs_blueprint(tfs_rest(services)))
     gc.collect()
     gc.freeze()  # what lives as long as the worker is not looked through again at every collection
     return app
-
-
-def tfs_rest(services: Services) -> TfsRest:
-    """Return what answers TensorFlow Serving's REST API for callers."""
-    settings = services.settings
-    forward = RestForward([server.rest_url for server in services.model_servers], settings.threads)
-    return TfsRest(services.pipeline, forward, settings.deadline_seconds, settings.max_body_mb)
 
 
 def make_observers(settings: Settings, plan: ServingPlan, run_dir: Path, process: str) -> list[Observer]:
@@ -107,14 +76,12 @@ def make_observers(settings: Settings, plan: ServingPlan, run_dir: Path, process
     observers: list[Observer] = [RequestLog(descriptor, as_json), LastResponse(run_dir)]
     if settings.metrics:
         observers.append(WorkerMetrics(run_dir / METRICS_FOLDER, plan.models))
-    if settings.otlp_endpoint is not None:
-        observers.append(Tracing())
-    return observers
+    return observers + [observer for feature in enabled(settings) for observer in feature.observers()]
 
 
 def context_maker(observers: Sequence[Observer]) -> MakeContext | None:
-    """Return what makes the context of a request whose stages are spans; None where requests are not traced."""
-    return next((observer.context for observer in observers if isinstance(observer, Tracing)), None)
+    """Return what makes the contexts of requests: an observer's way, such as that of traces, or None."""
+    return next((observer.context for observer in observers if isinstance(observer, MakesContexts)), None)
 
 
 def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
@@ -147,14 +114,31 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
         pipeline = Pipeline(settings, plan, transports, user_code, channels, fixed)
         pipeline.sessions = SessionStore.of(settings, plan_path.parent)
         return Services(
-            settings, observers, pipeline, run_dir=plan_path.parent, model_servers=plan.model_servers, count=count
+            settings,
+            pipeline,
+            observers,
+            enabled(settings),
+            run_dir=plan_path.parent,
+            model_servers=plan.model_servers,
+            count=count,
         )
     state = LoadedModels(plan_path.parent)
     pipeline = Pipeline(settings, plan, transports, user_code, channels, catalogue=state)
     pipeline.sessions = SessionStore.of(settings, plan_path.parent)
     loader = model_loader(settings, plan, plan_path.parent, state, user_code)
     targets = TargetModels(loader, state)
-    return Services(settings, observers, pipeline, targets, loader, state, plan_path.parent, plan.model_servers, count)
+    return Services(
+        settings,
+        pipeline,
+        observers,
+        enabled(settings),
+        targets,
+        loader,
+        state,
+        plan_path.parent,
+        plan.model_servers,
+        count,
+    )
 
 
 def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
@@ -187,15 +171,14 @@ def model_loader(
     return ModelLoader(settings, run_dir, state, management, check_code, plan.shared_code_dirs)
 
 
-def create_app(
-    settings: Settings,
-    pipeline: Pipeline,
-    targets: TargetModels | None = None,
-    repository: Repository | None = None,
-    observers: Sequence[Observer] = (),
-    count: Count = uncounted,
-) -> Flask:
-    """Return the Flask app around a pipeline; ``observers`` hear of every request, ``count`` is the edge's."""
+def repository(services: Services) -> Repository:
+    """Return the models as the Open Inference Protocol tells of them."""
+    return Repository(services.pipeline, services.targets, services.loader, services.run_dir)
+
+
+def create_app(services: Services) -> Flask:
+    """Return the Flask app around a pipeline."""
+    settings, pipeline, targets = services.settings, services.pipeline, services.targets
     app = Flask("lightbox", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_mb << 20
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # it is an empty page of HTML; 405 tells as much, in our form
@@ -205,22 +188,19 @@ def create_app(
         app.wsgi_app,
         settings.threads,
         pipeline.allowed_seconds,
-        observers,
-        context_maker(observers),
+        services.observers,
+        context_maker(services.observers),
         settings.nginx_load_read_timeout if settings.multi_model else settings.nginx_read_timeout,
-        count,
+        services.count,
     )
     app.register_blueprint(internal_blueprint(pipeline))
     app.register_blueprint(sagemaker_blueprint(pipeline, settings.max_body_mb, targets))
     app.register_blueprint(response_stream_blueprint(pipeline, settings.max_body_mb, targets))
     app.register_blueprint(batch_transform_blueprint(settings))
-    app.register_blueprint(kserve_blueprint(pipeline, repository or Repository(pipeline), settings.max_body_mb))
-
-    if settings.openapi:
-        from lightbox.protocols.openapi import openapi_blueprint
-
-        app.register_blueprint(openapi_blueprint(settings, pipeline))
-
+    app.register_blueprint(kserve_blueprint(pipeline, repository(services), settings.max_body_mb))
+    for feature in services.features:
+        for blueprint in feature.routes(services):
+            app.register_blueprint(blueprint)
     app.before_request(enter)
 
     @app.errorhandler(HTTPException)

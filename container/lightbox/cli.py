@@ -11,13 +11,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from lightbox.errors import StartError
-from lightbox.features import FEATURES
+from lightbox.features import FEATURES, enabled
 from lightbox.images.resize_library import resize_line
 from lightbox.model.checks import newest_folder, newest_signatures
 from lightbox.model.graph import forget_graph
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import load_options
-from lightbox.processes import op_threads, page
+from lightbox.processes import op_threads
 from lightbox.processes.commands import PYTHON, child_environ, model_server_program
 from lightbox.processes.nginx import find_nginx
 from lightbox.processes.run_dir import RunDir
@@ -99,8 +99,10 @@ def _prepared(settings: Settings, while_planning: AbstractContextManager[None]) 
         if settings.sessions:
             place = run_dir.make_sessions(settings.session_bytes)
             log(f"sessions: at most {settings.session_bytes >> 20} MiB of images in {place}")
-        page.write_start(settings, plan, run_dir.path)
-        yield Supervisor(Start(settings, plan, run_dir), FEATURES)
+        start = Start(settings, plan, run_dir, enabled(settings))
+        for feature in start.features:
+            feature.prepare(start)
+        yield Supervisor(start, FEATURES)
 
 
 @contextmanager

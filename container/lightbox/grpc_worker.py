@@ -14,14 +14,13 @@ import uuid
 from contextlib import suppress
 from pathlib import Path
 
-from lightbox.app import Services, assemble, context_maker
+from lightbox.app import assemble, context_maker, repository
 from lightbox.protocols.open_inference.grpc_calls import WorkerPool
 from lightbox.protocols.open_inference.grpc_gate import Bounds, Gate
 from lightbox.protocols.open_inference.grpc_health import Readiness, ping
 from lightbox.protocols.open_inference.grpc_server import ROOM, InferenceServer
 from lightbox.protocols.open_inference.grpc_service import InferenceService
-from lightbox.protocols.tfs_grpc import HEALTH, METHODS, TfsGrpc
-from lightbox.transports.grpc import open_channel
+from lightbox.services import Services
 
 
 def main(plan_path: Path, health: str) -> None:
@@ -44,20 +43,19 @@ async def serve(services: Services, health: str) -> None:
         settings.grpc_bytes,
         services.count,
     )
+    added = [feature.grpc(services) for feature in services.features]
     server = InferenceServer(
-        InferenceService(services.pipeline, services.repository),
+        InferenceService(services.pipeline, repository(services)),
         pool,
-        Readiness(lambda: ping(health), stopping, HEALTH if settings.tfs_api else ()),
+        Readiness(lambda: ping(health), stopping, [name for service in added for name in service.health]),
         allowed,
         settings.load_seconds,
         settings.max_body_mb << 20,
         settings.kserve_reflection,
     )
-    if settings.tfs_api:
-        channels = [open_channel(address.grpc_target) for address in services.model_servers]
-        tfs = TfsGrpc(services.pipeline, channels, settings.deadline_seconds)
-        for service, methods in METHODS.items():
-            server.add(service, {method: tfs.work(f"/{service}/{method}") for method in methods})
+    for grpc_services in added:
+        for service, works in grpc_services.works.items():
+            server.add(service, works)
     name = f"lightbox-grpc-{uuid.uuid4().hex}"
     server.server.add_insecure_port(f"unix-abstract:{name}")
     await server.server.start()

@@ -231,11 +231,6 @@ class Settings(ModelServerSettings):
     metrics: bool = Field(True, validation_alias="LIGHTBOX_METRICS")
     """Serve `/metrics` for Prometheus. If it is off, nothing is counted and the route is 404."""
 
-    otlp_endpoint: str | None = Field(None, validation_alias="OTEL_EXPORTER_OTLP_ENDPOINT")
-    """URL to send OpenTelemetry traces to, as OTLP over HTTP. Needs the packages of `requirements/tracing.lock`.
-    OpenTelemetry's other variables (`OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`, `OTEL_EXPORTER_OTLP_HEADERS`, ...) work
-    as well."""
-
     nginx_loglevel: Annotated[
         Literal["debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"], BeforeValidator(in_lower_case)
     ] = Field("error", validation_alias="SAGEMAKER_TFS_NGINX_LOGLEVEL")

@@ -114,25 +114,12 @@ class FrontSettings(BaseModel):
     port: int = Field(8080, ge=1, le=65535, validation_alias="SAGEMAKER_BIND_TO_PORT")
     """Port on which nginx listens."""
 
-    page: bool = Field(False, validation_alias="LIGHTBOX_PAGE")
-    """Serve a page to try models with, at `/` and `/ui`. `make serve` turns it on."""
-
-    openapi: bool = Field(
-        default_factory=lambda given: bool(given.get("page", False)), validation_alias="LIGHTBOX_OPENAPI"
-    )
-    """Serve `/openapi.json`, which describes the routes and models of this start to tools. It is on where the page is.
-    If it is off, the route is 404."""
-
     kserve_grpc_port: int | None = Field(None, ge=1, le=65535, validation_alias="LIGHTBOX_KSERVE_GRPC_PORT")
     """Port of the Open Inference Protocol's gRPC service. Unset, that service is off. Its REST form is always on, at
     nginx's port."""
 
     kserve_reflection: bool = Field(False, validation_alias="LIGHTBOX_KSERVE_REFLECTION")
     """Enable gRPC server reflection, so that tools such as grpcurl can list the services and their messages."""
-
-    tfs_api: bool = Field(False, validation_alias="LIGHTBOX_TFS_API")
-    """Serve TensorFlow Serving's own APIs to callers: REST below `/v1/` at nginx's port, gRPC at
-    `LIGHTBOX_KSERVE_GRPC_PORT` where that is set. Opens the model server's REST port inside the container."""
 
     max_grpc_mb: int | None = Field(None, ge=1, le=1 << 20, validation_alias="LIGHTBOX_MAX_GRPC_MB")
     """Limit in MiB for all gRPC messages together. A message counts from its first byte until it is answered, a

@@ -13,7 +13,7 @@ from docker_image.container import Container, wait_for
 from docker_image.digits import ask, digits
 from docker_image.docker import Docker
 from docker_image.sizes import all_but_the_model_server
-from lightbox.processes.page import FILES as PAGE_FILES
+from lightbox.features.page import FILES as PAGE_FILES
 
 PUBLIC_PORT = 8080
 REST_PORT = 8501
@@ -21,7 +21,7 @@ BOTH_WIRES = "--env=LIGHTBOX_TRANSPORT=grpc,rest"
 """What a container is run with that is asked over both wires."""
 LARGEST = 350_000_000
 """Bytes that everything but the model server's binary may take."""
-PAGE_IN_IMAGE = "/opt/lightbox/container/lightbox/page"
+PAGE_IN_IMAGE = "/opt/lightbox/container/lightbox/features/page/files"
 RESIZE_IN_IMAGE = "/opt/lightbox/container/lightbox/images/libresize.so.1"
 HEALTH_SECONDS = 300.0
 _LISTEN = "0A"

@@ -43,7 +43,7 @@ def inventory(docker: Docker, image: str) -> list[Part]:
 def outside_of_packages(found: list[Part]) -> list[Part]:
     """Return what the Dockerfile copies without a package manager."""
     release = RELEASE.search(argument("TFS_IMAGE"))
-    # Two photos, and a digit of the UCI repository: container/lightbox/page/samples/README.md.
+    # Two photos, and a digit of the UCI repository: container/lightbox/features/page/files/samples/README.md.
     samples = Part("other", SAMPLES, argument("VERSION"), ("CC-BY-2.0", "CC-BY-4.0"))
     if any(part.name.startswith("tensorflow") and "serving" not in part.name for part in found):
         return [samples]

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightbox.processes.page import FILES
+from lightbox.features.page import FILES
 from support.browser import Page
 from support.patience import PATIENCE
 from support.stack import Stack

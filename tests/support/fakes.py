@@ -11,10 +11,12 @@ from flask import Flask
 from PIL import Image
 
 from lightbox.app import create_app
+from lightbox.features import enabled
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from lightbox.pipeline import Pipeline
 from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
+from lightbox.services import Services
 from lightbox.sessions import SessionStore
 from lightbox.settings_loading import load_settings
 from lightbox.transports.base import Transport
@@ -71,7 +73,7 @@ def fake_app(
     user_code.load(plan.models.values())
     pipeline = Pipeline(settings, plan, {"grpc": transport, "rest": transport}, user_code)
     pipeline.sessions = sessions
-    return create_app(settings, pipeline)
+    return create_app(Services(settings, pipeline, features=enabled(settings)))
 
 
 def png(pixels: Array) -> bytes:

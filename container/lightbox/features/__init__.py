@@ -6,10 +6,14 @@ from collections.abc import Sequence
 
 from lightbox.feature import Feature
 from lightbox.features.open_inference import OpenInference
+from lightbox.features.openapi import OpenApi
+from lightbox.features.page import Page
 from lightbox.features.streams import Streams
+from lightbox.features.tfs_api import TfsApi
+from lightbox.features.tracing import Tracing
 from lightbox.settings import Settings
 
-FEATURES: Sequence[Feature] = (OpenInference(), Streams())
+FEATURES: Sequence[Feature] = (OpenInference(), TfsApi(), Streams(), Page(), OpenApi(), Tracing())
 
 
 def enabled(settings: Settings) -> list[Feature]:

@@ -3,27 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+
+from lightbox.feature import ChildSpec
 
 POLL_SECONDS, IMPATIENT_SECONDS = 0.25, 0.05
-
-
-@dataclass(frozen=True)
-class ChildSpec:
-    """A process that lets callers in beside nginx. The supervisor keeps it running, and stops it first.
-
-    It listens at ``address``, ``unix:/path`` or ``host:port``; /ping is 200 only while it does. ``title`` names it in a
-    sentence. It gets ``renew`` when nginx replaces its workers, in time to end the connections that they carry.
-    """
-
-    name: str
-    title: str
-    command: Sequence[str]
-    address: str
-    renew: signal.Signals | None = None
 
 
 async def connect(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:

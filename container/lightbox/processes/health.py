@@ -19,8 +19,9 @@ from typing import Any
 import orjson
 
 from lightbox.errors import STATUS_OF_CODE, LightboxError, MethodNotAllowed, Unavailable
+from lightbox.feature import ChildSpec
 from lightbox.processes import nginx_log as body_account
-from lightbox.processes.fronts import ChildSpec, FrontWatch, connect
+from lightbox.processes.fronts import FrontWatch, connect
 from lightbox.processes.metrics_page import CONTENT_TYPE, MetricsPage
 from lightbox.protocols.edge import Headers, choose_request_id, error_body, error_response, http_bytes, model_error_body
 from lightbox.telemetry.logs import LastResponse, log

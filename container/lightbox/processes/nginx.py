@@ -8,7 +8,6 @@ import re
 import shutil
 import socket
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from lightbox.concurrency import available_cores
@@ -23,7 +22,7 @@ from lightbox.errors import (
     TooManyRequests,
     Unavailable,
 )
-from lightbox.processes import page
+from lightbox.feature import NginxParts
 from lightbox.processes.nginx_log import ANSWERED, FINISHED, SMALL_BYTES, level_to_log
 from lightbox.processes.startup import PortTaken
 from lightbox.protocols.edge import REQUEST_ID_PATTERN, error_body, model_error_body
@@ -42,19 +41,6 @@ RENEWAL_SECONDS = 2.0
 """So long after nginx was told to replace its workers, the old ones are taken to accept no more connections."""
 INHERIT_VARIABLE = "NGINX"
 """Where nginx is told the sockets that it finds open; it is how a new binary takes over from an old one."""
-
-
-@dataclass(frozen=True)
-class NginxParts:
-    """What a feature adds to nginx.conf: ``http`` in its http block, ``server`` in its server block.
-
-    Both may have the placeholders of the file; ``@BOUNDS@`` are the limits of a location that passes requests on.
-    Requests from the address ``uncounted`` do not count for the limits of an address.
-    """
-
-    http: str = ""
-    server: str = ""
-    uncounted: str | None = None
 
 
 def limits(settings: Settings, room: int, generation: int, uncounted: Sequence[str] = ()) -> dict[str, str]:
@@ -123,7 +109,6 @@ def render(
         "READ_TIMEOUT": str(settings.nginx_read_timeout),
         "LOAD_READ_TIMEOUT": str(settings.nginx_load_read_timeout),
     } | {name: _quotable(address) for name, address in addresses.items()}
-    values["PAGE"] = page.locations(settings, run_dir)
     uncounted = [part.uncounted for part in parts if part.uncounted]
     values |= limits(settings, room, generation, uncounted) | _error_bodies(settings, room)
     text = TEMPLATE.read_text()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
+from lightbox.feature import Feature
 from lightbox.plan import ServingPlan
 from lightbox.processes.nginx_log import room_for_bodies
 from lightbox.processes.run_dir import RunDir
@@ -19,6 +21,8 @@ class Start:
     settings: Settings
     plan: ServingPlan
     run_dir: RunDir
+    features: Sequence[Feature] = ()
+    """Those that the settings turn on."""
     _addresses: dict[str, str] = field(default_factory=dict)
 
     @property

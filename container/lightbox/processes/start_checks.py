@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from lightbox.errors import StartError
+from lightbox.features import enabled
 from lightbox.model.checks import newest_folder, option_problems, unusable_versions
 from lightbox.model.layout import ModelOnDisk, folders_without_model, weights_note
 from lightbox.model.scaling_report import ScalingLine, scaling_lines
@@ -20,7 +21,6 @@ from lightbox.processes.startup import (
     shared_code_dirs,
 )
 from lightbox.settings import Settings
-from lightbox.telemetry.tracing import check_tracing
 
 
 def find_problems(settings: Settings, wrong: Collection[str] = ()) -> list[str]:
@@ -45,8 +45,9 @@ def find_lasting_problems(settings: Settings, wrong: Collection[str] = ()) -> li
         model_server_program(settings)
     with _noted_in(problems):
         find_nginx()
-    with _noted_in(problems):
-        check_tracing(settings)
+    for feature in enabled(settings):
+        with _noted_in(problems):
+            feature.check(settings)
     if not settings.multi_model and not {"LIGHTBOX_MODEL_DIR", "SAGEMAKER_MULTI_MODEL"} & set(wrong):
         with _noted_in(problems):
             models, default = plan_models(settings)

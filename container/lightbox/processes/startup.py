@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from lightbox.errors import StartError
+from lightbox.features import enabled
 from lightbox.model.checks import show_versions
 from lightbox.model.layout import ModelLayoutError, ModelOnDisk, choose_default, find_models
 from lightbox.model.options import load_options
@@ -25,10 +26,13 @@ LOCAL, GRPC, REST = TransportName
 NO_SOCKET = "the path of TMPDIR is too long for a unix socket"
 
 
-def choose_wires(settings: Settings, code_places: Iterable[Sequence[Path]], sockets_fit: bool) -> Wires:
+def choose_wires(
+    settings: Settings, code_places: Iterable[Sequence[Path]], sockets_fit: bool, why_rest_port: str | None = None
+) -> Wires:
     """Return the wires, and why each of the model server's TCP ports is open.
 
-    ``code_places`` are the folders of each model's code. Raises ModelServerMissing and NoLocalWire.
+    ``code_places`` are the folders of each model's code; ``why_rest_port`` is why a feature needs that port. Raises
+    ModelServerMissing and NoLocalWire.
     """
     named, usual = settings.transports, usual_wires(settings, sockets_fit)
     names = named or usual
@@ -37,7 +41,7 @@ def choose_wires(settings: Settings, code_places: Iterable[Sequence[Path]], sock
         raise NoLocalWire(f"LIGHTBOX_TRANSPORT: expected {' or '.join(usual)}, got local: {why}")
     on_loopback = named is None and REST in usual
     handler = _aws_handler(code_places)
-    both, tfs = None, "LIGHTBOX_TFS_API passes requests on to it" if settings.tfs_api else None
+    both = None
     if handler is not None:
         both = f"{handler} has AWS's handlers, whose context has it"
     elif on_loopback:
@@ -47,7 +51,7 @@ def choose_wires(settings: Settings, code_places: Iterable[Sequence[Path]], sock
     return Wires(
         names=names,
         why_grpc_port=both if sockets_fit else NO_SOCKET,
-        why_rest_port=both or tfs or ("LIGHTBOX_TRANSPORT names rest" if REST in names else None),
+        why_rest_port=both or why_rest_port or ("LIGHTBOX_TRANSPORT names rest" if REST in names else None),
     )
 
 
@@ -149,7 +153,8 @@ def planned_wires(settings: Settings, models: Iterable[ModelOnDisk], shared: Seq
     own = (code_dirs(model, shared) for model in models)
     if settings.multi_model:
         own = ([folder] for pattern in ("*/code", "*/*/code") for folder in settings.model_dir.glob(pattern))
-    return choose_wires(settings, itertools.chain([shared], own), sockets_would_fit())
+    why_rest_port = next(filter(None, (feature.why_rest_port for feature in enabled(settings))), None)
+    return choose_wires(settings, itertools.chain([shared], own), sockets_would_fit(), why_rest_port)
 
 
 def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir, shared: Iterable[Path]) -> PlannedModel:

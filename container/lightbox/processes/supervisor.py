@@ -46,14 +46,13 @@ class GaveUp(StartError):
 
 
 class Supervisor:
-    """Runs one plan from start to stop, with those of ``features`` that the settings turn on."""
+    """Runs one plan from start to stop; ``features`` are those whose metrics are shown, whether they are on or not."""
 
     def __init__(self, start: Start, features: Sequence[Feature] = ()) -> None:
         self._start = start
         settings, plan, run_dir = start.settings, start.plan, start.run_dir
         self._settings = settings
         self._plan = plan
-        self._features = [feature for feature in features if feature.enabled(settings)]
         sidecar, self._health_address = start.address("sidecar"), start.address("health")
         self._statuses = [ModelStatus(server.grpc_target) for server in plan.model_servers]
         self._health = Health(plan.default_model, self._statuses, sidecar, run_dir.path, settings.slots)
@@ -81,9 +80,11 @@ class Supervisor:
         gunicorn = commands.gunicorn_command(settings, start.plan_file, sidecar, run_dir)
         self._listener = listen(settings)
         self._children = [self._nginx_child(nginx_conf, environ), self._worker_child("gunicorn", gunicorn, run_dir)]
-        self._fronts = [spec for feature in self._features for spec in feature.children(start)]
+        self._fronts = [spec for feature in start.features for spec in feature.children(start)]
         for spec in self._fronts:
-            self._children.insert(1, self._worker_child(spec.name, spec.command, run_dir))
+            self._children.insert(
+                1, self._worker_child(spec.name, [*commands.PYTHON, spec.module, *spec.arguments], run_dir)
+            )
             self._health.expect_front(spec)
         self._watches: dict[str, ServerWatch] = {}
         self._gpus = commands.gpu_names(environ)
@@ -149,7 +150,7 @@ class Supervisor:
     def _write_nginx_conf(self) -> Path:
         run_dir = self._start.run_dir.path
         addresses = {"SIDECAR": self._start.address("sidecar"), "HEALTH": self._start.address("health")}
-        parts = [feature.nginx(self._start) for feature in self._features]
+        parts = [feature.nginx(self._start) for feature in self._start.features]
         path = run_dir / "nginx.conf"
         path.write_text(render(self._settings, run_dir, addresses, self._start.room, self._nginx_generation, parts))
         return path
@@ -220,8 +221,10 @@ class Supervisor:
                 )
         self._server_was_up = True
         address = f"http://localhost:{self._settings.port}"
-        shown = f"; page: {address}/" if self._settings.page else ""
-        log(f"ready after {time.monotonic() - started:.1f} s: {address}/invocations{shown}")
+        shown = "".join(
+            f"; {feature.name}: {address}{feature.shown_at}" for feature in self._start.features if feature.shown_at
+        )
+        log(f"ready after {time.monotonic() - started:.1f} s: {address}/invocations{''.join(shown)}")
         await self._versions.follow()
 
     async def _keep_running(self, child: Child) -> None:

@@ -18,12 +18,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import orjson
 
 from lightbox.environment import variable
-from lightbox.request_context import RequestContext
+from lightbox.request_context import MakeContext, RequestContext
 
 DESCRIPTOR_VARIABLE = "LIGHTBOX_LOG_DESCRIPTOR"
 """In a worker's environment: the descriptor of the supervisor's own stderr, for lines that need no prefix."""
@@ -219,6 +219,13 @@ class Observer(Protocol):
     def closed(self) -> None:
         """Hear that a request is over, whether it was finished or not."""
         ...
+
+
+@runtime_checkable
+class MakesContexts(Protocol):
+    """An observer that makes the contexts of requests."""
+
+    context: MakeContext
 
 
 class RequestLog:

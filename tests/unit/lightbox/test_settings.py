@@ -199,7 +199,7 @@ def test_every_setting_is_described() -> None:
 
 
 def test_no_variable_sets_two_things() -> None:
-    names = [name for part in parts() for field in part.model_fields for name in variable_names(field, part)]
+    names = [variable_names(field, part)[0] for part in parts() for field in part.model_fields]
     assert len(names) == len(set(names))
 
 
@@ -224,10 +224,3 @@ def test_both_names_of_the_wire() -> None:
 def test_a_worker_class_that_gunicorn_does_not_have_is_refused() -> None:
     (line,) = problems(SAGEMAKER_GUNICORN_WORKER_CLASS="threads")
     assert all(name in line for name in ("gthread", "gevent", "eventlet", "sync", "tornado", "'threads'"))
-
-
-def test_openapi_follows_the_page_unless_it_is_set() -> None:
-    assert not load_settings({}).openapi
-    assert load_settings({"LIGHTBOX_PAGE": "true"}).openapi
-    assert not load_settings({"LIGHTBOX_PAGE": "true", "LIGHTBOX_OPENAPI": "false"}).openapi
-    assert load_settings({"LIGHTBOX_OPENAPI": "true"}).openapi

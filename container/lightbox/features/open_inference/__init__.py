@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from typing_extensions import override
 
-from lightbox.feature import Feature
-from lightbox.processes.commands import PYTHON
-from lightbox.processes.fronts import ChildSpec
-from lightbox.processes.start import Start
+from lightbox.feature import ChildSpec, Feature
 from lightbox.settings import Settings
+
+if TYPE_CHECKING:
+    from lightbox.processes.start import Start
 
 
 class OpenInference(Feature):
     """A worker like gunicorn's that speaks gRPC to callers."""
+
+    name = "open_inference"
 
     @override
     def enabled(self, settings: Settings) -> bool:
@@ -22,5 +25,6 @@ class OpenInference(Feature):
 
     @override
     def children(self, start: Start) -> Iterable[ChildSpec]:
-        command = [*PYTHON, "lightbox.grpc_worker", str(start.plan_file), start.address("health")]
-        yield ChildSpec("grpc_front", "the gRPC front", command, f"127.0.0.1:{start.settings.kserve_grpc_port}")
+        arguments = [str(start.plan_file), start.address("health")]
+        address = f"127.0.0.1:{start.settings.kserve_grpc_port}"
+        yield ChildSpec("grpc_front", "the gRPC front", "lightbox.grpc_worker", arguments, address)

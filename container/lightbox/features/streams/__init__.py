@@ -5,19 +5,19 @@ from __future__ import annotations
 import signal
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, Field
 from typing_extensions import override
 
-from lightbox.feature import Feature
+from lightbox.feature import ChildSpec, Feature, NginxParts
 from lightbox.features.streams import counts
-from lightbox.processes.commands import PYTHON
-from lightbox.processes.fronts import ChildSpec
-from lightbox.processes.nginx import NginxParts
-from lightbox.processes.start import Start
 from lightbox.settings import Settings
 from lightbox.settings_base import PART
 from lightbox.telemetry.metrics import Metric
+
+if TYPE_CHECKING:
+    from lightbox.processes.start import Start
 
 RENEW_SIGNAL = signal.SIGWINCH
 """Tells the process that holds streams to end the open ones. Before it handles the signal, it ignores it."""
@@ -59,6 +59,7 @@ class StreamSettings(BaseModel):
 class Streams(Feature):
     """A process that holds the streams, behind nginx; each frame is a request to nginx."""
 
+    name = "streams"
     settings = StreamSettings
     theme = "Streams of frames"
     gauges, counters = (OPEN,), (DROPPED,)
@@ -70,8 +71,8 @@ class Streams(Feature):
     @override
     def children(self, start: Start) -> Iterable[ChildSpec]:
         address = start.address("streams")
-        command = [*PYTHON, f"{__name__}.worker", address, str(start.room), str(start.run_dir.path / counts.FILE)]
-        yield ChildSpec("streams", "the process for streams", command, address, RENEW_SIGNAL)
+        arguments = [address, str(start.room), str(start.run_dir.path / counts.FILE)]
+        yield ChildSpec("streams", "the process for streams", f"{__name__}.worker", arguments, address, RENEW_SIGNAL)
 
     @override
     def nginx(self, start: Start) -> NginxParts:

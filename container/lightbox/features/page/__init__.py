@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lightbox.plan import ServingPlan
+from pydantic import BaseModel, Field
+from typing_extensions import override
+
+from lightbox.feature import Feature, NginxParts
 from lightbox.settings import Settings
+from lightbox.settings_base import PART
 
-FILES = Path(__file__).resolve().parents[1] / "page"
+if TYPE_CHECKING:
+    from lightbox.processes.start import Start
+
+FILES = Path(__file__).resolve().parent / "files"
 START = "page.json"
 """In the run directory; the page reads it as ``/ui/start.json``."""
 
@@ -51,24 +59,41 @@ _HEADERS = f"""
 """
 
 
-def locations(settings: Settings, run_dir: Path) -> str:
-    """Return the page's locations for nginx.conf, none where the page is off."""
-    if not settings.page:
-        return ""
-    start, files = (str(path).replace("\\", "\\\\").replace('"', '\\"') for path in (run_dir / START, FILES))
-    return _LOCATIONS.format(start=start, files=files, headers=_HEADERS.strip())
+class PageSettings(BaseModel):
+    """The variable of the page."""
+
+    model_config = PART
+
+    page: bool = Field(False, validation_alias="LIGHTBOX_PAGE")
+    """Serve a page to try models with, at `/` and `/ui`. `make serve` turns it on."""
 
 
-def write_start(settings: Settings, plan: ServingPlan, run_dir: Path) -> None:
-    """Write what the page needs and no other route tells: wires, the default model, limits. Nothing where it is off."""
-    if not settings.page:
-        return
-    facts = {
-        "default_model": plan.default_model,
-        "wires": [str(name) for name in plan.wires.names],
-        "max_body_mb": settings.max_body_mb,
-        "multi_model": settings.multi_model,
-        "openapi": settings.openapi,
-        "metrics": settings.metrics,
-    }
-    (run_dir / START).write_text(json.dumps(facts))
+class Page(Feature):
+    """Files that nginx serves by itself, and what of this start they need to know."""
+
+    name = "page"
+    settings = PageSettings
+    theme = "Page"
+    shown_at = "/"
+
+    @override
+    def enabled(self, settings: Settings) -> bool:
+        return settings.of(PageSettings).page
+
+    @override
+    def prepare(self, start: Start) -> None:
+        """Write what the page needs and no other route tells: wires, the default model, limits, what is on."""
+        facts = {
+            "default_model": start.plan.default_model,
+            "wires": [str(name) for name in start.plan.wires.names],
+            "max_body_mb": start.settings.max_body_mb,
+            "metrics": start.settings.metrics,
+            "features": [feature.name for feature in start.features],
+        }
+        (start.run_dir.path / START).write_text(json.dumps(facts))
+
+    @override
+    def nginx(self, start: Start) -> NginxParts:
+        places = start.run_dir.path / START, FILES
+        facts, files = (str(path).replace("\\", "\\\\").replace('"', '\\"') for path in places)
+        return NginxParts(server=_LOCATIONS.format(start=facts, files=files, headers=_HEADERS.strip()))

@@ -16,12 +16,13 @@ import numpy as np
 import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+import lightbox
 from lightbox.errors import LightboxError
+from lightbox.features.tracing import ENDPOINT, Tracing, TracingMissing
+from lightbox.features.tracing.spans import Spans
 from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
-from lightbox.telemetry import tracing
 from lightbox.telemetry.logs import FinishedRequest
-from lightbox.telemetry.tracing import ENDPOINT, TracingMissing, check_tracing
 from lightbox.transports.base import PredictCall
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.rest import RestTransport
@@ -33,7 +34,7 @@ HEADERS = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "a=b"}
 CALL = PredictCall(
     signature("net", {"x": ("float32", (None,))}, {"y": ("float32", (None,))}), {"x": np.ones(1, "f4")}, ()
 )
-CONTAINER = Path(tracing.__file__).parents[2]
+CONTAINER = Path(lightbox.__file__).parents[1]
 
 
 @pytest.fixture
@@ -42,22 +43,20 @@ def exporter() -> InMemorySpanExporter:
 
 
 @pytest.fixture
-def traces(exporter: InMemorySpanExporter) -> tracing.Tracing:
-    return tracing.Tracing(exporter)
+def traces(exporter: InMemorySpanExporter) -> Spans:
+    return Spans(exporter)
 
 
-def spans(traces: tracing.Tracing, exporter: InMemorySpanExporter) -> dict[str, Any]:
+def spans(traces: Spans, exporter: InMemorySpanExporter) -> dict[str, Any]:
     traces.provider.force_flush()
     return {span.name: span for span in exporter.get_finished_spans()}
 
 
-def finish(traces: tracing.Tracing, context: RequestContext, status: int = 200, code: str | None = None) -> None:
+def finish(traces: Spans, context: RequestContext, status: int = 200, code: str | None = None) -> None:
     traces.responded(FinishedRequest("id-1", "POST", "/x", "/invocations", status, 1, 2, code, context))
 
 
-def test_stages_are_below_the_request_and_that_below_the_caller(
-    traces: tracing.Tracing, exporter: InMemorySpanExporter
-) -> None:
+def test_stages_are_below_the_request_and_that_below_the_caller(traces: Spans, exporter: InMemorySpanExporter) -> None:
     context = traces.context(PATIENCE, HEADERS.get)
     context.model, context.transport = "net", "grpc"
     with context.stage("decode"):
@@ -76,14 +75,14 @@ def test_stages_are_below_the_request_and_that_below_the_caller(
     assert context.stages.keys() == {"decode", "predict"}
 
 
-def test_a_request_without_a_trace_begins_one(traces: tracing.Tracing, exporter: InMemorySpanExporter) -> None:
+def test_a_request_without_a_trace_begins_one(traces: Spans, exporter: InMemorySpanExporter) -> None:
     finish(traces, traces.context(PATIENCE, {"traceparent": "nonsense"}.get), 503, "unavailable")
     request = spans(traces, exporter)["POST /invocations"]
     assert request.parent is None
     assert (request.attributes["error.type"], request.status.is_ok) == ("unavailable", False)
 
 
-def test_grpc_carries_the_trace_on(traces: tracing.Tracing) -> None:
+def test_grpc_carries_the_trace_on(traces: Spans) -> None:
     seen: list[dict[str, str]] = []
 
     class Handler(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -102,7 +101,7 @@ def test_grpc_carries_the_trace_on(traces: tracing.Tracing) -> None:
         server.stop(None).wait()
 
 
-def test_rest_carries_the_trace_on(traces: tracing.Tracing) -> None:
+def test_rest_carries_the_trace_on(traces: Spans) -> None:
     seen: list[dict[str, str]] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -124,7 +123,7 @@ def test_rest_carries_the_trace_on(traces: tracing.Tracing) -> None:
             server.shutdown()
 
 
-def check_carried(predict: Callable[..., Any], traces: tracing.Tracing, seen: list[dict[str, str]]) -> None:
+def check_carried(predict: Callable[..., Any], traces: Spans, seen: list[dict[str, str]]) -> None:
     """Predict with a traced context, then with a plain one; the servers here answer with errors."""
     context = traces.context(PATIENCE, HEADERS.get)
     with pytest.raises(LightboxError):
@@ -137,11 +136,11 @@ def check_carried(predict: Callable[..., Any], traces: tracing.Tracing, seen: li
 
 def test_missing_packages_are_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = load_settings({ENDPOINT: "http://localhost:4318"})  # unopened
-    check_tracing(wanted)
-    monkeypatch.setattr(tracing, "PACKAGES", ("opentelemetry_that_is_not.there",))
+    Tracing().check(wanted)
+    monkeypatch.setattr("lightbox.features.tracing.PACKAGES", ("opentelemetry_that_is_not.there",))
     with pytest.raises(TracingMissing, match=r"^OTEL_EXPORTER_OTLP_ENDPOINT is set, but .* requirements/tracing.lock"):
-        check_tracing(wanted)
-    check_tracing(load_settings({}))
+        Tracing().check(wanted)
+    Tracing().check(load_settings({}))
 
 
 @pytest.mark.extended

@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from lightbox.codecs.npy import OctetStreamWriter
-from lightbox.processes.metrics_page import CONTENT_TYPE as METRICS_TYPE
-from lightbox.protocols.edge import MODEL_HEADER
-from lightbox.protocols.http import TARGET_MODEL
-from lightbox.protocols.open_inference.rest import JSON_LENGTH
-from lightbox.protocols.openapi import examples, failures
-from lightbox.protocols.openapi.models import DescribedModel
-from lightbox.protocols.openapi.parts import (
+from lightbox.features.openapi import examples, failures
+from lightbox.features.openapi.models import DescribedModel
+from lightbox.features.openapi.parts import (
     BINARY,
     JSON,
     REQUEST_IDS,
@@ -30,8 +26,11 @@ from lightbox.protocols.openapi.parts import (
     response,
     response_content,
 )
-from lightbox.protocols.openapi.tensors import Schema, array
-from lightbox.protocols.openapi.tfs import TFS_ROUTES
+from lightbox.features.openapi.tensors import Schema, array
+from lightbox.processes.metrics_page import CONTENT_TYPE as METRICS_TYPE
+from lightbox.protocols.edge import MODEL_HEADER
+from lightbox.protocols.http import TARGET_MODEL
+from lightbox.protocols.open_inference.rest import JSON_LENGTH
 from lightbox.protocols.sagemaker import ACCEPT, MEDIA_TYPE
 from lightbox.protocols.sessions import CLOSED_HEADER, NEW_HEADER, SESSION
 
@@ -219,7 +218,6 @@ ROUTES: dict[tuple[str, str], Route] = {
     ("POST", "/v2/repository/models/<model>/unload"): Route(
         "repository_unload", PROTOCOL, _changed("Unload a model", _EMPTY)
     ),
-    **TFS_ROUTES,
     ("POST", "/models"): Route("load", MANY, _load),
     ("GET", "/models"): Route("list", MANY, _list),
     ("GET", "/models/<name>"): Route(

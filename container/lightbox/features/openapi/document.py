@@ -9,12 +9,9 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from lightbox.call import KNOWN_PAIRS
-from lightbox.model.layout import LONGEST_NAME
-from lightbox.protocols.edge import MODEL_HEADER, REQUEST_ID_HEADER, REQUEST_ID_HEADERS, REQUEST_ID_PATTERN
-from lightbox.protocols.http import CUSTOM_ATTRIBUTES, TARGET_MODEL
-from lightbox.protocols.openapi import failures
-from lightbox.protocols.openapi.models import DescribedModel, infer_response
-from lightbox.protocols.openapi.parts import (
+from lightbox.features.openapi import failures
+from lightbox.features.openapi.models import DescribedModel, infer_response
+from lightbox.features.openapi.parts import (
     SERVER_TIMING,
     SESSION_REQUEST,
     SESSION_STATE,
@@ -26,8 +23,11 @@ from lightbox.protocols.openapi.parts import (
     path_parameter,
     ref,
 )
-from lightbox.protocols.openapi.routes import FRONT_ROUTES, ONLY_MULTI_MODEL, ROUTES
-from lightbox.protocols.openapi.tensors import BASE64, EXAMPLES, RESULTS, Schema, any_of, array, struct
+from lightbox.features.openapi.routes import FRONT_ROUTES, ONLY_MULTI_MODEL, ROUTES
+from lightbox.features.openapi.tensors import BASE64, EXAMPLES, RESULTS, Schema, any_of, array, struct
+from lightbox.model.layout import LONGEST_NAME
+from lightbox.protocols.edge import MODEL_HEADER, REQUEST_ID_HEADER, REQUEST_ID_HEADERS, REQUEST_ID_PATTERN
+from lightbox.protocols.http import CUSTOM_ATTRIBUTES, TARGET_MODEL
 from lightbox.protocols.sessions import CLOSED_HEADER, NEW_HEADER, SESSION
 from lightbox.sessions import CLOSE, NEW
 
@@ -40,14 +40,17 @@ _PATH = {
 }
 
 
-def document(served: Served, rules: Iterable[tuple[str, str]]) -> dict[str, Any]:
+def document(
+    served: Served, rules: Iterable[tuple[str, str]], of_features: Mapping[tuple[str, str], Route]
+) -> dict[str, Any]:
     """Return OpenAPI 3.1 for ``rules``, pairs of a method and a path as Flask writes it, and for the front's routes.
 
-    Raises KeyError for a route that is not described.
+    ``of_features`` describes the routes of the features. Raises KeyError for a route that is not described.
     """
     paths: dict[str, Any] = {}
+    routes = {**ROUTES, **of_features}
     for method, rule in sorted(rules, key=lambda pair: (pair[1], pair[0])):
-        _add(paths, served, ROUTES[method, rule], method, rule)
+        _add(paths, served, routes[method, rule], method, rule)
     for (method, rule), route in FRONT_ROUTES.items():
         if rule != "/metrics" or served.settings.metrics:
             _add(paths, served, route, method, rule)

@@ -11,11 +11,11 @@ from lightbox.codecs.base import Writer
 from lightbox.codecs.image import ImageBodyCodec
 from lightbox.codecs.json_body import JsonCodec, JsonLinesCodec
 from lightbox.codecs.multipart import MultipartCodec
+from lightbox.features.openapi import examples, failures
+from lightbox.features.openapi.models import DescribedModel
+from lightbox.features.openapi.tensors import Schema, any_of
 from lightbox.protocols.edge import REQUEST_ID_HEADER, REQUEST_ID_HEADERS
 from lightbox.protocols.http import CUSTOM_ATTRIBUTES, TARGET_MODEL, TRITON_TYPE
-from lightbox.protocols.openapi import examples, failures
-from lightbox.protocols.openapi.models import DescribedModel
-from lightbox.protocols.openapi.tensors import Schema, any_of
 from lightbox.settings import Settings
 
 Operation = dict[str, Any]

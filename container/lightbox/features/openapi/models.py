@@ -6,10 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from lightbox.errors import LightboxError, UnknownSignature
-from lightbox.model.options import ModelOptions
-from lightbox.model.spec import SignatureSpec, image_input
-from lightbox.pipeline import Pipeline
-from lightbox.protocols.openapi.tensors import (
+from lightbox.features.openapi.tensors import (
     Schema,
     any_of,
     array,
@@ -20,6 +17,9 @@ from lightbox.protocols.openapi.tensors import (
     response_body,
     struct,
 )
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import SignatureSpec, image_input
+from lightbox.pipeline import Pipeline
 from lightbox.request_context import RequestContext
 from lightbox.user_code.aws import AwsHandlers
 from lightbox.user_code.registry import Handlers

@@ -22,6 +22,7 @@ from lightbox.codecs.json_numbers import parsing_bytes
 from lightbox.contents import JSON, Invocation
 from lightbox.error_texts import without_folders
 from lightbox.errors import DeadlineExceeded, LightboxError, MalformedBody, ModelNotFound, RouteNotFound, Unavailable
+from lightbox.features.tfs_api.forward import Reply, RestForward
 from lightbox.model import json_arrays
 from lightbox.model.spec import image_input
 from lightbox.pipeline import Pipeline
@@ -29,7 +30,6 @@ from lightbox.protocols.edge import EXCHANGE, Exchange
 from lightbox.protocols.http import received_body
 from lightbox.request_context import RequestContext
 from lightbox.transports.base import from_server
-from lightbox.transports.forward import Reply, RestForward
 from lightbox.transports.rest import CODE_OF_STATUS
 from tfs_wire.rest.ranks import Ranks, body_ranks, head_ranks, shortened
 from tfs_wire.status import StatusError

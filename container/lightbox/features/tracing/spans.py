@@ -1,18 +1,12 @@
-"""OpenTelemetry traces: a span for each request, one for each of its stages, and the caller's trace carried on.
-
-Nothing of OpenTelemetry is imported unless an endpoint is set: its packages are an extra.
-"""
+"""The spans of requests and of their stages."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from lightbox.errors import StartError
 from lightbox.request_context import RequestContext
-from lightbox.settings import Settings
 from lightbox.telemetry.logs import FinishedRequest
 
 if TYPE_CHECKING:
@@ -20,31 +14,8 @@ if TYPE_CHECKING:
     from opentelemetry.sdk.trace.export import SpanExporter
     from opentelemetry.trace import Span, Tracer
 
-ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
-PACKAGES = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
 
-
-class TracingMissing(StartError):
-    """An endpoint is set and the packages are not installed; the message says what to do."""
-
-
-def check_tracing(settings: Settings) -> None:
-    """Raise TracingMissing when the settings ask for traces that cannot be made."""
-    if settings.otlp_endpoint is not None and not all(map(_installed, PACKAGES)):
-        raise TracingMissing(
-            f"{ENDPOINT} is set, but the OpenTelemetry packages are not installed: "
-            "install requirements/tracing.lock, or unset it"
-        )
-
-
-def _installed(module: str) -> bool:
-    try:
-        return find_spec(module) is not None
-    except ModuleNotFoundError:  # a package above it
-        return False
-
-
-class Tracing:
+class Spans:
     """Makes the contexts of traced requests, and ends their spans; one for each worker process.
 
     Without an ``exporter`` spans go to the endpoint of the environment, as OTLP over HTTP.
@@ -73,7 +44,7 @@ class Tracing:
         return TracedContext(allowed_seconds, waited, self._tracer, TraceContextTextMapPropagator().extract(carrier))
 
     def started(self) -> None:
-        """See Observer."""
+        """Hear nothing: a span begins with its context."""
 
     def closed(self) -> None:
         """See Observer."""

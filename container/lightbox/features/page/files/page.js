@@ -323,7 +323,8 @@ tabs.forEach((tab, at) => {
 async function begin() {
   checkHealth();
   state.start = await server.start();
-  for (const route of ["openapi", "metrics"]) $(route).hidden = !state.start[route];
+  $("openapi").hidden = !state.start.features.includes("openapi");
+  $("metrics").hidden = !state.start.metrics;
   const both = ["grpc", "rest"].every((name) => state.start.wires.includes(name));
   for (const radio of document.querySelectorAll("input[name=wire]")) {
     const needed = radio.value === "both" ? ["grpc", "rest"] : [radio.value];

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from lightbox.processes.page import FILES
+from lightbox.features.page import FILES
 from support.browser import Page
 
 COFFEE = FILES / "samples" / "coffee.jpg"

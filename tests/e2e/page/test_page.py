@@ -15,7 +15,7 @@ import pytest
 import requests
 from PIL import Image
 
-from lightbox.processes.page import FILES
+from lightbox.features.page import FILES
 from support.browser import Page
 from support.page_models import BOXES, NAMES
 from support.patience import PATIENCE, poll

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lightbox.protocols.openapi.models import DescribedModel
-from lightbox.protocols.openapi.parts import (
+from lightbox.features.openapi.models import DescribedModel
+from lightbox.features.openapi.parts import (
     JSON,
     REQUEST_IDS,
     TEXT,
@@ -14,8 +14,8 @@ from lightbox.protocols.openapi.parts import (
     path_parameter,
     response,
 )
-from lightbox.protocols.openapi.tensors import Schema
-from lightbox.protocols.tfs_rest import MODEL, VERBS, WHICH
+from lightbox.features.openapi.tensors import Schema
+from lightbox.features.tfs_api.rest import MODEL, VERBS, WHICH
 
 _TAG = "TensorFlow Serving"
 _ERROR: Schema = {"type": "object", "properties": {"error": TEXT}, "required": ["error"]}

@@ -1,33 +1,31 @@
-"""``GET /openapi.json``: OpenAPI 3.1 of what this start serves, made when it is asked for.
-
-Paths come from Flask's table of routes, codes from the table of errors, schemas from the models' signatures.
-"""
+"""The route: paths come from Flask's table of routes, codes from the table of errors, schemas from signatures."""
 
 from __future__ import annotations
 
 from flask import Blueprint, Response, current_app, g, request
 
-from lightbox.pipeline import Pipeline
+from lightbox.features.openapi.document import document
+from lightbox.features.openapi.models import described_models
+from lightbox.features.openapi.parts import Served
 from lightbox.protocols.edge import EXCHANGE, Exchange
 from lightbox.protocols.http import json_body
-from lightbox.protocols.openapi.document import document
-from lightbox.protocols.openapi.models import described_models
-from lightbox.protocols.openapi.parts import Served
-from lightbox.settings import Settings
+from lightbox.services import Services
 
 _METHODS_WITHOUT_ROUTE = frozenset({"HEAD", "OPTIONS"})
 
 
-def openapi_blueprint(settings: Settings, pipeline: Pipeline) -> Blueprint:
+def openapi_blueprint(services: Services) -> Blueprint:
     """Return the route. No observer hears of its requests: they are nobody's predictions."""
     blueprint = Blueprint("openapi", __name__)
+    operations = {rule: route for feature in services.features for rule, route in feature.operations().items()}
 
     @blueprint.get("/openapi.json")
     def openapi() -> Response:
         exchange: Exchange = request.environ[EXCHANGE]
         exchange.is_observed = False
-        served = Served(settings, described_models(pipeline, g.context), pipeline.codecs.writers)
-        return Response(json_body(document(served, public_rules())), mimetype="application/json")
+        pipeline = services.pipeline
+        served = Served(services.settings, described_models(pipeline, g.context), pipeline.codecs.writers)
+        return Response(json_body(document(served, public_rules(), operations)), mimetype="application/json")
 
     return blueprint
 

@@ -1,0 +1,46 @@
+"""``GET /openapi.json``: OpenAPI 3.1 of what this start serves, made when it is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from pydantic import AliasChoices, BaseModel, Field
+from typing_extensions import override
+
+from lightbox.feature import Feature
+from lightbox.settings import Settings
+from lightbox.settings_base import PART
+
+if TYPE_CHECKING:
+    from flask import Blueprint
+
+    from lightbox.services import Services
+
+
+class OpenApiSettings(BaseModel):
+    """The variable of the description."""
+
+    model_config = PART
+
+    openapi: bool = Field(False, validation_alias=AliasChoices("LIGHTBOX_OPENAPI", "LIGHTBOX_PAGE"))
+    """Serve `/openapi.json`, which describes the routes and models of this start to tools. It is on where the page is.
+    If it is off, the route is 404."""
+
+
+class OpenApi(Feature):
+    """The route with the description."""
+
+    name = "openapi"
+    settings = OpenApiSettings
+    theme = "Description"
+
+    @override
+    def enabled(self, settings: Settings) -> bool:
+        return settings.of(OpenApiSettings).openapi
+
+    @override
+    def routes(self, services: Services) -> Iterable[Blueprint]:
+        from lightbox.features.openapi.blueprint import openapi_blueprint
+
+        yield openapi_blueprint(services)

@@ -1,0 +1,70 @@
+"""TensorFlow Serving's own APIs for callers: REST below /v1/, and gRPC at the gRPC front's port."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, Field
+from typing_extensions import override
+
+from lightbox.feature import Feature, GrpcServices
+from lightbox.settings import Settings
+from lightbox.settings_base import PART
+
+if TYPE_CHECKING:
+    from flask import Blueprint
+
+    from lightbox.features.openapi.parts import Route
+    from lightbox.services import Services
+
+
+class TfsApiSettings(BaseModel):
+    """The variable of TensorFlow Serving's APIs."""
+
+    model_config = PART
+
+    tfs_api: bool = Field(False, validation_alias="LIGHTBOX_TFS_API")
+    """Serve TensorFlow Serving's own APIs to callers: REST below `/v1/` at nginx's port, gRPC at
+    `LIGHTBOX_KSERVE_GRPC_PORT` where that is set. Opens the model server's REST port inside the container."""
+
+
+class TfsApi(Feature):
+    """Sends requests on to the model server as they come."""
+
+    name = "tfs_api"
+    settings = TfsApiSettings
+    theme = "TensorFlow Serving's APIs"
+    why_rest_port = "LIGHTBOX_TFS_API passes requests on to it"
+
+    @override
+    def enabled(self, settings: Settings) -> bool:
+        return settings.of(TfsApiSettings).tfs_api
+
+    @override
+    def routes(self, services: Services) -> Iterable[Blueprint]:
+        from lightbox.features.tfs_api.forward import RestForward
+        from lightbox.features.tfs_api.rest import TfsRest, tfs_blueprint
+
+        settings = services.settings
+        forward = RestForward([server.rest_url for server in services.model_servers], settings.threads)
+        yield tfs_blueprint(TfsRest(services.pipeline, forward, settings.deadline_seconds, settings.max_body_mb))
+
+    @override
+    def operations(self) -> Mapping[tuple[str, str], Route]:
+        from lightbox.features.tfs_api.operations import TFS_ROUTES
+
+        return TFS_ROUTES
+
+    @override
+    def grpc(self, services: Services) -> GrpcServices:
+        from lightbox.features.tfs_api.grpc_services import HEALTH, METHODS, TfsGrpc
+        from lightbox.transports.grpc import open_channel
+
+        channels = [open_channel(address.grpc_target) for address in services.model_servers]
+        tfs = TfsGrpc(services.pipeline, channels, services.settings.deadline_seconds)
+        works = {
+            service: {method: tfs.work(f"/{service}/{method}") for method in methods}
+            for service, methods in METHODS.items()
+        }
+        return GrpcServices(works, HEALTH)

@@ -1,0 +1,72 @@
+"""OpenTelemetry traces: a span for each request and for each of its stages, and the caller's trace carried on.
+
+Nothing of OpenTelemetry is imported unless an endpoint is set: its packages are an extra.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, Field
+from typing_extensions import override
+
+from lightbox.errors import StartError
+from lightbox.feature import Feature
+from lightbox.settings import Settings
+from lightbox.settings_base import PART
+
+if TYPE_CHECKING:
+    from lightbox.telemetry.logs import Observer
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+PACKAGES = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
+
+
+class TracingSettings(BaseModel):
+    """The variables of traces; OpenTelemetry reads its others itself."""
+
+    model_config = PART
+
+    otlp_endpoint: str | None = Field(None, validation_alias=ENDPOINT)
+    """URL to send OpenTelemetry traces to, as OTLP over HTTP. Needs the packages of `requirements/tracing.lock`.
+    OpenTelemetry's other variables (`OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`, `OTEL_EXPORTER_OTLP_HEADERS`, ...) work
+    as well."""
+
+
+class TracingMissing(StartError):
+    """An endpoint is set and the packages are not installed; the message says what to do."""
+
+
+class Tracing(Feature):
+    """Observes requests, and makes their contexts."""
+
+    name = "tracing"
+    settings = TracingSettings
+    theme = "Traces"
+
+    @override
+    def enabled(self, settings: Settings) -> bool:
+        return settings.of(TracingSettings).otlp_endpoint is not None
+
+    @override
+    def check(self, settings: Settings) -> None:
+        if not all(map(_installed, PACKAGES)):
+            raise TracingMissing(
+                f"{ENDPOINT} is set, but the OpenTelemetry packages are not installed: "
+                "install requirements/tracing.lock, or unset it"
+            )
+
+    @override
+    def observers(self) -> Iterable[Observer]:
+        from lightbox.features.tracing.spans import Spans
+
+        yield Spans()
+
+
+def _installed(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except ModuleNotFoundError:  # a package above it
+        return False
