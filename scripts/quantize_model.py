@@ -23,16 +23,17 @@ from typing import Any
 import numpy as np
 
 from lightbox.codecs.image import ImageCodec
-from lightbox.errors import LightboxError, StartError
+from lightbox.core.errors import LightboxError, StartError
+from lightbox.core.request_context import RequestContext
 from lightbox.images.decode import is_image
 from lightbox.model.checks import newest_folder, newest_signatures
 from lightbox.model.layout import find_models
 from lightbox.model.options import ModelOptions, load_options
 from lightbox.model.spec import Array, SignatureSpec, image_input
 from lightbox.processes.startup import code_dirs
-from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
 from lightbox.user_code.paths import find_code
+from lightbox.worker import codec_options
 from model_server.engines.gate import refusals
 from model_server.engines.graph import read_meta_graph
 from model_server.engines.int8 import Quantized
@@ -117,7 +118,9 @@ def find_subject(root: Path, name: str) -> Subject:
     folders = code_dirs(model, ())
     if code := find_code(folders):
         say(f"warning: {code} is not run: images are prepared by the built-in handling")
-    return Subject(folder, signatures[name], load_options(folders, settings), ImageCodec(settings))
+    return Subject(
+        folder, signatures[name], load_options(folders, settings), ImageCodec(codec_options(settings).images)
+    )
 
 
 def find_photos(folder: Path, labels: Sequence[str]) -> list[Photo]:

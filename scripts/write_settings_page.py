@@ -16,8 +16,8 @@ import annotated_types
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from lightbox.core.settings import Settings, variable_names
 from lightbox.features import FEATURES
-from lightbox.settings import Settings, variable_names
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
 
@@ -27,15 +27,14 @@ THEMES = {
     "Model servers and wires": "model_server transports instance_count safe_port_range inter_op_parallelism "
     "intra_op_parallelism gpu_memory_margin",
     "Engines of the embedded model server": "engine precision engine_cache_dir",
-    "Ports": "port kserve_grpc_port kserve_reflection",
+    "Port": "port",
     "Workers and queue": "workers threads max_waiting worker_class",
     "Time": "request_timeout proxy_read_timeout wait_seconds drain_seconds batch",
-    "Limits": "max_body_mb max_text_mb max_bodies_mb max_grpc_mb request_memory_mb max_image_pixels "
+    "Limits": "max_body_mb max_text_mb max_bodies_mb request_memory_mb max_image_pixels "
     "max_image_side max_image_memory_mb max_request_pixels max_connections_per_address max_rate_per_address",
-    "Sessions": "sessions session_seconds max_sessions sessions_memory_mb",
     "Batching in the model server": "enable_batching max_batch_size batch_timeout_micros num_batch_threads "
     "max_enqueued_batches",
-    "Multi-model mode": "multi_model code_dir max_models max_archive_mb universal_bucket universal_prefix",
+    "Code for all models": "code_dir universal_bucket universal_prefix",
     "Logs and metrics": "log_format gunicorn_loglevel nginx_loglevel metrics",
 }
 """Headings of the page, and Lightbox's own settings below each. Those of a feature have a heading of their own."""
@@ -45,9 +44,7 @@ DERIVED = {
     "proxy_read_timeout": "10 more than the request timeout",
     "max_text_mb": "`LIGHTBOX_MAX_BODY_MB`",
     "max_bodies_mb": "from free memory and disk",
-    "max_grpc_mb": "twice `LIGHTBOX_MAX_BODY_MB`",
     "request_memory_mb": "a quarter of the container's memory",
-    "sessions_memory_mb": "a quarter of `LIGHTBOX_REQUEST_MEMORY_MB`",
     "max_request_pixels": "10 times `LIGHTBOX_MAX_IMAGE_PIXELS`",
     "workers": "the number of cores",
     "threads": "8; 1 with `sync` and `tornado`",
@@ -57,7 +54,7 @@ DERIVED = {
     "default_model": "the first by name",
     "outputs": "all",
 }
-"""Defaults that no single value says."""
+"""Defaults that no single value says; a feature's are in the ``json_schema_extra`` of its fields."""
 
 ACCEPTED = {
     "transports": "one or several of `local`, `grpc`, `rest`, such as `grpc,rest`",
@@ -172,6 +169,8 @@ def _values(name: str, field: FieldInfo) -> str:
 def _default(name: str, field: FieldInfo) -> str:
     if name in DERIVED:
         return DERIVED[name]
+    if isinstance(field.json_schema_extra, dict):
+        return str(field.json_schema_extra["default"])
     if field.default_factory is not None:
         raise ValueError(f"DERIVED: expected a text for the default of {name}")
     value: Any = field.default

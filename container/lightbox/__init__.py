@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from lightbox.errors import BadRequest, LightboxError, Unavailable
+from lightbox.core.errors import BadRequest, LightboxError, Unavailable
 
 if TYPE_CHECKING:
     from lightbox.user_code.aws import Context

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
-from lightbox.errors import StartError
+from lightbox.core.errors import StartError
+from lightbox.core.settings import Settings, variable_names
 from lightbox.features import FEATURES, enabled
 from lightbox.images.resize_library import resize_line
 from lightbox.model.checks import newest_folder, newest_signatures
@@ -33,7 +34,6 @@ from lightbox.processes.startup import (
     wires_to_come,
 )
 from lightbox.processes.supervisor import STOP_SIGNALS, Supervisor
-from lightbox.settings import Settings, variable_names
 from lightbox.settings_loading import SettingsError, load_settings, parts, spelling_hints
 from lightbox.telemetry.logs import log, use_json
 from lightbox.user_code.paths import find_code
@@ -96,13 +96,11 @@ def _prepared(settings: Settings, while_planning: AbstractContextManager[None]) 
     with RunDir() as run_dir:
         with while_planning:
             plan = make_plan(settings, run_dir)
-        if settings.sessions:
-            place = run_dir.make_sessions(settings.session_bytes)
-            log(f"sessions: at most {settings.session_bytes >> 20} MiB of images in {place}")
-        start = Start(settings, plan, run_dir, enabled(settings))
-        for feature in start.features:
+        features = enabled(settings)
+        start = Start(settings, plan, run_dir, [feature.name for feature in features])
+        for feature in features:
             feature.prepare(start)
-        yield Supervisor(start, FEATURES)
+        yield Supervisor(start, features, FEATURES)
 
 
 @contextmanager
@@ -162,7 +160,7 @@ def _print_plan(settings: Settings) -> None:
     print(f"wires: {', '.join(wires.names)}")
     for line in listening(settings, wires, usual_ports(settings)):
         print(f"listening: {line}")
-    if settings.multi_model:
+    if not settings.has_fixed_models:
         print(f"models: loaded by POST /models from {settings.model_dir}")
     else:
         models, default = plan_models(settings)
@@ -176,7 +174,7 @@ def _print_plan(settings: Settings) -> None:
 
 def _served(settings: Settings) -> Collection[ModelOnDisk]:
     """Return the models that are loaded at the start."""
-    return () if settings.multi_model else plan_models(settings)[0].values()
+    return plan_models(settings)[0].values() if settings.has_fixed_models else ()
 
 
 def _judged(find: Callable[[Settings, Collection[str]], list[str]]) -> tuple[Settings, list[str]]:

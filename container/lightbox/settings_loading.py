@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
-from lightbox.errors import StartError
-from lightbox.features import FEATURES
-from lightbox.settings import Settings, variable_names
+from lightbox.core.errors import StartError
+from lightbox.core.settings import Settings, variable_names
+from lightbox.features import FEATURES, enabled
 
 P = TypeVar("P", bound=BaseModel)
 
@@ -48,15 +48,24 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     known = known_variables()
     given = {name: value for name, value in environ.items() if name in known and value.strip()}
     problems = _misspelled(environ, known)
-    if environ.get("SAGEMAKER_MULTI_MODEL", "").strip().lower() in ("true", "1", "yes", "on"):
-        given.setdefault("LIGHTBOX_MODEL_DIR", MULTI_MODEL_DIR)
+    parts = [_validated(feature.settings, given, problems) for feature in FEATURES]
+    on = enabled(_with(Settings.model_construct(), parts))
+    for feature in on:
+        given = {**feature.defaults, **given}
     settings, wrong = _validated(Settings, given, problems)
-    for feature in FEATURES:
-        part, wrong_in_part = _validated(feature.settings, given, problems)
-        settings.add(part)
-        wrong |= wrong_in_part
+    _with(settings, parts)
+    if any(feature.loads_models for feature in on):
+        settings.expect_other_models()
+    for feature in on:
+        problems += feature.problems(settings)
     if problems:
-        raise SettingsError(problems, settings, wrong)
+        raise SettingsError(problems, settings, wrong.union(*(wrong_in_part for _, wrong_in_part in parts)))
+    return settings
+
+
+def _with(settings: Settings, parts: Iterable[tuple[BaseModel, frozenset[str]]]) -> Settings:
+    for part, _ in parts:
+        settings.add(part)
     return settings
 
 
@@ -126,9 +135,6 @@ _OF_THE_PLATFORM = frozenset(
     }
 )
 """Variables of SageMaker, its SDK and its other containers: no hint for these, however much one resembles a setting."""
-
-MULTI_MODEL_DIR = "/opt/ml/models"
-"""Where SageMaker puts the models of a multi-model endpoint."""
 
 NOT_SETTINGS = frozenset({"LIGHTBOX_TENSORFLOW_MESSAGES", "LIGHTBOX_LOG_DESCRIPTOR"})
 """Variables of the installation and of our own processes, read where there are no settings."""

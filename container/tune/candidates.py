@@ -8,11 +8,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from lightbox.concurrency import available_cores
+from lightbox.core.settings import Settings, variable_names
+from lightbox.core.settings_types import TransportName
+from lightbox.machine.concurrency import available_cores
 from lightbox.processes.commands import BINARY, model_server_program
 from lightbox.processes.startup import usual_wires
-from lightbox.settings import Settings, variable_names
-from lightbox.settings_base import TransportName
 
 PARAMETERS = (
     "engine",

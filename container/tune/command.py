@@ -12,13 +12,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
-from lightbox.concurrency import available_cores
+from lightbox.core.settings import Settings, variable_names
+from lightbox.machine.concurrency import available_cores
 from lightbox.model.layout import ModelOnDisk
 from lightbox.processes import op_threads
 from lightbox.processes.commands import model_server_program
 from lightbox.processes.nginx import find_nginx
 from lightbox.processes.startup import plan_models
-from lightbox.settings import Settings, variable_names
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import log
 from tune import report

@@ -19,9 +19,9 @@ from docker_image.checks import PUBLIC_PORT, CheckFailed, expect, listening, sto
 from docker_image.container import ANSWER_SECONDS, HARDENED, Container, ContainerFailed, running
 from docker_image.digits import digits
 from docker_image.engine import Engine
-from lightbox.multi_model.archives import unpack
-from lightbox.protocols.open_inference.grpc_messages import INFERENCE_SERVICE, message_class
-from lightbox.request_context import RequestContext
+from lightbox.core.request_context import RequestContext
+from lightbox.features.multi_model.archives import unpack
+from lightbox.features.open_inference.grpc_messages import INFERENCE_SERVICE, message_class
 
 GRPC_PORT = 8081
 SAGEMAKERS_PORT, SAGEMAKERS_RANGE = 8085, (21000, 21999)

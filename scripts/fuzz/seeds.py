@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from websockets.frames import Frame, Opcode
 
-from lightbox.protocols.open_inference import grpc_messages
+from lightbox.features.open_inference import grpc_messages
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 IMAGES = (REPOSITORY / "tests" / "corpus" / "valid", REPOSITORY / "tests" / "corpus" / "invalid")

@@ -18,21 +18,22 @@ from websockets.server import ServerProtocol
 
 from fuzz.cost import Bound
 from lightbox.codecs import Codecs
-from lightbox.codecs.base import Method
 from lightbox.codecs.media_type import decoded_body
-from lightbox.errors import LightboxError
+from lightbox.core.custom_attributes import CustomAttributes
+from lightbox.core.errors import LightboxError
+from lightbox.core.request_context import RequestContext
+from lightbox.features.open_inference import grpc_messages
+from lightbox.features.open_inference.rest_body import parse_body, raw_request
 from lightbox.features.streams.choice import Choice, from_query, from_text
 from lightbox.images.decode import decode_for_resize, decode_rgb
 from lightbox.images.jpeg import Rgbx
 from lightbox.images.limits import ImageLimits
 from lightbox.images.native_resize import NativeResize, load
+from lightbox.model.call import Method
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec
-from lightbox.protocols.open_inference import grpc_messages
-from lightbox.protocols.open_inference.repository import SageMakerHeaders
-from lightbox.protocols.open_inference.rest_body import parse_body, raw_request
-from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
+from lightbox.worker import codec_options
 
 LIMITS = {"LIGHTBOX_MAX_BODY_MB": "4", "LIGHTBOX_MAX_IMAGE_PIXELS": "1000000", "LIGHTBOX_MAX_IMAGE_MEMORY_MB": "32"}
 """Small, so that an input at the limit does not take the time of a thousand others."""
@@ -132,7 +133,7 @@ def kserve(data: bytes) -> None:
 
 
 def _kserve_rest(body: bytes, json_length: int | None) -> object:
-    return parse_body(body, json_length, RequestContext(30)).call(_codecs(), "m", "", SageMakerHeaders())
+    return parse_body(body, json_length, RequestContext(30)).call(_codecs(), "m", "", CustomAttributes())
 
 
 def kserve_grpc(data: bytes) -> None:
@@ -234,7 +235,7 @@ BOUNDS: defaultdict[str, Bound] = defaultdict(
 
 @cache
 def _codecs() -> Codecs:
-    return Codecs(load_settings(LIMITS))
+    return Codecs(codec_options(load_settings(LIMITS)))
 
 
 @cache

@@ -4,9 +4,9 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from lightbox.errors import LightboxError
-from lightbox.multi_model.archives import unpack
-from lightbox.request_context import RequestContext
+from lightbox.core.errors import LightboxError
+from lightbox.core.request_context import RequestContext
+from lightbox.features.multi_model.archives import unpack
 from model_zoo import say
 from model_zoo.detections import OUTPUTS, SIDE
 from model_zoo.efficientdet_d1 import INPUT_NAME, SCALING

@@ -8,8 +8,8 @@ from typing import Any
 import grpc
 import numpy as np
 
-from lightbox.errors import STATUS_OF_CODE
-from lightbox.protocols.open_inference import grpc_messages
+from lightbox.core.errors import STATUS_OF_CODE
+from lightbox.features.open_inference import grpc_messages
 from soak.exchange import ANSWER_SECONDS, Check, Fate, Outcome, Request
 
 PATH = f"/{grpc_messages.INFERENCE_SERVICE}/ModelInfer"

@@ -40,7 +40,7 @@ def _kind(command: str, child_of_supervisor: bool) -> str | None:
         return None if "shutting down" in command else "nginx worker"
     if "gunicorn" in command:
         return "gunicorn master" if child_of_supervisor else "gunicorn worker"
-    if "lightbox.grpc_worker" in command:
+    if "lightbox.features.open_inference.grpc_worker" in command:
         return "gRPC front" if child_of_supervisor else None
     if "lightbox.features.streams.worker" in command:
         return "stream worker" if child_of_supervisor else None

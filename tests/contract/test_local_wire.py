@@ -14,10 +14,10 @@ import pytest
 
 from contract.golden import replay
 from contract.test_golden_transcripts import EXCLUDED, GRPC
-from lightbox.errors import LightboxError
+from lightbox.core.errors import LightboxError
+from lightbox.core.request_context import RequestContext
+from lightbox.model.call import ModelCall
 from lightbox.model.spec import SignatureSpec, TensorSpec
-from lightbox.request_context import RequestContext
-from lightbox.transports.base import PredictCall
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
 from support.held import Door, export_endless
@@ -135,7 +135,7 @@ def test_transports_agree(
         door.shut()
         while True:
             context = RequestContext(seconds)
-            told = answered(transport, PredictCall(spec, inputs, outputs), context)
+            told = answered(transport, ModelCall(spec, inputs, outputs), context)
             if model != "endless" or door.came:
                 break
             seconds *= 2  # the deadline has passed before the call was in the model
@@ -145,7 +145,7 @@ def test_transports_agree(
     assert found[0] == found[1]
 
 
-def answered(transport: GrpcTransport, call: PredictCall, context: RequestContext) -> list[tuple[str, Any]]:
+def answered(transport: GrpcTransport, call: ModelCall, context: RequestContext) -> list[tuple[str, Any]]:
     try:
         return [(name, array.tolist()) for name, array in transport.predict(call, context).items()]
     except LightboxError as error:

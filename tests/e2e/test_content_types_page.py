@@ -11,6 +11,7 @@ import pytest
 
 from lightbox import codecs
 from lightbox.settings_loading import load_settings
+from lightbox.worker import codec_options
 from support.fakes import png
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack
@@ -44,5 +45,9 @@ def test_every_line_says_what_comes_back() -> None:
 
 
 def test_the_page_names_every_media_type() -> None:
-    for media_type in (*codecs.SHOWN_TYPES, *codecs.MAYBE_IMAGE_TYPES, *codecs.Codecs(load_settings({})).writers):
+    for media_type in (
+        *codecs.SHOWN_TYPES,
+        *codecs.MAYBE_IMAGE_TYPES,
+        *codecs.Codecs(codec_options(load_settings({}))).writers,
+    ):
         assert f"`{media_type}`" in PAGE

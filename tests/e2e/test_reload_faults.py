@@ -12,9 +12,9 @@ import pytest
 import requests
 from google.protobuf import text_format
 
+from lightbox.core.plan import PlannedModel
+from lightbox.features.multi_model.state import LoadedModels
 from lightbox.model.options import ModelOptions
-from lightbox.multi_model.state import LoadedModels
-from lightbox.plan import PlannedModel
 from lightbox.processes.commands import model_config
 from support.loading import invoke, load, unload
 from support.models import export_constant

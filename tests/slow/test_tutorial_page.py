@@ -11,8 +11,8 @@ from typing import Any, get_args
 
 import pytest
 
+from lightbox.core.settings_types import ScalingName
 from lightbox.model.options import ModelOptions
-from lightbox.settings_base import ScalingName
 from support.stack import REPOSITORY, Stack, clean_environ, free_port, running
 
 PAGE = (REPOSITORY / "docs" / "tutorial.md").read_text()

@@ -6,11 +6,12 @@ import base64
 from collections.abc import Mapping
 
 from lightbox.codecs import Codecs
-from lightbox.codecs.base import DecodedRequest, Method
+from lightbox.core.request_context import RequestContext
+from lightbox.model.call import Method, ModelCall
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
+from lightbox.worker import codec_options
 from support.fakes import Tensor, signature
 from support.patience import PATIENCE
 
@@ -26,11 +27,11 @@ def decode(
     outputs: Mapping[str, Tensor] | None = None,
     method: Method = Method.PREDICT,
     environ: Mapping[str, str] | None = None,
-) -> DecodedRequest:
+) -> ModelCall:
     """Decode a body for a model with these inputs; its signature has any name that the body asks for."""
     spec = signature("net", inputs, outputs or {"y": ("float32", (None,))})
     data = body.encode() if isinstance(body, str) else body
-    codecs = Codecs(load_settings(environ or {}))
+    codecs = Codecs(codec_options(load_settings(environ or {})))
     return codecs.parse(data, content_type, method, RequestContext(PATIENCE)).decode(spec, ModelOptions())
 
 

@@ -3,24 +3,26 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from flask import Flask
 from PIL import Image
 
-from lightbox.app import create_app
+from lightbox.core.app import create_app
+from lightbox.core.edge import uncounted
+from lightbox.core.plan import ModelServerAddress, PlannedModel, ServingPlan
+from lightbox.core.request import Around
+from lightbox.core.services import Services
 from lightbox.features import enabled
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
-from lightbox.pipeline import Pipeline
-from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
-from lightbox.services import Services
-from lightbox.sessions import SessionStore
 from lightbox.settings_loading import load_settings
 from lightbox.transports.base import Transport
 from lightbox.user_code.registry import UserCode
+from lightbox.worker import make_pipeline, operations, refused_headers
 from support.patience import PATIENCE
 
 Tensor = tuple[str, tuple[int | None, ...] | None]
@@ -52,7 +54,7 @@ def fake_app(
     models: Mapping[str, ModelOptions],
     environ: Mapping[str, str] | None = None,
     code: Path | None = None,
-    sessions: SessionStore | None = None,
+    around: Sequence[Around] = (),
 ) -> Flask:
     """Return the app over a fake model server that both wires lead to; the first model is the default one.
 
@@ -71,9 +73,16 @@ def fake_app(
     )
     user_code = UserCode()
     user_code.load(plan.models.values())
-    pipeline = Pipeline(settings, plan, {"grpc": transport, "rest": transport}, user_code)
-    pipeline.sessions = sessions
-    return create_app(Services(settings, pipeline, features=enabled(settings)))
+    pipeline = make_pipeline(settings, plan, {"grpc": transport, "rest": transport}, user_code)
+    features, run_dir = enabled(settings), Path("/nowhere")
+    own = [part for feature in features for part in feature.around(settings, run_dir, pipeline)]
+    refused = {} if around else refused_headers(features)
+    return create_app(
+        Services(
+            settings, plan, run_dir, pipeline, (), uncounted, [*around, *own], partial(operations, features), refused
+        ),
+        features,
+    )
 
 
 def png(pixels: Array) -> bytes:

@@ -15,16 +15,17 @@ import grpc
 import numpy as np
 import pytest
 
+from lightbox import worker
+from lightbox.core.pipeline import Pipeline
+from lightbox.core.plan import ModelServerAddress, PlannedModel, ServingPlan
+from lightbox.features.open_inference import grpc_gate, grpc_messages, grpc_server
+from lightbox.features.open_inference.grpc_calls import WorkerPool
+from lightbox.features.open_inference.grpc_gate import Bounds, Gate
+from lightbox.features.open_inference.grpc_health import Readiness
+from lightbox.features.open_inference.grpc_server import ROOM, InferenceServer
+from lightbox.features.open_inference.grpc_service import InferenceService
+from lightbox.features.open_inference.repository import Repository
 from lightbox.model.options import ModelOptions
-from lightbox.pipeline import Pipeline
-from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
-from lightbox.protocols.open_inference import grpc_gate, grpc_messages, grpc_server
-from lightbox.protocols.open_inference.grpc_calls import WorkerPool
-from lightbox.protocols.open_inference.grpc_gate import Bounds, Gate
-from lightbox.protocols.open_inference.grpc_health import Readiness
-from lightbox.protocols.open_inference.grpc_server import ROOM, InferenceServer
-from lightbox.protocols.open_inference.grpc_service import InferenceService
-from lightbox.protocols.open_inference.repository import Repository
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import FinishedRequest, Observer
 from lightbox.transports.fake import FakeTransport
@@ -107,7 +108,7 @@ def make_pipeline(
         default_model=names[0],
         model_servers=(ModelServerAddress(grpc_port=1, rest_port=2),),
     )
-    return Pipeline(load_settings(environ or {}), plan, {"grpc": transport})
+    return worker.make_pipeline(load_settings(environ or {}), plan, {"grpc": transport})
 
 
 @contextmanager
@@ -137,7 +138,7 @@ def serving(
 
         pool = WorkerPool(2, waiting, patience=0.5, observers=observers)
         server = InferenceServer(
-            InferenceService(pipeline, Repository(pipeline)),
+            InferenceService(pipeline, Repository(pipeline, Path("/nowhere"))),
             pool,
             Readiness(is_ready, asyncio.Event()),
             allowed_seconds=PATIENCE,

@@ -7,7 +7,7 @@ import socket
 import time
 from collections.abc import Callable
 
-from lightbox.protocols.open_inference import grpc_messages, http2
+from lightbox.features.open_inference import grpc_messages, http2
 from support.patience import PATIENCE
 
 PATH = f"/{grpc_messages.INFERENCE_SERVICE}/ModelInfer"

@@ -10,15 +10,16 @@ import gc
 import sys
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 from flask import Flask
 
 from harness.memory import PeakGrowth
-from lightbox.errors import LightboxError
-from lightbox.protocols.open_inference import grpc_messages
-from lightbox.protocols.open_inference.grpc_service import InferenceService
-from lightbox.protocols.open_inference.repository import Repository
-from lightbox.request_context import RequestContext
+from lightbox.core.errors import LightboxError
+from lightbox.core.request_context import RequestContext
+from lightbox.features.open_inference import grpc_messages
+from lightbox.features.open_inference.grpc_service import InferenceService
+from lightbox.features.open_inference.repository import Repository
 from lightbox.transports.fake import FakeTransport
 from support.costly import BODIES, GRPC, MODELS, Sent, costly_app, post
 from support.fakes import signature
@@ -62,7 +63,7 @@ def _model_infer() -> Callable[[bytes], int]:
     for model, tensor in MODELS.items():
         fake.serve(signature(model, {"x": tensor}, {"y": tensor}), lambda inputs: {})
     pipeline = make_pipeline(fake, list(MODELS))
-    service = InferenceService(pipeline, Repository(pipeline))
+    service = InferenceService(pipeline, Repository(pipeline, Path("/nowhere")))
     work = service.work(grpc_messages.method(grpc_messages.INFERENCE_SERVICE, "ModelInfer"))
 
     def answer(data: bytes) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from lightbox.core.plan import PlannedModel
 from lightbox.model.options import ModelOptions
-from lightbox.plan import PlannedModel
 
 
 def write(file: Path, text: str) -> Path:

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lightbox.errors import Unavailable
+from lightbox.core.errors import Unavailable
 from lightbox.processes.versions import LOOK_SECONDS, Files, ModelVersions
 from lightbox.transports.model_status import VersionStatus
 

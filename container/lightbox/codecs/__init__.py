@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 
-from lightbox.codecs.base import Codec, Method, Parsed, Reader, Writer
+from lightbox.codecs.base import Codec, Parsed, Reader, Writer
 from lightbox.codecs.csv import CsvCodec
-from lightbox.codecs.image import ImageBodyCodec, ImageCodec
+from lightbox.codecs.image import ImageBodyCodec, ImageCodec, ImageOptions
 from lightbox.codecs.json_body import JsonCodec, JsonLinesCodec
 from lightbox.codecs.media_type import best_match, parse_content_type
 from lightbox.codecs.multipart import MultipartCodec, read_parts
 from lightbox.codecs.npy import NpyCodec, NpzCodec, OctetStreamWriter
-from lightbox.concurrency import InProgress
-from lightbox.errors import BadRequest, ImageUndecodable, MalformedBody, NotAcceptable, UnsupportedMediaType
+from lightbox.core.errors import BadRequest, ImageUndecodable, MalformedBody, NotAcceptable, UnsupportedMediaType
+from lightbox.core.request_context import RequestContext
 from lightbox.images.decode import OriginalImages, is_image
 from lightbox.images.foreign import file_format
-from lightbox.request_context import RequestContext
-from lightbox.settings import Settings
+from lightbox.machine.concurrency import InProgress
+from lightbox.model.call import Method
 
 SHOWN_TYPES = (
     "application/x-image",
@@ -40,21 +41,32 @@ when it is told nothing."""
 _CURL_HINT = "; curl -d takes the line breaks out of a file: use --data-binary @FILE"
 
 
+@dataclass(frozen=True)
+class CodecOptions:
+    """How bodies are read and written, and how large they may be, in MiB."""
+
+    images: ImageOptions = field(default_factory=ImageOptions)
+    max_body_mb: int = 100
+    max_text_mb: int = 100
+    lines_as_document: bool = False
+    """Answer ``application/jsonlines`` with the whole document on one line, as AWS's container does."""
+
+
 class Codecs:
     """The codecs by media type, both ways; one for each worker process, safe to use from several threads."""
 
-    def __init__(self, settings: Settings, in_progress: InProgress | None = None) -> None:
+    def __init__(self, options: CodecOptions, in_progress: InProgress | None = None) -> None:
         """``in_progress`` are the calls that this process works on."""
-        self.images = images = ImageCodec(settings, in_progress)
+        self.max_text_mb = options.max_text_mb
+        self.images = images = ImageCodec(options.images, in_progress)
         self._image = ImageBodyCodec(images)
-        self._json = JsonCodec(images, settings.max_text_mb)
-        as_document = settings.jsonlines == "document"
+        self._json = JsonCodec(images, options.max_text_mb)
         codecs: tuple[Codec, ...] = (
             self._json,  # the first one that writes responds where the caller does not mind
-            JsonLinesCodec(images, settings.max_text_mb, as_document),
-            CsvCodec(settings.max_text_mb),
-            NpyCodec(settings.max_body_mb),
-            NpzCodec(settings.max_body_mb),
+            JsonLinesCodec(images, options.max_text_mb, options.lines_as_document),
+            CsvCodec(options.max_text_mb),
+            NpyCodec(options.max_body_mb),
+            NpzCodec(options.max_body_mb),
             OctetStreamWriter(),
             self._image,
             MultipartCodec(images),
@@ -89,6 +101,11 @@ class Codecs:
         with _taken_for_json():
             found = codec.parse(body, parsed, method, context)
         return Parsed(_taken_for_json()(found.decode), found.signature)
+
+    def reads(self, content_type: str) -> bool:
+        """Tell whether bodies of a Content-Type are read, without a look at them."""
+        name = parse_content_type(content_type).name
+        return not name or name.startswith("image/") or name in MAYBE_IMAGE_TYPES or name in self._readers
 
     def is_one_image(self, body: bytes, content_type: str) -> bool:
         """Tell whether a body is read as one image."""

@@ -17,14 +17,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from lightbox.codecs.base import DecodedRequest, Method, Parsed, Prediction, Response
+from lightbox.codecs.base import Parsed, Response
 from lightbox.codecs.json_response import whole_text
 from lightbox.codecs.media_type import ContentType, check_size, checked_utf8
-from lightbox.errors import InputMismatch, MalformedBody
+from lightbox.core.errors import InputMismatch, MalformedBody
+from lightbox.core.request_context import RequestContext
 from lightbox.model.arrays import cast, numpy_dtype, only_input, string_tensor
+from lightbox.model.call import Method, ModelCall, Prediction
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, describe_shape
-from lightbox.request_context import RequestContext
 
 _NUMBER = re.compile(r"\s*[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf|infinity|nan)\s*", re.ASCII | re.IGNORECASE)
 _INFINITY = re.compile(r"\s*[+-]?inf(?:inity)?\s*", re.IGNORECASE)
@@ -51,14 +52,14 @@ class CsvCodec:
         """See Reader.parse."""
         check_size(body, self._max_mb)
 
-        def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
+        def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
             spec = only_input(signature, "text/csv")
             _check_kind(spec)
             with context.stage("decode"):
                 context.memory.hold(_reading_bytes(body, spec), "the CSV")
                 text = checked_utf8(body, content_type)
                 header = content_type.parameters.get("header", "").lower() == "present"
-                return DecodedRequest(signature, {spec.name: _tensor(_Rows(text, header, context.check), spec)})
+                return ModelCall(signature, {spec.name: _tensor(_Rows(text, header, context.check), spec)})
 
         return Parsed(decode)
 

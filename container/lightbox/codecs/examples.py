@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from lightbox.codecs.base import DecodedRequest, Layout, Method, Prediction
-from lightbox.error_texts import shorten
-from lightbox.errors import BadRequest, InputMismatch, MalformedBody, TooLarge
+from lightbox.core.error_texts import shorten
+from lightbox.core.errors import BadRequest, InputMismatch, MalformedBody, TooLarge
 from lightbox.model.arrays import string_tensor
+from lightbox.model.call import Layout, Method, ModelCall, Prediction
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from tfs_wire.messages import input_pb2
 from tfs_wire.rest.examples import read_examples_document
@@ -28,25 +29,9 @@ MAX_BYTES = 1 << 30
 _LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
-@dataclass(frozen=True)
-class ExamplesRequest(DecodedRequest):
-    """Serialized tf.Examples; the outputs are answered as ``{"results": [...]}``."""
-
-    def predicted(self, outputs: Mapping[str, Array]) -> Prediction:
-        """Return classes and scores of [examples, n], or values of [examples].
-
-        Raises BadRequest for outputs of other shapes and dtypes: the signature does not classify or regress.
-        """
-        (examples,) = self.inputs.values()
-        if "outputs" in outputs:
-            return Prediction({"outputs": _regressed(outputs["outputs"], len(examples))}, self.layout, len(examples))
-        _check_classes(outputs, len(examples))
-        return Prediction(outputs, self.layout, len(examples))
-
-
 def decode_examples(
     document: dict[str, Any], signature: SignatureSpec, method: Method, step: Callable[[], None]
-) -> DecodedRequest:
+) -> ModelCall:
     """Return serialized tf.Examples as the signature's one input, the outputs that the method needs beside it.
 
     The request's signature says that this input is of strings, whatever the one that came declares.
@@ -65,7 +50,19 @@ def decode_examples(
     except (ValueError, RecursionError) as error:
         raise MalformedBody(f"examples: {shorten(str(error), _ECHO)}") from None
     asked = replace(signature, inputs={taken.name: taken})
-    return ExamplesRequest(asked, {taken.name: _serialized(given)}, Layout.RESULTS, outputs)
+    examples = _serialized(given)
+    return ModelCall(asked, {taken.name: examples}, outputs, Layout.RESULTS, results=partial(_results, len(examples)))
+
+
+def _results(examples: int, outputs: Mapping[str, Array]) -> Prediction:
+    """Return classes and scores of [examples, n], or values of [examples], as ``{"results": [...]}`` has them.
+
+    Raises BadRequest for outputs of other shapes and dtypes: the signature does not classify or regress.
+    """
+    if "outputs" in outputs:
+        return Prediction({"outputs": _regressed(outputs["outputs"], examples)}, Layout.RESULTS, examples)
+    _check_classes(outputs, examples)
+    return Prediction(outputs, Layout.RESULTS, examples)
 
 
 def _plan(signature: SignatureSpec, method: Method) -> tuple[TensorSpec, tuple[str, ...]]:

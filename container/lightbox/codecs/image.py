@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import ClassVar
 
 import numpy as np
 
-from lightbox.codecs.base import DecodedRequest, Method, Parsed
+from lightbox.codecs.base import Parsed
 from lightbox.codecs.media_type import ContentType
-from lightbox.concurrency import DecodeSlots, InProgress, available_cores, decoding_at_once
-from lightbox.errors import (
+from lightbox.core.errors import (
     DeadlineExceeded,
     ImageUndecodable,
     MalformedBody,
@@ -21,6 +21,7 @@ from lightbox.errors import (
     TooLarge,
     UnsupportedMediaType,
 )
+from lightbox.core.request_context import RequestContext
 from lightbox.images import jpeg, native_resize
 from lightbox.images.decode import (
     ImageLimits,
@@ -34,11 +35,11 @@ from lightbox.images.decode import (
 from lightbox.images.limits import MAX_PIXELS_SETTING
 from lightbox.images.picture import Crop, Mode, Opener, Picture, Pixels, Size, as_png, cut, rows_of
 from lightbox.images.transform import Filter, Resizer, Scaling
+from lightbox.machine.concurrency import DecodeSlots, InProgress, available_cores, decoding_at_once
 from lightbox.model.arrays import string_tensor
+from lightbox.model.call import Method, ModelCall
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, ImageInput, SignatureSpec, image_input, is_channels_first, scaling_problem
-from lightbox.request_context import RequestContext
-from lightbox.settings import Settings
 
 _CHANNELS_FIRST = "; the input has its channels first: an image fits channels last, [batch, height, width, 3]"
 
@@ -47,25 +48,35 @@ Decode = Callable[..., Pixels]
 """``decode_rgb``, or what else takes its arguments."""
 
 
+@dataclass(frozen=True)
+class ImageOptions:
+    """How images are decoded and resized."""
+
+    limits: ImageLimits = field(default_factory=ImageLimits)
+    upright: bool = True
+    """Rotate images as their EXIF orientation says."""
+    fast_decode: bool = False
+    """Decode large JPEGs at reduced scale."""
+    compiled: bool = True
+    """Use the compiled resize and simplejpeg where they are there; the pixels are the same."""
+    processes: int = 1
+    """How many processes decode images on this machine's cores."""
+
+
 class ImageCodec:
     """Turns one or more encoded images into a batch, as signature and options want them.
 
     ``in_progress`` are the calls that this process works on: while one is alone, all cores resize its images.
     """
 
-    def __init__(self, settings: Settings, in_progress: InProgress | None = None) -> None:
+    def __init__(self, options: ImageOptions, in_progress: InProgress | None = None) -> None:
         self._in_progress = in_progress or InProgress()
-        self._limits = ImageLimits(
-            max_pixels=settings.max_image_pixels,
-            max_request_pixels=settings.max_request_pixels,
-            max_side=settings.max_image_side,
-            max_memory_mb=settings.max_image_memory_mb,
-        )
-        self._upright = settings.exif_orientation
-        self._fast = settings.fast_decode
+        self._limits = options.limits
+        self._upright = options.upright
+        self._fast = options.fast_decode
         cores = available_cores()
-        self._slots = DecodeSlots(decoding_at_once(cores, settings.workers))
-        native = native_resize.load() if settings.resize == "auto" else None
+        self._slots = DecodeSlots(decoding_at_once(cores, options.processes))
+        native = native_resize.load() if options.compiled else None
         self._resizer = Resizer(cores, native)
         # A resize by Pillow wants Pillow's image: what the other decoder saves, a copy would cost.
         self._decode: Decode = decode_for_resize if native and jpeg.agrees() else decode_rgb
@@ -244,8 +255,8 @@ class ImageBodyCodec:
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
         """See Reader.parse."""
 
-        def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
-            return DecodedRequest(signature, self._images.decode([body], signature, options, context), images=(body,))
+        def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
+            return ModelCall(signature, self._images.decode([body], signature, options, context), images=(body,))
 
         return Parsed(decode)
 

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from lightbox.codecs.base import DecodedRequest, Layout, Method, Parsed, Prediction, Response
+from lightbox.codecs.base import Parsed, Response
 from lightbox.codecs.examples import decode_examples
 from lightbox.codecs.image import ImageCodec
 from lightbox.codecs.json_numbers import (
@@ -38,10 +38,11 @@ from lightbox.codecs.json_tensors import (
     read_rows,
 )
 from lightbox.codecs.media_type import ContentType, as_utf8, check_size
-from lightbox.errors import BadRequest, LightboxError, MalformedBody
+from lightbox.core.errors import BadRequest, LightboxError, MalformedBody
+from lightbox.core.request_context import RequestContext
+from lightbox.model.call import Layout, Method, ModelCall, Prediction
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
-from lightbox.request_context import RequestContext
 
 _FORMS = ("instances", "inputs", "examples")
 
@@ -75,7 +76,7 @@ class JsonCodec:
         if numbers is None:
             return self._values(text, method, context)
 
-        def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
+        def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
             return numbers.read(signature) or self._values(text, method, context).decode(signature, options)
 
         return Parsed(decode, numbers.signature)
@@ -91,7 +92,7 @@ class JsonCodec:
             parsed = _parse(text, method)
             context.check()
 
-        def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
+        def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
             if method is Method.PREDICT:
                 return self._predict(parsed, signature, options, context)
             with context.stage("decode"):
@@ -102,19 +103,19 @@ class JsonCodec:
 
     def _predict(
         self, body: _Body, signature: SignatureSpec, options: ModelOptions, context: RequestContext
-    ) -> DecodedRequest:
+    ) -> ModelCall:
         layout = Layout.COLUMNS if body.form == "inputs" else Layout.INSTANCES
         with context.stage("decode"):
             payload = body.document[body.form] if body.plain is None else _as_instances(body.plain, signature)
             images = _images(body, payload, signature)
         if images is not None:
             inputs = self._images.decode(images, signature, options, context)
-            return DecodedRequest(signature, inputs, layout, images=tuple(images))
+            return ModelCall(signature, inputs, layout=layout, images=tuple(images))
         with context.stage("decode"):
             read = read_inputs if layout is Layout.COLUMNS else read_instances
             inputs = read(payload, signature, body.has_bools, context.check)
             self._images.check_among(inputs.values(), context, or_texts=True)
-            return DecodedRequest(signature, inputs, layout)
+            return ModelCall(signature, inputs, layout=layout)
 
 
 class JsonLinesCodec(JsonCodec):
@@ -145,7 +146,7 @@ class _Numbers:
     """A text whose long lists are numbers; ``read`` returns None where they turn out not to be regular."""
 
     signature: str | None
-    read: Callable[[SignatureSpec], DecodedRequest | None]
+    read: Callable[[SignatureSpec], ModelCall | None]
 
 
 def _numbers(text: bytes, context: RequestContext) -> _Numbers | None:
@@ -161,14 +162,14 @@ def _numbers(text: bytes, context: RequestContext) -> _Numbers | None:
     if parsed is None:
         return None
 
-    def read(signature: SignatureSpec) -> DecodedRequest | None:
+    def read(signature: SignatureSpec) -> ModelCall | None:
         with context.stage("decode"):
             return _read_numbers(parsed, hollow, signature)
 
     return _Numbers(parsed.document.get("signature_name") or None, read)
 
 
-def _read_numbers(parsed: _Body, hollow: Hollow, signature: SignatureSpec) -> DecodedRequest | None:
+def _read_numbers(parsed: _Body, hollow: Hollow, signature: SignatureSpec) -> ModelCall | None:
     by_row = parsed.form == "instances"
     payload = parsed.document[parsed.form] if parsed.plain is None else _only(parsed.plain)
     inputs = read_numbers(payload, by_row, signature, hollow)
@@ -176,7 +177,7 @@ def _read_numbers(parsed: _Body, hollow: Hollow, signature: SignatureSpec) -> De
         return None
     if isinstance(payload, NumberList) and parsed.plain is not None and not hollow.lines:  # rows by name are rows
         inputs = {name: _as_batch(array, signature.inputs[name]) for name, array in inputs.items()}
-    return DecodedRequest(signature, inputs, Layout.INSTANCES if by_row else Layout.COLUMNS)
+    return ModelCall(signature, inputs, layout=Layout.INSTANCES if by_row else Layout.COLUMNS)
 
 
 def _rows(text: bytes, context: RequestContext) -> _Numbers | None:
@@ -185,10 +186,10 @@ def _rows(text: bytes, context: RequestContext) -> _Numbers | None:
     if rows is None:
         return None
 
-    def read(signature: SignatureSpec) -> DecodedRequest | None:
+    def read(signature: SignatureSpec) -> ModelCall | None:
         with context.stage("decode"):
             inputs = read_rows(rows, signature, context.check)
-            return None if inputs is None else DecodedRequest(signature, inputs, Layout.INSTANCES)
+            return None if inputs is None else ModelCall(signature, inputs, layout=Layout.INSTANCES)
 
     return _Numbers(rows.signature or None, read)
 

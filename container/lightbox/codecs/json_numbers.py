@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import orjson
 
-from lightbox.errors import MalformedBody, TooLarge
+from lightbox.core.errors import MalformedBody, TooLarge
 from lightbox.model.spec import Array
 from tfs_wire.rest import flat, quick
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from lightbox.codecs.base import Layout, Prediction
-from lightbox.errors import NotAcceptable
+from lightbox.core.errors import NotAcceptable
 from lightbox.model import json_arrays
+from lightbox.model.call import Layout, Prediction
 from lightbox.model.spec import Array
 
 

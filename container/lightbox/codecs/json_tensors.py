@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from lightbox.codecs.json_numbers import Hollow, NumberList, Rows
-from lightbox.error_texts import shorten
-from lightbox.errors import InputMismatch, MalformedBody
+from lightbox.core.error_texts import shorten
+from lightbox.core.errors import InputMismatch, MalformedBody
 from lightbox.images.decode import is_image
 from lightbox.model.arrays import cast, dtype_number
 from lightbox.model.spec import Array, SignatureSpec

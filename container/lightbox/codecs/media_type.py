@@ -8,8 +8,8 @@ import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from lightbox.errors import MalformedBody, TooLarge, UnsupportedMediaType
-from lightbox.request_context import RequestContext
+from lightbox.core.errors import MalformedBody, TooLarge, UnsupportedMediaType
+from lightbox.core.request_context import RequestContext
 
 _PARAMETER = re.compile(r';[ \t]*([!#$%&\'*+.^_`|~\w-]+)=("(?:[^"\\]|\\.)*"|[^;]*)', re.ASCII)
 _QUALITY = re.compile(r"(?:0(?:\.\d{0,3})?|1(?:\.0{0,3})?|\.\d{1,3})", re.ASCII)

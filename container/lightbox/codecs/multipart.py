@@ -8,13 +8,14 @@ from typing import ClassVar
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.sansio.multipart import Data, Epilogue, Event, Field, File, MultipartDecoder, NeedData
 
-from lightbox.codecs.base import DecodedRequest, Method, Parsed
+from lightbox.codecs.base import Parsed
 from lightbox.codecs.image import ImageCodec
 from lightbox.codecs.media_type import ContentType
-from lightbox.errors import MalformedBody, TooLarge
+from lightbox.core.errors import MalformedBody, TooLarge
+from lightbox.core.request_context import RequestContext
+from lightbox.model.call import Method, ModelCall
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec
-from lightbox.request_context import RequestContext
 
 MAX_PARTS = 1000
 _CHUNK, _MAX_HEADERS = 1 << 16, 1 << 18
@@ -32,12 +33,12 @@ class MultipartCodec:
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
         """See Reader.parse. Every part is an image; file fields without a file are left out."""
 
-        def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
+        def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
             with context.stage("decode"):
                 context.memory.hold(3 * len(body), "the form")
                 images = read_parts(body, content_type, context)
             inputs = self._images.decode(images, signature, options, context)
-            return DecodedRequest(signature, inputs, images=tuple(images))
+            return ModelCall(signature, inputs, images=tuple(images))
 
         return Parsed(decode)
 

@@ -13,13 +13,14 @@ from typing import IO, Any, ClassVar
 import numpy as np
 from numpy.lib import format as npy_format
 
-from lightbox.codecs.base import DecodedRequest, Method, Parsed, Prediction, Response
+from lightbox.codecs.base import Parsed, Response
 from lightbox.codecs.media_type import ContentType
-from lightbox.errors import InputMismatch, MalformedBody, NotAcceptable, TooLarge
+from lightbox.core.errors import InputMismatch, MalformedBody, NotAcceptable, TooLarge
+from lightbox.core.request_context import RequestContext
 from lightbox.model.arrays import fitted, numpy_dtype, only_input
+from lightbox.model.call import Method, ModelCall, Prediction
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
-from lightbox.request_context import RequestContext
 
 _MAGIC = b"PK\x03\x04"
 _END = b"PK\x05\x06"
@@ -100,9 +101,9 @@ class NpyCodec:
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
         """See Reader.parse."""
 
-        def decode(signature: SignatureSpec, options: ModelOptions) -> DecodedRequest:
+        def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
             with context.stage("decode"):
-                return DecodedRequest(signature, self._arrays(body, content_type, signature, context))
+                return ModelCall(signature, self._arrays(body, content_type, signature, context))
 
         return Parsed(decode)
 

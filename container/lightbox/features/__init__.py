@@ -4,16 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from lightbox.feature import Feature
+from lightbox.core.feature import Feature
+from lightbox.core.settings import Settings
+from lightbox.features.multi_model import MultiModel
 from lightbox.features.open_inference import OpenInference
 from lightbox.features.openapi import OpenApi
 from lightbox.features.page import Page
+from lightbox.features.sessions import Sessions
 from lightbox.features.streams import Streams
 from lightbox.features.tfs_api import TfsApi
 from lightbox.features.tracing import Tracing
-from lightbox.settings import Settings
 
-FEATURES: Sequence[Feature] = (OpenInference(), TfsApi(), Streams(), Page(), OpenApi(), Tracing())
+FEATURES: Sequence[Feature] = (
+    Sessions(),  # stands before the Open Inference Protocol's bodies, which belong to no session
+    OpenInference(),
+    MultiModel(),
+    TfsApi(),
+    Streams(),
+    Page(),
+    OpenApi(),
+    Tracing(),
+)
 
 
 def enabled(settings: Settings) -> list[Feature]:

@@ -22,7 +22,7 @@ from PIL.ExifTags import Base
 from PIL.Image import Image, Transpose
 from PIL.TiffImagePlugin import TiffImageFile
 
-from lightbox.errors import ImageUndecodable
+from lightbox.core.errors import ImageUndecodable
 from lightbox.images.limits import undecodable
 
 UPRIGHT = 1

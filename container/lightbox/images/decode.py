@@ -36,7 +36,7 @@ from PIL.PpmImagePlugin import PpmImageFile
 from PIL.TiffImagePlugin import TiffImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-from lightbox.errors import ImageUndecodable, TooLarge
+from lightbox.core.errors import ImageUndecodable, TooLarge
 from lightbox.images import foreign, jpeg
 from lightbox.images.avif import Avif
 from lightbox.images.color import UPRIGHT, orientation_of, swaps_sides, to_grey, to_rgb, turn_upright

@@ -15,8 +15,8 @@ from PIL.ImageFile import ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
 from PIL.WebPImagePlugin import WebPImageFile
 
-from lightbox.error_texts import shorten
-from lightbox.errors import ImageUndecodable, LightboxError, TooLarge
+from lightbox.core.error_texts import shorten
+from lightbox.core.errors import ImageUndecodable, LightboxError, TooLarge
 from lightbox.images.avif import Avif
 
 MAX_PIXELS_SETTING = "LIGHTBOX_MAX_IMAGE_PIXELS"

@@ -10,11 +10,11 @@ from typing import Literal, NamedTuple, Protocol
 import numpy as np
 from PIL.Image import Image
 
-from lightbox.errors import BadRequest
+from lightbox.core.errors import BadRequest
+from lightbox.core.request_context import RequestContext
 from lightbox.images.color import STRIP_PIXELS
 from lightbox.images.jpeg import Rgbx
 from lightbox.images.transform import for_pillow
-from lightbox.request_context import RequestContext
 
 Mode = Literal["RGB", "L"]
 Pixels = Image | Rgbx

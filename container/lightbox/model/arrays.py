@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lightbox.errors import HandlerFailed, InputMismatch
+from lightbox.core.errors import HandlerFailed, InputMismatch
 from lightbox.images.decode import is_image
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
 from tfs_wire import dtypes

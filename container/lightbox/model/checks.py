@@ -7,11 +7,10 @@ from pathlib import Path
 
 from lightbox.model.formats import told_of_folder
 from lightbox.model.layout import LARGEST_VERSION, SAVED_MODEL_FILES, ModelOnDisk, is_saved_model, is_version
-from lightbox.model.options import OPTIONS_FILE, ModelOptions, load_options, options_file
+from lightbox.model.options import OPTIONS_FILE, ModelOptions, Overrides, load_options, options_file
 from lightbox.model.ranking import ranking_problem
 from lightbox.model.saved_model import FILE, SavedModelError, check_whole, read_signatures
 from lightbox.model.spec import SignatureSpec, image_input, scaling_problem
-from lightbox.settings import Settings
 from lightbox.transports.base import DEFAULT_SIGNATURE
 from lightbox.user_code.paths import find_code
 
@@ -38,13 +37,13 @@ def version_problem(folder: Path, model: str, version: int) -> str | None:
     return None
 
 
-def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> Iterator[tuple[bool, str]]:
+def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], overrides: Overrides) -> Iterator[tuple[bool, str]]:
     """Yield what a model's newest version cannot follow, and whether it is its own lightbox.json that asks for it.
 
     Raises ModelOptionsError and UserCodeError for what cannot be read in ``code_dirs``.
     """
-    options = load_options(code_dirs, settings)
-    return misfits(model.name, newest_signatures(model), options, code_dirs, settings)
+    options = load_options(code_dirs, overrides)
+    return misfits(model.name, newest_signatures(model), options, code_dirs, overrides)
 
 
 def misfits(
@@ -52,21 +51,21 @@ def misfits(
     signatures: Mapping[str, SignatureSpec],
     options: ModelOptions,
     code_dirs: Sequence[Path],
-    settings: Settings,
+    overrides: Overrides,
 ) -> Iterator[tuple[bool, str]]:
     """Yield what a version with these signatures cannot follow, as ``option_problems`` does of these ``options``."""
     file = options_file(code_dirs) or OPTIONS_FILE
     # Code of a user's may scale and name classes by itself.
     signature = signatures.get(DEFAULT_SIGNATURE) if find_code(code_dirs) is None else None
     if problem := _misfit_of_outputs(model, signatures, options):
-        own = settings.outputs is None
+        own = overrides.outputs is None
         yield own, f"{f'{file}: outputs' if own else 'LIGHTBOX_OUTPUTS'}: {problem}"
     if signature and (problem := _misfit_of_scaling(model, signature, options)):
-        own = settings.scaling is None
+        own = overrides.scaling is None
         yield own, f"{f'{file}: scaling' if own else 'LIGHTBOX_SCALING'}: {problem}"
     if signature and (options.labels is not None or options.top_k is not None):
         key, own = (
-            ("labels", settings.labels is None) if options.labels is not None else ("top_k", settings.top_k is None)
+            ("labels", overrides.labels is None) if options.labels is not None else ("top_k", overrides.top_k is None)
         )
         if problem := ranking_problem(options, signature.outputs):
             yield own, f"{f'{file}: {key}' if own else f'LIGHTBOX_{key.upper()}'}: {problem}"

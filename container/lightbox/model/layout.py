@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lightbox.errors import StartError
+from lightbox.core.errors import StartError
 from lightbox.model.formats import told_of, told_of_folder
 
 SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")

@@ -6,13 +6,12 @@ import difflib
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, field_validator
 
-from lightbox.errors import StartError
-from lightbox.settings import Settings
-from lightbox.settings_base import ScalingName, parse_image_size
+from lightbox.core.errors import StartError
+from lightbox.core.settings_types import ScalingName, parse_image_size
 
 OPTIONS_FILE = "lightbox.json"
 
@@ -56,24 +55,43 @@ class ModelOptions(BaseModel):
         return parse_image_size(str(value)) if isinstance(value, str | int) else value
 
 
-def load_options(code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
-    """Return a model's options from the first ``lightbox.json`` in ``code_dirs``; set variables win over it.
+class Overrides(Protocol):
+    """The options that hold for every model, whatever its own say: the settings of these names. None sets nothing."""
+
+    @property
+    def scaling(self) -> str | None: ...  # noqa: D102 - ModelOptions tells of each
+
+    @property
+    def image_size(self) -> tuple[int, int] | None: ...  # noqa: D102
+
+    @property
+    def outputs(self) -> tuple[str, ...] | None: ...  # noqa: D102
+
+    @property
+    def labels(self) -> str | None: ...  # noqa: D102
+
+    @property
+    def top_k(self) -> int | None: ...  # noqa: D102
+
+
+def load_options(code_dirs: Sequence[Path], overrides: Overrides) -> ModelOptions:
+    """Return a model's options from the first ``lightbox.json`` in ``code_dirs``; what ``overrides`` sets wins over it.
 
     Labels given by the name of a file are read from it, relative to ``code_dirs``. Raises ModelOptionsError when the
     file is not valid JSON or holds an unknown key or a wrong value, or when there is no such file of labels.
     """
     path = options_file(code_dirs)
     options = ModelOptions() if path is None else _read(path)
-    overrides = {
-        "scaling": settings.scaling,
-        "image_size": settings.image_size,
-        "outputs": settings.outputs,
-        "labels": settings.labels,
-        "top_k": settings.top_k,
+    given = {
+        "scaling": overrides.scaling,
+        "image_size": overrides.image_size,
+        "outputs": overrides.outputs,
+        "labels": overrides.labels,
+        "top_k": overrides.top_k,
     }
-    options = options.model_copy(update={key: value for key, value in overrides.items() if value is not None})
+    options = options.model_copy(update={key: value for key, value in given.items() if value is not None})
     if isinstance(options.labels, str):
-        setting = "labels" if settings.labels is None else "LIGHTBOX_LABELS"
+        setting = "labels" if overrides.labels is None else "LIGHTBOX_LABELS"
         return options.model_copy(update={"labels": _read_labels(setting, options.labels, code_dirs)})
     return options
 

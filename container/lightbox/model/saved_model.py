@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from lightbox.errors import StartError
+from lightbox.core.errors import StartError
 from lightbox.model.formats import POINTER, disguise, points
 from lightbox.model.graph import empty_is_unknown, operations
 from lightbox.model.layout import version_folder

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from lightbox.errors import (
+from lightbox.core.errors import (
     BadRequest,
     DeadlineExceeded,
     InputMismatch,
@@ -29,11 +29,12 @@ from lightbox.errors import (
     Unavailable,
     UnknownSignature,
 )
+from lightbox.core.plan import Catalogue
+from lightbox.core.request_context import RequestContext
+from lightbox.model.call import ModelCall
 from lightbox.model.saved_model import WORST, Traits, traits
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
-from lightbox.plan import Catalogue
-from lightbox.request_context import RequestContext
-from lightbox.transports.base import DEFAULT_SIGNATURE, PredictCall, Transport
+from lightbox.transports.base import DEFAULT_SIGNATURE, Transport
 from tfs_wire.ranks import HIGHEST
 
 FRESH_SECONDS = 1.0
@@ -168,7 +169,7 @@ class RankGuard:
         if least and (too_low := signature.too_low(ranks, least)):
             raise InputMismatch(too_low)
 
-    def predict(self, transport: Transport, call: PredictCall, context: RequestContext) -> dict[str, Array]:
+    def predict(self, transport: Transport, call: ModelCall, context: RequestContext) -> dict[str, Array]:
         """Return the outputs; raise as Transport.predict, InputMismatch for a shape that the model does not take."""
         try:
             return transport.predict(call, context)
@@ -210,7 +211,7 @@ def probe(model: str, transport: Transport, signatures: Signatures, context: Req
     """
     try:
         signature = signatures.get(transport, model, None, None, context)
-        transport.predict(PredictCall(signature, made_up_inputs(signature)), context)
+        transport.predict(ModelCall(signature, made_up_inputs(signature)), context)
     except (Unavailable, DeadlineExceeded, ModelNotFound, ModelUninitialized):
         raise
     except LightboxError:
@@ -228,13 +229,13 @@ def probe_version(
     try:
         signature = None
         signature = signatures.get(transport, model, version, None, context)
-        transport.predict(PredictCall(signature, made_up_inputs(signature)), context)
+        transport.predict(ModelCall(signature, made_up_inputs(signature)), context)
     except (Unavailable, DeadlineExceeded, ModelNotFound):
         raise
     except LightboxError as error:
         try:
             answering = signatures.get(transport, model, None, None, context)
-            transport.predict(PredictCall(answering, made_up_inputs(answering)), context)
+            transport.predict(ModelCall(answering, made_up_inputs(answering)), context)
         except LightboxError:
             return
         if error.status < 500 and signature is not None and signature.inputs != answering.inputs:

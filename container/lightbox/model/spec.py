@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lightbox.error_texts import shorten
-from lightbox.errors import BadRequest, InputMismatch
+from lightbox.core.error_texts import shorten
+from lightbox.core.errors import BadRequest, InputMismatch
 
 if TYPE_CHECKING:
     import numpy as np

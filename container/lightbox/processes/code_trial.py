@@ -1,26 +1,21 @@
 """Trying the user's code in a process of its own: how that is started, what it does, and what its end says.
 
 Code which ends its process, crashes or hangs when it is imported harms nobody there. The process is
-``python -m lightbox.processes.code_trial PLAN RESULT``: it imports the code as a worker would, and writes down what
-came of it.
+``python -m lightbox.code_trial PLAN RESULT``: it imports the code as a worker would, and writes down what came of it.
 """
 
 from __future__ import annotations
 
 import json
-import logging
-import os
 import signal
 import subprocess
-import sys
-import traceback
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from lightbox.plan import PlannedModel, ServingPlan
+from lightbox.core.plan import PlannedModel, ServingPlan
 from lightbox.processes.commands import PYTHON
 from lightbox.user_code.loader import environ_without_code
-from lightbox.user_code.paths import FILE_NAME, UserCodeError, find_inference
+from lightbox.user_code.paths import FILE_NAME, UserCodeError
 
 IMPORT_SECONDS = 45.0
 """How long an import of users' code may take: a start, or a load, that cannot succeed ends within a minute."""
@@ -28,7 +23,7 @@ IMPORT_SECONDS = 45.0
 
 def trial_command(plan_file: Path, result: Path) -> list[str]:
     """Return the command that imports the code of a plan and writes down what came of it."""
-    return [*PYTHON, "lightbox.processes.code_trial", str(plan_file), str(result)]
+    return [*PYTHON, "lightbox.code_trial", str(plan_file), str(result)]
 
 
 def judge(result: Path, code: int, late_after: float | None, replaced: str = "") -> None:
@@ -71,38 +66,3 @@ def try_code(model: PlannedModel, run_dir: Path, seconds: float = IMPORT_SECONDS
         except subprocess.TimeoutExpired:
             code, late_after = -signal.SIGKILL, seconds
         judge(result, code, late_after)
-
-
-def check(plan: ServingPlan, result: Path) -> int:
-    """Import the code of every model; write ``{"file", "problem", "done"}`` and return the exit code."""
-    import lightbox.app  # noqa: F401 - what a worker has imported when it loads the user's code
-    from lightbox.user_code.registry import UserCode
-
-    user_code = UserCode()
-    for folders in plan.all_code_dirs:
-        file = str(find_inference(folders))
-        _write(result, {"file": file})
-        try:
-            user_code.load_from(folders)
-        except UserCodeError as error:
-            if error.__cause__ is not None:
-                traceback.print_exception(error.__cause__)
-            _write(result, {"file": file, "problem": str(error)})
-            return 1
-    _write(result, {"done": True})
-    return 0
-
-
-def _write(result: Path, content: dict[str, object]) -> None:
-    partial = result.with_suffix(".partial")
-    partial.write_text(json.dumps(content))
-    partial.replace(result)
-
-
-if __name__ == "__main__":
-    logging.basicConfig(level="INFO", format="%(message)s")
-    logging.getLogger("lightbox").setLevel("DEBUG")  # what is loaded is said here, once for all workers
-    code = check(ServingPlan.read(Path(sys.argv[1])), Path(sys.argv[2]))
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)  # threads that the user's code has started do not keep this process

@@ -10,12 +10,12 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from lightbox.environment import environment, variable
-from lightbox.errors import StartError
+from lightbox.core.errors import StartError
+from lightbox.core.plan import ModelServerAddress, PlannedModel
+from lightbox.core.settings import Settings
+from lightbox.machine.environment import environment, variable
 from lightbox.model import engine_report
-from lightbox.plan import ModelServerAddress, PlannedModel
 from lightbox.processes.run_dir import RunDir
-from lightbox.settings import Settings
 
 BINARY = "tensorflow_model_server"
 MODEL_CONFIG, BATCHING_PARAMETERS, ENGINE_CACHE = "models.config", "batching.config", "engine"
@@ -64,10 +64,8 @@ def _real_binary() -> str | None:
     return None
 
 
-def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir: Path) -> list[str]:
-    """Return the flags of tensorflow_model_server; the embedded one takes the same."""
-    fronts = 1 if settings.kserve_grpc_port is None else 2
-    in_progress = settings.slots * fronts
+def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir: Path, in_progress: int) -> list[str]:
+    """Return the flags of tensorflow_model_server for so many calls at once; the embedded one takes the same."""
     flags = [
         f"--port={address.grpc_port or 0}",
         f"--model_config_file={run_dir / MODEL_CONFIG}",
@@ -140,7 +138,7 @@ def gunicorn_command(settings: Settings, plan_file: Path, bind: str, run_dir: Ru
         f"--log-level={settings.gunicorn_loglevel}",
         f"--worker-tmp-dir={run_dir.path}",
         "--no-control-socket",
-        f"lightbox.app:wsgi_app({str(plan_file)!r})",
+        f"lightbox.worker:wsgi_app({str(plan_file)!r})",
     ]
 
 

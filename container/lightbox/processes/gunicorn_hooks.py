@@ -66,7 +66,7 @@ _loaded = threading.Event()
 def on_starting(server: Any) -> None:
     """Import the app for all workers."""
     gc.disable()  # nearly all that is made stays, and looking it through takes a tenth of the time
-    importlib.import_module("lightbox.app")
+    importlib.import_module("lightbox.worker")
     gc.enable()
     gc.collect()
     gc.freeze()  # a collection in a worker would write to the pages that it shares with the others

@@ -18,15 +18,15 @@ from typing import Any
 
 import orjson
 
-from lightbox.errors import STATUS_OF_CODE, LightboxError, MethodNotAllowed, Unavailable
-from lightbox.feature import ChildSpec
+from lightbox.core.edge import Headers, choose_request_id, error_body, error_response, http_bytes, model_error_body
+from lightbox.core.errors import STATUS_OF_CODE, LightboxError, MethodNotAllowed, Unavailable
+from lightbox.core.feature import ChildSpec
+from lightbox.machine.temporary_storage import storage_full
 from lightbox.processes import nginx_log as body_account
 from lightbox.processes.fronts import FrontWatch, connect
 from lightbox.processes.metrics_page import CONTENT_TYPE, MetricsPage
-from lightbox.protocols.edge import Headers, choose_request_id, error_body, error_response, http_bytes, model_error_body
 from lightbox.telemetry.logs import LastResponse, log
 from lightbox.telemetry.saturation import SATURATION_HEADER, Saturation
-from lightbox.temporary_storage import storage_full
 from lightbox.transports.model_status import ModelStatus
 
 

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightbox.feature import Feature
+from lightbox.core.feature import Feature
 from lightbox.model.engine_report import all_engines
-from lightbox.sessions import SessionStore
 from lightbox.telemetry.metrics import (
     BLOCKED_RELOADS,
     METRICS_FOLDER,
@@ -21,8 +20,6 @@ from lightbox.telemetry.metrics import (
     REJECTED,
     RESTARTS,
     SATURATION,
-    SESSION_BYTES,
-    SESSIONS,
     VERSION_NOT_SERVED,
     Metric,
 )
@@ -49,8 +46,6 @@ class ProcessFacts:
     engines: Sequence[tuple[str, ...]] = ()
     """By the labels of the metric, as ``not_served``."""
     saturation: float = 0.0
-    sessions: tuple[int, int] = (0, 0)
-    """How many are open, and the bytes of their images."""
     blocked_reloads: Mapping[str, int] = field(default_factory=dict)
     """By process, as ``restarts``."""
     gauges: Mapping[Metric, float] = field(default_factory=dict)
@@ -119,8 +114,6 @@ class _Facts:
             for labels in present:
                 gauge.add_metric(labels, 1)
             yield gauge
-        for metric, value in zip((SESSIONS, SESSION_BYTES), self._facts.sessions, strict=True):
-            yield GaugeMetricFamily(metric.name, metric.help, value=value)
         for metric, measured in self._facts.gauges.items():
             yield GaugeMetricFamily(metric.name, metric.help, value=measured)
         for metric, measured in self._facts.counters.items():
@@ -137,7 +130,6 @@ class MetricsPage:
         models: Callable[[], Iterable[str]],
         refused: Mapping[str, int],
         not_served: Callable[[], Sequence[tuple[str, ...]]],
-        sessions: SessionStore | None = None,
         features: Sequence[Feature] = (),
     ) -> None:
         self._run_dir = run_dir
@@ -148,13 +140,11 @@ class MetricsPage:
         self.blocked_reloads: Counter[str] = Counter()
         self._refused = refused
         self._not_served = not_served
-        self._sessions = sessions
         self._features = features
 
     async def render(self, ready: bool, saturation: float) -> bytes:
         """Return the page in Prometheus's text format."""
         engines = [(item.model, str(item.version), item.signature, item.engine) for item in all_engines(self._run_dir)]
-        sessions = self._sessions.usage() if self._sessions else (0, 0)
         versions = await self._versions()
         measured = {name: value for feature in self._features for name, value in feature.measure(self._run_dir).items()}
         counted = {metric for feature in self._features for metric in feature.counters}
@@ -166,7 +156,6 @@ class MetricsPage:
             self._not_served(),
             engines,
             saturation,
-            sessions,
             dict(self.blocked_reloads),
             {metric: value for metric, value in measured.items() if metric not in counted},
             {metric: value for metric, value in measured.items() if metric in counted},

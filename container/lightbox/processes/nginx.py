@@ -10,9 +10,8 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lightbox.concurrency import available_cores
-from lightbox.environment import variable
-from lightbox.errors import (
+from lightbox.core.edge import REQUEST_ID_PATTERN, error_body, model_error_body
+from lightbox.core.errors import (
     BadRequest,
     DeadlineExceeded,
     MethodNotAllowed,
@@ -22,11 +21,12 @@ from lightbox.errors import (
     TooManyRequests,
     Unavailable,
 )
-from lightbox.feature import NginxParts
+from lightbox.core.feature import NginxParts
+from lightbox.core.settings import Settings
+from lightbox.machine.concurrency import available_cores
+from lightbox.machine.environment import variable
 from lightbox.processes.nginx_log import ANSWERED, FINISHED, SMALL_BYTES, level_to_log
 from lightbox.processes.startup import PortTaken
-from lightbox.protocols.edge import REQUEST_ID_PATTERN, error_body, model_error_body
-from lightbox.settings import Settings
 
 _ZONE_SIZE = "10m"
 """Room for the counts of 160,000 addresses."""

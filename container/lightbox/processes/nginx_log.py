@@ -13,11 +13,11 @@ from typing import Any
 
 import orjson
 
-from lightbox.memory_budget import available_bytes
-from lightbox.request_context import RequestContext
-from lightbox.settings import Settings
+from lightbox.core.memory import available_bytes
+from lightbox.core.request_context import RequestContext
+from lightbox.core.settings import Settings
+from lightbox.machine.temporary_storage import free_bytes
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
-from lightbox.temporary_storage import free_bytes
 
 FAILURE = "/failure"
 PATHS = (b"GET /room/", f"GET {FAILURE} ".encode())

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lightbox.concurrency import available_cores
-from lightbox.environment import environment
-from lightbox.errors import StartError
+from lightbox.core.errors import StartError
+from lightbox.core.settings import Settings, variable_names
+from lightbox.machine.concurrency import available_cores
+from lightbox.machine.environment import environment
 from lightbox.model.checks import newest_folder
 from lightbox.model.cost import multiplications
 from lightbox.model.layout import ModelOnDisk
 from lightbox.processes.commands import BINARY, gpu_names, model_server_program
-from lightbox.settings import Settings, variable_names
 
 MOST_MULTIPLICATIONS = 400_000_000
 """Up to here, one call is as fast with one thread as with two. Above, two threads answer a single client sooner."""
@@ -62,7 +62,7 @@ def _judge(settings: Settings, models: Iterable[ModelOnDisk], cores: int) -> tup
     """Return whether calls are too short to be divided, and why."""
     if cores > MEASURED_CORES:
         return False, f"one for each of {cores} cores"
-    if settings.multi_model:
+    if not settings.has_fixed_models:
         return False, f"one for each of {cores} cores: models are loaded later"
     rows = settings.max_batch_size if settings.enable_batching else 1
     call = "call" if rows == 1 else f"batch of {rows}"

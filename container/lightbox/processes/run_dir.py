@@ -10,9 +10,8 @@ import tempfile
 from contextlib import suppress
 from pathlib import Path
 
-from lightbox.errors import StartError
-from lightbox.sessions import FOLDER
-from lightbox.temporary_storage import is_full, temporary_folder
+from lightbox.core.errors import StartError
+from lightbox.machine.temporary_storage import is_full, temporary_folder
 
 SOCKET_PATH_LIMIT = 100
 """A unix socket's path has 108 bytes on Linux; some are left for what programs append."""
@@ -72,12 +71,12 @@ class RunDir:
         path = self.socket_path(name)
         return f"unix:{path}" if path else f"127.0.0.1:{free_port()}"
 
-    def make_sessions(self, size: int) -> Path:
-        """Make the folder for sessions, in memory if there are ``size`` bytes free; return where it is.
+    def make_folder_in_memory(self, name: str, size: int) -> Path:
+        """Make a folder, in memory if there are ``size`` bytes free; return where it is. It can be called once.
 
-        In the run directory it is a folder or a link of one name. It goes with the run directory.
+        In the run directory it is a folder or a link of that name. It goes with the run directory.
         """
-        link = self.path / FOLDER
+        link = self.path / name
         with suppress(OSError):
             if shutil.disk_usage(MEMORY_FOLDER).free >= size:
                 folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=MEMORY_FOLDER))

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from lightbox.feature import Feature
-from lightbox.plan import ServingPlan
+from lightbox.core.plan import ServingPlan
+from lightbox.core.settings import Settings
 from lightbox.processes.nginx_log import room_for_bodies
 from lightbox.processes.run_dir import RunDir
-from lightbox.settings import Settings
 
 
 @dataclass(frozen=True)
@@ -21,8 +20,8 @@ class Start:
     settings: Settings
     plan: ServingPlan
     run_dir: RunDir
-    features: Sequence[Feature] = ()
-    """Those that the settings turn on."""
+    features: Sequence[str] = ()
+    """The names of those that the settings turn on."""
     _addresses: dict[str, str] = field(default_factory=dict)
 
     @property

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
-from lightbox.errors import StartError
+from lightbox.core.errors import StartError
+from lightbox.core.settings import Settings
 from lightbox.features import enabled
 from lightbox.model.checks import newest_folder, option_problems, unusable_versions
 from lightbox.model.layout import ModelOnDisk, folders_without_model, weights_note
@@ -13,14 +14,13 @@ from lightbox.model.scaling_report import ScalingLine, scaling_lines
 from lightbox.processes.commands import model_server_program
 from lightbox.processes.nginx import find_nginx
 from lightbox.processes.startup import (
-    check_front_port,
+    check_feature_ports,
     check_port,
     check_port_range,
     code_dirs,
     plan_models,
     shared_code_dirs,
 )
-from lightbox.settings import Settings
 
 
 def find_problems(settings: Settings, wrong: Collection[str] = ()) -> list[str]:
@@ -32,7 +32,7 @@ def find_problems(settings: Settings, wrong: Collection[str] = ()) -> list[str]:
     if "SAGEMAKER_BIND_TO_PORT" not in wrong:
         with _noted_in(problems):
             check_port(settings)
-    for check in (check_front_port, check_port_range):
+    for check in (check_feature_ports, check_port_range):
         with _noted_in(problems):
             check(settings)
     return list(dict.fromkeys(problems + find_lasting_problems(settings, wrong)))
@@ -48,7 +48,7 @@ def find_lasting_problems(settings: Settings, wrong: Collection[str] = ()) -> li
     for feature in enabled(settings):
         with _noted_in(problems):
             feature.check(settings)
-    if not settings.multi_model and not {"LIGHTBOX_MODEL_DIR", "SAGEMAKER_MULTI_MODEL"} & set(wrong):
+    if settings.has_fixed_models and not {"LIGHTBOX_MODEL_DIR", "SAGEMAKER_MULTI_MODEL"} & set(wrong):
         with _noted_in(problems):
             models, default = plan_models(settings)
             problems += _problems_of(models.values(), default, settings)
@@ -61,7 +61,7 @@ def find_warnings(settings: Settings) -> list[str]:
     The default model follows them all, or the start is refused. A variable is for all models and may be meant for some:
     requests to the others say so themselves.
     """
-    if settings.multi_model:
+    if not settings.has_fixed_models:
         return []
     models, default = plan_models(settings)
     passed = [
@@ -76,7 +76,7 @@ def find_warnings(settings: Settings) -> list[str]:
 
 def find_scaling_lines(settings: Settings) -> list[ScalingLine]:
     """Return a line for each model that takes pixels as floating-point numbers; of later models none."""
-    if settings.multi_model:
+    if not settings.has_fixed_models:
         return []
     shared = shared_code_dirs(settings)
     return scaling_lines(((model, code_dirs(model, shared)) for model in plan_models(settings)[0].values()), settings)

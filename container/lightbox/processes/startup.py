@@ -7,20 +7,21 @@ import os
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-from lightbox.errors import StartError
+from lightbox.core.errors import StartError
+from lightbox.core.feature import Port
+from lightbox.core.plan import ModelServerAddress, PlannedModel, ServingPlan, Wires
+from lightbox.core.settings import Settings
+from lightbox.core.settings_types import TransportName
 from lightbox.features import enabled
 from lightbox.model.checks import show_versions
 from lightbox.model.layout import ModelLayoutError, ModelOnDisk, choose_default, find_models
 from lightbox.model.options import load_options
-from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan, Wires
 from lightbox.processes.commands import BINARY, model_server_program
 from lightbox.processes.run_dir import RunDir, free_port, port_is_free, sockets_would_fit
-from lightbox.settings import Settings
-from lightbox.settings_base import TransportName
 from lightbox.user_code.loader import looks_like_aws
-from lightbox.user_code.paths import UserCodeError, find_code, find_inference
+from lightbox.user_code.paths import find_code, find_inference
+from lightbox.user_code.s3 import download_universal_code
 
 LOCAL, GRPC, REST = TransportName
 NO_SOCKET = "the path of TMPDIR is too long for a unix socket"
@@ -46,7 +47,7 @@ def choose_wires(
         both = f"{handler} has AWS's handlers, whose context has it"
     elif on_loopback:
         both = "LIGHTBOX_TRANSPORT is not set, and the embedded server binds loopback"
-    elif settings.multi_model and {GRPC, REST} <= set(names):
+    elif not settings.has_fixed_models and {GRPC, REST} <= set(names):
         both = "LIGHTBOX_TRANSPORT names grpc and rest, and a model that is loaded later may have AWS's handlers"
     return Wires(
         names=names,
@@ -81,8 +82,7 @@ def listening(settings: Settings, wires: Wires, ports: Sequence[tuple[int | None
     ``ports`` are each model server's for gRPC and for REST; those that are not open do not count.
     """
     lines = [f"port {settings.port} on all interfaces: HTTP for callers"]
-    if settings.kserve_grpc_port is not None:
-        lines.append(f"port {settings.kserve_grpc_port} on all interfaces: the Open Inference Protocol over gRPC")
+    lines += [f"port {port.number} on all interfaces: {port.purpose}" for port in _feature_ports(settings)]
     where = "all interfaces" if model_server_program(settings)[0] == BINARY else "loopback"
     for index, name, why in ((0, "gRPC", wires.why_grpc_port), (1, "REST", wires.why_rest_port)):
         if why is not None:
@@ -95,10 +95,6 @@ def listening(settings: Settings, wires: Wires, ports: Sequence[tuple[int | None
 
 GRPC_PORT, REST_PORT = 9000, 8501
 """The first model server's ports without SAGEMAKER_SAFE_PORT_RANGE, as in AWS's container."""
-MOST_FILES, MOST_BYTES = 10_000, 2 << 30
-"""Of code for all models: a prefix that leads to a folder of models or data by mistake does not fill the disk."""
-
-NAMES = "SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET and SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX"
 
 
 class NoLocalWire(StartError):
@@ -120,9 +116,10 @@ def make_plan(settings: Settings, run_dir: RunDir) -> ServingPlan:
 
     Raises ModelLayoutError, ModelOptionsError and UserCodeError, each with one sentence.
     """
-    models, default = ({}, None) if settings.multi_model else plan_models(settings)
+    models, default = plan_models(settings) if settings.has_fixed_models else ({}, None)
     shared = shared_code_dirs(settings)
-    if downloaded := download_universal_code(settings, run_dir.path / "universal_code", shared):
+    folder = run_dir.path / "universal_code"
+    if downloaded := download_universal_code(settings.universal_bucket, settings.universal_prefix, folder, shared):
         shared = (downloaded,)
     wires = planned_wires(settings, models.values(), shared)
     return ServingPlan(
@@ -137,7 +134,7 @@ def make_plan(settings: Settings, run_dir: RunDir) -> ServingPlan:
 def shared_code_dirs(settings: Settings) -> tuple[Path, ...]:
     """Return where code for all models may lie; SageMaker has a folder of its own for it in multi-model mode."""
     beside_models = settings.model_dir / "code"
-    return (settings.code_dir, beside_models) if settings.multi_model else (beside_models,)
+    return (beside_models,) if settings.has_fixed_models else (settings.code_dir, beside_models)
 
 
 def code_dirs(model: ModelOnDisk, shared: Iterable[Path]) -> list[Path]:
@@ -151,7 +148,7 @@ def planned_wires(settings: Settings, models: Iterable[ModelOnDisk], shared: Seq
     In multi-model mode the models that are to be loaded may be there already; their code counts too.
     """
     own = (code_dirs(model, shared) for model in models)
-    if settings.multi_model:
+    if not settings.has_fixed_models:
         own = ([folder] for pattern in ("*/code", "*/*/code") for folder in settings.model_dir.glob(pattern))
     why_rest_port = next(filter(None, (feature.why_rest_port for feature in enabled(settings))), None)
     return choose_wires(settings, itertools.chain([shared], own), sockets_would_fit(), why_rest_port)
@@ -174,7 +171,7 @@ def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir, shared: It
 def wires_to_come(settings: Settings) -> Wires:
     """Return the wires as far as they can be told before a start, without code from S3. Raises ModelServerMissing."""
     models: list[ModelOnDisk] = []
-    if not settings.multi_model:
+    if settings.has_fixed_models:
         with suppress(ModelLayoutError):
             models = find_models(settings.model_dir)
     return planned_wires(settings, models, shared_code_dirs(settings))
@@ -228,9 +225,13 @@ def check_port_range(settings: Settings) -> None:
         raise PortTaken("\n".join(problems))
 
 
-def _for_callers(settings: Settings) -> dict[int | None, str]:
+def _for_callers(settings: Settings) -> dict[int, str]:
     """Return the ports that are open to callers, with the names of their settings."""
-    return {settings.port: "SAGEMAKER_BIND_TO_PORT", settings.kserve_grpc_port: "LIGHTBOX_KSERVE_GRPC_PORT"}
+    return {settings.port: "SAGEMAKER_BIND_TO_PORT"} | {port.number: port.variable for port in _feature_ports(settings)}
+
+
+def _feature_ports(settings: Settings) -> list[Port]:
+    return [port for feature in enabled(settings) for port in feature.ports(settings)]
 
 
 def check_port(settings: Settings) -> None:
@@ -238,10 +239,10 @@ def check_port(settings: Settings) -> None:
     _check_bindable("SAGEMAKER_BIND_TO_PORT", settings.port)
 
 
-def check_front_port(settings: Settings) -> None:
-    """Raise PortTaken when the gRPC front could not listen."""
-    if settings.kserve_grpc_port is not None:
-        _check_bindable("LIGHTBOX_KSERVE_GRPC_PORT", settings.kserve_grpc_port)
+def check_feature_ports(settings: Settings) -> None:
+    """Raise PortTaken when a feature could not listen."""
+    for port in _feature_ports(settings):
+        _check_bindable(port.variable, port.number)
 
 
 def _check_bindable(setting: str, port: int) -> None:
@@ -254,53 +255,3 @@ def _check_bindable(setting: str, port: int) -> None:
 def _may_bind_low_ports() -> bool:
     start = Path("/proc/sys/net/ipv4/ip_unprivileged_port_start")
     return start.exists() and int(start.read_text()) == 0
-
-
-def download_universal_code(settings: Settings, folder: Path, shared: Iterable[Path]) -> Path | None:
-    """Download the code into ``folder`` and return it; None where the settings ask for none, or ``shared`` has some.
-
-    Raises UserCodeError when it cannot be had.
-    """
-    bucket, prefix = settings.universal_bucket, settings.universal_prefix
-    if not (bucket and prefix) or any(source.exists() for source in shared):
-        return None
-    try:
-        import boto3
-        from boto3.exceptions import Boto3Error
-        from botocore.exceptions import BotoCoreError, ClientError
-    except ImportError:
-        raise UserCodeError(f"{NAMES}: boto3 is needed to download from S3, and is not installed") from None
-    source = f"s3://{bucket}/{prefix}"
-    try:
-        found = _download(boto3.client("s3"), bucket, prefix, folder)
-    # The last two: names that are no file's, a name that is a folder's as well, a disk that is full.
-    except (BotoCoreError, Boto3Error, ClientError, OSError, ValueError) as error:
-        raise UserCodeError(f"{NAMES}: {source} cannot be downloaded: {error}") from error
-    if not found:
-        raise UserCodeError(f"{NAMES}: there is nothing at {source}")
-    return folder
-
-
-def _download(client: Any, bucket: str, prefix: str, folder: Path) -> int:
-    """Return how many files there were; those whose names lead out of ``folder`` are left out."""
-    found, size = 0, 0
-    for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
-        for entry in page.get("Contents", []):
-            target = (folder / name_of(entry["Key"], prefix)).resolve()
-            if entry["Key"].endswith("/") or not target.is_relative_to(folder.resolve()):
-                continue
-            found, size = found + 1, size + entry["Size"]
-            if found > MOST_FILES or size > MOST_BYTES:
-                raise UserCodeError(
-                    f"{NAMES}: expected at most {MOST_FILES} files of {MOST_BYTES >> 30} GiB together at "
-                    f"s3://{bucket}/{prefix}, found more"
-                )
-            target.parent.mkdir(parents=True, exist_ok=True)
-            client.download_file(bucket, entry["Key"], str(target))
-    return found
-
-
-def name_of(key: str, prefix: str) -> str:
-    """Return an object's name below ``code/``: the prefix is a folder, or the beginning of names in one."""
-    folder = prefix if prefix.endswith("/") else f"{prefix}/"
-    return key.removeprefix(folder) if key.startswith(folder) else key[prefix.rfind("/") + 1 :]

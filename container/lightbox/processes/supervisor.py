@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
-from lightbox.errors import StartError
-from lightbox.feature import Feature
+from lightbox.core.errors import StartError
+from lightbox.core.feature import Feature
 from lightbox.processes import commands
 from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child, describe_exit
 from lightbox.processes.code_setup import CodeSetup
@@ -22,12 +22,10 @@ from lightbox.processes.nginx import RENEWAL_SECONDS, find_nginx, inherited, lis
 from lightbox.processes.nginx_log import BodyAccount, NginxLog, RefusedRequests
 from lightbox.processes.reload_watch import ReloadWatch
 from lightbox.processes.run_dir import RunDir
-from lightbox.processes.served_models import ServedModels
-from lightbox.processes.session_cleaner import keep_clean
+from lightbox.processes.served_models import PlannedAlone, write_model_config
 from lightbox.processes.start import Start
 from lightbox.processes.startup import listening
 from lightbox.processes.version_watch import VersionWatch
-from lightbox.sessions import SessionStore
 from lightbox.telemetry import logs
 from lightbox.telemetry.logs import RequestLog, log
 from lightbox.transports.model_status import ModelStatus
@@ -46,10 +44,14 @@ class GaveUp(StartError):
 
 
 class Supervisor:
-    """Runs one plan from start to stop; ``features`` are those whose metrics are shown, whether they are on or not."""
+    """Runs one plan from start to stop.
 
-    def __init__(self, start: Start, features: Sequence[Feature] = ()) -> None:
+    ``features`` are those that are on; metrics are shown of those that are ``known``, whether they are on or not.
+    """
+
+    def __init__(self, start: Start, features: Sequence[Feature] = (), known: Sequence[Feature] = ()) -> None:
         self._start = start
+        self._features = features
         settings, plan, run_dir = start.settings, start.plan, start.run_dir
         self._settings = settings
         self._plan = plan
@@ -57,15 +59,15 @@ class Supervisor:
         self._statuses = [ModelStatus(server.grpc_target) for server in plan.model_servers]
         self._health = Health(plan.default_model, self._statuses, sidecar, run_dir.path, settings.slots)
         self._health.bodies = self._bodies = BodyAccount(start.room, settings.max_body_mb << 20)
-        self._models = ServedModels(plan, run_dir.path, settings.multi_model)
+        later = (served for feature in features if (served := feature.served(run_dir.path)) is not None)
+        self._served = next(later, PlannedAlone(plan))
         self._reloads = ReloadWatch(run_dir.path, self._statuses, settings.load_seconds, self._end_blocked)
         self._refused = RefusedRequests(RequestLog(2, settings.log_format == "json", "nginx"))
-        self._sessions = SessionStore.of(settings, run_dir.path)
         self._versions = VersionWatch(plan, settings, run_dir.path, self._statuses, sidecar)
         if settings.metrics:
-            models, not_served = self._models.names, self._versions.not_served
+            models, not_served = self._served.names, self._versions.not_served
             self._health.metrics = MetricsPage(
-                self._statuses, run_dir.path, models, self._refused.reasons, not_served, self._sessions, features
+                self._statuses, run_dir.path, models, self._refused.reasons, not_served, known
             )
         self._stopping = asyncio.Event()
         self._code_ready = asyncio.Event()
@@ -80,7 +82,7 @@ class Supervisor:
         gunicorn = commands.gunicorn_command(settings, start.plan_file, sidecar, run_dir)
         self._listener = listen(settings)
         self._children = [self._nginx_child(nginx_conf, environ), self._worker_child("gunicorn", gunicorn, run_dir)]
-        self._fronts = [spec for feature in start.features for spec in feature.children(start)]
+        self._fronts = [spec for feature in features for spec in feature.children(start)]
         for spec in self._fronts:
             self._children.insert(
                 1, self._worker_child(spec.name, [*commands.PYTHON, spec.module, *spec.arguments], run_dir)
@@ -91,7 +93,8 @@ class Supervisor:
         said = ModelServerLog(run_dir.path / "models", verbose=settings.gunicorn_loglevel == "debug")
         for address, watch in zip(plan.model_servers, self._health.servers, strict=True):
             name = "model_server" if settings.instance_count == 1 else f"model_server_{len(self._watches)}"
-            flags = commands.model_server_flags(settings, address, run_dir.path)
+            in_progress = settings.slots * (1 + sum(feature.workers(settings) for feature in features))
+            flags = commands.model_server_flags(settings, address, run_dir.path, in_progress)
             if self._server_kind == "embedded":
                 flags += commands.engine_flags(settings, run_dir.path)
             own = environ | commands.gpu_environ(len(self._watches), self._gpus)
@@ -150,7 +153,7 @@ class Supervisor:
     def _write_nginx_conf(self) -> Path:
         run_dir = self._start.run_dir.path
         addresses = {"SIDECAR": self._start.address("sidecar"), "HEALTH": self._start.address("health")}
-        parts = [feature.nginx(self._start) for feature in self._start.features]
+        parts = [feature.nginx(self._start) for feature in self._features]
         path = run_dir / "nginx.conf"
         path.write_text(render(self._settings, run_dir, addresses, self._start.room, self._nginx_generation, parts))
         return path
@@ -164,7 +167,8 @@ class Supervisor:
         self._announce()
         async with await self._health.serve(self._health_address):
             children = [asyncio.create_task(self._keep_running(child)) for child in self._children]
-            waits = [self._health.follow(), self._serve(), keep_clean(self._sessions), self._reloads.follow()]
+            added = (task for feature in self._features for task in feature.tasks(self._start))
+            waits = [self._health.follow(), self._serve(), self._reloads.follow(), *added]
             others = [asyncio.create_task(wait) for wait in (*waits, self._stopping.wait())]
             done, _ = await asyncio.wait(children + others, return_when=asyncio.FIRST_COMPLETED)
             self._stopping.set()
@@ -195,8 +199,8 @@ class Supervisor:
         self._stopping.set()
 
     def _announce(self) -> None:
-        if self._settings.multi_model:
-            log(f"multi-model mode: models are loaded by POST /models from {self._settings.model_dir}")
+        if self._served.note:
+            log(f"{self._served.note} from {self._settings.model_dir}")
         else:
             log(f"models: {', '.join(self._plan.models)}; default: {self._plan.default_model}")
         workers = f"workers: {self._settings.workers} x {self._settings.threads} threads"
@@ -222,7 +226,7 @@ class Supervisor:
         self._server_was_up = True
         address = f"http://localhost:{self._settings.port}"
         shown = "".join(
-            f"; {feature.name}: {address}{feature.shown_at}" for feature in self._start.features if feature.shown_at
+            f"; {feature.name}: {address}{feature.shown_at}" for feature in self._features if feature.shown_at
         )
         log(f"ready after {time.monotonic() - started:.1f} s: {address}/invocations{''.join(shown)}")
         await self._versions.follow()
@@ -239,7 +243,7 @@ class Supervisor:
         while True:
             started = time.monotonic()
             if child.name in self._watches:
-                self._models.write()
+                write_model_config(self._served, self._start.run_dir.path)
             code = await child.run()
             if self._stopping.is_set():
                 return

@@ -9,16 +9,16 @@ from contextlib import ExitStack, suppress
 from itertools import chain
 from pathlib import Path
 
-from lightbox.errors import StartError, Unavailable
+from lightbox.core.errors import StartError, Unavailable
+from lightbox.core.plan import AnsweringVersions, PlannedModel, ServingPlan
+from lightbox.core.settings import Settings
 from lightbox.model.changes import change_problem
 from lightbox.model.checks import misfits, signatures_of, version_problem
 from lightbox.model.graph import forget_graph
 from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, find_models, is_version
 from lightbox.model.spec import SignatureSpec
-from lightbox.plan import AnsweringVersions, PlannedModel, ServingPlan
 from lightbox.processes.health import get, told_in
 from lightbox.processes.versions import LOOK_SECONDS, Files, ModelVersions
-from lightbox.settings import Settings
 from lightbox.telemetry.logs import log
 from lightbox.transports.model_status import ModelStatus, VersionStatus
 
@@ -35,7 +35,7 @@ class VersionWatch:
     def __init__(
         self, plan: ServingPlan, settings: Settings, run_dir: Path, statuses: Sequence[ModelStatus], sidecar: str
     ) -> None:
-        self._models_are_fixed = not settings.multi_model
+        self._models_are_fixed = settings.has_fixed_models
         self._model_dir, self._known = settings.model_dir, _folders(settings.model_dir)
         self._file = AnsweringVersions(run_dir)
         self._answering: dict[str, Sequence[int]] = {}

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
-from lightbox.errors import Unavailable
+from lightbox.core.errors import Unavailable
 from lightbox.transports.model_status import VersionStatus
 
 LOOK_SECONDS = 1.0

@@ -22,8 +22,8 @@ from typing import Any, Protocol, runtime_checkable
 
 import orjson
 
-from lightbox.environment import variable
-from lightbox.request_context import MakeContext, RequestContext
+from lightbox.core.request_context import MakeContext, RequestContext
+from lightbox.machine.environment import variable
 
 DESCRIPTOR_VARIABLE = "LIGHTBOX_LOG_DESCRIPTOR"
 """In a worker's environment: the descriptor of the supervisor's own stderr, for lines that need no prefix."""
@@ -265,7 +265,7 @@ def _fields(request: FinishedRequest) -> dict[str, Any]:
         fields["model"] = context.model
     if context.transport is not None:
         fields["transport"] = context.transport
-    fields |= context.session_fields()
+    fields |= context.noted
     fields |= {"status": request.status, "bytes_in": request.bytes_in, "bytes_out": request.bytes_out}
     if request.error_code is not None:
         fields["error"] = request.error_code

@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from lightbox.request_context import TOTAL
+from lightbox.core.request_context import TOTAL
 from lightbox.telemetry.logs import FinishedRequest
 
 METRICS_FOLDER = "metrics"
@@ -72,8 +72,6 @@ VERSION_NOT_SERVED = Metric(
 MODEL_ENGINE = Metric(
     "lightbox_model_engine", "1 for the engine that answers a signature.", ("model", "version", "signature", "engine")
 )
-SESSIONS = Metric("lightbox_sessions", "Open sessions.")
-SESSION_BYTES = Metric("lightbox_session_bytes", "Bytes that the images of sessions take.")
 
 
 class WorkerMetrics:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import itertools
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from lightbox.error_texts import without_folders
-from lightbox.errors import (
+from lightbox.core.error_texts import without_folders
+from lightbox.core.errors import (
     BadRequest,
     DeadlineExceeded,
     ImageUndecodable,
@@ -22,8 +21,9 @@ from lightbox.errors import (
     ModelUninitialized,
     Unavailable,
 )
+from lightbox.core.request_context import RequestContext
+from lightbox.model.call import ModelCall
 from lightbox.model.spec import Array, SignatureSpec
-from lightbox.request_context import RequestContext
 
 DEFAULT_SIGNATURE = "serving_default"
 _GRAPH_NODE = re.compile(r"\{\{(?:function_)?node ")
@@ -33,15 +33,6 @@ _PARSE_EXAMPLE_NODE = re.compile(r"\{\{node [^}]*parse_?(?:single_?)?example", r
 _UNINITIALIZED = re.compile(r"uninitialized|not (?:been )?initialized")
 """What TensorFlow says of a variable or a table that is not there. REST has no status of its own for it."""
 _SHAPES_DISAGREE = re.compile(r"Incompatible shapes|Matrix size-incompatible")
-
-
-@dataclass(frozen=True)
-class PredictCall:
-    """One predict of one version of a model. ``outputs`` names those that are wanted; empty means all."""
-
-    signature: SignatureSpec
-    inputs: Mapping[str, Array]
-    outputs: tuple[str, ...] = ()
 
 
 class Transport(Protocol):
@@ -57,7 +48,7 @@ class Transport(Protocol):
         """
         ...
 
-    def predict(self, call: PredictCall, context: RequestContext) -> dict[str, Array]:
+    def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
         """Return the wanted outputs by name; times the stages encode, predict and decode_response.
 
         Raises ModelNotFound, InputMismatch, ModelFailed, Unavailable and DeadlineExceeded.
@@ -127,7 +118,7 @@ class BalancedTransport:
         """See Transport.signature."""
         return self._call(lambda transport: transport.signature(model, version, name, context))
 
-    def predict(self, call: PredictCall, context: RequestContext) -> dict[str, Array]:
+    def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
         """See Transport.predict. A call that no model has seen goes to the next server; another is not repeated."""
         return self._call(lambda transport: transport.predict(call, context))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from lightbox.errors import ModelNotFound, UnknownSignature
+from lightbox.core.errors import ModelNotFound, UnknownSignature
+from lightbox.core.request_context import RequestContext
+from lightbox.model.call import ModelCall
 from lightbox.model.spec import Array, SignatureSpec
-from lightbox.request_context import RequestContext
-from lightbox.transports.base import PredictCall
 
 Function = Callable[[Mapping[str, Array]], dict[str, Array]]
 
@@ -19,7 +19,7 @@ class FakeTransport:
 
     def __init__(self) -> None:
         self._served: dict[tuple[str, int, str], tuple[SignatureSpec, Function]] = {}
-        self.calls: list[PredictCall] = []
+        self.calls: list[ModelCall] = []
         self.allowed: list[float] = []
 
     def serve(self, signature: SignatureSpec, function: Function) -> None:
@@ -41,7 +41,7 @@ class FakeTransport:
             raise UnknownSignature.of(model, wanted, name, known)
         return self._served[model, wanted, name][0]
 
-    def predict(self, call: PredictCall, context: RequestContext) -> dict[str, Array]:
+    def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
         """See Transport.predict."""
         self.calls.append(call)
         self.allowed.append(context.allowed_seconds)

@@ -11,10 +11,11 @@ from typing import Any
 
 import grpc
 
-from lightbox.errors import DeadlineExceeded, LightboxError, ModelFailed, ModelServerAway, UnknownSignature
+from lightbox.core.errors import DeadlineExceeded, LightboxError, ModelFailed, ModelServerAway, UnknownSignature
+from lightbox.core.request_context import RequestContext
+from lightbox.model.call import ModelCall
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
-from lightbox.request_context import RequestContext
-from lightbox.transports.base import PredictCall, from_server
+from lightbox.transports.base import from_server
 from lightbox.transports.predict_messages import predict_request_pieces, read_predict_response
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.messages import get_model_metadata_pb2, meta_graph_pb2
@@ -71,7 +72,7 @@ class GrpcTransport:
             raise UnknownSignature.of(model, int(reply.model_spec.version.value), name, signatures.signature_def)
         return _signature_spec(model, reply.model_spec.version.value, name, signatures.signature_def[name])
 
-    def predict(self, call: PredictCall, context: RequestContext) -> dict[str, Array]:
+    def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
         """See Transport.predict. Outputs are exact; float arrays are read-only views of the answer."""
         spec = call.signature
         with context.stage("encode"):

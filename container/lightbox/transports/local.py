@@ -11,9 +11,9 @@ import select
 import socket
 from pathlib import Path
 
-from lightbox.errors import LightboxError
+from lightbox.core.errors import LightboxError
+from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import SignatureSpec
-from lightbox.request_context import RequestContext
 from lightbox.transports.base import from_server
 from lightbox.transports.grpc import RECONNECT_SECONDS, GrpcTransport, Pieces, time_left
 from tfs_wire.local import ASK, GREETING, MAX_REQUEST_BYTES, TOLD, receive

@@ -11,9 +11,9 @@ from typing import Any
 import grpc
 from google.protobuf import text_format
 
-from lightbox.error_texts import without_folders
-from lightbox.errors import DeadlineExceeded, LightboxError, ModelFailed, Unavailable
-from lightbox.request_context import RequestContext
+from lightbox.core.error_texts import without_folders
+from lightbox.core.errors import DeadlineExceeded, LightboxError, ModelFailed, Unavailable
+from lightbox.core.request_context import RequestContext
 from lightbox.transports import standing_reload
 from tfs_wire.messages import error_codes_pb2, get_model_status_pb2, model_management_pb2
 

@@ -19,7 +19,7 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.exceptions import NewConnectionError
 
-from lightbox.errors import (
+from lightbox.core.errors import (
     BadRequest,
     DeadlineExceeded,
     LightboxError,
@@ -28,11 +28,12 @@ from lightbox.errors import (
     Unavailable,
     UnknownSignature,
 )
+from lightbox.core.request_context import RequestContext
 from lightbox.model import json_arrays
+from lightbox.model.call import ModelCall
 from lightbox.model.json_arrays import padded_text
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
-from lightbox.request_context import RequestContext
-from lightbox.transports.base import PredictCall, from_server
+from lightbox.transports.base import from_server
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.messages import types_pb2
 
@@ -52,7 +53,7 @@ CODE_OF_STATUS = {
 }
 
 
-def may_go_by_rows(call: PredictCall) -> bool:
+def may_go_by_rows(call: ModelCall) -> bool:
     """Tell whether a call has rows: one input that has some, and outputs that may all have as many."""
     arrays = list(call.inputs.values())
     if len(arrays) != 1 or not arrays[0].ndim or not len(arrays[0]):
@@ -66,7 +67,7 @@ def has_no_rows(message: str) -> bool:
     return any(words in message for words in _NO_ROWS)
 
 
-def write_request(call: PredictCall, by_row: bool) -> bytes:
+def write_request(call: ModelCall, by_row: bool) -> bytes:
     """Return the body of a call; ``by_row`` where it may go by rows."""
     pieces: list[bytes | memoryview] = [b'{"signature_name":', json_arrays.dumps(call.signature.name)]
     pieces.append(b',"instances":' if by_row else b',"inputs":{')
@@ -78,7 +79,7 @@ def write_request(call: PredictCall, by_row: bool) -> bytes:
     return b"".join(pieces)  # once: images are megabytes of text
 
 
-def read_response(body: bytes, call: PredictCall, by_row: bool) -> dict[str, Array]:
+def read_response(body: bytes, call: ModelCall, by_row: bool) -> dict[str, Array]:
     """Return the wanted outputs of an answer. Raises ValueError, KeyError or TypeError for what is none."""
     spec, response = call.signature, json_arrays.loads(body)
     wanted = call.outputs or tuple(spec.outputs)
@@ -135,7 +136,7 @@ class RestTransport:
             raise UnknownSignature.of(model, version, name, signatures)
         return _signature_spec(model, version, name, signatures[name])
 
-    def predict(self, call: PredictCall, context: RequestContext) -> dict[str, Array]:
+    def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
         """See Transport.predict. Every output crosses the wire; those not wanted are dropped here."""
         spec = call.signature
         signature = (spec.model, spec.version, spec.name)

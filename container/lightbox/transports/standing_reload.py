@@ -14,9 +14,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import NamedTuple
 
-from lightbox.errors import DeadlineExceeded
-from lightbox.file_locks import locked
-from lightbox.request_context import RequestContext
+from lightbox.core.errors import DeadlineExceeded
+from lightbox.core.request_context import RequestContext
+from lightbox.machine.file_locks import locked
 
 FILE = "reload-{}.lock"
 LATE = "the model server did not change its models in time; try again"

@@ -6,17 +6,17 @@ before, it had no ``timeout``.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from io import BytesIO
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import requests
-
-from lightbox.errors import HandlerFailed
-from lightbox.request_context import RequestContext
-from lightbox.user_code.handlers import HandlerResponse, as_bytes, call, check_content_type
+from lightbox.codecs.base import Response
+from lightbox.core.errors import HandlerFailed
+from lightbox.user_code.handlers import as_bytes, call, check_content_type
 from lightbox.user_code.loader import Function
+
+if TYPE_CHECKING:
+    import requests
 
 JSON = "application/json"
 """What a handler sees where the caller named no Content-Type or no Accept; what its body is where it names no type."""
@@ -87,40 +87,39 @@ def _promised(field: str, value: str) -> str:
     return value
 
 
-PredictJson = Callable[[bytes, Context], requests.Response]
-"""Answers the body of a TensorFlow Serving REST call as TensorFlow Serving would; raises what is not status 200."""
-
-
 @dataclass(frozen=True)
 class AwsHandlers:
-    """``handler``, or else the pair."""
+    """``handler``, or else the pair ``input_handler`` and ``output_handler``."""
 
     handler: Function | None = None
     input_handler: Function | None = None
     output_handler: Function | None = None
 
-    def invoke(
-        self, body: bytes, context: Context, predict_json: PredictJson, request_context: RequestContext
-    ) -> HandlerResponse:
-        """Answer a request. Raises HandlerFailed, the model's errors and every LightboxError of the user's code.
+    def answer(self, body: bytes, context: Context) -> Response:
+        """Have ``handler`` answer a request. Raises HandlerFailed and every LightboxError of the user's code."""
+        assert self.handler is not None, "the pair answers"
+        return _read_response("handler", call(self.handler, BytesIO(body), context))
 
-        ``output_handler`` is called for the model server's 200 only, as since release 2.20. It got other statuses too
-        before: a handler that did not look at them answered errors with 200.
+    def prepare(self, body: bytes, context: Context) -> bytes:
+        """Return the JSON that ``input_handler`` makes of a request. Raises as ``answer`` does."""
+        assert self.input_handler is not None, "handler answers"
+        return _read_body(call(self.input_handler, BytesIO(body), context))
+
+    def finish(self, answered: bytes, context: Context) -> Response:
+        """Have ``output_handler`` make the response of the model's JSON. Raises as ``answer`` does.
+
+        It is called for the model server's 200 only, as since release 2.20. It got other statuses too before: a
+        handler that did not look at them answered errors with 200.
         """
-        data = BytesIO(body)
-        if self.handler is not None:
-            with request_context.stage("handler"):
-                return _read_response("handler", call(self.handler, data, context))
-        assert self.input_handler is not None and self.output_handler is not None
-        with request_context.stage("preprocess"):
-            prepared = _read_body(call(self.input_handler, data, context))
-        response = predict_json(prepared, context)
-        with request_context.stage("postprocess"):
-            return _read_response("output_handler", call(self.output_handler, response, context))
+        assert self.output_handler is not None, "handler answers"
+        # By its place: the field may be one that cannot be read.
+        return _read_response("output_handler", call(self.output_handler, rest_response(answered, context[3]), context))
 
 
 def rest_response(body: bytes, url: str) -> requests.Response:
     """Return the response that a POST to the model server would have given, status 200."""
+    import requests  # handlers of AWS's API alone need it
+
     response = requests.Response()
     response.status_code = 200
     response.url = url
@@ -143,11 +142,11 @@ def _read_body(result: Any) -> bytes:
     return body
 
 
-def _read_response(name: str, result: Any) -> HandlerResponse:
+def _read_response(name: str, result: Any) -> Response:
     if not isinstance(result, tuple | list) or len(result) != 2:
         came = f"{len(result)} values" if isinstance(result, tuple | list) else type(result).__name__
         raise HandlerFailed(f"{name} returned {came}: expected two values, the body and its content type")
     body, content_type = as_bytes(result[0]), result[1]
     if body is None:
         raise HandlerFailed(f"{name} returned {type(result[0]).__name__} as the body: expected str or bytes")
-    return HandlerResponse(body, JSON if content_type is None else check_content_type(name, content_type))
+    return Response(body, JSON if content_type is None else check_content_type(name, content_type))

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lightbox.error_texts import without_folders
-from lightbox.errors import HandlerFailed, HandlerRefused, LightboxError
+from lightbox.codecs.base import Response
+from lightbox.core.error_texts import without_folders
+from lightbox.core.errors import HandlerFailed, HandlerRefused, LightboxError
 from lightbox.images.decode import OriginalImages
 from lightbox.model import json_arrays
 from lightbox.model.arrays import fit
@@ -92,14 +93,6 @@ _HEADER_VALUE = re.compile(rf"[\x20-\x7e]{{1,{_LONGEST}}}")
 JSON = "application/json"
 ANY_BYTES = "application/octet-stream"
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+*-]+(\s*;[\x20-\x7e]*)?", re.ASCII)
-
-
-@dataclass(frozen=True)
-class HandlerResponse:
-    """A body and its content type, as the user's code returned them."""
-
-    body: bytes
-    content_type: str
 
 
 def as_bytes(value: Any) -> bytes | None:
@@ -182,7 +175,7 @@ def prepare(preprocess: Function, request: Request) -> dict[str, Array]:
     return fit(result, request.signature)
 
 
-def finish(postprocess: Function, outputs: Mapping[str, Array], request: Request) -> HandlerResponse:
+def finish(postprocess: Function, outputs: Mapping[str, Array], request: Request) -> Response:
     """Return the answer that the user's postprocess gives.
 
     bytes go out as they are; a pair of a body and a content type, too; anything else is written as JSON, arrays as
@@ -191,7 +184,7 @@ def finish(postprocess: Function, outputs: Mapping[str, Array], request: Request
     return _answer(call(postprocess, dict(outputs), request))
 
 
-def _answer(result: Any) -> HandlerResponse:
+def _answer(result: Any) -> Response:
     if result is None:
         raise HandlerFailed(
             "postprocess returned None: expected something that JSON can hold, an array, bytes, "
@@ -199,15 +192,15 @@ def _answer(result: Any) -> HandlerResponse:
         )
     if isinstance(result, tuple) and len(result) == 2 and _is_media_type(result[1]):
         body = as_bytes(result[0])
-        return HandlerResponse(_json(result[0]) if body is None else body, check_content_type("postprocess", result[1]))
+        return Response(_json(result[0]) if body is None else body, check_content_type("postprocess", result[1]))
     if isinstance(result, bytes | bytearray | memoryview):
-        return HandlerResponse(bytes(result), ANY_BYTES)
-    return HandlerResponse(_json(result), JSON)
+        return Response(bytes(result), ANY_BYTES)
+    return Response(_json(result), JSON)
 
 
 def finish_tensors(
     postprocess: Function, outputs: Mapping[str, Array], request: Request
-) -> dict[str, Array] | HandlerResponse:
+) -> dict[str, Array] | Response:
     """Return what the user's postprocess gives, for a protocol whose answers are tensors.
 
     A dict of arrays by name is taken as it is, anything else as the body that ``finish`` makes of it. Raises as

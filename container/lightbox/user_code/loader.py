@@ -21,7 +21,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from lightbox.environment import environment, variable
+from lightbox.machine.environment import environment, variable
 from lightbox.user_code.monkey_patches import disarm
 from lightbox.user_code.paths import LIB, UserCodeError, how_to_have
 

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from lightbox.errors import StartError
+from lightbox.core.errors import StartError
 
 FILE_NAME = "inference.py"
 LIB = "lib"

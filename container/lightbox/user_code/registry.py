@@ -10,8 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from lightbox.errors import HandlerFailed, Unavailable
-from lightbox.plan import PlannedModel
+from lightbox.core.errors import HandlerFailed, Unavailable
+from lightbox.core.plan import PlannedModel
 from lightbox.user_code.aws import AwsHandlers
 from lightbox.user_code.handlers import LightboxHandlers
 from lightbox.user_code.loader import forget_folder, load_functions

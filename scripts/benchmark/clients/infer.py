@@ -43,7 +43,7 @@ class InferSession:
     def __init__(self, spec: InferClient, target: str) -> None:
         import grpc
 
-        from lightbox.protocols.open_inference import grpc_messages
+        from lightbox.features.open_inference import grpc_messages
 
         self._spec = spec
         self._request_class = grpc_messages.message_class("inference.ModelInferRequest")

@@ -10,7 +10,7 @@ import psutil
 ROLES = (
     ("nginx", "nginx"),
     ("gunicorn", "gunicorn"),
-    ("lightbox.grpc_worker", "gRPC front"),
+    ("lightbox.features.open_inference.grpc_worker", "gRPC front"),
     ("model_server", "model server"),
     ("lightbox", "supervisor"),
 )

@@ -8,13 +8,12 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import pytest
 
-from lightbox.call import Call
-from lightbox.contents import Invocation, TensorRequest
-from lightbox.errors import LightboxError
+from lightbox.core.errors import LightboxError
+from lightbox.core.pipeline import Pipeline
+from lightbox.core.request import Body, Call, Tensors
+from lightbox.core.request_context import RequestContext
 from lightbox.images.transform import Resizer
 from lightbox.model.spec import Array
-from lightbox.pipeline import Pipeline
-from lightbox.request_context import RequestContext
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model, png
 from support.grpc_front import make_pipeline
@@ -25,12 +24,12 @@ Ask = Callable[[Pipeline], object]
 
 
 def by_body(pipeline: Pipeline) -> object:
-    return pipeline.run(Call(Invocation(pipeline.codecs, BODY, "application/x-image")), RequestContext(PATIENCE))
+    return pipeline.run(Call(Body(pipeline.codecs, BODY, "application/x-image")), RequestContext(PATIENCE))
 
 
 def by_tensor(pipeline: Pipeline) -> object:
     inputs = {"image": np.array([BODY], object)}
-    return pipeline.run(Call(TensorRequest(pipeline.codecs, inputs)), RequestContext(PATIENCE))
+    return pipeline.run(Call(Tensors(pipeline.codecs, inputs)), RequestContext(PATIENCE))
 
 
 @pytest.fixture
@@ -89,7 +88,5 @@ def test_the_images_of_one_request_do_not_count_as_several(by_all_cores: list[bo
     transport = FakeTransport()
     transport.serve(mean_model(), channel_means)
     pipeline = make_pipeline(transport, ["mean"])
-    pipeline.run(
-        Call(TensorRequest(pipeline.codecs, {"image": np.array([BODY, BODY], object)})), RequestContext(PATIENCE)
-    )
+    pipeline.run(Call(Tensors(pipeline.codecs, {"image": np.array([BODY, BODY], object)})), RequestContext(PATIENCE))
     assert by_all_cores == [True, True]

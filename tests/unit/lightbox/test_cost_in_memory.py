@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.memory_budget import MOST_PER_BYTE, SMALL
+from lightbox.core.memory import MOST_PER_BYTE, SMALL
 from support.costly import BODIES, GRPC
 
 pytestmark = pytest.mark.extended

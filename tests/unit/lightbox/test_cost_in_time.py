@@ -9,15 +9,16 @@ from __future__ import annotations
 import gc
 import time
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 from flask import Flask
 
-from lightbox.errors import LightboxError
-from lightbox.protocols.open_inference import grpc_messages
-from lightbox.protocols.open_inference.grpc_service import InferenceService
-from lightbox.protocols.open_inference.repository import Repository, once
-from lightbox.request_context import RequestContext
+from lightbox.core.errors import LightboxError
+from lightbox.core.request_context import RequestContext
+from lightbox.features.open_inference import grpc_messages
+from lightbox.features.open_inference.grpc_service import InferenceService
+from lightbox.features.open_inference.repository import Repository, once
 from lightbox.transports.fake import FakeTransport
 from support.costly import BODIES, GRPC, HEADERS, MODELS, costly_app, post
 from support.fakes import signature
@@ -84,7 +85,7 @@ def test_grpc_messages(name: str) -> None:
     for model, tensor in MODELS.items():
         fake.serve(signature(model, {"x": tensor}, {"y": tensor}), lambda inputs: {"y": inputs["x"]})
     pipeline = make_pipeline(fake, list(MODELS))
-    service = InferenceService(pipeline, Repository(pipeline))
+    service = InferenceService(pipeline, Repository(pipeline, Path("/nowhere")))
     work = service.work(grpc_messages.method(grpc_messages.INFERENCE_SERVICE, "ModelInfer"))
 
     def run(size: int) -> Callable[[], object]:

@@ -7,14 +7,15 @@ import gzip
 import pytest
 
 from lightbox.codecs import Codecs
-from lightbox.codecs.base import Method
 from lightbox.codecs.media_type import decoded_body
-from lightbox.errors import DeadlineExceeded
+from lightbox.core.errors import DeadlineExceeded
+from lightbox.core.request_context import RequestContext
+from lightbox.features.open_inference.rest_body import parse_body
+from lightbox.model.call import Method
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec
-from lightbox.protocols.open_inference.rest_body import parse_body
-from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
+from lightbox.worker import codec_options
 from support.costly import BODIES
 from support.fakes import signature
 
@@ -37,7 +38,7 @@ class Running(RequestContext):
 
 
 def read(body: bytes, content_type: str, spec: SignatureSpec, context: RequestContext, method: Method) -> None:
-    Codecs(load_settings({})).parse(body, content_type, method, context).decode(spec, ModelOptions())
+    Codecs(codec_options(load_settings({}))).parse(body, content_type, method, context).decode(spec, ModelOptions())
 
 
 @pytest.mark.parametrize("looks", [0, 1, 2])

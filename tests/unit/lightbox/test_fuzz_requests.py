@@ -17,9 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from werkzeug.test import EnvironBuilder, run_wsgi_app
 
+from lightbox.core.request_context import RequestContext
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.request_context import RequestContext
 from lightbox.telemetry.logs import FinishedRequest, request_line
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, signature

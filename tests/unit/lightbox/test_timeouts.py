@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.core.plan import ModelServerAddress
+from lightbox.core.request_context import RequestContext
 from lightbox.model.options import ModelOptions
-from lightbox.plan import ModelServerAddress
 from lightbox.processes.commands import gunicorn_command, model_server_flags
 from lightbox.processes.nginx import render
 from lightbox.processes.run_dir import RunDir
-from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model
@@ -95,7 +95,7 @@ def test_gunicorn_waits_longer_than_a_request_may_take(environ: dict[str, str]) 
 @pytest.mark.parametrize("environ", [environ for environ, *_ in DEADLINES])
 def test_the_model_servers_rest_api_waits_longer_than_a_request_may_take(environ: dict[str, str]) -> None:
     settings = load_settings(environ)
-    flags = model_server_flags(settings, ModelServerAddress(grpc_port=1, rest_port=2), Path("/run"))
+    flags = model_server_flags(settings, ModelServerAddress(grpc_port=1, rest_port=2), Path("/run"), settings.slots)
     assert _number("--rest_api_timeout_in_ms=", flags) > 1000 * settings.handler_seconds
 
 

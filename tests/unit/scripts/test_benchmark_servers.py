@@ -43,9 +43,12 @@ def test_a_relay_counts_what_it_passes_on(tmp_path: Path) -> None:
         ("nginx: worker process", "nginx"),
         ("/usr/bin/tensorflow_model_server --port=1", "model server"),
         ("python -m model_server --port=1", "model server"),
-        ("python -m gunicorn lightbox.app:wsgi_app()", "gunicorn"),
+        ("python -m gunicorn lightbox.worker:wsgi_app()", "gunicorn"),
         ("python -P -m lightbox serve", "supervisor"),
-        ("python -P -m lightbox.grpc_worker /tmp/plan.json unix:/tmp/health.sock", "gRPC front"),
+        (
+            "python -P -m lightbox.features.open_inference.grpc_worker /tmp/plan.json unix:/tmp/health.sock",
+            "gRPC front",
+        ),
         ("python rivals/fastapi_onnx.py", "server"),
     ],
 )

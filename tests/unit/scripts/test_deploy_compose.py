@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from lightbox.errors import STATUS_OF_CODE
+from lightbox.core.errors import STATUS_OF_CODE
 from lightbox.settings_loading import known_variables
 from lightbox.telemetry.metrics import QUEUE_FULL
 from support.metrics import COUNTERS, GAUGES, HISTOGRAMS, series_names

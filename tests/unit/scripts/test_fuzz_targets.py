@@ -12,7 +12,7 @@ from fuzz import targets
 from fuzz.cost import TRIES, Bound, TooCostly
 from fuzz.seeds import seeds
 from fuzz.targets import BOUNDS, TARGETS, Fault
-from lightbox.errors import LightboxError, MalformedBody
+from lightbox.core.errors import LightboxError, MalformedBody
 
 
 @pytest.mark.extended

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.request_context import RequestContext
+from lightbox.core.request_context import RequestContext
 from lightbox.transports.standing_reload import FILE, begin
 from real_server.program import NoServer
 from soak.changing import holder

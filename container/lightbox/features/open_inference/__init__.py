@@ -1,30 +1,100 @@
-"""The Open Inference Protocol over gRPC: a process beside nginx, at a port of its own."""
+"""The Open Inference Protocol: REST below /v2, and gRPC in a process beside nginx, at a port of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import BaseModel, Field
 from typing_extensions import override
 
-from lightbox.feature import ChildSpec, Feature
-from lightbox.settings import Settings
+from lightbox.core.feature import ChildSpec, Feature, Port
+from lightbox.core.settings import Settings
+from lightbox.core.settings_types import PART
 
 if TYPE_CHECKING:
+    from flask import Blueprint
+
+    from lightbox.core.pipeline import Pipeline
+    from lightbox.core.request import Around
+    from lightbox.core.services import Services
     from lightbox.processes.start import Start
+
+PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
+
+
+class OpenInferenceSettings(BaseModel):
+    """The variables of the protocol."""
+
+    model_config = PART
+
+    kserve_grpc_port: int | None = Field(None, ge=1, le=65535, validation_alias="LIGHTBOX_KSERVE_GRPC_PORT")
+    """Port of the Open Inference Protocol's gRPC service. Unset, that service is off. Its REST form is always on, at
+    nginx's port."""
+
+    kserve_reflection: bool = Field(False, validation_alias="LIGHTBOX_KSERVE_REFLECTION")
+    """Enable gRPC server reflection, so that tools such as grpcurl can list the services and their messages."""
+
+    max_grpc_mb: int | None = Field(
+        None,
+        ge=1,
+        le=1 << 20,
+        validation_alias="LIGHTBOX_MAX_GRPC_MB",
+        json_schema_extra={"default": "twice `LIGHTBOX_MAX_BODY_MB`"},
+    )
+    """Limit in MiB for all gRPC messages together. A message counts from its first byte until it is answered, a
+    compressed one with its decompressed size. Over the limit the largest message that is still arriving ends with
+    UNAVAILABLE. The minimum, which is also the default, is twice `LIGHTBOX_MAX_BODY_MB`."""
+
+    def grpc_bytes(self, max_body_mb: int) -> int:
+        """Return the bytes that all gRPC messages may have together."""
+        return max(self.max_grpc_mb or 0, 2 * max_body_mb) << 20
 
 
 class OpenInference(Feature):
-    """A worker like gunicorn's that speaks gRPC to callers."""
+    """Routes in every worker, and a worker like gunicorn's that speaks gRPC to callers where a port is set."""
 
     name = "open_inference"
+    settings = OpenInferenceSettings
+    theme = "Open Inference Protocol"
 
     @override
-    def enabled(self, settings: Settings) -> bool:
-        return settings.kserve_grpc_port is not None
+    def problems(self, settings: Settings) -> Iterable[str]:
+        port = self._port(settings)
+        if port is not None and port == settings.port:
+            yield f"{PORT}: expected another port than nginx's, SAGEMAKER_BIND_TO_PORT={port}, got '{port}'"
+
+    @override
+    def workers(self, settings: Settings) -> int:
+        return 0 if self._port(settings) is None else 1
+
+    @override
+    def ports(self, settings: Settings) -> Iterable[Port]:
+        port = self._port(settings)
+        if port is not None:
+            yield Port(PORT, port, "the Open Inference Protocol over gRPC")
 
     @override
     def children(self, start: Start) -> Iterable[ChildSpec]:
-        arguments = [str(start.plan_file), start.address("health")]
-        address = f"127.0.0.1:{start.settings.kserve_grpc_port}"
-        yield ChildSpec("grpc_front", "the gRPC front", "lightbox.grpc_worker", arguments, address)
+        port = self._port(start.settings)
+        if port is not None:
+            arguments = [str(start.plan_file), start.address("health")]
+            yield ChildSpec("grpc_front", "the gRPC front", f"{__name__}.grpc_worker", arguments, f"127.0.0.1:{port}")
+
+    @override
+    def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Around]:
+        from lightbox.features.open_inference.rest import TritonBodies
+
+        yield TritonBodies(pipeline)
+
+    @override
+    def routes(self, services: Services) -> Iterable[Blueprint]:
+        from lightbox.features.open_inference.repository import Repository
+        from lightbox.features.open_inference.rest import kserve_blueprint
+
+        repository = Repository(services.pipeline, services.run_dir)
+        yield kserve_blueprint(services.pipeline, repository, services.settings.max_body_mb)
+
+    def _port(self, settings: Settings) -> int | None:
+        return settings.of(OpenInferenceSettings).kserve_grpc_port

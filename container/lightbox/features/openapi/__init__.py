@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 from pydantic import AliasChoices, BaseModel, Field
 from typing_extensions import override
 
-from lightbox.feature import Feature
-from lightbox.settings import Settings
-from lightbox.settings_base import PART
+from lightbox.core.feature import Feature
+from lightbox.core.settings import Settings
+from lightbox.core.settings_types import PART
 
 if TYPE_CHECKING:
     from flask import Blueprint
 
-    from lightbox.services import Services
+    from lightbox.core.services import Services
 
 
 class OpenApiSettings(BaseModel):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from flask import Blueprint, Response, current_app, g, request
 
+from lightbox.core.edge import EXCHANGE, Exchange
+from lightbox.core.http import json_body
+from lightbox.core.services import Services
 from lightbox.features.openapi.document import document
 from lightbox.features.openapi.models import described_models
 from lightbox.features.openapi.parts import Served
-from lightbox.protocols.edge import EXCHANGE, Exchange
-from lightbox.protocols.http import json_body
-from lightbox.services import Services
 
 _METHODS_WITHOUT_ROUTE = frozenset({"HEAD", "OPTIONS"})
 
@@ -17,7 +17,6 @@ _METHODS_WITHOUT_ROUTE = frozenset({"HEAD", "OPTIONS"})
 def openapi_blueprint(services: Services) -> Blueprint:
     """Return the route. No observer hears of its requests: they are nobody's predictions."""
     blueprint = Blueprint("openapi", __name__)
-    operations = {rule: route for feature in services.features for rule, route in feature.operations().items()}
 
     @blueprint.get("/openapi.json")
     def openapi() -> Response:
@@ -25,7 +24,7 @@ def openapi_blueprint(services: Services) -> Blueprint:
         exchange.is_observed = False
         pipeline = services.pipeline
         served = Served(services.settings, described_models(pipeline, g.context), pipeline.codecs.writers)
-        return Response(json_body(document(served, public_rules(), operations)), mimetype="application/json")
+        return Response(json_body(document(served, public_rules(), services.operations())), mimetype="application/json")
 
     return blueprint
 

@@ -8,7 +8,9 @@ from copy import deepcopy
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from lightbox.call import KNOWN_PAIRS
+from lightbox.core.custom_attributes import CUSTOM_ATTRIBUTES, KNOWN_PAIRS
+from lightbox.core.edge import MODEL_HEADER, REQUEST_ID_HEADER, REQUEST_ID_HEADERS, REQUEST_ID_PATTERN
+from lightbox.core.http import TARGET_MODEL
 from lightbox.features.openapi import failures
 from lightbox.features.openapi.models import DescribedModel, infer_response
 from lightbox.features.openapi.parts import (
@@ -25,11 +27,10 @@ from lightbox.features.openapi.parts import (
 )
 from lightbox.features.openapi.routes import FRONT_ROUTES, ONLY_MULTI_MODEL, ROUTES
 from lightbox.features.openapi.tensors import BASE64, EXAMPLES, RESULTS, Schema, any_of, array, struct
+from lightbox.features.sessions import SessionSettings
+from lightbox.features.sessions.requests import CLOSED_HEADER, NEW_HEADER, SESSION
+from lightbox.features.sessions.store import CLOSE, NEW
 from lightbox.model.layout import LONGEST_NAME
-from lightbox.protocols.edge import MODEL_HEADER, REQUEST_ID_HEADER, REQUEST_ID_HEADERS, REQUEST_ID_PATTERN
-from lightbox.protocols.http import CUSTOM_ATTRIBUTES, TARGET_MODEL
-from lightbox.protocols.sessions import CLOSED_HEADER, NEW_HEADER, SESSION
-from lightbox.sessions import CLOSE, NEW
 
 VERSION = "3.1.0"
 _ARGUMENT = re.compile(r"<(\w+)>")
@@ -71,10 +72,10 @@ def document(
 def _add(paths: dict[str, Any], served: Served, route: Route, method: str, rule: str) -> None:
     """Add a route: for each model a path of its own and, where others may come, one for any model."""
     by_model = rule.startswith("/v2/models/<model>")
-    if route.id in ONLY_MULTI_MODEL and not served.settings.multi_model:
+    if route.id in ONLY_MULTI_MODEL and served.settings.has_fixed_models:
         return
     whose: list[DescribedModel | None] = [*served.models] if by_model else []
-    for model in [*whose, None] if served.settings.multi_model or not by_model else whose:
+    for model in [*whose, None] if (not served.settings.has_fixed_models) or not by_model else whose:
         path = rule if model is None else rule.replace("<model>", model.name)
         operation: Operation = deepcopy(route.describe(served, model))
         operation |= {"operationId": route.id + (f".{model.name}" if model else ""), "tags": [route.tag]}
@@ -94,7 +95,11 @@ def _version() -> str:
 
 def _description(served: Served) -> str:
     names = ", ".join(model.name for model in served.models) or "none"
-    mode = "Models are loaded and unloaded by requests." if served.settings.multi_model else "The first is the default."
+    mode = (
+        "Models are loaded and unloaded by requests."
+        if (not served.settings.has_fixed_models)
+        else "The first is the default."
+    )
     return f"Models: {names}. {mode}"
 
 
@@ -108,7 +113,7 @@ def _headers(served: Served) -> dict[str, Any]:
         },
         "Retry-After": {"description": "Seconds after which to try again.", "schema": {"type": "integer"}},
     }
-    if served.settings.sessions:
+    if served.settings.of(SessionSettings).sessions:
         found[NEW_HEADER] = {"description": "The id of the session that was opened; Expires=<UTC>.", "schema": TEXT}
         found[CLOSED_HEADER] = {"description": "The id of the session that was closed.", "schema": TEXT}
     return found
@@ -120,18 +125,18 @@ def _parameters(served: Served) -> dict[str, Any]:
     about = f"Pairs of name=value, separated by commas. Lightbox reads {', '.join(KNOWN_PAIRS)}."
     named: dict[str, Any] = {"example": f"tfs-model-name={served.models[0].name}"} if served.models else {}
     found[CUSTOM_ATTRIBUTES] = header(CUSTOM_ATTRIBUTES, about, **named)
-    if served.settings.multi_model:
+    if not served.settings.has_fixed_models:
         found[TARGET_MODEL] = header(TARGET_MODEL, "The model's folder or archive below the models directory.")
-    if served.settings.sessions:
+    if served.settings.of(SessionSettings).sessions:
         found[SESSION] = header(SESSION, f"The id of a session, or {NEW} to open one.", example=NEW)
     return found
 
 
 def _schemas(served: Served) -> dict[str, Schema]:
     found = failures.error_schemas() | _protocol_schemas() | _example_schemas()
-    if served.settings.multi_model:
+    if not served.settings.has_fixed_models:
         found |= _multi_model_schemas()
-    if served.settings.sessions:
+    if served.settings.of(SessionSettings).sessions:
         found |= {
             SESSION_REQUEST: struct({"requestType": {"enum": [NEW, CLOSE]}}),
             SESSION_STATE: struct({"session": TEXT}),

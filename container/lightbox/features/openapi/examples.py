@@ -7,9 +7,9 @@ from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
 
+from lightbox.features.open_inference.tensors import described
 from lightbox.model.signatures import GREY_PNG
 from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
-from lightbox.protocols.open_inference.tensors import described
 
 LARGEST = 100
 """Elements of all inputs; an example is to be read."""

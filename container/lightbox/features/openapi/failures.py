@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lightbox.errors import STATUS_OF_CODE
+from lightbox.core.edge import REQUEST_ID_HEADER
+from lightbox.core.errors import STATUS_OF_CODE
 from lightbox.features.openapi.tensors import Schema, struct
-from lightbox.protocols.edge import REQUEST_ID_HEADER
 
 ANYWHERE = frozenset({"bad_request", "too_large", "internal", "unavailable", "deadline_exceeded", "no_room"})
 """Of every route that a worker answers; nginx has some of them, too."""

@@ -5,7 +5,9 @@ from __future__ import annotations
 from contextlib import suppress
 from dataclasses import dataclass
 
-from lightbox.errors import LightboxError, UnknownSignature
+from lightbox.core.errors import LightboxError, UnknownSignature
+from lightbox.core.pipeline import Pipeline
+from lightbox.core.request_context import RequestContext
 from lightbox.features.openapi.tensors import (
     Schema,
     any_of,
@@ -19,8 +21,6 @@ from lightbox.features.openapi.tensors import (
 )
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec, image_input
-from lightbox.pipeline import Pipeline
-from lightbox.request_context import RequestContext
 from lightbox.user_code.aws import AwsHandlers
 from lightbox.user_code.registry import Handlers
 

@@ -11,12 +11,15 @@ from lightbox.codecs.base import Writer
 from lightbox.codecs.image import ImageBodyCodec
 from lightbox.codecs.json_body import JsonCodec, JsonLinesCodec
 from lightbox.codecs.multipart import MultipartCodec
+from lightbox.core.custom_attributes import CUSTOM_ATTRIBUTES
+from lightbox.core.edge import REQUEST_ID_HEADER, REQUEST_ID_HEADERS
+from lightbox.core.http import TARGET_MODEL
+from lightbox.core.settings import Settings
+from lightbox.features.open_inference.rest import TRITON_TYPE
 from lightbox.features.openapi import examples, failures
 from lightbox.features.openapi.models import DescribedModel
 from lightbox.features.openapi.tensors import Schema, any_of
-from lightbox.protocols.edge import REQUEST_ID_HEADER, REQUEST_ID_HEADERS
-from lightbox.protocols.http import CUSTOM_ATTRIBUTES, TARGET_MODEL, TRITON_TYPE
-from lightbox.settings import Settings
+from lightbox.features.sessions import SessionSettings
 
 Operation = dict[str, Any]
 JSON = JsonCodec.media_types[0]
@@ -42,12 +45,12 @@ class Served:
     @property
     def user_code(self) -> bool:
         """Whether a user's code may answer; in multi-model mode it may come with any model."""
-        return self.settings.multi_model or any(m.reads_any_body or m.writes_any_body for m in self.models)
+        return (not self.settings.has_fixed_models) or any(m.reads_any_body or m.writes_any_body for m in self.models)
 
     @property
     def any_response(self) -> bool:
         """Whether a user's code may write responses."""
-        return self.settings.multi_model or any(model.writes_any_body for model in self.models)
+        return (not self.settings.has_fixed_models) or any(model.writes_any_body for model in self.models)
 
     def responses(self, ok: Mapping[str, Any], codes: Iterable[str], by_user_code: bool = False) -> dict[str, Any]:
         """Return the responses of a route that a worker answers, by status."""
@@ -106,19 +109,19 @@ REQUEST_IDS = [ref(name, "parameters") for name in REQUEST_ID_HEADERS]
 def attributes(served: Served) -> list[dict[str, Any]]:
     """Return SageMaker's headers that choose a model, as parameters."""
     found = [ref(CUSTOM_ATTRIBUTES, "parameters")]
-    return [*found, ref(TARGET_MODEL, "parameters")] if served.settings.multi_model else found
+    return [*found, ref(TARGET_MODEL, "parameters")] if (not served.settings.has_fixed_models) else found
 
 
 def of_sessions(served: Served, names: Iterable[str], kind: str) -> list[dict[str, str]]:
     """Return references to components that sessions alone have, none where sessions are off."""
-    return [ref(name, kind) for name in names] if served.settings.sessions else []
+    return [ref(name, kind) for name in names] if served.settings.of(SessionSettings).sessions else []
 
 
 def request_content(served: Served) -> dict[str, Any]:
     """Return the media types of /invocations that the models of this start can take."""
     forms = [ref(f"{model.name}.request") for model in served.models]
     bodies = any_of([*forms, *of_sessions(served, [SESSION_REQUEST], "schemas")]) if forms else {}
-    images = served.settings.multi_model or any(model.takes_images for model in served.models)
+    images = (not served.settings.has_fixed_models) or any(model.takes_images for model in served.models)
     found: dict[str, Any] = {}
     for media_type in (*SHOWN_TYPES, MAYBE_IMAGE_TYPES[0]):
         of_images = media_type in ("image/*", MAYBE_IMAGE_TYPES[0], *ImageBodyCodec.media_types)
@@ -135,14 +138,14 @@ def request_content(served: Served) -> dict[str, Any]:
         else:
             found[media_type] = {"schema": BINARY}
     found[TRITON_TYPE] = {"schema": BINARY}
-    if any(model.reads_any_body for model in served.models) or served.settings.multi_model:
+    if any(model.reads_any_body for model in served.models) or (not served.settings.has_fixed_models):
         found["*/*"] = {}
     return found
 
 
 def response_content(served: Served) -> dict[str, Schema]:
     """Return the media types of responses of /invocations, with schemas."""
-    one_output = served.settings.multi_model or any(model.has_one_output for model in served.models)
+    one_output = (not served.settings.has_fixed_models) or any(model.has_one_output for model in served.models)
     found: dict[str, Schema] = {}
     for media_type, codec in served.writers.items():
         if codec.single and not one_output:

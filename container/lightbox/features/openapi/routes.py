@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from lightbox.codecs.npy import OctetStreamWriter
+from lightbox.core.edge import MODEL_HEADER
+from lightbox.core.http import TARGET_MODEL
+from lightbox.features.open_inference.rest import JSON_LENGTH
 from lightbox.features.openapi import examples, failures
 from lightbox.features.openapi.models import DescribedModel
 from lightbox.features.openapi.parts import (
@@ -27,18 +30,16 @@ from lightbox.features.openapi.parts import (
     response_content,
 )
 from lightbox.features.openapi.tensors import Schema, array
+from lightbox.features.sessions import SessionSettings
+from lightbox.features.sessions.requests import CLOSED_HEADER, NEW_HEADER, SESSION
 from lightbox.processes.metrics_page import CONTENT_TYPE as METRICS_TYPE
-from lightbox.protocols.edge import MODEL_HEADER
-from lightbox.protocols.http import TARGET_MODEL
-from lightbox.protocols.open_inference.rest import JSON_LENGTH
-from lightbox.protocols.sagemaker import ACCEPT, MEDIA_TYPE
-from lightbox.protocols.sessions import CLOSED_HEADER, NEW_HEADER, SESSION
+from lightbox.sagemaker.event_stream import ACCEPT, MEDIA_TYPE
 
 BODY = "May have a Content-Encoding: gzip or deflate."
 
 
 def _invocation(served: Served, summary: str, ok: Operation) -> Operation:
-    if served.settings.sessions:
+    if served.settings.of(SessionSettings).sessions:
         ok["headers"] |= {name: ref(name, "headers") for name in (NEW_HEADER, CLOSED_HEADER)}
     ok["headers"][MODEL_HEADER] = ref(MODEL_HEADER, "headers")
     session = of_sessions(served, [SESSION], "parameters")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lightbox.features.open_inference.tensors import BYTES, described
 from lightbox.model.options import ModelOptions
 from lightbox.model.ranking import DEFAULT_TOP_K, is_detector
 from lightbox.model.spec import SignatureSpec, TensorSpec, describe_shape, image_input
-from lightbox.protocols.open_inference.tensors import BYTES, described
 
 Schema = dict[str, Any]
 

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, Field
 from typing_extensions import override
 
-from lightbox.feature import Feature, NginxParts
-from lightbox.settings import Settings
-from lightbox.settings_base import PART
+from lightbox.core.feature import Feature, NginxParts
+from lightbox.core.settings import Settings
+from lightbox.core.settings_types import PART
 
 if TYPE_CHECKING:
     from lightbox.processes.start import Start
@@ -88,7 +88,7 @@ class Page(Feature):
             "wires": [str(name) for name in start.plan.wires.names],
             "max_body_mb": start.settings.max_body_mb,
             "metrics": start.settings.metrics,
-            "features": [feature.name for feature in start.features],
+            "features": list(start.features),
         }
         (start.run_dir.path / START).write_text(json.dumps(facts))
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, Field
 from typing_extensions import override
 
-from lightbox.feature import ChildSpec, Feature, NginxParts
+from lightbox.core.feature import ChildSpec, Feature, NginxParts
+from lightbox.core.settings import Settings
+from lightbox.core.settings_types import PART
 from lightbox.features.streams import counts
-from lightbox.settings import Settings
-from lightbox.settings_base import PART
 from lightbox.telemetry.metrics import Metric
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from urllib.parse import parse_qsl
 
-from lightbox.errors import BadRequest
+from lightbox.core.errors import BadRequest
 
 FRAME_TYPE = "application/x-image"
 """The content type of frames that name none: any image format."""

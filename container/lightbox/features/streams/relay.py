@@ -12,9 +12,9 @@ from typing import Any
 import orjson
 import urllib3
 
-from lightbox.errors import LightboxError, Unavailable
+from lightbox.core.edge import MODEL_HEADER, REQUEST_ID_HEADER, error_body
+from lightbox.core.errors import LightboxError, Unavailable
 from lightbox.features.streams import SOURCE
-from lightbox.protocols.edge import MODEL_HEADER, REQUEST_ID_HEADER, error_body
 
 _CONNECT_SECONDS = 5.0
 _NOT_TAKEN = "try again: the frame was not taken, because nginx is starting or stopping"

@@ -14,12 +14,12 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
-from lightbox.errors import BadRequest, LightboxError, Unavailable
+from lightbox.core.edge import choose_request_id, error_body
+from lightbox.core.errors import BadRequest, LightboxError, Unavailable
 from lightbox.features.streams.choice import from_query
 from lightbox.features.streams.counts import StreamCounts
 from lightbox.features.streams.relay import Relay
 from lightbox.features.streams.stream import FrameConnection, Held, Stream
-from lightbox.protocols.edge import choose_request_id, error_body
 
 log = logging.getLogger("lightbox")
 

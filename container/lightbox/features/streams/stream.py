@@ -11,7 +11,7 @@ from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 
-from lightbox.errors import BadRequest, Unavailable
+from lightbox.core.errors import BadRequest, Unavailable
 from lightbox.features.streams.choice import Choice, from_text
 from lightbox.features.streams.counts import StreamCounts
 from lightbox.features.streams.relay import Answer, Relay, failed

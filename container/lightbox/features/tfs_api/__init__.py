@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, Field
 from typing_extensions import override
 
-from lightbox.feature import Feature, GrpcServices
-from lightbox.settings import Settings
-from lightbox.settings_base import PART
+from lightbox.core.feature import Feature, GrpcServices
+from lightbox.core.settings import Settings
+from lightbox.core.settings_types import PART
 
 if TYPE_CHECKING:
     from flask import Blueprint
 
+    from lightbox.core.services import Services
     from lightbox.features.openapi.parts import Route
-    from lightbox.services import Services
 
 
 class TfsApiSettings(BaseModel):
@@ -47,7 +47,7 @@ class TfsApi(Feature):
         from lightbox.features.tfs_api.rest import TfsRest, tfs_blueprint
 
         settings = services.settings
-        forward = RestForward([server.rest_url for server in services.model_servers], settings.threads)
+        forward = RestForward([server.rest_url for server in services.plan.model_servers], settings.threads)
         yield tfs_blueprint(TfsRest(services.pipeline, forward, settings.deadline_seconds, settings.max_body_mb))
 
     @override
@@ -61,7 +61,7 @@ class TfsApi(Feature):
         from lightbox.features.tfs_api.grpc_services import HEALTH, METHODS, TfsGrpc
         from lightbox.transports.grpc import open_channel
 
-        channels = [open_channel(address.grpc_target) for address in services.model_servers]
+        channels = [open_channel(address.grpc_target) for address in services.plan.model_servers]
         tfs = TfsGrpc(services.pipeline, channels, services.settings.deadline_seconds)
         works = {
             service: {method: tfs.work(f"/{service}/{method}") for method in methods}

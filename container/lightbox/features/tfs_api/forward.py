@@ -12,8 +12,8 @@ from urllib3.exceptions import HTTPError, NewConnectionError
 from urllib3.exceptions import TimeoutError as TimedOut
 from urllib3.util import parse_url
 
-from lightbox.errors import DeadlineExceeded, ModelServerAway, Unavailable
-from lightbox.request_context import RequestContext
+from lightbox.core.errors import DeadlineExceeded, ModelServerAway, Unavailable
+from lightbox.core.request_context import RequestContext
 from lightbox.transports.grpc import time_left
 from lightbox.transports.rest import RECONNECT_PAUSE, RECONNECT_SECONDS
 

@@ -17,18 +17,24 @@ from urllib.parse import unquote
 from flask import Blueprint, g, request
 from flask import Response as HttpResponse
 
-from lightbox.call import Call
 from lightbox.codecs.json_numbers import parsing_bytes
-from lightbox.contents import JSON, Invocation
-from lightbox.error_texts import without_folders
-from lightbox.errors import DeadlineExceeded, LightboxError, MalformedBody, ModelNotFound, RouteNotFound, Unavailable
+from lightbox.core.edge import EXCHANGE, Exchange
+from lightbox.core.error_texts import without_folders
+from lightbox.core.errors import (
+    DeadlineExceeded,
+    LightboxError,
+    MalformedBody,
+    ModelNotFound,
+    RouteNotFound,
+    Unavailable,
+)
+from lightbox.core.http import received_body
+from lightbox.core.pipeline import Pipeline
+from lightbox.core.request import JSON, Body, Call
+from lightbox.core.request_context import RequestContext
 from lightbox.features.tfs_api.forward import Reply, RestForward
 from lightbox.model import json_arrays
 from lightbox.model.spec import image_input
-from lightbox.pipeline import Pipeline
-from lightbox.protocols.edge import EXCHANGE, Exchange
-from lightbox.protocols.http import received_body
-from lightbox.request_context import RequestContext
 from lightbox.transports.base import from_server
 from lightbox.transports.rest import CODE_OF_STATUS
 from tfs_wire.rest.ranks import Ranks, body_ranks, head_ranks, shortened
@@ -157,7 +163,7 @@ class TfsRest:
         return image is not None and not image.encoded
 
     def _predict_images(self, body: bytes, model: str, version: str, context: RequestContext) -> HttpResponse:
-        content = Invocation(self.pipeline.codecs, body, JSON, JSON)
+        content = Body(self.pipeline.codecs, body, JSON, JSON)
         answer = self.pipeline.run(Call(content, model=model, version=int(version) if version else None), context)
         return HttpResponse(answer.body, content_type=answer.content_type, headers=dict(answer.headers))
 

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from pydantic import BaseModel, Field
 from typing_extensions import override
 
-from lightbox.errors import StartError
-from lightbox.feature import Feature
-from lightbox.settings import Settings
-from lightbox.settings_base import PART
+from lightbox.core.errors import StartError
+from lightbox.core.feature import Feature
+from lightbox.core.settings import Settings
+from lightbox.core.settings_types import PART
 
 if TYPE_CHECKING:
     from lightbox.telemetry.logs import Observer

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from lightbox.request_context import RequestContext
+from lightbox.core.request_context import RequestContext
 from lightbox.telemetry.logs import FinishedRequest
 
 if TYPE_CHECKING:

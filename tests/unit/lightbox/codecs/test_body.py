@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lightbox.codecs.media_type import decoded_body
-from lightbox.errors import LightboxError, MalformedBody, TooLarge, UnsupportedMediaType
-from lightbox.request_context import RequestContext
+from lightbox.core.errors import LightboxError, MalformedBody, TooLarge, UnsupportedMediaType
+from lightbox.core.request_context import RequestContext
 from support.patience import PATIENCE
 
 BODY = b'{"instances": [1, 2, 3]}' * 1000

@@ -9,30 +9,31 @@ import numpy as np
 import pytest
 
 from lightbox.codecs import Codecs
-from lightbox.codecs.base import DecodedRequest, Method
-from lightbox.errors import BadRequest, InputMismatch, LightboxError, MalformedBody, TooLarge
+from lightbox.core.errors import BadRequest, InputMismatch, LightboxError, MalformedBody, TooLarge
+from lightbox.model.call import Method, ModelCall
 from lightbox.model.spec import Array
 from lightbox.settings_loading import load_settings
+from lightbox.worker import codec_options
 from support.decoding import decode
 from support.fakes import Tensor
 from tfs_wire.messages import example_pb2
 
-WRITERS = Codecs(load_settings({})).writers
+WRITERS = Codecs(codec_options(load_settings({}))).writers
 INPUT: dict[str, Tensor] = {"inputs": ("string", (None,))}
 CLASSES: dict[str, Tensor] = {"classes": ("string", (None, None)), "scores": ("float32", (None, None))}
 VALUES: dict[str, Tensor] = {"outputs": ("float32", (None,))}
 
 
-def classify(body: Any, outputs: dict[str, Tensor] = CLASSES) -> DecodedRequest:
+def classify(body: Any, outputs: dict[str, Tensor] = CLASSES) -> ModelCall:
     text = body if isinstance(body, str) else json.dumps(body)
     return decode(text, "application/json", INPUT, outputs, Method.CLASSIFY)
 
 
-def regress(body: Any) -> DecodedRequest:
+def regress(body: Any) -> ModelCall:
     return decode(json.dumps(body), "application/json", INPUT, VALUES, Method.REGRESS)
 
 
-def features(request: DecodedRequest) -> list[dict[str, list[Any]]]:
+def features(request: ModelCall) -> list[dict[str, list[Any]]]:
     found = []
     for serialized in request.inputs["inputs"].tolist():
         feature = example_pb2.Example.FromString(serialized).features.feature

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from PIL.PngImagePlugin import PngImageFile
 
 from lightbox.codecs.image import ImageCodec
-from lightbox.errors import DeadlineExceeded, ImageUndecodable, LightboxError, MalformedBody, TooLarge
+from lightbox.core.errors import DeadlineExceeded, ImageUndecodable, LightboxError, MalformedBody, TooLarge
+from lightbox.core.request_context import RequestContext
 from lightbox.model.options import ModelOptions
-from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
+from lightbox.worker import codec_options
 from support.decoding import PIXELS, TEXTS, b64, decode
 from support.fakes import Tensor, png, signature
 
@@ -154,6 +155,6 @@ def test_nothing_is_decoded_of_images_that_are_too_many(monkeypatch: pytest.Monk
 
 
 def test_a_batch_ends_with_its_time() -> None:
-    codec, spec = ImageCodec(load_settings({})), signature("net", PIXELS, {})
+    codec, spec = ImageCodec(codec_options(load_settings({})).images), signature("net", PIXELS, {})
     with pytest.raises(DeadlineExceeded, match="after 1 of 2 images"):
         codec.decode([RED, GREEN], spec, ModelOptions(), RequestContext(-1))

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lightbox.codecs.base import Layout
-from lightbox.errors import BadRequest, InputMismatch, LightboxError, MalformedBody, TooLarge, UnsupportedMediaType
+from lightbox.core.errors import BadRequest, InputMismatch, LightboxError, MalformedBody, TooLarge, UnsupportedMediaType
+from lightbox.model.call import Layout
 from lightbox.model.spec import Array
 from support.decoding import FLOATS, TEXTS, decode, tensor
 from support.fakes import Tensor

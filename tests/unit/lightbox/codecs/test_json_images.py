@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from lightbox.codecs.base import Layout
-from lightbox.errors import ImageUndecodable, MalformedBody
+from lightbox.core.errors import ImageUndecodable, MalformedBody
+from lightbox.model.call import Layout
 from support.decoding import PIXELS, TEXTS, b64, decode
 from support.fakes import Tensor, png
 

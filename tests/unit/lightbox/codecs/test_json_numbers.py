@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 from lightbox.codecs import json_body, json_numbers
 from lightbox.codecs.json_numbers import hollowed
-from lightbox.errors import LightboxError
-from lightbox.protocols.open_inference import rest_body
-from lightbox.protocols.open_inference.rest_body import parse_body
-from lightbox.request_context import RequestContext
+from lightbox.core.errors import LightboxError
+from lightbox.core.request_context import RequestContext
+from lightbox.features.open_inference import rest_body
+from lightbox.features.open_inference.rest_body import parse_body
 from support.decoding import decode
 from support.fakes import Tensor
 from support.patience import PATIENCE

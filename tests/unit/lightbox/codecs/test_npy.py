@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lightbox.errors import InputMismatch, LightboxError, MalformedBody, TooLarge
+from lightbox.core.errors import InputMismatch, LightboxError, MalformedBody, TooLarge
 from lightbox.model.spec import Array
 from support.decoding import decode, tensor
 from support.fakes import Tensor

@@ -12,11 +12,12 @@ from PIL.Image import Image
 
 from lightbox.codecs import image as image_codec
 from lightbox.codecs.image import ImageCodec
-from lightbox.errors import DeadlineExceeded, ImageUndecodable, TooLarge
+from lightbox.core.errors import DeadlineExceeded, ImageUndecodable, TooLarge
+from lightbox.core.request_context import RequestContext
 from lightbox.images import decode as originals
 from lightbox.images.decode import OriginalImages, decode_rgb
-from lightbox.request_context import RequestContext
 from lightbox.settings_loading import load_settings
+from lightbox.worker import codec_options
 from support.fakes import png
 from support.patience import PATIENCE
 
@@ -26,7 +27,7 @@ READ: list[Callable[[OriginalImages], object]] = [lambda found: found.images, la
 
 
 def of(*bodies: bytes, seconds: float = PATIENCE, codec: ImageCodec | None = None) -> OriginalImages:
-    codec = codec or ImageCodec(load_settings({}))
+    codec = codec or ImageCodec(codec_options(load_settings({})).images)
     return codec.originals(lambda: bodies, RequestContext(seconds))
 
 
@@ -45,7 +46,7 @@ def test_sizes_hold_no_two_images_at_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_images_together_are_kept_to_the_pixels_of_one_before_any_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    codec = ImageCodec(load_settings({"LIGHTBOX_MAX_IMAGE_PIXELS": "29"}))
+    codec = ImageCodec(codec_options(load_settings({"LIGHTBOX_MAX_IMAGE_PIXELS": "29"})).images)
     assert [image.size for image in of(RED, GREEN, codec=codec).images] == [(3, 5), (7, 2)]
     assert of(RED, GREEN, RED, codec=codec).sizes == [(3, 5), (7, 2), (3, 5)]
     monkeypatch.delattr(originals, "decode_rgb")
@@ -54,7 +55,7 @@ def test_images_together_are_kept_to_the_pixels_of_one_before_any_is_decoded(mon
 
 
 def test_sizes_are_read_for_no_more_pixels_than_a_request_may_have() -> None:
-    codec = ImageCodec(load_settings({"LIGHTBOX_MAX_REQUEST_PIXELS": "44"}))
+    codec = ImageCodec(codec_options(load_settings({"LIGHTBOX_MAX_REQUEST_PIXELS": "44"})).images)
     assert of(RED, GREEN, RED, codec=codec).sizes == [(3, 5), (7, 2), (3, 5)]
     for read in READ:
         with pytest.raises(TooLarge, match=r"image 4: .* 59 pixels; at most 44 .*LIGHTBOX_MAX_REQUEST_PIXELS"):
@@ -71,7 +72,7 @@ def test_sizes_come_from_images_that_are_there(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("read", READ)
 def test_each_is_decoded_in_turn(monkeypatch: pytest.MonkeyPatch, read: Callable[[OriginalImages], object]) -> None:
     monkeypatch.setattr(image_codec, "decoding_at_once", lambda cores, workers: 1)
-    codec, refused = ImageCodec(load_settings({})), []
+    codec, refused = ImageCodec(codec_options(load_settings({})).images), []
 
     def decode(*args: Any, **options: Any) -> Image:
         with pytest.raises(DeadlineExceeded, match="before its image could be decoded") as error:

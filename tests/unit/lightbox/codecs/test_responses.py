@@ -14,12 +14,14 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lightbox.codecs import Codecs, check_single
-from lightbox.codecs.base import Layout, Prediction, Response
-from lightbox.errors import NotAcceptable
+from lightbox.codecs.base import Response
+from lightbox.core.errors import NotAcceptable
+from lightbox.model.call import Layout, Prediction
 from lightbox.model.spec import Array
 from lightbox.settings_loading import load_settings
+from lightbox.worker import codec_options
 
-CODECS = Codecs(load_settings({}))
+CODECS = Codecs(codec_options(load_settings({})))
 WRITERS = CODECS.writers
 ROWS = np.array([[1, 2.5], [np.nan, -np.inf]], np.float32)
 COUNTS = np.array([3, 4], np.int64)
@@ -146,7 +148,9 @@ def test_json_lines_may_be_awss_document() -> None:
     prediction = Prediction({"y": np.array([1.5, 2], "f4")}, batch=2)
 
     def answer(accept: str, jsonlines: Literal["rows", "document"]) -> tuple[bytes, str]:
-        found = Codecs(load_settings({"LIGHTBOX_JSONLINES": jsonlines})).negotiate(accept).encode(prediction)
+        found = (
+            Codecs(codec_options(load_settings({"LIGHTBOX_JSONLINES": jsonlines}))).negotiate(accept).encode(prediction)
+        )
         return found.body, found.content_type
 
     assert answer("application/jsonlines", "rows") == (b"1.5\n2.0\n", "application/jsonlines")

@@ -15,7 +15,7 @@ from PIL import Image
 
 from corpus import bombs
 from harness.memory import PeakGrowth
-from lightbox.errors import LightboxError
+from lightbox.core.errors import LightboxError
 from lightbox.images.decode import ImageLimits, decode_rgb
 from lightbox.images.transform import resize
 

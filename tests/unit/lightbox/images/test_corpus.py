@@ -12,7 +12,7 @@ import pytest
 
 from corpus import invalid, make_corpus
 from corpus.picture import Case
-from lightbox.errors import LightboxError
+from lightbox.core.errors import LightboxError
 from lightbox.images.decode import decode_rgb, is_image, open_image
 
 CORPUS = Path(make_corpus.__file__).parent

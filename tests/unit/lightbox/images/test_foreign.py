@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from corpus.make_corpus import HERE
-from lightbox.errors import ImageUndecodable
+from lightbox.core.errors import ImageUndecodable
 from lightbox.images.decode import decode_rgb
 from lightbox.images.foreign import describe, file_format
 

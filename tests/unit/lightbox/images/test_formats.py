@@ -13,7 +13,7 @@ from PIL import Image
 from corpus import writers
 from corpus.valid_jpeg import jpeg
 from corpus.writers import jpeg_segment, tiff_directory
-from lightbox.errors import ImageUndecodable
+from lightbox.core.errors import ImageUndecodable
 from lightbox.images.decode import ImageLimits, decode_rgb, is_image, open_image, sniff_format
 
 
@@ -71,7 +71,7 @@ def test_only_the_plugins_of_the_allowed_formats_are_loaded() -> None:
     """Also after a bad body, for which Image.open would scan all of them, Ghostscript's among them."""
     script = f"""
         import sys
-        from lightbox.errors import ImageUndecodable
+        from lightbox.core.errors import ImageUndecodable
         from lightbox.images.decode import decode_rgb
         before = set(sys.modules)
         decode_rgb({jpeg()!r})

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from corpus import make_corpus
-from lightbox.errors import ImageUndecodable, TooLarge
+from lightbox.core.errors import ImageUndecodable, TooLarge
 from lightbox.images.decode import ImageLimits, decode_rgb, open_image
 
 CORPUS = Path(make_corpus.__file__).parent

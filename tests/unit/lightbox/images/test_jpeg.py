@@ -16,7 +16,7 @@ from PIL import Image
 from corpus.writers import exif, jpeg_segment, with_segments
 from harness.memory import PeakGrowth
 from lightbox.codecs.image import ImageCodec
-from lightbox.errors import ImageUndecodable, TooLarge
+from lightbox.core.errors import ImageUndecodable, TooLarge
 from lightbox.images import jpeg
 from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb
 from lightbox.images.jpeg import Rgbx
@@ -24,6 +24,7 @@ from lightbox.images.native_resize import load
 from lightbox.images.transform import Filter, Resizer, Scaling
 from lightbox.model.spec import Array
 from lightbox.settings_loading import load_settings
+from lightbox.worker import codec_options
 
 CORPUS = Path(__file__).parents[3] / "corpus" / "valid"
 JPEGS = sorted(CORPUS.glob("*.jpg"))
@@ -139,7 +140,7 @@ def test_without_simplejpeg_or_with_other_pixels_pillow_decodes(monkeypatch: pyt
     with monkeypatch.context() as patch:
         patch.setattr(jpeg, "simplejpeg", None)
         assert not jpeg.agrees()
-        assert ImageCodec(load_settings({}))._decode is decode_rgb
+        assert ImageCodec(codec_options(load_settings({})).images)._decode is decode_rgb
     with monkeypatch.context() as patch:
         other = simplejpeg.decode_jpeg
 
@@ -163,9 +164,9 @@ def test_a_turned_photo_takes_no_more_memory_than_is_estimated() -> None:
 
 
 def test_pillow_does_all_where_the_setting_says_so() -> None:
-    assert ImageCodec(load_settings({"LIGHTBOX_RESIZE": "pillow"}))._decode is decode_rgb
+    assert ImageCodec(codec_options(load_settings({"LIGHTBOX_RESIZE": "pillow"})).images)._decode is decode_rgb
     if load() is not None:
-        assert ImageCodec(load_settings({}))._decode is decode_for_resize
+        assert ImageCodec(codec_options(load_settings({})).images)._decode is decode_for_resize
 
 
 def test_the_copy_for_pillow_has_its_own_memory() -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightbox.errors import BadRequest, InputMismatch, LightboxError, ModelFailed, Unavailable
+from lightbox.core.errors import BadRequest, InputMismatch, LightboxError, ModelFailed, Unavailable
+from lightbox.core.plan import ModelServerAddress, PlannedModel, PlannedModels, ServingPlan
+from lightbox.core.request_context import RequestContext
+from lightbox.model.call import ModelCall
 from lightbox.model.options import ModelOptions
 from lightbox.model.saved_model import WORST, Traits
 from lightbox.model.signatures import RankGuard, Signatures, traits_by
 from lightbox.model.spec import Array
-from lightbox.plan import ModelServerAddress, PlannedModel, PlannedModels, ServingPlan
-from lightbox.request_context import RequestContext
-from lightbox.transports.base import PredictCall
 from lightbox.transports.fake import FakeTransport
 from support.fakes import signature
 
@@ -72,7 +72,7 @@ def test_the_model_servers_reason_follows_what_was_expected(error: LightboxError
 
     transport = FakeTransport()
     transport.serve(NET, fail)
-    odd, fits = (PredictCall(NET, {"x": np.zeros(shape, "f4")}) for shape in ((1, 3), (1, 2)))
+    odd, fits = (ModelCall(NET, {"x": np.zeros(shape, "f4")}) for shape in ((1, 3), (1, 2)))
     with pytest.raises(InputMismatch, match=r"input x: expected shape \[-1,2\], got \[1,3\]: too odd"):
         guard().predict(transport, odd, RequestContext(10))
     with pytest.raises(type(error), match=r"^too odd"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.errors import (
+from lightbox.core.errors import (
     InputMismatch,
     LightboxError,
     ModelFailed,
@@ -16,11 +16,11 @@ from lightbox.errors import (
     Unavailable,
     UnknownSignature,
 )
+from lightbox.core.plan import AnsweringVersions
+from lightbox.core.request_context import RequestContext
 from lightbox.model.saved_model import Traits
 from lightbox.model.signatures import Signatures, probe, probe_version
 from lightbox.model.spec import Array, SignatureSpec
-from lightbox.plan import AnsweringVersions
-from lightbox.request_context import RequestContext
 from lightbox.transports.fake import FakeTransport
 from support.fakes import signature
 from support.patience import PATIENCE

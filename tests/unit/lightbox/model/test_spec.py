@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lightbox.errors import BadRequest, InputMismatch
+from lightbox.core.errors import BadRequest, InputMismatch
 from lightbox.model.spec import Array, ImageInput, SignatureSpec, TensorSpec, image_input, scaling_problem
 
 Shape = tuple[int | None, ...] | None

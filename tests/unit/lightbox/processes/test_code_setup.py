@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.core.plan import ModelServerAddress, PlannedModel, ServingPlan
 from lightbox.model.options import ModelOptions
-from lightbox.plan import ModelServerAddress, PlannedModel, ServingPlan
 from lightbox.processes.code_setup import CodeSetup
 from lightbox.processes.commands import child_environ
 from lightbox.processes.run_dir import RunDir

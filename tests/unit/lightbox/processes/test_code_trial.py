@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.code_trial import check
+from lightbox.core.plan import PlannedModel, ServingPlan
 from lightbox.model.options import ModelOptions
-from lightbox.plan import PlannedModel, ServingPlan
-from lightbox.processes.code_trial import check, judge, try_code
+from lightbox.processes.code_trial import judge, try_code
 from lightbox.processes.commands import CONTAINER_DIR
 from lightbox.user_code.loader import forget_folder, load_functions
 from lightbox.user_code.paths import UserCodeError

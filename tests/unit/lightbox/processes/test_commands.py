@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.core.plan import ModelServerAddress, PlannedModel
 from lightbox.model.options import ModelOptions
-from lightbox.plan import ModelServerAddress, PlannedModel
 from lightbox.processes.commands import (
     batching_parameters,
     gunicorn_command,
@@ -26,7 +26,7 @@ NOWHERE = {"SIDECAR": "unix:a", "HEALTH": "unix:b"}
 @pytest.mark.parametrize("fronts", [{}, {"LIGHTBOX_KSERVE_GRPC_PORT": "8081"}])  # unopened
 def test_its_own_limit_of_calls_is_far_above_what_is_sent(fronts: dict[str, str]) -> None:
     settings = load_settings({"SAGEMAKER_GUNICORN_WORKERS": "3", "SAGEMAKER_GUNICORN_THREADS": "20", **fronts})
-    flags = model_server_flags(settings, ModelServerAddress(grpc_port=1, rest_port=2), Path("/run"))
+    flags = model_server_flags(settings, ModelServerAddress(grpc_port=1, rest_port=2), Path("/run"), 16)
     limits = dict(flag.split("=", 1) for flag in flags)
     in_progress = 3 * 20 * (1 + len(fronts))
     assert int(limits["--grpc_max_threads"]) >= 4 * in_progress
@@ -54,13 +54,13 @@ def test_its_own_limit_of_calls_is_far_above_what_is_sent(fronts: dict[str, str]
 )
 def test_what_a_variable_of_aws_gives_the_model_server(environ: dict[str, str], told: list[str]) -> None:
     settings = load_settings(environ)
-    flags = model_server_flags(settings, ModelServerAddress(grpc_port=1, rest_port=2), Path("/run"))
+    flags = model_server_flags(settings, ModelServerAddress(grpc_port=1, rest_port=2), Path("/run"), 16)
     text = "\n".join([*flags, batching_parameters(settings)])
     assert [part for part in told if part not in text] == []
 
 
 def test_without_its_variable_the_model_server_is_not_told() -> None:
-    flags = model_server_flags(load_settings({}), ModelServerAddress(grpc_port=1, rest_port=2), Path("/run"))
+    flags = model_server_flags(load_settings({}), ModelServerAddress(grpc_port=1, rest_port=2), Path("/run"), 16)
     assert not [flag for flag in flags if any(part in flag for part in ("batching", "parallelism", "gpu"))]
 
 
@@ -119,14 +119,14 @@ def test_idle_connections_are_kept(tmp_path: Path) -> None:
 
 
 def test_without_ports_it_is_told_of_none() -> None:
-    flags = model_server_flags(load_settings({}), ModelServerAddress(grpc_socket=Path("/run/x.sock")), Path("/run"))
+    flags = model_server_flags(load_settings({}), ModelServerAddress(grpc_socket=Path("/run/x.sock")), Path("/run"), 16)
     assert {"--port=0", "--grpc_socket_path=/run/x.sock"} <= set(flags)
     assert not [flag for flag in flags if flag.startswith(("--rest_api_port", "--local_socket_path"))]
 
 
 def test_the_embedded_server_is_told_where_the_local_wire_is() -> None:
     address = ModelServerAddress(grpc_socket=Path("/run/x.sock"), local_socket=Path("/run/y.sock"))
-    assert "--local_socket_path=/run/y.sock" in model_server_flags(load_settings({}), address, Path("/run"))
+    assert "--local_socket_path=/run/y.sock" in model_server_flags(load_settings({}), address, Path("/run"), 16)
 
 
 RECORDED = (

@@ -81,7 +81,7 @@ from pathlib import Path
 from lightbox.processes import gunicorn_hooks
 
 gunicorn_hooks.on_starting(None)
-assert "lightbox.app" in sys.modules
+assert "lightbox.worker" in sys.modules
 print(threading.active_count(), "numpy.random" in sys.modules, flush=True)
 opened = [str(entry.resolve()) for entry in Path("/proc/self/fd").iterdir() if int(entry.name) > 2]
 print([file for file in opened if "event" in file or "socket" in file])

@@ -17,10 +17,10 @@ from gunicorn.glogging import Logger
 from gunicorn.http.errors import InvalidHeader, InvalidRequestLine
 from gunicorn.workers.gthread import TConn
 
+from lightbox.core.edge import Edge
+from lightbox.core.request_context import RequestContext
 from lightbox.processes import gunicorn_worker
 from lightbox.processes.gunicorn_worker import LingeringWorker
-from lightbox.protocols.edge import Edge
-from lightbox.request_context import RequestContext
 from support.error_shape import assert_error
 from support.patience import PATIENCE
 

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from lightbox.core.request_context import RequestContext
 from lightbox.processes import health
 from lightbox.processes.health import Health, get
-from lightbox.request_context import RequestContext
 from lightbox.telemetry import saturation
 from lightbox.telemetry.logs import FinishedRequest, LastResponse
 from lightbox.telemetry.saturation import RequestCount

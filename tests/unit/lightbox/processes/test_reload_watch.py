@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.errors import DeadlineExceeded
+from lightbox.core.errors import DeadlineExceeded
+from lightbox.core.request_context import RequestContext
 from lightbox.processes.reload_watch import MOST_LOADING, ReloadWatch
-from lightbox.request_context import RequestContext
 from lightbox.transports.standing_reload import begin, standing
 
 SECONDS = 60.0

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.core.plan import PlannedModel, ServingPlan
+from lightbox.features.multi_model.state import LoadedModel, LoadedModels, LoadedServed
 from lightbox.model.options import ModelOptions
-from lightbox.multi_model.state import LoadedModel, LoadedModels
-from lightbox.plan import PlannedModel, ServingPlan
-from lightbox.processes.served_models import ServedModels
+from lightbox.processes.served_models import PlannedAlone, write_model_config
 from support.models import GOLDEN
 
 
@@ -26,15 +26,15 @@ def config(run_dir: Path) -> str:
 
 
 def test_fixed_models_are_those_of_the_plan(tmp_path: Path) -> None:
-    served = ServedModels(plan(model("a", tmp_path / "nowhere")), tmp_path, multi_model=False)
-    served.write()
+    served = PlannedAlone(plan(model("a", tmp_path / "nowhere")))
+    write_model_config(served, tmp_path)
     assert list(served.names()) == ["a"]
     assert f'base_path: "{tmp_path}/nowhere"' in config(tmp_path)
 
 
 def test_a_removed_model_is_left_out_and_leaves_the_list(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    state, served = LoadedModels(tmp_path), ServedModels(plan(), tmp_path, multi_model=True)
-    served.write()
+    state, served = LoadedModels(tmp_path), LoadedServed(tmp_path)
+    write_model_config(served, tmp_path)
     assert config(tmp_path) == "model_config_list {\n}\n"
     links = {}
     for name, target in (("kept", GOLDEN / "half_plus_two" / "1"), ("gone", tmp_path / "nowhere")):
@@ -42,7 +42,7 @@ def test_a_removed_model_is_left_out_and_leaves_the_list(tmp_path: Path, capsys:
         (tmp_path / name / "1").symlink_to(target)
         links[name] = LoadedModel(model=model(name, tmp_path / name), url=name, generation="1")
         state.update(name, loaded=links[name])
-    served.write()
+    write_model_config(served, tmp_path)
     assert list(served.names()) == ["kept"]
     assert ('name: "kept"' in config(tmp_path), "gone" in config(tmp_path)) == (True, False)
     assert state.leaving() == {"gone": links["gone"]}

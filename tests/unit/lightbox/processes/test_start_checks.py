@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from harness.ports import free_ports
+from lightbox.core.settings import Settings
 from lightbox.model.layout import WEIGHTS_NOTE
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.start_checks import find_lasting_problems, find_problems, find_warnings
 from lightbox.processes.startup import choose_addresses, wires_to_come
-from lightbox.settings import Settings
 from lightbox.settings_loading import load_settings
 from support.models import copy_golden
 

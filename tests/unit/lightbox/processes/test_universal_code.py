@@ -9,9 +9,10 @@ import pytest
 
 from lightbox.processes import startup
 from lightbox.processes.run_dir import RunDir
-from lightbox.processes.startup import download_universal_code, make_plan
+from lightbox.processes.startup import make_plan
 from lightbox.settings_loading import load_settings
 from lightbox.user_code.paths import UserCodeError, find_inference
+from lightbox.user_code.s3 import download_universal_code
 from support import s3
 from support.models import copy_golden
 from support.user_code import write
@@ -29,7 +30,7 @@ def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
 
 
 def download(folder: Path, prefix: str = "team/code/") -> Path | None:
-    return download_universal_code(load_settings(s3.universal("models", prefix)), folder / "inside", [])
+    return download_universal_code("models", prefix, folder / "inside", [])
 
 
 def test_code_in_the_model_directory_wins(

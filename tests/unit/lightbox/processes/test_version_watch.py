@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.ports import free_ports
+from lightbox.core.plan import PlannedModel, ServingPlan
 from lightbox.model.options import ModelOptions
-from lightbox.plan import PlannedModel, ServingPlan
 from lightbox.processes.start_checks import find_problems
 from lightbox.processes.version_watch import VersionWatch, _AroundModel
 from lightbox.settings_loading import load_settings

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.request_context import RequestContext
+from lightbox.core.request_context import RequestContext
 from lightbox.telemetry import logs
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, RequestLog, escape, line, log
 from support.log_lines import without_times
@@ -145,7 +145,7 @@ def test_records_of_the_logging_module_are_one_json_object() -> None:
 THROW = """
 import logging, sys, threading
 from pathlib import Path
-from lightbox.request_context import RequestContext
+from lightbox.core.request_context import RequestContext
 from lightbox.telemetry.logs import FinishedRequest, RequestLog, log, log_like_others
 number = sys.argv[1]
 log_like_others("info", {as_json}, 1)

@@ -22,7 +22,7 @@ ENVIRON = os.environ | {"PYTHONPATH": str(CONTAINER)}
 START = """
 import os, sys
 from pathlib import Path
-from lightbox.request_context import STAGES, RequestContext
+from lightbox.core.request_context import STAGES, RequestContext
 from lightbox.telemetry.logs import FinishedRequest
 from lightbox.telemetry.metrics import WorkerMetrics
 metrics = WorkerMetrics(Path(sys.argv[1]), ["cats"])
@@ -158,5 +158,5 @@ def test_a_handlers_own_metrics_are_shown(tmp_path: Path) -> None:
 
 @pytest.mark.extended
 def test_without_a_request_for_metrics_nothing_is_imported() -> None:
-    code = "import sys, lightbox.processes.supervisor, lightbox.app; assert 'prometheus_client' not in sys.modules"
+    code = "import sys, lightbox.processes.supervisor, lightbox.worker; assert 'prometheus_client' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], env=ENVIRON, check=True)

@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from lightbox.protocols.edge import RECEIVED_HEADER, Edge
+from lightbox.core.edge import RECEIVED_HEADER, Edge
 from lightbox.telemetry import saturation
 from lightbox.telemetry.saturation import SMOOTHING_SECONDS, RequestCount, Saturation
 from support.patience import PATIENCE, poll

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lightbox.errors import ModelFailed, ModelNotFound, ModelServerAway
+from lightbox.core.errors import ModelFailed, ModelNotFound, ModelServerAway
+from lightbox.core.request_context import RequestContext
+from lightbox.model.call import ModelCall
 from lightbox.model.spec import Array
-from lightbox.request_context import RequestContext
-from lightbox.transports.base import BalancedTransport, PredictCall
+from lightbox.transports.base import BalancedTransport
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
 from support.patience import PATIENCE
@@ -20,7 +21,7 @@ INPUTS: dict[str, Array] = {"image": np.zeros((1, 4, 4, 3), np.uint8)}
 class Away(FakeTransport):
     """A server that cannot be reached."""
 
-    def predict(self, call: PredictCall, context: RequestContext) -> dict[str, Array]:
+    def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
         """See Transport.predict."""
         self.calls.append(call)
         raise ModelServerAway("away")
@@ -34,7 +35,7 @@ def server(*versions: int) -> FakeTransport:
 
 
 def predict(balanced: BalancedTransport, version: int = 2) -> dict[str, Array]:
-    return balanced.predict(PredictCall(mean_model(version=version), INPUTS), RequestContext(PATIENCE))
+    return balanced.predict(ModelCall(mean_model(version=version), INPUTS), RequestContext(PATIENCE))
 
 
 def test_requests_go_round() -> None:

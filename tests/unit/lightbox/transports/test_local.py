@@ -12,11 +12,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lightbox.errors import DeadlineExceeded, ModelFailed, ModelServerAway, Unavailable
+from lightbox.core.errors import DeadlineExceeded, ModelFailed, ModelServerAway, Unavailable
+from lightbox.core.request_context import RequestContext
+from lightbox.model.call import ModelCall
 from lightbox.model.spec import SignatureSpec, TensorSpec
-from lightbox.request_context import RequestContext
 from lightbox.transports import local
-from lightbox.transports.base import BalancedTransport, PredictCall
+from lightbox.transports.base import BalancedTransport
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
 from model_server import tensor_proto
@@ -32,8 +33,8 @@ SIGNATURE = SignatureSpec(
 OVER_GRPC = np.array([7.0], np.float32)
 
 
-def call(size: int = 3) -> PredictCall:
-    return PredictCall(SIGNATURE, {"x": np.arange(size, dtype=np.float32)})
+def call(size: int = 3) -> ModelCall:
+    return ModelCall(SIGNATURE, {"x": np.arange(size, dtype=np.float32)})
 
 
 def doubled(request: bytearray, _: float) -> bytes:

@@ -10,10 +10,10 @@ import numpy as np
 import orjson
 import pytest
 
-from lightbox.errors import BadRequest
+from lightbox.core.errors import BadRequest
+from lightbox.core.request_context import RequestContext
+from lightbox.model.call import ModelCall
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
-from lightbox.request_context import RequestContext
-from lightbox.transports.base import PredictCall
 from lightbox.transports.rest import RestTransport
 from model_server.rest_json.response import write_predict
 from support.http_server import answering_posts
@@ -47,11 +47,11 @@ def served(run: Run, dtype: int = dtypes.DT_FLOAT) -> Iterator[tuple[RestTranspo
             transport.close()
 
 
-def call(x: Array, outputs: Mapping[str, Shape], dtype: str = "float32", wanted: tuple[str, ...] = ()) -> PredictCall:
+def call(x: Array, outputs: Mapping[str, Shape], dtype: str = "float32", wanted: tuple[str, ...] = ()) -> ModelCall:
     """Return a call of a model with one input and float outputs of these shapes."""
     given = {"x": TensorSpec("x", dtype, (None,) * x.ndim)}
     taken = {name: TensorSpec(name, "float32", shape) for name, shape in outputs.items()}
-    return PredictCall(SignatureSpec("net", 1, "serving_default", given, taken), {"x": x}, wanted)
+    return ModelCall(SignatureSpec("net", 1, "serving_default", given, taken), {"x": x}, wanted)
 
 
 def image(count: int = 2) -> Array:

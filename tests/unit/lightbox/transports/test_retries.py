@@ -14,12 +14,13 @@ import grpc
 import numpy as np
 import pytest
 
-from lightbox.errors import DeadlineExceeded, ModelServerAway, Unavailable
+from lightbox.core.errors import DeadlineExceeded, ModelServerAway, Unavailable
+from lightbox.core.request_context import RequestContext
+from lightbox.model.call import ModelCall
 from lightbox.model.spec import SignatureSpec, TensorSpec
-from lightbox.request_context import RequestContext
 from lightbox.transports import grpc as grpc_transport
 from lightbox.transports import rest as rest_transport
-from lightbox.transports.base import PredictCall, Transport
+from lightbox.transports.base import Transport
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
 from lightbox.transports.rest import RestTransport
@@ -32,7 +33,7 @@ from support.stack import free_port
 SIGNATURE = SignatureSpec(
     "net", 1, "serving_default", {"x": TensorSpec("x", "float32", (1,))}, {"y": TensorSpec("y", "float32", (1,))}
 )
-CALL = PredictCall(SIGNATURE, {"x": np.ones(1, np.float32)})
+CALL = ModelCall(SIGNATURE, {"x": np.ones(1, np.float32)})
 ANSWER = np.array([2.0], np.float32)
 WIRES = ["grpc", "local", "rest"]
 

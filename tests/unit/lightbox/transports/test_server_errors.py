@@ -5,7 +5,7 @@ from __future__ import annotations
 import grpc
 import pytest
 
-from lightbox.errors import ModelUninitialized
+from lightbox.core.errors import ModelUninitialized
 from lightbox.transports.base import from_server
 from tfs_wire.status import Code
 

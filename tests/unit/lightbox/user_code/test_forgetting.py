@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from lightbox.errors import HandlerFailed, Unavailable
-from lightbox.plan import PlannedModel
+from lightbox.core.errors import HandlerFailed, Unavailable
+from lightbox.core.plan import PlannedModel
 from lightbox.user_code import loader
 from lightbox.user_code.handlers import LightboxHandlers
 from lightbox.user_code.registry import UserCode

@@ -28,7 +28,7 @@ def test_messages_in_an_image_without_tensorflow(tmp_path: Path) -> None:
             link.parent.mkdir(parents=True, exist_ok=True)
             link.symlink_to(file)
     script = """
-import lightbox.app
+import lightbox.worker
 from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow.core.framework.tensor_shape_pb2 import TensorShapeProto
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc

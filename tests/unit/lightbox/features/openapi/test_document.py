@@ -12,10 +12,10 @@ import pytest
 from flask import Flask
 from werkzeug.exceptions import NotFound
 
-from lightbox.errors import STATUS_OF_CODE, Status
+from lightbox.core.errors import STATUS_OF_CODE, Status
+from lightbox.features.multi_model.routes import multi_model_blueprint
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
-from lightbox.protocols.multi_model import multi_model_blueprint
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
 from support.openapi import problems, validator

@@ -15,7 +15,7 @@ import pytest
 from websockets.asyncio.client import ClientConnection, unix_connect
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
-from lightbox.errors import BadRequest, Unavailable
+from lightbox.core.errors import BadRequest, Unavailable
 from lightbox.features.streams import server as streams_server
 from lightbox.features.streams import stream as one_stream
 from lightbox.features.streams.choice import Choice, from_query, from_text

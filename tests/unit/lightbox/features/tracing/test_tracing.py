@@ -17,13 +17,13 @@ import pytest
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 import lightbox
-from lightbox.errors import LightboxError
+from lightbox.core.errors import LightboxError
+from lightbox.core.request_context import RequestContext
 from lightbox.features.tracing import ENDPOINT, Tracing, TracingMissing
 from lightbox.features.tracing.spans import Spans
-from lightbox.request_context import RequestContext
+from lightbox.model.call import ModelCall
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import FinishedRequest
-from lightbox.transports.base import PredictCall
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.rest import RestTransport
 from support.fakes import signature
@@ -31,7 +31,7 @@ from support.patience import PATIENCE
 
 TRACE, PARENT = "0af7651916cd43dd8448eb211c80319c", "b7ad6b7169203331"
 HEADERS = {"traceparent": f"00-{TRACE}-{PARENT}-01", "tracestate": "a=b"}
-CALL = PredictCall(
+CALL = ModelCall(
     signature("net", {"x": ("float32", (None,))}, {"y": ("float32", (None,))}), {"x": np.ones(1, "f4")}, ()
 )
 CONTAINER = Path(lightbox.__file__).parents[1]
@@ -145,7 +145,7 @@ def test_missing_packages_are_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.extended
 def test_nothing_is_imported_without_an_endpoint() -> None:
-    code = "import sys, lightbox.cli, lightbox.app; assert not [m for m in sys.modules if 'opentelemetry' in m]"
+    code = "import sys, lightbox.cli, lightbox.worker; assert not [m for m in sys.modules if 'opentelemetry' in m]"
     subprocess.run(
         [sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": str(CONTAINER)}, check=True
     )  # fmt: skip

@@ -1,0 +1,71 @@
+"""The Flask app: routes around the edge, and errors of Flask's own in our form."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NoReturn
+
+from flask import Flask, request
+from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, RequestEntityTooLarge
+
+from lightbox.core import errors
+from lightbox.core.edge import Edge
+from lightbox.core.feature import Feature
+from lightbox.core.http import enter
+from lightbox.core.services import Services
+from lightbox.core.settings import Settings
+from lightbox.sagemaker.event_stream import response_stream_blueprint
+from lightbox.sagemaker.execution_parameters import batch_transform_blueprint
+from lightbox.sagemaker.invocations import Invocations, internal_blueprint, sagemaker_blueprint
+from lightbox.telemetry.logs import MakesContexts
+
+
+def create_app(services: Services, features: Sequence[Feature]) -> Flask:
+    """Return the app with the routes of SageMaker and of the features."""
+    settings, pipeline = services.settings, services.pipeline
+    app = Flask("lightbox", static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = settings.max_body_mb << 20
+    app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # it is an empty page of HTML; 405 tells as much, in our form
+    # What a view raises is the edge's to answer.
+    app.config["PROPAGATE_EXCEPTIONS"] = True
+    app.wsgi_app = Edge(  # type: ignore[method-assign]
+        app.wsgi_app,
+        settings.threads,
+        pipeline.allowed_seconds,
+        services.observers,
+        next((observer.context for observer in services.observers if isinstance(observer, MakesContexts)), None),
+        settings.nginx_read_timeout if pipeline.catalogue.is_fixed else settings.nginx_load_read_timeout,
+        services.count,
+    )
+    invocations = Invocations(services)
+    blueprints = [
+        internal_blueprint(pipeline),
+        sagemaker_blueprint(invocations),
+        response_stream_blueprint(invocations),
+        batch_transform_blueprint(settings),
+    ]
+    for blueprint in [*blueprints, *(part for feature in features for part in feature.routes(services))]:
+        app.register_blueprint(blueprint)
+    app.before_request(enter)
+
+    @app.errorhandler(HTTPException)
+    def translate(error: HTTPException) -> NoReturn:
+        raise _from_http(error, settings) from error
+
+    return app
+
+
+def _from_http(error: HTTPException, settings: Settings) -> errors.LightboxError:
+    if isinstance(error, NotFound):
+        return errors.RouteNotFound(f"there is no route {request.method} {request.path!r}")
+    if isinstance(error, MethodNotAllowed):
+        allowed = sorted(set(error.valid_methods or ()))
+        names = ", ".join(method for method in allowed if method != "HEAD")
+        return errors.MethodNotAllowed(f"{request.path!r} takes {names}, got {request.method}", allowed)
+    if isinstance(error, RequestEntityTooLarge):
+        return errors.TooLarge(f"the request body is larger than LIGHTBOX_MAX_BODY_MB={settings.max_body_mb} MiB")
+    return errors.BadRequest(f"the request cannot be read: {error.description}", status=_client_status(error))
+
+
+def _client_status(error: HTTPException) -> int:
+    return error.code if error.code and 400 <= error.code <= 499 else 400

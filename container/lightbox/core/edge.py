@@ -1,0 +1,295 @@
+"""The edge of the service: how every request comes in and how every response leaves, whatever the route.
+
+``Edge`` is WSGI middleware around Flask. It admits requests, gives each an id, a deadline and a context, turns every
+exception into the one error form, logs what is our fault and reports the finished request. The gRPC service, nginx's
+configuration and what the supervisor answers use the same functions for ids and error bodies.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+import select
+import sys
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+
+from lightbox.core.errors import HungUp, LightboxError, MethodNotAllowed, RouteNotFound, Unavailable, WaitedTooLong
+from lightbox.core.request_context import MakeContext, Overdue, RequestContext
+from lightbox.machine.temporary_storage import is_full, storage_full
+from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
+
+log = logging.getLogger("lightbox")
+
+RECEIVED_HEADER = "HTTP_X_LIGHTBOX_RECEIVED"
+"""When nginx had the whole request, seconds since the epoch; nginx sets it, a caller's own never gets through."""
+REQUEST_ID_HEADER = "X-Amzn-RequestId"
+# The last is boto3's InferenceId: so it is in the log, in errors, and in ResponseMetadata of what boto3 returns.
+REQUEST_ID_HEADERS = (REQUEST_ID_HEADER, "X-Request-Id", "X-Amzn-SageMaker-Inference-Id")
+"""Where a caller's own id for its request is looked for, in this order."""
+REQUEST_ID_PATTERN = "[A-Za-z0-9._:/+=-]{1,128}"
+"""What a caller's id may be, as a regular expression of Python's and nginx's; another is not taken."""
+MODEL_HEADER = "X-Lightbox-Model"
+"""Which model has answered a prediction: name/version."""
+EXCHANGE = "lightbox.exchange"
+"""Key of the WSGI environ under which a request's Exchange is."""
+
+_REQUEST_ID = re.compile(REQUEST_ID_PATTERN)
+_ENDPOINTS = "/endpoints/"
+_PIECE = 1 << 18
+
+Headers = list[tuple[str, str]]
+WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+Count = Callable[[int], None]
+"""Hears 1 of each request that comes, and -1 when it is over."""
+
+
+def uncounted(change: int) -> None:
+    """Count nothing: for a server without a supervisor beside it."""
+
+
+def choose_request_id(header: Callable[[str], str | None]) -> str:
+    """Return the caller's id for a request when it is a plain one, else a new one; ``header`` looks a header up."""
+    for name in REQUEST_ID_HEADERS:
+        given = header(name)
+        if given and _REQUEST_ID.fullmatch(given):
+            return given
+    return uuid.uuid4().hex
+
+
+def as_lightbox_error(error: Exception, request_id: str) -> LightboxError:
+    """Return the error that the caller sees; log one that is not the caller's fault, a bug with its traceback.
+
+    A model server that is away, or the end of the time for a request, is no bug.
+    """
+    ours: LightboxError
+    if isinstance(error, LightboxError):
+        ours = error
+    elif is_full(error):
+        ours = storage_full("what the request had to write")
+    else:
+        ours = LightboxError(f"internal error: {type(error).__name__}")
+    if ours.status >= 500:
+        log.error("request %s: %s", request_id, ours.message, exc_info=error if ours.status == 500 else None)
+    return ours
+
+
+def error_body(error: LightboxError, request_id: str, **more: Any) -> bytes:
+    """Return ``{"error", "code", "request_id"}`` as JSON; ``more`` are further keys."""
+    return orjson.dumps({"error": error.message, "code": error.code, "request_id": request_id, **more})
+
+
+def model_error_body(error: LightboxError, request_id: str) -> bytes:
+    """Return an error in the form of SageMaker's ModelError, with our form as OriginalMessage."""
+    return orjson.dumps(
+        {
+            "Message": f"Received status {error.status} from the model container: {error.message}",
+            "OriginalStatusCode": error.status,
+            "OriginalMessage": error_body(error, request_id).decode(),
+            "LogStreamArn": "",
+        }
+    )
+
+
+def error_response(error: LightboxError, request_id: str, path: str = "", **more: Any) -> tuple[int, Headers, bytes]:
+    """Return status, headers and body of an error: on boto3's routes a ModelError, elsewhere our own form."""
+    status, headers = error.status, [("Content-Type", "application/json"), (REQUEST_ID_HEADER, request_id)]
+    if isinstance(error, Unavailable):
+        headers.append(("Retry-After", str(error.retry_after)))
+    if isinstance(error, MethodNotAllowed):
+        headers.append(("Allow", ", ".join(error.allowed)))
+    if path.startswith(_ENDPOINTS) and not isinstance(error, RouteNotFound | MethodNotAllowed):
+        status, body = HTTPStatus.FAILED_DEPENDENCY.value, model_error_body(error, request_id)
+        headers.append(("x-amzn-ErrorType", "ModelError"))
+    else:
+        body = error_body(error, request_id, **more)
+    return status, [*headers, ("Content-Length", str(len(body)))], body
+
+
+def http_bytes(status: int, headers: Headers, body: bytes) -> bytes:
+    """Return a whole HTTP/1.1 response after which the connection ends, for those who answer without a framework."""
+    lines = [f"HTTP/1.1 {_status_line(status)}", *(f"{name}: {value}" for name, value in headers), "Connection: close"]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
+
+
+def _status_line(status: int) -> str:
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:  # a handler may choose one that has no name
+        return f"{status} Unknown"
+
+
+class Edge:
+    """Admits ``in_progress`` requests at once; the others wait for their turn, as long as their deadline allows.
+
+    How many may wait is nginx's to count, for all workers together. What is not begun costs next to nothing: Flask does
+    not see it. ``observers`` hear of every request; ``make_context`` makes a request's context. ``overdue`` knows those
+    that nginx has answered ``answered_after`` seconds after they came.
+    """
+
+    def __init__(
+        self,
+        app: WsgiApp,
+        in_progress: int,
+        deadline_seconds: float,
+        observers: Sequence[Observer] = (),
+        make_context: MakeContext | None = None,
+        answered_after: float = math.inf,
+        count: Count = uncounted,
+    ) -> None:
+        self.overdue = Overdue(answered_after)
+        self._count = count
+        self._app = app
+        self._slots = threading.Semaphore(in_progress)
+        self._deadline_seconds = deadline_seconds
+        self._observers = observers
+        self._make_context = make_context or (lambda allowed, header, waited: RequestContext(allowed, waited))
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Answer a request when its turn comes; 504 when its time passed before."""
+        waited, came = seconds_since_received(environ), time.perf_counter()
+        left = self._deadline_seconds - waited
+        self._count(1)
+        admitted = left > 0 and self._slots.acquire(timeout=left)
+        try:
+            exchange = self._exchange(environ, start_response, waited + time.perf_counter() - came)
+            refusal = self._refusal(environ, admitted, exchange.context.waited)
+            if refusal is not None:
+                return exchange.refuse(refusal)
+            with self.overdue.watch(exchange.request_id, exchange.context):
+                return exchange.run(self._app)
+        finally:
+            if admitted:
+                self._slots.release()
+            self._count(-1)
+
+    def _exchange(self, environ: dict[str, Any], start_response: Callable[..., Any], waited: float) -> Exchange:
+        def header(name: str) -> str | None:
+            value: str | None = environ.get(f"HTTP_{name.upper().replace('-', '_')}")
+            return value
+
+        # What the supervisor asks is nobody's request.
+        observers = () if environ.get("PATH_INFO", "").startswith("/internal/") else self._observers
+        context = self._make_context(self._deadline_seconds, header, waited)
+        exchange = environ[EXCHANGE] = Exchange(environ, start_response, context, choose_request_id(header), observers)
+        return exchange
+
+    @staticmethod
+    def _refusal(environ: dict[str, Any], admitted: bool, waited: float) -> LightboxError | None:
+        if not admitted:
+            return WaitedTooLong(f"try again: the request waited {waited:.1f} s for a thread and was not started")
+        return HungUp("try again: the client has disconnected") if _hung_up(environ) else None
+
+
+class Exchange:
+    """One request and its response on their way through the edge. Views find it in the environ under EXCHANGE."""
+
+    def __init__(
+        self,
+        environ: dict[str, Any],
+        start_response: Callable[..., Any],
+        context: RequestContext,
+        request_id: str,
+        observers: Sequence[Observer],
+    ) -> None:
+        self.context = context
+        self.request_id = request_id
+        self.route = UNMATCHED
+        """The rule that the path matched, as soon as one has."""
+        self.is_observed = True
+        """Whether observers hear of the response: the request is logged and counted."""
+        self._environ = environ
+        self._start_response = start_response
+        self._observers = observers
+        self.error_code: str | None = None
+        """What observers hear of an error; a view sets it that answers with an error of its own form."""
+        self._started = False
+
+    def run(self, app: WsgiApp) -> Iterable[bytes]:
+        """Have the app answer. Whatever it raises is answered in the one error form."""
+        for observer in self._observers:
+            observer.started()
+        try:
+            return app(self._environ, self._start)
+        except Exception as error:
+            return self._fail(as_lightbox_error(error, self.request_id))
+        finally:
+            for observer in self._observers:
+                observer.closed()
+
+    def refuse(self, error: LightboxError) -> list[bytes]:
+        """Answer a request that is not begun."""
+        if not isinstance(error, HungUp):
+            pass_over_body(self._environ)
+        return self._fail(error)
+
+    def _fail(self, error: LightboxError) -> list[bytes]:
+        self.error_code = error.log_code or error.code
+        status, headers, body = error_response(error, self.request_id, self._environ.get("PATH_INFO", ""))
+        self._start(_status_line(status), headers, sys.exc_info() if self._started else None)
+        return [body]
+
+    def _start(self, status: str, headers: Headers, exc_info: Any = None) -> Any:
+        """WSGI's start_response, for the app: add what every response carries, and report the request."""
+        self._started = True
+        self.context.finish()
+        headers = [item for item in headers if item[0] != REQUEST_ID_HEADER]
+        headers += [("Server-Timing", self.context.server_timing()), (REQUEST_ID_HEADER, self.request_id)]
+        if (model := self.context.answered_by) is not None and int(status[:3]) < 400:
+            headers.append((MODEL_HEADER, model))
+        write = self._start_response(status, headers, *([exc_info] if exc_info else []))
+        if self.is_observed:
+            finished = self._finished(int(status[:3]), headers)
+            for observer in self._observers:
+                observer.responded(finished)
+        return write
+
+    def _finished(self, status: int, headers: Headers) -> FinishedRequest:
+        sizes = (value for name, value in headers if name.lower() == "content-length")
+        return FinishedRequest(
+            request_id=self.request_id,
+            method=self._environ.get("REQUEST_METHOD", ""),
+            path=self._environ.get("PATH_INFO", ""),
+            route=self.route,
+            status=status,
+            bytes_in=_size(self._environ.get("CONTENT_LENGTH")),
+            bytes_out=_size(next(sizes, None)),
+            error_code=self.error_code,
+            context=self.context,
+        )
+
+
+def _size(text: str | None) -> int:
+    return int(text) if text and text.isascii() and text.isdigit() else 0
+
+
+def pass_over_body(environ: dict[str, Any]) -> None:
+    """Read what nobody wants: gunicorn resets a connection with more than 64 kB unread, and nginx makes a new one."""
+    stream = environ.get("wsgi.input")
+    while stream is not None and stream.read(_PIECE):
+        pass
+
+
+def seconds_since_received(environ: dict[str, Any]) -> float:
+    """Return how long ago nginx had the request, 0 when it was not nginx who sent it."""
+    try:
+        return max(0.0, time.time() - float(environ.get(RECEIVED_HEADER, "")))
+    except ValueError:
+        return 0.0
+
+
+def _hung_up(environ: dict[str, Any]) -> bool:
+    """Tell whether the other side has closed the connection: nginx does so when its own client has."""
+    connection = environ.get("gunicorn.socket")
+    if connection is None:
+        return False
+    poller = select.poll()
+    poller.register(connection, select.POLLRDHUP)  # reading would find what is left of the body first
+    return bool(poller.poll(0))

@@ -1,0 +1,193 @@
+"""What a feature may add to Lightbox.
+
+A feature is a folder of ``lightbox.features``, and a subclass of ``Feature`` in it. The rest of Lightbox calls the
+members of that class, and knows no feature by name. What a feature needs to do its work is imported in its methods: so
+one that is off costs a process nothing.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from pydantic import BaseModel
+
+from lightbox.core.request_context import RequestContext
+from lightbox.core.settings import Settings
+from lightbox.telemetry.metrics import Metric
+
+if TYPE_CHECKING:
+    from flask import Blueprint
+
+    from lightbox.core.pipeline import Pipeline
+    from lightbox.core.plan import Catalogue, PlannedModel, ServingPlan
+    from lightbox.core.request import Around
+    from lightbox.core.services import Services
+    from lightbox.processes.start import Start
+    from lightbox.telemetry.logs import Observer
+    from lightbox.user_code.registry import UserCode
+
+GrpcWork = Callable[[bytes, Callable[[str], str | None], RequestContext], bytes]
+"""Answers a serialized message; the second argument looks up a header."""
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port on all interfaces: the variable that names it, its number, and what callers find there."""
+
+    variable: str
+    number: int
+    purpose: str
+
+
+class ServedModels(Protocol):
+    """The models that a model server is to have."""
+
+    note: str
+    """How they come, for the log: "multi-model mode: models are loaded by ..."."""
+
+    def names(self) -> Iterable[str]:
+        """Return their names."""
+        ...
+
+    def models(self) -> Iterable[PlannedModel]:
+        """Return those that can be loaded now, and forget the others."""
+        ...
+
+
+@dataclass(frozen=True)
+class ChildSpec:
+    """A process that lets callers in beside nginx: ``python -m MODULE ARGUMENTS``.
+
+    The supervisor keeps it running, and stops it first. It listens at ``address``, ``unix:/path`` or ``host:port``;
+    /ping is 200 only while it does. ``title`` names it in a sentence. It gets the signal ``renew`` when nginx replaces
+    its workers, in time to end the connections that they carry.
+    """
+
+    name: str
+    title: str
+    module: str
+    arguments: Sequence[str]
+    address: str
+    renew: signal.Signals | None = None
+
+
+@dataclass(frozen=True)
+class NginxParts:
+    """What nginx.conf gets: ``http`` in its http block, ``server`` in its server block.
+
+    Both may have the placeholders of the file; ``@BOUNDS@`` are the limits of a location that passes requests on.
+    Requests from the address ``uncounted`` do not count for the limits of an address.
+    """
+
+    http: str = ""
+    server: str = ""
+    uncounted: str | None = None
+
+
+@dataclass(frozen=True)
+class GrpcServices:
+    """Services of the gRPC port: what answers their methods, and their names in the health service."""
+
+    works: Mapping[str, Mapping[str, GrpcWork]] = field(default_factory=dict)
+    health: Sequence[str] = ()
+
+
+class NoSettings(BaseModel):
+    """Of a feature that has none."""
+
+
+class Feature:
+    """Adds nothing, and is on; a feature overrides what it adds to."""
+
+    name: ClassVar[str]
+    settings: ClassVar[type[BaseModel]] = NoSettings
+    """Its variables. A docstring below a field is its text on the settings page."""
+    theme: ClassVar[str] = ""
+    """Heading of its variables on that page."""
+    gauges: ClassVar[Sequence[Metric]] = ()
+    counters: ClassVar[Sequence[Metric]] = ()
+    shown_at: ClassVar[str | None] = None
+    """Path of what a person opens, to be told in the log when Lightbox is ready."""
+    why_rest_port: ClassVar[str | None] = None
+    """Why it needs the model server's REST port, to be told in the log; None if it does not."""
+
+    headers: ClassVar[Mapping[str, str]] = {}
+    """Headers of requests that need it, each with what is told where it is off."""
+    defaults: ClassVar[Mapping[str, str]] = {}
+    """Variables that have another default where it is on."""
+    loads_models: ClassVar[bool] = False
+    """Whether it loads models, in place of those that a start finds."""
+
+    def enabled(self, settings: Settings) -> bool:
+        """Tell whether its own settings turn it on."""
+        return True
+
+    def problems(self, settings: Settings) -> Iterable[str]:
+        """Return a sentence for each setting that does not go with the others, where it is on."""
+        return ()
+
+    def check(self, settings: Settings) -> None:
+        """Raise StartError if it is on and cannot be had."""
+
+    def memory(self, settings: Settings) -> int:
+        """Return the bytes of LIGHTBOX_REQUEST_MEMORY_MB that requests do not have, where it is on."""
+        return 0
+
+    def workers(self, settings: Settings) -> int:
+        """Return how many of its processes answer requests, as gunicorn's workers do."""
+        return 0
+
+    def ports(self, settings: Settings) -> Iterable[Port]:
+        """Return the ports that it opens to callers."""
+        return ()
+
+    def served(self, run_dir: Path) -> ServedModels | None:
+        """Return the models that it has loaded, for a model server that is about to start; None for the plan's."""
+        return None
+
+    def prepare(self, start: Start) -> None:
+        """Do what is to be done before the first process is started."""
+
+    def children(self, start: Start) -> Iterable[ChildSpec]:
+        """Return the processes that it needs."""
+        return ()
+
+    def nginx(self, start: Start) -> NginxParts:
+        """Return its part of nginx.conf."""
+        return NginxParts()
+
+    def measure(self, run_dir: Path) -> Mapping[Metric, float]:
+        """Return the values of ``gauges`` and ``counters``; they are asked for whether it is on or not."""
+        return {}
+
+    def observers(self) -> Iterable[Observer]:
+        """Return what is to hear of every request in a worker."""
+        return ()
+
+    def catalogue(self, settings: Settings, plan: ServingPlan, run_dir: Path, user_code: UserCode) -> Catalogue | None:
+        """Return what finds models in a worker, in place of the plan; None for the plan."""
+        return None
+
+    def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Around]:
+        """Return what stands before the pipeline on SageMaker's routes."""
+        return ()
+
+    def tasks(self, start: Start) -> Iterable[Coroutine[Any, Any, None]]:
+        """Return what the supervisor does beside its children, until it stops."""
+        return ()
+
+    def routes(self, services: Services) -> Iterable[Blueprint]:
+        """Return its routes in a worker."""
+        return ()
+
+    def operations(self) -> Mapping[tuple[str, str], Any]:
+        """Return the description of each of its routes, by method and rule, for OpenAPI."""
+        return {}
+
+    def grpc(self, services: Services) -> GrpcServices:
+        """Return its services at the port for gRPC, where there is one."""
+        return GrpcServices()

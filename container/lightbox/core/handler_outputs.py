@@ -1,0 +1,50 @@
+"""What a request of tensors gets that names no outputs, where user code writes the response."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from lightbox.core.request import ANSWER, TensorResponse
+from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
+from lightbox.user_code.aws import AwsHandlers
+from lightbox.user_code.registry import Handlers
+
+
+@dataclass(frozen=True)
+class DescribedOutputs:
+    """``outputs`` by name, and the functions of user code that give them; none where the model itself does."""
+
+    outputs: Mapping[str, TensorSpec]
+    functions: tuple[str, ...] = ()
+
+
+class HandlerOutputs:
+    """Remembers what each model's ``postprocess`` has given last: nothing else tells its names and dtypes."""
+
+    def __init__(self) -> None:
+        self._given: dict[str, dict[str, TensorSpec]] = {}
+
+    def note(self, model: str, response: TensorResponse) -> None:
+        """Remember the outputs of a response. The ranks are known, the sizes may be others next time."""
+        self._given[model] = {name: _spec(name, array) for name, array in response.outputs.items()}
+
+    def forget(self, model: str) -> None:
+        """Another model, or other code, may come under its name."""
+        self._given.pop(model, None)
+
+    def describe(self, signature: SignatureSpec, handlers: Handlers) -> DescribedOutputs:
+        """Return the outputs of a model; none before the first response of its ``postprocess``."""
+        if isinstance(handlers, AwsHandlers):
+            if image_input(signature) is None:  # its user code is asked about encoded images alone
+                return DescribedOutputs(signature.outputs)
+            pair = ("input_handler", "output_handler")
+            answer = {ANSWER: TensorSpec(ANSWER, "string", (None,))}
+            return DescribedOutputs(answer, pair if handlers.handler is None else ("handler",))
+        if handlers.postprocess is None:
+            return DescribedOutputs(signature.outputs)
+        return DescribedOutputs(self._given.get(signature.model, {}), ("postprocess",))
+
+
+def _spec(name: str, array: Array) -> TensorSpec:
+    return TensorSpec(name, "string" if array.dtype.hasobject else array.dtype.name, (None,) * array.ndim)

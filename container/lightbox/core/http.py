@@ -1,0 +1,77 @@
+"""What routes of HTTP share: bodies as they came and as they go."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import orjson
+from flask import g, request
+from werkzeug.exceptions import ClientDisconnected
+
+from lightbox.codecs.media_type import decoded_body
+from lightbox.core.custom_attributes import CUSTOM_ATTRIBUTES, meant
+from lightbox.core.edge import EXCHANGE, Exchange, pass_over_body
+from lightbox.core.errors import BadRequest, LightboxError
+from lightbox.core.memory import MemoryBudget
+from lightbox.core.request_context import RequestContext
+
+
+def enter() -> None:
+    """Before Flask's view: let it find the request's context in ``g``, and note which route it is."""
+    exchange: Exchange = request.environ[EXCHANGE]
+    g.context = exchange.context
+    if request.url_rule is not None:
+        exchange.route = request.url_rule.rule
+
+
+def json_body(value: Any) -> bytes:
+    """Return compact JSON."""
+    return orjson.dumps(value)
+
+
+@contextmanager
+def received_body(memory: MemoryBudget, max_mb: int, context: RequestContext) -> Iterator[bytes]:
+    """Give the body as it was before its Content-Encoding; ``max_mb`` bounds it in MiB.
+
+    What the request holds comes back at the end. Raises what ``decoded_body`` and ``Share.hold`` raise; nothing of the
+    body is kept then.
+    """
+    with memory.share() as context.memory:
+        length = request.content_length or 0
+        context.memory.weigh(length)
+        try:
+            context.memory.hold(2 * length)
+        except LightboxError:
+            pass_over_body(request.environ)
+            raise
+        with context.stage("receive"):
+            encoding = request.headers.get("Content-Encoding", "")
+            body = decoded_body(_whole_body(), encoding, max_mb, context)
+        yield body
+
+
+def _whole_body() -> bytes:
+    """Return the current request's body. Raises ClientDisconnected where it ends early."""
+    length = request.content_length
+    if length is None or length > (request.max_content_length or length):  # chunked, or an error
+        return request.get_data(cache=False)
+    body: bytes = request.environ["wsgi.input"].read(length)
+    if len(body) < length:
+        raise ClientDisconnected
+    return body
+
+
+log = logging.getLogger("lightbox")
+
+TARGET_MODEL = "X-Amzn-SageMaker-Target-Model"
+
+
+def check_query() -> None:
+    """Raise BadRequest where the current request, a prediction, has a query parameter: nothing reads one."""
+    for name in request.args if request.query_string else ():
+        close = meant(name)
+        hint = f"; the header {CUSTOM_ATTRIBUTES} chooses: {close}=VALUE" if close else ""
+        raise BadRequest(f"query parameter {name[:100]!r}: expected none, as nothing reads it{hint}")

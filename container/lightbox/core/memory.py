@@ -1,0 +1,179 @@
+"""How much memory the requests of a process may hold together, and each of them beside what it weighs.
+
+A share is taken before a body is read or parsed, by what counting its structure tells, and given back with the answer.
+Nobody waits for memory: who waits holds what he has, and two of them would wait for each other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lightbox.core.errors import TooLarge, Unavailable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+
+CGROUP_LIMITS = (Path("/sys/fs/cgroup/memory.max"), Path("/sys/fs/cgroup/memory/memory.limit_in_bytes"))
+MEMINFO = Path("/proc/meminfo")
+PART = 4
+"""The requests of all workers together may hold this part of it."""
+LEAST_MB = 64
+
+
+def default_request_memory_mb() -> int:
+    """Return the MiB that all requests of the container may hold unless a setting says otherwise."""
+    return max(LEAST_MB, container_bytes() // PART >> 20)
+
+
+def container_bytes() -> int:
+    """Return the bytes that the cgroup allows (version 2 or 1), at most the machine's; 1 GiB where nothing tells."""
+    limits = [int(text) for path in CGROUP_LIMITS if (text := _text(path).strip()).isdigit()]
+    lines = (line.split() for line in _text(MEMINFO).splitlines())
+    return min([*limits, *(int(words[1]) * 1024 for words in lines if words[0] == "MemTotal:")], default=1 << 30)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text()
+    except OSError:
+        return ""
+
+
+CGROUP = Path("/sys/fs/cgroup")
+
+
+def available_bytes() -> int | None:
+    """Return the bytes that can still be used by this container, None where nothing tells."""
+    return min((value for value in (_machine(), _cgroup()) if value is not None), default=None)
+
+
+def _machine() -> int | None:
+    try:
+        lines = MEMINFO.read_text().splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:")), None)
+
+
+def _cgroup() -> int | None:
+    """What the cgroup (version 2) allows beyond what it uses; page cache does not count as used."""
+    try:
+        limit = (CGROUP / "memory.max").read_text().strip()
+        used = int((CGROUP / "memory.current").read_text())
+        fields = dict(line.split() for line in (CGROUP / "memory.stat").read_text().splitlines())
+    except (OSError, ValueError):
+        return None
+    return None if limit == "max" else int(limit) - used + int(fields.get("inactive_file", 0))
+
+
+def find_trim() -> Callable[[], Any]:
+    """Return what gives it back; where there is no glibc it does nothing. Takes milliseconds, beside other threads."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
+    return (lambda: trim(0)) if trim is not None else lambda: None
+
+
+SETTING = "LIGHTBOX_REQUEST_MEMORY_MB"
+MOST_PER_BYTE = 12
+"""Bytes that reading a request may take for each byte that was sent, unfolded from gzip."""
+SMALL = 32 << 20
+"""Bytes that reading a request may take in any case."""
+
+
+_LARGE = 16 << 20
+"""A request that held as many bytes has the C library give back what it keeps; that takes milliseconds."""
+_trim = find_trim()
+STRING_BYTES = 64
+"""What a short text takes as an element of a tensor."""
+
+
+class MemoryBudget:
+    """The bytes that the requests of one process may hold together; safe to use from several threads."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._lock = threading.Lock()
+        self._held = 0
+
+    @property
+    def held(self) -> int:
+        """Bytes that all shares hold now."""
+        return self._held
+
+    @contextmanager
+    def share(self) -> Iterator[Share]:
+        """Give a request a share for as long; all of it comes back at the end."""
+        share = Share(self)
+        try:
+            yield share
+        finally:
+            share.hold(0)
+            if share.most >= _LARGE:
+                _trim()
+
+    def change(self, by: int) -> bool:
+        """Take or give back bytes; tell whether there are as many."""
+        with self._lock:
+            if by > 0 and self._held + by > self.size:
+                return False
+            self._held += by
+            return True
+
+
+class Share:
+    """What one request holds, and the ``most`` that it has held, in bytes.
+
+    ``weight`` is what was sent of it, or the tensors that it became.
+    """
+
+    def __init__(self, budget: MemoryBudget | None = None) -> None:
+        self._budget = budget
+        self._held = 0
+        self.most = 0
+        self.weight = 0
+
+    def weigh(self, size: int) -> None:
+        """Note that the request weighs at least ``size`` bytes."""
+        self.weight = max(self.weight, size)
+
+    def hold_tensors(self, body: int, tensors: Iterable[NDArray[Any]]) -> None:
+        """Hold a body of so many bytes, its tensors, and them twice more: in a message, and in gRPC's copy of it.
+
+        Raises as ``hold``, but tensors weigh what they are: a model may want eight bytes for each that was sent.
+        """
+        size = sum(
+            array.nbytes + (STRING_BYTES * array.size + body if array.dtype.hasobject else 0) for array in tensors
+        )
+        self.weigh(size)
+        self.hold(body + 3 * size, "the tensors")
+
+    def hold(self, size: int, what: str = "the body") -> None:
+        """Hold ``size`` bytes from now on, more or fewer than before.
+
+        Raises TooLarge for more than MOST_PER_BYTE times the weight, and for more than there will ever be, and
+        Unavailable for more than other requests leave; nothing changes then.
+        """
+        if size > max(SMALL, MOST_PER_BYTE * self.weight):
+            raise TooLarge(
+                f"{what}: reading {self.weight} bytes of many small values would take {size >> 20} MiB of memory, "
+                f"more than {MOST_PER_BYTE} bytes for each; send a list of numbers, application/x-npy, raw tensors, or "
+                "fewer at once"
+            )
+        if self._budget is None:
+            return
+        if size > self._budget.size:
+            raise TooLarge(
+                f"{what}: it would take {size >> 20} MiB of memory, and all requests of a process together have "
+                f"{self._budget.size >> 20} MiB ({SETTING})"
+            )
+        if not self._budget.change(size - self._held):
+            raise Unavailable(
+                f"try again: {what} would take {size >> 20} MiB of memory, and other requests hold what it needs "
+                f"({SETTING})"
+            )
+        self._held, self.most = size, max(size, self.most)

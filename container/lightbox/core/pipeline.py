@@ -1,0 +1,336 @@
+"""The story of one request: what came in, which model, its inputs, predict, the answer."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lightbox.codecs import CodecOptions, Codecs
+from lightbox.codecs.base import Response
+from lightbox.codecs.ranked import ranked_rows
+from lightbox.core.aws_context import AwsContexts
+from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound
+from lightbox.core.handler_outputs import DescribedOutputs, HandlerOutputs
+from lightbox.core.memory import MemoryBudget
+from lightbox.core.plan import Catalogue, PlannedModel
+from lightbox.core.request import Body, Call, TensorResponse
+from lightbox.core.request_context import RequestContext
+from lightbox.core.settings_types import TransportName
+from lightbox.machine.concurrency import InProgress
+from lightbox.model.call import Layout, ModelCall, Prediction
+from lightbox.model.layout import is_model_name
+from lightbox.model.options import ModelOptions
+from lightbox.model.signatures import RankGuard, Signatures, probe, probe_version, traits_by
+from lightbox.model.spec import Array, SignatureSpec
+from lightbox.transports.base import Transport
+from lightbox.user_code.aws import AwsHandlers
+from lightbox.user_code.handlers import LightboxHandlers, prepare
+from lightbox.user_code.loader import Function
+from lightbox.user_code.registry import NONE, Handlers, UserCode
+
+R = TypeVar("R")
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds that a request may take."""
+
+    deadline: float = 30.0
+    """Where the built-in handling answers."""
+    handler: float = 60.0
+    """Where an ``inference.py`` answers."""
+    call: float = math.inf
+    """Of the call of the model between ``input_handler`` and ``output_handler``."""
+
+
+@dataclass(frozen=True)
+class PipelineOptions:
+    """How requests are read, and how long they may take. ``memory`` is the bytes that they may hold together.
+
+    ``shared_code_dirs`` may hold AWS's handlers that answer for models that do not exist.
+    """
+
+    codecs: CodecOptions = field(default_factory=CodecOptions)
+    times: Times = field(default_factory=Times)
+    memory: int = 1 << 30
+    shared_code_dirs: tuple[Path, ...] = ()
+
+
+class Pipeline:
+    """Answers calls; one for each worker process, safe to use from several threads.
+
+    The first of ``transports`` carries requests that choose none. ``contexts`` are what handlers of AWS's API get.
+    """
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        transports: Mapping[str, Transport],
+        user_code: UserCode | None = None,
+        contexts: AwsContexts | None = None,
+        options: PipelineOptions | None = None,
+    ) -> None:
+        options = options or PipelineOptions()
+        self.catalogue = catalogue
+        self.catalogue.on_change(self.forget)
+        self.memory = MemoryBudget(options.memory)
+        self._transports = transports
+        self._times = options.times
+        self._user_code = user_code or UserCode()
+        self._contexts = contexts or AwsContexts((), (), 0)
+        self._any_model = PlannedModel(
+            name="", base_path=Path(), options=ModelOptions(), code_dirs=options.shared_code_dirs
+        )
+        self._signatures = Signatures(self.catalogue.versions, traits := traits_by(self.catalogue))
+        self.rank_guard = RankGuard(self._signatures, next(iter(transports.values())), traits)
+        self._handler_outputs = HandlerOutputs()
+        self._in_progress = InProgress()
+        self.codecs = Codecs(options.codecs, self._in_progress)
+        """With them protocols make the content of calls."""
+
+    @property
+    def allowed_seconds(self) -> float:
+        """Seconds that requests may take here: as many as handlers may, unless there can be none."""
+        may_have_handlers = not self.catalogue.is_fixed or not self._user_code.is_empty()
+        return self._times.handler if may_have_handlers else self._times.deadline
+
+    def run(self, call: Call[R], context: RequestContext) -> R:
+        """Return the response to a call, in the form of its content, or raise a LightboxError."""
+        with self._in_progress:
+            try:
+                use = self.catalogue.using(call.model)
+            except ModelNotFound as error:
+                return self._respond_for_unknown(error, call, context)
+            with use as model:
+                handlers = self._begin(model, context)
+                transport = self._transport(call.transport)
+                if not isinstance(handlers, AwsHandlers):
+                    call.attributes.check_names()
+                    return self._predict(handlers, call, model, transport, context)
+                find = partial(self.describe, call.model, call.version, context, call.signature, transport)
+                bodies = call.content.for_handler(find, context)
+                if bodies is None:
+                    call.attributes.check_names()
+                    return self._predict(NONE, call, model, transport, context)
+                responses = [self._ask(handlers, call, body, model, transport, context) for body in bodies]
+                return call.content.joined(responses, find)
+
+    def _ask(
+        self,
+        handlers: AwsHandlers,
+        call: Call[Any],
+        body: Body,
+        model: PlannedModel,
+        transport: Transport,
+        context: RequestContext,
+    ) -> Response:
+        """Have AWS's handlers answer a body: what the pair sends to the model passes the built-in handling's checks.
+
+        Raises DeadlineExceeded when time is up before.
+        """
+        _check_time(context)
+        told = self._contexts.of(call, body, model)
+        if handlers.handler is not None:
+            with context.stage("handler"):
+                return handlers.answer(body.body, told)
+        with context.stage("preprocess"):
+            prepared = handlers.prepare(body.body, told)
+        with context.within(self._times.call):
+            plain = call.carrying(body.as_json(prepared))
+            answered = self._predict(NONE, plain, _without_ranking(model), transport, context)
+        with context.stage("postprocess"):
+            return handlers.finish(answered.body, told)
+
+    def _respond_for_unknown(self, error: ModelNotFound, call: Call[R], context: RequestContext) -> R:
+        """Let a handler for all models answer, which AWS's container asks for models that do not exist, too.
+
+        Raises ``error`` where there is none; it is also what a pair is told of the model.
+        """
+        # In multi-model mode AWS's container looks first; and a name that no model can have is no part of an address.
+        asked = self.catalogue.is_fixed and is_model_name(call.model or "")
+        handlers = self._user_code.of(self._any_model) if asked else NONE
+        if not isinstance(handlers, AwsHandlers):
+            raise error
+
+        model = self._any_model.model_copy(update={"name": call.model})
+        transport = _NoModel(error)
+        bodies = call.content.for_handler(transport.find, context) or ()
+        responses = [self._ask(handlers, call, body, model, transport, context) for body in bodies]
+        return call.content.joined(responses, transport.find)
+
+    def _begin(self, model: PlannedModel, context: RequestContext) -> Handlers:
+        """Return the model's handlers, with the context set for them; raise DeadlineExceeded when time is up."""
+        handlers = self._user_code.of(model)
+        if handlers is NONE:
+            context.limit(self._times.deadline)
+        _check_time(context)
+        context.model = model.name
+        return handlers
+
+    def _predict(
+        self,
+        handlers: LightboxHandlers,
+        call: Call[R],
+        model: PlannedModel,
+        transport: Transport,
+        context: RequestContext,
+    ) -> R:
+        attempt = partial(self._attempt, handlers, call, model, transport, context)
+        return self._signatures.on_newest(model.name, call.version, attempt)
+
+    def _attempt(
+        self,
+        handlers: LightboxHandlers,
+        call: Call[R],
+        model: PlannedModel,
+        transport: Transport,
+        context: RequestContext,
+    ) -> R:
+        content = call.content
+        writer = content.writer(handlers.postprocess is not None)
+        parsed = content.parse(context) if handlers.preprocess is None else None
+        name = call.signature or (parsed.signature if parsed else None)
+        signature = self._signatures.get(transport, model.name, call.version, name, context)
+        if handlers.preprocess is not None and content.has_images(signature):
+            request = self._preprocessed(handlers.preprocess, call, signature, model, context)
+        else:
+            request = (parsed or content.parse(context)).decode(signature, model.options)
+            signature = request.signature
+        postprocess = None if content.names_outputs_of(signature) else handlers.postprocess
+        asked = request.outputs or (() if postprocess else content.outputs) or call.outputs
+        outputs = asked or model.options.outputs or ()
+        signature.check_outputs(outputs)
+        writer.check(len(outputs or signature.outputs))
+        self.rank_guard.check(signature, request.inputs)
+        context.memory.hold_tensors(content.size(context), request.inputs.values())
+        found = self.rank_guard.predict(transport, ModelCall(signature, request.inputs, outputs), context)
+        context.version = signature.version
+        with context.stage("postprocess"):
+            # In the signature's order: gRPC's map has none, and answers over both wires are to be the same.
+            ordered = {name: found[name] for name in signature.outputs if name in found}
+            if postprocess is None:
+                prediction = request.predicted(ordered)
+                is_ranked = handlers.preprocess is None and not call.outputs
+                return writer.write(_ranked(prediction, model.options) if is_ranked else prediction, signature)
+            shown = content.shown(call, request, model.options, context)
+            response = writer.finish(postprocess, ordered, shown, signature)
+        if isinstance(response, TensorResponse) and not content.outputs:
+            self._handler_outputs.note(model.name, response)
+        return response
+
+    def _preprocessed(
+        self,
+        preprocess: Function,
+        call: Call[Any],
+        signature: SignatureSpec,
+        model: PlannedModel,
+        context: RequestContext,
+    ) -> ModelCall:
+        """Return the inputs that the user's code makes of the content."""
+        shown = call.content.shown(call, ModelCall(signature, {}), model.options, context)
+        with context.stage("preprocess"):
+            return ModelCall(signature, prepare(preprocess, shown))
+
+    def probe(self, context: RequestContext) -> None:
+        """Have the default model predict once; raise LightboxError when nobody answers for it."""
+        probe(self.catalogue.find(None).name, self._transport(), self._signatures, context)
+
+    def probe_version(self, model: str, version: int, context: RequestContext) -> None:
+        """Have a version predict once; raise LightboxError unless it can answer as the one that answers now does."""
+        probe_version(model, version, self._transport(), self._signatures, context)
+
+    def describe(
+        self,
+        model: str | None,
+        version: int | None,
+        context: RequestContext,
+        signature: str | None = None,
+        transport: Transport | None = None,
+    ) -> SignatureSpec:
+        """Return a signature, by default the one that answers when a request names none. Raises as ``run`` does."""
+        name, transport = self.catalogue.find(model).name, transport or self._transport()
+        get = partial(self._signatures.get, transport, name, version, signature, context)
+        return self._signatures.on_newest(name, version, get)
+
+    def outputs(self, signature: SignatureSpec) -> DescribedOutputs:
+        """Return what a request of tensors gets that names no outputs. Raises as ``run`` does."""
+        return self._handler_outputs.describe(signature, self._user_code.of(self.catalogue.find(signature.model)))
+
+    def models(self) -> list[str]:
+        """Return the names of the models that can be asked for."""
+        return self.catalogue.names()
+
+    def versions(self, model: str) -> Sequence[int]:
+        """Return the versions of a model that answer, the newest first; empty where nothing is known of them."""
+        return self.catalogue.versions(model)
+
+    def served(self, model: str | None = None) -> tuple[PlannedModel, Handlers]:
+        """Return a model, the default one for None, and its user code. Raises as ``run`` does."""
+        found = self.catalogue.find(model)
+        return found, self._user_code.of(found)
+
+    def forget(self, model: str) -> None:
+        """Drop what is remembered of a model: another one may come under its name."""
+        self._signatures.forget(model)
+        self._user_code.forget(model)
+        self._handler_outputs.forget(model)
+
+    def _transport(self, name: str | None = None) -> Transport:
+        name = name or next(iter(self._transports))
+        if name not in self._transports:
+            raise _no_transport(name, list(self._transports))
+        return self._transports[name]
+
+
+class _NoModel:
+    """The transport to a model that does not exist: whoever asks it gets the error that says so."""
+
+    name = "none"
+
+    def __init__(self, error: ModelNotFound) -> None:
+        self._error = error
+
+    def find(self) -> SignatureSpec:
+        """Raise the error."""
+        raise self._error
+
+    def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
+        """Raise the error."""
+        raise self._error
+
+    def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
+        """Raise the error."""
+        raise self._error
+
+
+def _no_transport(name: str, there: list[str]) -> BadRequest:
+    turned_on = f"; LIGHTBOX_TRANSPORT={','.join([*there, name])} turns it on" if name in set(TransportName) else ""
+    if name == TransportName.LOCAL:
+        turned_on += " with the embedded model server"
+    return BadRequest(f"tfs-transport: expected {' or '.join(sorted(there))}, got {name!r}{turned_on}")
+
+
+def _ranked(prediction: Prediction, options: ModelOptions) -> Prediction:
+    """Have the codecs of JSON answer with classes by name, where the model's options ask for them."""
+    if (options.labels is None and options.top_k is None) or prediction.layout is Layout.RESULTS:
+        return prediction
+    return replace(prediction, ranked=partial(ranked_rows, prediction.outputs, options))
+
+
+def _without_ranking(model: PlannedModel) -> PlannedModel:
+    """Return a model whose outputs come as they are: what a handler asks for."""
+    if model.options.labels is None and model.options.top_k is None:
+        return model
+    return model.model_copy(update={"options": model.options.model_copy(update={"labels": None, "top_k": None})})
+
+
+def _check_time(context: RequestContext) -> None:
+    if context.remaining() <= 0:
+        raise DeadlineExceeded(
+            f"the {context.allowed_seconds:g} s that the request is allowed passed before the model was asked: "
+            f"it waited {context.waited:.1f} s for a free thread"
+        )

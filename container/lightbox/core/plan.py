@@ -1,0 +1,233 @@
+"""What one start of Lightbox serves, and where its parts listen.
+
+The supervisor decides it once and writes it into the run directory; workers read it from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+from typing_extensions import override
+
+from lightbox.core.errors import BadRequest, LightboxError, MethodNotAllowed, ModelNotFound
+from lightbox.core.request_context import RequestContext
+from lightbox.core.settings_types import TransportName
+from lightbox.model.options import ModelOptions
+
+
+class ModelServerAddress(BaseModel):
+    """Where one model server listens: a unix socket, where there is room for its path, and the TCP ports it needs."""
+
+    model_config = ConfigDict(frozen=True)
+
+    grpc_port: int | None = None
+    rest_port: int | None = None
+    grpc_socket: Path | None = None
+    local_socket: Path | None = None
+    """Where the embedded server has the wire ``local``; None where that is off."""
+
+    @property
+    def grpc_target(self) -> str:
+        """Address for a gRPC channel, a unix socket if there is one."""
+        return f"unix:{self.grpc_socket}" if self.grpc_socket else f"127.0.0.1:{self.grpc_port}"
+
+    @property
+    def rest_url(self) -> str:
+        """Base address of the REST API."""
+        return f"http://127.0.0.1:{self.rest_port}"
+
+
+class Wires(BaseModel):
+    """The wires to the model servers, the default one first, and why a TCP port is open where one is."""
+
+    model_config = ConfigDict(frozen=True)
+
+    names: tuple[TransportName, ...] = (TransportName.GRPC, TransportName.REST)
+    why_grpc_port: str | None = None
+    """None where gRPC has the unix socket alone."""
+    why_rest_port: str | None = None
+    """None where there is no REST."""
+
+
+class PlannedModel(BaseModel):
+    """One model to serve: where its versions are and what it asks of Lightbox."""
+
+    model_config = ConfigDict(frozen=True)
+
+    name: str
+    base_path: Path
+    """Where model servers look for its versions."""
+    versions_dir: Path | None = None
+    """Where its versions are copied to while it is served; None where none can come."""
+    options: ModelOptions
+    code_dirs: tuple[Path, ...] = ()
+    """Folders where its ``inference.py`` is looked for, in this order."""
+
+
+class ServingPlan(BaseModel):
+    """Everything that is decided at start."""
+
+    model_config = ConfigDict(frozen=True)
+
+    models: dict[str, PlannedModel]
+    default_model: str | None
+    """None in multi-model mode: there a request names its model."""
+    model_servers: tuple[ModelServerAddress, ...]
+    wires: Wires = Wires()
+    shared_code_dirs: tuple[Path, ...] = ()
+    """Where code for every model lies that has none of its own; it is asked for models that do not exist, too."""
+
+    @property
+    def all_code_dirs(self) -> list[tuple[Path, ...]]:
+        """Where the code of each model is looked for, and that of models which are still to come, or not there."""
+        folders = [model.code_dirs for model in self.models.values()]
+        return folders + ([self.shared_code_dirs] if self.shared_code_dirs else [])
+
+    def write(self, path: Path) -> None:
+        """Write the plan as JSON."""
+        path.write_text(self.model_dump_json(indent=1))
+
+    @classmethod
+    def read(cls, path: Path) -> ServingPlan:
+        """Read a plan that ``write`` has written."""
+        return cls.model_validate_json(path.read_bytes())
+
+
+class Catalogue(Protocol):
+    """Finds models by name."""
+
+    def find(self, name: str | None) -> PlannedModel:
+        """Return a model, the default one for None.
+
+        Raises ModelNotFound, and BadRequest for None where there is no default.
+        """
+        ...
+
+    def using(self, name: str | None) -> AbstractContextManager[PlannedModel]:
+        """Hold a model, found as by ``find``, while it is invoked: it is not unloaded meanwhile."""
+        ...
+
+    def names(self) -> list[str]:
+        """Return the names of all models."""
+        ...
+
+    def versions(self, name: str) -> Sequence[int]:
+        """Return the versions that answer requests which name none, the best first.
+
+        Where there are none, it is the newest that the model server has.
+        """
+        ...
+
+    def on_change(self, listener: Callable[[str], None]) -> None:
+        """Have a listener hear the name of each model that comes or goes, before it can be found."""
+        ...
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether no model comes or goes."""
+        ...
+
+    def target(self, target: str, context: RequestContext, loads: bool) -> str | None:
+        """Return the model that X-Amzn-SageMaker-Target-Model names; None where models are fixed and the header is not
+        read.
+
+        With ``loads`` it is loaded if it was not. Raises as ``load``.
+        """
+        ...
+
+    def load(self, target: str, context: RequestContext) -> str:
+        """Load a model from its place in the models directory, if it is not loaded, and return its name.
+
+        Raises MethodNotAllowed where models are fixed, BadRequest, ModelNotFound, and what a load raises.
+        """
+        ...
+
+    def unload(self, name: str, context: RequestContext) -> None:
+        """Stop serving a model, named as ``load`` names it or as it is listed. Raises as ``load``."""
+        ...
+
+
+class AnsweringVersions:
+    """Which versions of each model answer requests that name none, the best first: one file in the run directory.
+
+    The supervisor replaces it as a whole; workers read it again when it is another file than last time.
+    """
+
+    _content = TypeAdapter(dict[str, tuple[int, ...]])
+
+    def __init__(self, run_dir: Path) -> None:
+        self._path = run_dir / "versions.json"
+        self._read: tuple[tuple[int, int], Mapping[str, tuple[int, ...]]] = ((0, 0), {})
+
+    def of(self, model: str) -> tuple[int, ...]:
+        """Return a model's versions, none where nothing is known of it."""
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return ()
+        seen = status.st_mtime_ns, status.st_ino
+        if seen != self._read[0]:
+            self._read = seen, self._content.validate_json(self._path.read_bytes())
+        return self._read[1].get(model, ())
+
+    def write(self, versions: Mapping[str, Sequence[int]]) -> None:
+        """Replace the versions of all models."""
+        partial = self._path.with_suffix(".partial")
+        partial.write_bytes(self._content.dump_json({name: tuple(numbers) for name, numbers in versions.items()}))
+        partial.replace(self._path)
+
+
+class PlannedModels(Catalogue):
+    """The models of the plan, the same from start to stop; their versions may change."""
+
+    is_fixed = True
+
+    def __init__(self, plan: ServingPlan, answering: AnsweringVersions | None = None) -> None:
+        self._plan = plan
+        self._answering = answering
+
+    @override
+    def find(self, name: str | None) -> PlannedModel:
+        name = name or self._plan.default_model
+        if name is None:
+            raise BadRequest("the request names no model, and this endpoint has no default one")
+        if name not in self._plan.models:
+            known = ", ".join(sorted(self._plan.models))
+            raise ModelNotFound(f"there is no model named {name!r}; this endpoint serves {known}")
+        return self._plan.models[name]
+
+    @override
+    def using(self, name: str | None) -> AbstractContextManager[PlannedModel]:
+        return nullcontext(self.find(name))
+
+    @override
+    def names(self) -> list[str]:
+        return sorted(self._plan.models)
+
+    @override
+    def versions(self, name: str) -> Sequence[int]:
+        return self._answering.of(name) if self._answering else ()
+
+    @override
+    def on_change(self, listener: Callable[[str], None]) -> None:
+        pass
+
+    @override
+    def target(self, target: str, context: RequestContext, loads: bool) -> str | None:
+        return None
+
+    @override
+    def load(self, target: str, context: RequestContext) -> str:
+        raise _fixed()
+
+    @override
+    def unload(self, name: str, context: RequestContext) -> None:
+        raise _fixed()
+
+
+def _fixed() -> LightboxError:
+    return MethodNotAllowed("models are loaded and unloaded in multi-model mode only: SAGEMAKER_MULTI_MODEL")

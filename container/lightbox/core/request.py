@@ -1,0 +1,349 @@
+"""What a request asks, whatever protocol it came by: a body of some media type, or tensors that a protocol has read."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, Protocol, TypeVar
+
+from typing_extensions import override
+
+from lightbox.codecs import Codecs, check_single
+from lightbox.codecs.base import Parsed, Response
+from lightbox.codecs.base import Writer as BodyCodec
+from lightbox.core.custom_attributes import CROP, CustomAttributes
+from lightbox.core.errors import BadRequest
+from lightbox.core.request_context import RequestContext
+from lightbox.images.picture import Crop, Picture
+from lightbox.model.arrays import encoded_images, string_tensor
+from lightbox.model.call import Method, ModelCall, Prediction
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import Array, SignatureSpec
+from lightbox.user_code.handlers import Request, finish, finish_tensors
+from lightbox.user_code.loader import Function
+
+R = TypeVar("R")
+S = TypeVar("S")
+FindSignature = Callable[[], SignatureSpec]
+"""Looks up the signature that a call names, or the default one. Raises as Transport.signature does."""
+IMAGE, JSON = "application/x-image", "application/json"
+ANSWER = "answer"
+"""The output that holds the bodies of user code that makes bodies."""
+
+
+class Writer(ABC, Generic[R]):
+    """Makes the response to one call, in the form that its protocol wants."""
+
+    @abstractmethod
+    def check(self, outputs: int) -> None:
+        """Raise NotAcceptable where the response cannot hold so many outputs."""
+
+    @abstractmethod
+    def write(self, prediction: Prediction, signature: SignatureSpec) -> R:
+        """Return the response that holds the model's outputs."""
+
+    @abstractmethod
+    def finish(
+        self, postprocess: Function, outputs: Mapping[str, Array], shown: Request, signature: SignatureSpec
+    ) -> R:
+        """Return the response that the user's postprocess gives."""
+
+
+class Content(ABC, Generic[R]):
+    """What a request carries, and how it is answered; ``R`` is the response."""
+
+    codecs: Codecs
+    outputs: tuple[str, ...]
+    """The outputs that the request names; empty for those that the model's options name."""
+
+    @abstractmethod
+    def size(self, context: RequestContext) -> int:
+        """Return the bytes that the content holds in memory until the model has answered."""
+
+    @abstractmethod
+    def parse(self, context: RequestContext) -> Parsed:
+        """Read the content as far as it goes without the signature. Raises UnsupportedMediaType and MalformedBody."""
+
+    @abstractmethod
+    def writer(self, by_user_code: bool) -> Writer[R]:
+        """Return what writes the response; NotAcceptable where nothing can, unless the user's code writes it."""
+
+    @abstractmethod
+    def has_images(self, signature: SignatureSpec) -> bool:
+        """Tell whether the user's preprocess is to make the inputs."""
+
+    @abstractmethod
+    def names_outputs_of(self, signature: SignatureSpec) -> bool:
+        """Tell whether the request names the model's own outputs, which the user's postprocess is not asked about."""
+
+    @abstractmethod
+    def shown(self, call: Call[Any], request: ModelCall, options: ModelOptions, context: RequestContext) -> Request:
+        """Return what Lightbox's handler API shows of the request."""
+
+    @abstractmethod
+    def for_handler(self, find: FindSignature, context: RequestContext) -> Sequence[Body] | None:
+        """Return the bodies that a handler of AWS's API is asked about, one by one; None where it is not asked."""
+
+    @abstractmethod
+    def joined(self, responses: Sequence[Response], find: FindSignature) -> R:
+        """Return the response that holds a handler's answers to these bodies."""
+
+
+@dataclass(frozen=True)
+class Call(Generic[R]):
+    """One request. What is None takes the configured default; ``outputs`` are the names of those that are wanted."""
+
+    content: Content[R]
+    model: str | None = None
+    version: int | None = None
+    signature: str | None = None
+    transport: str | None = None
+    outputs: tuple[str, ...] = ()
+    attributes: CustomAttributes = field(default_factory=CustomAttributes)
+
+    def carrying(self, content: Content[S]) -> Call[S]:
+        """Return the same call with another content, which gets all outputs."""
+        return Call(content, self.model, self.version, self.signature, self.transport, attributes=self.attributes)
+
+
+Header = Callable[[str], str | None]
+"""Looks up a header of a request."""
+Answer = Callable[[Call[Response], RequestContext], Response]
+
+
+class Around(Protocol):
+    """Stands before the pipeline: answers a call itself, or has ``answer`` do so, with this call or another.
+
+    ``call`` has a Body as its content.
+    """
+
+    def __call__(self, call: Call[Response], header: Header, context: RequestContext, answer: Answer) -> Response:
+        """Return the response; raise a LightboxError."""
+        ...
+
+
+@dataclass(frozen=True)
+class Body(Content[Response]):
+    """A body; ``content_type`` and ``accept`` are the raw headers, "" where there was none.
+
+    With ``crop`` the body is one image, of which a part is meant. A ``picture`` stands for the body, such as the one
+    that a session keeps. User code, and models that take files, get either as a file.
+    """
+
+    codecs: Codecs
+    body: bytes
+    content_type: str = ""
+    accept: str = ""
+    method: Method = Method.PREDICT
+    outputs: tuple[str, ...] = ()
+    crop: Crop | None = None
+    picture: Picture | None = None
+
+    @property
+    def is_one_image(self) -> bool:
+        """Whether the body is read as one image."""
+        return self.codecs.is_one_image(self.body, self.content_type)
+
+    def as_json(self, body: bytes) -> Body:
+        """Return another body for the same method, JSON that is answered with JSON."""
+        return replace(self, body=body, content_type=JSON, accept=JSON)
+
+    def cut(self) -> Body:
+        """Return the body with the part that ``crop`` means as its picture. Raises BadRequest where it is no image."""
+        if self.crop is None:
+            return self
+        if not self.is_one_image:
+            came = self.content_type[:100] or f"{len(self.body)} bytes without a Content-Type"
+            raise BadRequest(f"{CROP}: expected a body that is one image, got {came}")
+        return self.showing(self.codecs.images.part(self.body, self.crop))
+
+    def showing(self, picture: Picture) -> Body:
+        """Return a picture in this body's place."""
+        return replace(self, body=b"", content_type="", crop=None, picture=picture)
+
+    @override
+    def size(self, context: RequestContext) -> int:
+        return len(self.body)
+
+    @override
+    def parse(self, context: RequestContext) -> Parsed:
+        picture = self.picture
+        if picture is None:
+            return self.codecs.parse(self.body, self.content_type, self.method, context)
+        if self.method is not Method.PREDICT:
+            raise BadRequest(f"tfs-method={self.method.value}: expected examples as application/json, got an image")
+
+        def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
+            return ModelCall(signature, self.codecs.images.decode_picture(picture, signature, options, context))
+
+        return Parsed(decode)
+
+    @override
+    def writer(self, by_user_code: bool) -> Writer[Response]:
+        return _BodyWriter(None if by_user_code else self.codecs.negotiate(self.accept))
+
+    @override
+    def has_images(self, signature: SignatureSpec) -> bool:
+        return True  # a preprocess reads every body
+
+    @override
+    def names_outputs_of(self, signature: SignatureSpec) -> bool:
+        return False
+
+    @override
+    def shown(self, call: Call[Any], request: ModelCall, options: ModelOptions, context: RequestContext) -> Request:
+        file = self._as_file(context)
+        return Request(
+            body=file.body,
+            content_type=file.content_type,
+            accept=file.accept,
+            custom_attributes=call.attributes.pairs,
+            signature=request.signature,
+            options=options,
+            original_images=self.codecs.originals(file.body, file.content_type, context, request.images),
+        )
+
+    @override
+    def for_handler(self, find: FindSignature, context: RequestContext) -> Sequence[Body]:
+        return [self._as_file(context)]
+
+    @override
+    def joined(self, responses: Sequence[Response], find: FindSignature) -> Response:
+        return responses[0]
+
+    def _as_file(self, context: RequestContext) -> Body:
+        if self.picture is None:
+            return self
+        file = self.codecs.images.encode(self.picture, context)
+        return replace(self, body=file, content_type=IMAGE, picture=None)
+
+
+@dataclass(frozen=True)
+class _BodyWriter(Writer[Response]):
+    codec: BodyCodec | None
+
+    @override
+    def check(self, outputs: int) -> None:
+        if self.codec is not None:
+            check_single(self.codec, outputs)
+
+    @override
+    def write(self, prediction: Prediction, signature: SignatureSpec) -> Response:
+        assert self.codec is not None, "the user's code writes the response"
+        return self.codec.encode(prediction)
+
+    @override
+    def finish(
+        self, postprocess: Function, outputs: Mapping[str, Array], shown: Request, signature: SignatureSpec
+    ) -> Response:
+        return finish(postprocess, outputs, shown)
+
+
+@dataclass(frozen=True)
+class TensorResponse:
+    """The model's outputs in the order that was asked for, and the signature, thus the version, that gave them."""
+
+    signature: SignatureSpec
+    outputs: Mapping[str, Array]
+
+
+@dataclass(frozen=True)
+class Tensors(Content[TensorResponse]):
+    """Inputs by name, in the dtypes they came in; strings are object arrays of bytes.
+
+    Byte strings for a model of pixels are encoded images. User code is asked as about a body where that can be:
+    ``preprocess`` and handlers of AWS's API for encoded images, ``postprocess`` always. But ``outputs`` that the
+    request names, and that the signature has, are the model's own.
+    """
+
+    codecs: Codecs
+    inputs: Mapping[str, Array]
+    outputs: tuple[str, ...] = ()
+
+    @override
+    def size(self, context: RequestContext) -> int:
+        return context.memory.weight
+
+    @override
+    def parse(self, context: RequestContext) -> Parsed:
+        def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
+            images = encoded_images(self.inputs, signature)
+            if images:
+                return ModelCall(
+                    signature, self.codecs.images.decode(images, signature, options, context), images=images
+                )
+            self.codecs.images.check_among(self.inputs.values(), context)
+            return ModelCall(signature, dict(self.inputs))
+
+        return Parsed(decode)
+
+    @override
+    def writer(self, by_user_code: bool) -> Writer[TensorResponse]:
+        return _TensorWriter(self.outputs)
+
+    @override
+    def has_images(self, signature: SignatureSpec) -> bool:
+        return bool(encoded_images(self.inputs, signature))
+
+    @override
+    def names_outputs_of(self, signature: SignatureSpec) -> bool:
+        return bool(self.outputs) and all(name in signature.outputs for name in self.outputs)
+
+    @override
+    def shown(self, call: Call[Any], request: ModelCall, options: ModelOptions, context: RequestContext) -> Request:
+        images = encoded_images(self.inputs, request.signature)
+        return Request(
+            body=images[0] if len(images) == 1 else b"",
+            content_type=IMAGE if images else "",
+            accept="",
+            custom_attributes=call.attributes.pairs,
+            signature=request.signature,
+            options=options,
+            original_images=self.codecs.images.originals(lambda: images, context),
+        )
+
+    @override
+    def for_handler(self, find: FindSignature, context: RequestContext) -> Sequence[Body] | None:
+        signature = find()
+        images = encoded_images(self.inputs, signature)
+        if not images or self.names_outputs_of(signature):
+            return None
+        self.codecs.images.check(images, context)  # all of them: the handler is asked for one at a time
+        return [Body(self.codecs, image, IMAGE) for image in images]
+
+    @override
+    def joined(self, responses: Sequence[Response], find: FindSignature) -> TensorResponse:
+        """Return one tensor of byte strings."""
+        return _selected(find(), {ANSWER: string_tensor([response.body for response in responses])}, self.outputs)
+
+
+@dataclass(frozen=True)
+class _TensorWriter(Writer[TensorResponse]):
+    names: tuple[str, ...]
+
+    @override
+    def check(self, outputs: int) -> None:
+        pass
+
+    @override
+    def write(self, prediction: Prediction, signature: SignatureSpec) -> TensorResponse:
+        return _selected(signature, prediction.outputs, self.names)
+
+    @override
+    def finish(
+        self, postprocess: Function, outputs: Mapping[str, Array], shown: Request, signature: SignatureSpec
+    ) -> TensorResponse:
+        finished = finish_tensors(postprocess, outputs, shown)
+        tensors = {ANSWER: string_tensor([finished.body])} if isinstance(finished, Response) else finished
+        return _selected(signature, tensors, self.names)
+
+
+def _selected(signature: SignatureSpec, outputs: Mapping[str, Array], names: tuple[str, ...]) -> TensorResponse:
+    unknown = [name for name in names if name not in outputs]
+    if unknown:
+        raise BadRequest(
+            f"outputs: the user's code returns {', '.join(outputs)}, the model {', '.join(signature.outputs)}; "
+            f"got {', '.join(unknown)}"
+        )
+    return TensorResponse(signature, {name: outputs[name] for name in names or outputs})

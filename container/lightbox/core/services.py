@@ -1,0 +1,36 @@
+"""What serves requests in one process, whatever their protocol."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lightbox.core.edge import Count
+from lightbox.core.pipeline import Pipeline
+from lightbox.core.plan import ServingPlan
+from lightbox.core.request import Around
+from lightbox.core.settings import Settings
+from lightbox.telemetry.logs import Observer
+
+
+@dataclass(frozen=True)
+class Services:
+    """Settings, plan and run directory of a start, and what this process has made of them.
+
+    ``observers`` hear of every request, ``count`` of each that comes and goes.
+    """
+
+    settings: Settings
+    plan: ServingPlan
+    run_dir: Path
+    pipeline: Pipeline
+    observers: Sequence[Observer]
+    count: Count
+    around: Sequence[Around] = ()
+    """What stands before the pipeline on SageMaker's routes, the outermost first."""
+    operations: Callable[[], Mapping[tuple[str, str], Any]] = dict
+    """Returns the descriptions of the features' routes, by method and rule."""
+    refused_headers: Mapping[str, str] = field(default_factory=dict)
+    """Headers of features that are off, and why each is refused."""

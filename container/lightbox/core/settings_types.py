@@ -1,0 +1,87 @@
+"""The types of settings: how their texts are read."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import (
+    ConfigDict,
+)
+
+NO_LIMIT = 100_000_000
+"""Batches in the queue; AWS's container takes the same number in batch transform."""
+
+ONE_AT_A_TIME = ("sync", "tornado")
+"""gunicorn's worker classes that run one request at a time."""
+
+ScalingName = Literal["none", "unit", "tf", "torch", "caffe"]
+
+
+class TransportName(StrEnum):
+    """The wire between the sidecar and the model server; the embedded server alone has ``local``."""
+
+    LOCAL = "local"
+    GRPC = "grpc"
+    REST = "rest"
+
+
+def in_lower_case(value: Any) -> Any:
+    """Return a text without the case and the blanks that do not matter; all else as it is."""
+    return value.strip().lower() if isinstance(value, str) else value
+
+
+def parse_default_model(value: Any) -> Any:
+    """Return a model's name; None for the text that AWS's container has where there is none."""
+    return None if value == "None" else value
+
+
+def parse_transports(value: Any) -> Any:
+    """Return the wires of a list such as ``"grpc,rest"``; true and false too, as PREDICT_USING_GRPC has it."""
+    if not isinstance(value, str):
+        return value
+    words = [{"true": "grpc", "1": "grpc", "false": "rest", "0": "rest"}.get(w, w) for w in _words(value.lower())]
+    if not words or set(words) - set(TransportName) or len(set(words)) < len(words):
+        raise ValueError("expected local, grpc, rest, or several with the default one first, such as grpc,rest")
+    return tuple(words)
+
+
+def parse_port_range(value: Any) -> Any:
+    """Return (low, high) for ``"9000-9999"``; raise ValueError for any other text."""
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"\s*(\d+)\s*-\s*(\d+)\s*", value)
+    if not match:
+        raise ValueError("expected two port numbers as low-high, such as 9000-9999")
+    low, high = int(match[1]), int(match[2])
+    if not 1 <= low < high <= 65535:
+        raise ValueError("expected two ports from 1 to 65535 with low below high")
+    return low, high
+
+
+def parse_image_size(value: Any) -> Any:
+    """Return (width, height) for ``"640"`` or ``"640x480"``; raise ValueError for any other text."""
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"\s*(\d{1,5})(?:\s*[xX]\s*(\d{1,5}))?\s*", value)
+    width, height = (int(match[1]), int(match[2] or match[1])) if match else (0, 0)
+    if not (width and height):
+        raise ValueError("expected one side or width x height in pixels, such as 640 or 640x480")
+    return width, height
+
+
+def parse_names(value: Any) -> Any:
+    """Return the names of a comma-separated list, None where there is none."""
+    if not isinstance(value, str):
+        return value
+    return tuple(_words(value)) or None
+
+
+def _words(value: str) -> list[str]:
+    return [word.strip() for word in value.split(",") if word.strip()]
+
+
+PART = ConfigDict(extra="ignore", frozen=True, defer_build=True)
+"""Of every class with settings. They are built when first used. The docstrings of fields are for the settings page
+(scripts/write_settings_page.py): to read them here, every process would parse the source."""

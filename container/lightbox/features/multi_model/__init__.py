@@ -1,0 +1,92 @@
+"""Loading and unloading models while serving, as SageMaker's multi-model endpoints ask for it.
+
+https://docs.aws.amazon.com/sagemaker/latest/dg/mms-container-apis.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from pydantic import BaseModel, Field
+from typing_extensions import override
+
+from lightbox.core.feature import Feature, NginxParts, ServedModels
+from lightbox.core.settings import Settings
+from lightbox.core.settings_types import PART
+
+if TYPE_CHECKING:
+    from flask import Blueprint
+
+    from lightbox.core.plan import Catalogue, ServingPlan
+    from lightbox.core.services import Services
+    from lightbox.processes.start import Start
+    from lightbox.user_code.registry import UserCode
+
+_LOADS = """# Loading and unloading a model may take longer than a request.
+        location ~ ^/(models(/[^/]+)?|v2/repository/models/[^/]+/(load|unload))$ {
+            @BOUNDS@
+            auth_request /nginx-room;
+            auth_request_set $storage_refusal $upstream_http_x_lightbox_refusal;
+            auth_request_set $storage_model_error $upstream_http_x_lightbox_model_error;
+            proxy_read_timeout @LOAD_READ_TIMEOUT@s;
+            proxy_pass http://sidecar;
+        }"""
+
+
+class MultiModelSettings(BaseModel):
+    """The variables of multi-model mode."""
+
+    model_config = PART
+
+    multi_model: bool = Field(False, validation_alias="SAGEMAKER_MULTI_MODEL")
+    """Multi-model mode: start without models, and load, list and unload them with requests to `/models`."""
+
+    max_models: int = Field(1000, ge=1, le=100_000, validation_alias="LIGHTBOX_MAX_MODELS")
+    """Limit for the number of models that are loaded in multi-model mode. Over it a load gets 507."""
+
+    max_archive_mb: int = Field(4096, ge=1, validation_alias="LIGHTBOX_MAX_ARCHIVE_MB")
+    """Limit in MiB for the unpacked size of a model's archive in multi-model mode. Over it a load gets 413. The same
+    holds, whatever is set here, for an archive that unpacks to more than 64 MiB and more than 100 times its own
+    size."""
+
+
+class MultiModel(Feature):
+    """Starts without models; requests load, list and unload them."""
+
+    name = "multi_model"
+    settings = MultiModelSettings
+    theme = "Multi-model mode"
+    defaults: ClassVar[Mapping[str, str]] = {"LIGHTBOX_MODEL_DIR": "/opt/ml/models"}  # where SageMaker puts them
+    loads_models = True
+
+    @override
+    def enabled(self, settings: Settings) -> bool:
+        return settings.of(MultiModelSettings).multi_model
+
+    @override
+    def served(self, run_dir: Path) -> ServedModels | None:
+        from lightbox.features.multi_model.state import LoadedServed
+
+        return LoadedServed(run_dir)
+
+    @override
+    def nginx(self, start: Start) -> NginxParts:
+        return NginxParts(server=_LOADS)
+
+    @override
+    def catalogue(self, settings: Settings, plan: ServingPlan, run_dir: Path, user_code: UserCode) -> Catalogue | None:
+        from lightbox.features.multi_model.catalogue import LoadableModels
+
+        return LoadableModels.of(settings, plan, run_dir, user_code)
+
+    @override
+    def routes(self, services: Services) -> Iterable[Blueprint]:
+        from lightbox.features.multi_model.catalogue import LoadableModels
+        from lightbox.features.multi_model.routes import multi_model_blueprint
+        from lightbox.sagemaker.invocations import Invocations
+
+        models = services.pipeline.catalogue
+        assert isinstance(models, LoadableModels), "it is this feature's"
+        yield multi_model_blueprint(models.loader, models.state, Invocations(services).answer)

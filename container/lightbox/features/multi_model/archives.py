@@ -1,0 +1,132 @@
+"""Unpacks a model's archive into a folder of its own: bounded in bytes, members, depth and time as it is read."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path, PurePosixPath
+
+from lightbox.core.errors import BadRequest, DeadlineExceeded, NoRoom, TooLarge
+from lightbox.core.memory import available_bytes
+from lightbox.core.request_context import RequestContext
+from lightbox.features.multi_model.tar_members import FILE, FOLDER, BadArchive, Inflated, Member, read_members
+from lightbox.machine.temporary_storage import is_full, storage_full
+
+MAX_ENTRIES = 20_000
+"""Files and folders of one model."""
+MAX_DEPTH = 32
+"""Folders within folders."""
+MAX_RATIO, FREE_BYTES = 100, 64 << 20
+"""An archive may unpack to so many times its size and some bytes more: weights do not shrink to a hundredth."""
+_PIECE = 1 << 20
+
+
+def unpack(archive: Path, folder: Path, field: str, max_mb: int, context: RequestContext) -> None:
+    """Unpack a .tar.gz into a new folder. Files and folders get permissions of our own, links are not followed.
+
+    ``field`` is what the caller calls the archive. Raises BadRequest, TooLarge, NoRoom and DeadlineExceeded; the
+    folder may then hold a part.
+    """
+    count = _counter(archive.stat().st_size, field, max_mb, context)
+    try:
+        folder.mkdir(parents=True)
+        with archive.open("rb") as file:
+            _Tree(folder).take(Inflated(file, count))
+    except BadArchive as error:
+        raise BadRequest(f"{field}: the archive {error}") from None
+    except OSError as error:
+        if is_full(error):
+            raise storage_full(f"what the archive of {field} unpacks to") from None
+        raise BadRequest(f"{field}: the archive cannot be unpacked: {error.strerror}") from None
+
+
+def _counter(archive_bytes: int, field: str, max_mb: int, context: RequestContext) -> Callable[[int], None]:
+    """Return what counts the bytes that come out, and ends it when they are too many or the time has passed."""
+    ratio = MAX_RATIO * archive_bytes + FREE_BYTES
+    free = available_bytes()
+    total = 0
+
+    def count(size: int) -> None:
+        nonlocal total
+        total += size
+        if total > max_mb << 20:
+            raise TooLarge(f"{field}: the archive unpacks to more than LIGHTBOX_MAX_ARCHIVE_MB={max_mb} MiB")
+        if total > ratio:
+            raise TooLarge(
+                f"{field}: the archive of {archive_bytes:,} bytes unpacks to more than {ratio >> 20:,} MiB, "
+                f"{MAX_RATIO} times its size and {FREE_BYTES >> 20} MiB"
+            )
+        if free is not None and total > free:
+            raise NoRoom(f"{field}: the archive unpacks to more than the {free >> 20} MiB of memory that are left")
+        if context.remaining() <= 0:
+            raise DeadlineExceeded(f"{field}: the archive was not unpacked within {context.allowed_seconds:g} s")
+
+    return count
+
+
+class _Tree:
+    """A new folder that fills. It never holds a symbolic link, so that no name can lead out of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._folders = {PurePosixPath()}
+        self._files: set[PurePosixPath] = set()
+
+    def take(self, stream: Inflated) -> None:
+        """Write all members, and read on to the end of the file: only there its check sum is."""
+        for member in read_members(stream):
+            self._write(member, stream)
+        while stream.read(_PIECE):
+            pass
+
+    def _write(self, member: Member, stream: Inflated) -> None:
+        name = _inside(member.name)
+        if member.kind == FOLDER:
+            self._make_folders(name)
+            return
+        self._make_folders(name.parent)
+        path = self._folder / name
+        if name in self._files:
+            path.unlink()  # as tar does, the last one of a name counts
+        self._count(self._files, name)
+        if member.kind == FILE:
+            _write_file(path, member, stream)
+        else:
+            self._link(path, _inside(member.link))
+
+    def _link(self, path: Path, target: PurePosixPath) -> None:
+        if target not in self._files:
+            raise BadArchive(f"holds a hard link to {str(target)!r}, which is not an earlier file of it")
+        os.link(self._folder / target, path)
+
+    def _make_folders(self, name: PurePosixPath) -> None:
+        for folder in (*reversed(name.parents), name):
+            if folder not in self._folders:
+                self._count(self._folders, folder)
+                (self._folder / folder).mkdir()
+
+    def _count(self, of_a_kind: set[PurePosixPath], name: PurePosixPath) -> None:
+        of_a_kind.add(name)
+        if len(self._files) + len(self._folders) > MAX_ENTRIES:
+            raise BadArchive(f"holds more than {MAX_ENTRIES:,} files and folders")
+
+
+def _inside(name: str) -> PurePosixPath:
+    path = PurePosixPath(name)
+    if path.is_absolute() or ".." in path.parts:
+        raise BadArchive(f"holds {name[:200]!r}, which leads out of it")
+    if len(path.parts) > MAX_DEPTH:
+        raise BadArchive(f"holds folders more than {MAX_DEPTH} deep")
+    return path
+
+
+def _write_file(path: Path, member: Member, stream: Inflated) -> None:
+    mode = 0o755 if member.executable else 0o644
+    left = member.size
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+        while left:
+            piece = stream.read(min(left, _PIECE))
+            if not piece:
+                raise BadArchive("ends within a member")
+            file.write(piece)
+            left -= len(piece)

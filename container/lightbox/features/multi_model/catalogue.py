@@ -1,0 +1,108 @@
+"""The models of multi-model mode as requests find, load and unload them."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, suppress
+from pathlib import Path
+
+from typing_extensions import override
+
+from lightbox.core.errors import AlreadyLoaded
+from lightbox.core.plan import Catalogue, PlannedModel, ServingPlan
+from lightbox.core.request_context import RequestContext
+from lightbox.core.settings import Settings
+from lightbox.features.multi_model.loader import ModelLoader
+from lightbox.features.multi_model.sources import Source
+from lightbox.features.multi_model.state import LoadedModels, not_loaded
+from lightbox.model.layout import LONGEST_NAME
+from lightbox.processes.code_trial import try_code
+from lightbox.transports.grpc import open_channel
+from lightbox.transports.model_management import ModelManagement
+from lightbox.user_code.paths import find_inference
+from lightbox.user_code.registry import UserCode
+
+
+class LoadableModels(Catalogue):
+    """What is loaded, and the loader beside it. A target is loaded before it is invoked, as SageMaker does in front of
+    the container.
+    """
+
+    is_fixed = False
+
+    def __init__(self, loader: ModelLoader, state: LoadedModels) -> None:
+        self.loader = loader
+        self.state = state
+
+    @classmethod
+    def of(cls, settings: Settings, plan: ServingPlan, run_dir: Path, user_code: UserCode) -> LoadableModels:
+        """Return the models of a run."""
+
+        def check_code(model: PlannedModel) -> None:
+            file = find_inference(model.code_dirs)
+            if file is not None and not user_code.uses(file):
+                try_code(model, run_dir)
+
+        state = LoadedModels(run_dir)
+        management = ModelManagement([open_channel(server.grpc_target) for server in plan.model_servers], run_dir)
+        return cls(ModelLoader(settings, run_dir, state, management, check_code, plan.shared_code_dirs), state)
+
+    @override
+    def find(self, name: str | None) -> PlannedModel:
+        return self.state.find(name)
+
+    @override
+    def using(self, name: str | None) -> AbstractContextManager[PlannedModel]:
+        return self.state.using(name)
+
+    @override
+    def names(self) -> list[str]:
+        return sorted(self.state.all())
+
+    @override
+    def versions(self, name: str) -> Sequence[int]:
+        return ()  # a load waits for all versions, so the model server's newest answers
+
+    @override
+    def on_change(self, listener: Callable[[str], None]) -> None:
+        self.state.on_change(listener)
+
+    @override
+    def target(self, target: str, context: RequestContext, loads: bool) -> str | None:
+        if loads:
+            return self._load(Source(target, "TargetModel"), context)
+        name = self._name_of(target)
+        if name not in self.state.all():
+            raise not_loaded(target)  # in the caller's words
+        return name
+
+    @override
+    def load(self, target: str, context: RequestContext) -> str:
+        return self._load(Source(target, "model"), context)
+
+    @override
+    def unload(self, name: str, context: RequestContext) -> None:
+        self.loader.unload(self._name_of(name), context)
+
+    def _load(self, source: Source, context: RequestContext) -> str:
+        name = self._name_of(str(source.path))
+        if name not in self.state.all():
+            with suppress(AlreadyLoaded):  # by another request, a moment ago
+                self.loader.load(name, source, context)
+        return name
+
+    def _name_of(self, target: str) -> str:
+        """Return the name of a target's model, loaded or not: the target itself where one is loaded as that."""
+        return target if target in self.state.all() else model_name(target)
+
+
+def model_name(target: str) -> str:
+    """Return the name that a target's model has here: its own, where that can be one.
+
+    Else what cannot be in a name is replaced, and a hash tells ``a/b`` from ``a-b``.
+    """
+    whole = target.removesuffix(".gz").removesuffix(".tar").removesuffix(".tgz")
+    name = re.sub(r"[^A-Za-z0-9._-]", "-", whole)
+    return name if name == whole else f"{name[: LONGEST_NAME - 9]}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"

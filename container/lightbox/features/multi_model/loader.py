@@ -1,0 +1,225 @@
+"""Loads and unloads models: the model server first, then the list that all workers read."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import shutil
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from lightbox.core.error_texts import without_folders
+from lightbox.core.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, LightboxError, NoRoom
+from lightbox.core.memory import available_bytes
+from lightbox.core.plan import PlannedModel
+from lightbox.core.request_context import RequestContext
+from lightbox.core.settings import Settings
+from lightbox.features.multi_model import MultiModelSettings
+from lightbox.features.multi_model.archives import unpack
+from lightbox.features.multi_model.sources import Source, check_name, find_model, locate, measure
+from lightbox.features.multi_model.state import LoadedModel, LoadedModels
+from lightbox.features.multi_model.transition import ROLLBACK_SECONDS, LoadFailed, Management, Transition
+from lightbox.model.checks import option_problems, show_versions, unusable_versions
+from lightbox.model.layout import ModelOnDisk, version_numbers
+from lightbox.model.options import ModelOptionsError, load_options
+from lightbox.processes.commands import model_config
+from lightbox.transports.model_management import ServerState
+from lightbox.user_code.paths import UserCodeError
+
+STATUS_SECONDS = 2.0
+"""How long the model servers may take to tell a model's versions."""
+
+LONGEST_IN_FOLDER, GENERATION_LENGTH = 200, 32
+"""Characters in the name of a load's folder: of the model's name at most, as a file's has 255; and what follows."""
+
+log = logging.getLogger("lightbox")
+
+CodeCheck = Callable[[PlannedModel], None]
+"""Raises UserCodeError when a model's inference.py cannot be used; ends within its own limit."""
+
+
+class ModelLoader:
+    """Serves POST and DELETE of /models; safe in several threads and processes.
+
+    What it makes for a load lies in a folder of that load's own below the run directory: what an archive holds, and the
+    base path that the model servers are told, with a link for each version. So nobody else can remove what they look
+    at, and it stays until each server that was told of it has ended the model, or itself.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        run_dir: Path,
+        state: LoadedModels,
+        management: Management,
+        check_code: CodeCheck,
+        shared_code_dirs: Sequence[Path] = (),
+    ) -> None:
+        self._settings = settings
+        self._limits = settings.of(MultiModelSettings)
+        self._shared_code_dirs = shared_code_dirs
+        self._run_dir = run_dir
+        self._state = state
+        self._management = management
+        self._check_code = check_code
+
+    def load(self, name: object, source: Source, context: RequestContext) -> LoadedModel:
+        """Load the model at ``source`` and serve it as ``name``.
+
+        Raises BadRequest, ModelNotFound, AlreadyLoaded, NoRoom, Unavailable, ModelFailed and DeadlineExceeded; after
+        each of them the list has not changed, and what a server has of the model nevertheless goes with the next call.
+        """
+        checked, context = check_name(name), context.longer(self._settings.load_seconds)
+        with context.stage("load"), self._state.loading(checked, context):
+            self._loaded_before(checked)
+            generation = uuid.uuid4().hex
+            own = self._own_folder(checked, generation)
+            transition: Transition | None = None
+            try:
+                model, size = self._prepared(checked, source, own, context)
+                new = LoadedModel(model=model, url=str(source.path), generation=generation)
+                with self._state.changing(context):
+                    self._unload_removed(context)
+                    loaded = self._loaded_before(checked)
+                    _check_memory(size)
+                    transition = self._transition(checked, loaded)
+                    try:
+                        self._serve(loaded, new, transition, context)
+                    except LoadFailed as error:
+                        raise _refusal(source, error.message, model.base_path) from error
+                    return self._state.get(checked)
+            except BaseException:
+                if transition is None or not transition.told:
+                    shutil.rmtree(own, ignore_errors=True)
+                raise
+
+    def unload(self, name: str, context: RequestContext) -> LoadedModel:
+        """Stop serving a model and return what it was; what is in progress finishes first.
+
+        Raises ModelNotFound, Unavailable, ModelFailed, and DeadlineExceeded when it did not end in time: it is not
+        served any more, and can be unloaded again or loaded.
+        """
+        context = context.longer(self._settings.load_seconds)
+        with context.stage("load"), self._state.changing(context):
+            return self._unload(name, context)
+
+    def _unload_removed(self, context: RequestContext) -> None:
+        """Unload what somebody has removed from the disk: a server that is started again could not load it."""
+        for entry in self._state.removed():
+            log.warning("the model %r is unloaded: its folder was removed", entry.model.name)
+            self._unload(entry.model.name, context)
+
+    def _unload(self, name: str, context: RequestContext) -> LoadedModel:
+        gone = self._state.leaving().get(name) or self._state.get(name)
+        self._state.update(name, leaving=gone)  # before the servers are told: one that is away reads it at its start
+        self._end(gone, self._transition(name, self._state.all()), context)
+        self._state.update(name)
+        self._clean_up(gone)
+        return gone
+
+    def versions(self, name: str, context: RequestContext) -> ServerState:
+        """Return a model's versions as one of the model servers tells them, None where none of them does."""
+        try:
+            with context.within(STATUS_SECONDS):
+                states = self._management.states(name, context)
+        except LightboxError:
+            return None
+        return next((state for state in states if state is not None), None)
+
+    def _end(self, gone: LoadedModel, transition: Transition, context: RequestContext) -> None:
+        try:
+            self._state.wait_until_unused(gone, context)
+        except DeadlineExceeded:  # the servers finish what they have, whatever happens here
+            with suppress(LightboxError):
+                transition.unload(RequestContext(ROLLBACK_SECONDS))
+            raise
+        transition.unload(context)
+
+    def _clean_up(self, gone: LoadedModel) -> None:
+        shutil.rmtree(self._own_folder(gone.model.name, gone.generation), ignore_errors=True)
+        self._state.forget_use(gone)
+
+    def _clear_leftovers(self, new: LoadedModel) -> None:
+        """Remove what earlier loads of a name have left, as no server has them any more; only under ``loading``."""
+        name, kept = new.model.name, self._own_folder(new.model.name, new.generation)
+        for folder in self._run_dir.glob("models/*"):
+            if folder != kept and folder == self._own_folder(name, folder.name[-GENERATION_LENGTH:]):
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def _transition(self, name: str, others: Mapping[str, LoadedModel]) -> Transition:
+        return Transition(self._management, name, model_config(entry.model for entry in others.values()))
+
+    def _loaded_before(self, name: str) -> dict[str, LoadedModel]:
+        """Return what is loaded and can be. Raises AlreadyLoaded and NoRoom when ``name`` cannot join it."""
+        loaded = {key: entry for key, entry in self._state.all().items() if entry.is_on_disk()}
+        if name in loaded:
+            place = without_folders(loaded[name].url)
+            raise AlreadyLoaded(f"Model {name} is already loaded, from {place!r}")
+        if len(loaded) >= self._limits.max_models:
+            raise NoRoom(f"{len(loaded)} models are loaded, as many as LIGHTBOX_MAX_MODELS allows")
+        return loaded
+
+    def _own_folder(self, name: str, generation: str) -> Path:
+        if len(name) >= LONGEST_IN_FOLDER:  # then it is cut, and must not be another one's
+            digest = hashlib.sha256(name.encode()).hexdigest()
+            name = f"{name[: LONGEST_IN_FOLDER - len(digest)]}{digest}"
+        return self._run_dir / "models" / f"{name}-{generation}"
+
+    def _prepared(self, name: str, source: Source, own: Path, context: RequestContext) -> tuple[PlannedModel, int]:
+        """Return the model at ``source``, and its files' bytes; ``own`` is the folder for what is made for it."""
+        root = self._settings.model_dir
+        folder = locate(source, root)
+        if folder.is_file():
+            unpack(folder, own / "unpacked", source.field, self._limits.max_archive_mb, context)
+            folder = root = own / "unpacked"
+        found = find_model(folder, root, source, context)
+        code_dirs = list(dict.fromkeys([found.base_path / "code", folder / "code", *self._shared_code_dirs]))
+        if problems := self._problems_of(replace(found, name=name), code_dirs):
+            raise _refusal(source, "; ".join(problems), folder)
+        options = load_options(code_dirs, self._settings)
+        base_path = own / "versions"
+        show_versions(found, base_path)
+        model = PlannedModel(name=name, base_path=base_path, options=options, code_dirs=tuple(code_dirs))
+        try:
+            self._check_code(model)
+        except UserCodeError as error:
+            raise _refusal(source, str(error), folder) from error
+        return model, measure(found.base_path, root, source.field, context)
+
+    def _problems_of(self, found: ModelOnDisk, code_dirs: Sequence[Path]) -> list[str]:
+        """Return a sentence for each thing that would refuse a start with this model."""
+        try:
+            own = [misfit for own, misfit in option_problems(found, code_dirs, self._settings) if own]
+        except (ModelOptionsError, UserCodeError) as error:
+            own = [str(error)]
+        return unusable_versions(found) + own
+
+    def _serve(
+        self,
+        loaded: Mapping[str, LoadedModel],
+        new: LoadedModel,
+        transition: Transition,
+        context: RequestContext,
+    ) -> None:
+        name = new.model.name
+        config = model_config(entry.model for entry in (*loaded.values(), new))
+        transition.load(config, version_numbers(new.model.base_path), context)
+        left = self._state.leaving().get(name)
+        self._state.update(name, loaded=new)
+        self._clear_leftovers(new)
+        if left is not None:
+            self._state.forget_use(left)
+
+
+def _refusal(source: Source, text: str, folder: Path) -> BadRequest:
+    """Tell of what lies in ``folder`` in the words of the caller, who need not know where links and archives lead."""
+    return BadRequest(f"{source.field}: {without_folders(text.replace(str(folder), source.shown))}")
+
+
+def _check_memory(needed: int) -> None:
+    free = available_bytes()
+    if free is not None and needed > free:
+        raise NoRoom(f"the model's files are {needed >> 20} MiB, and {free >> 20} MiB of memory are left")

@@ -1,0 +1,118 @@
+"""SageMaker's container API for multi-model endpoints: the routes below /models.
+
+https://docs.aws.amazon.com/sagemaker/latest/dg/mms-container-apis.html
+
+Answers about one model carry the keys of AWS's TensorFlow Serving container too: ``success``, and ``model`` with what
+TensorFlow Serving tells of its versions. That container's list has names as keys, and so no room for others. The texts
+that its callers look for are part of these answers and of errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from flask import Blueprint, Response, g, request
+
+from lightbox.core.edge import pass_over_body
+from lightbox.core.error_texts import without_folders
+from lightbox.core.errors import BadRequest, DeadlineExceeded, LateLoad, MalformedBody, ModelNotFound, TooLarge
+from lightbox.core.http import json_body
+from lightbox.features.multi_model.loader import ModelLoader
+from lightbox.features.multi_model.sources import Source
+from lightbox.features.multi_model.state import LoadedModel, LoadedModels
+from lightbox.model import json_arrays
+from lightbox.model.layout import LONGEST_NAME
+from lightbox.transports.model_management import VersionState
+
+MAX_LOAD_BYTES = 1 << 16
+"""A name and a path need no more; as Python's objects a body may be thirty times as large."""
+PAGE_SIZE = 100
+"""Models in one answer of GET /models."""
+
+
+def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Callable[[str], Response]) -> Blueprint:
+    """Return the routes; ``invoke`` answers the current request with a model."""
+    blueprint = Blueprint("multi_model", __name__)
+
+    @blueprint.post("/models")
+    def load() -> Response:
+        if (request.content_length or 0) > MAX_LOAD_BYTES:
+            pass_over_body(request.environ)
+            raise TooLarge(f"the body: expected at most {MAX_LOAD_BYTES} bytes, got {request.content_length}")
+        wanted = _read_object(request.get_data(cache=False))
+        name, source = wanted.get("model_name"), Source(wanted.get("url"))
+        try:
+            loaded = loader.load(name, source, g.context)
+        except DeadlineExceeded as late:
+            raise LateLoad(late.message) from late
+        except ModelNotFound as missing:
+            awss = f"Could not find valid base path {source.shown} for servable {name}"
+            raise ModelNotFound(f"{missing.message}. {awss}") from missing
+        return _json(_entry(loaded) | {"success": f"Successfully loaded model {loaded.model.name}."})
+
+    @blueprint.get("/models")
+    def list_models() -> Response:
+        return _json(_page(state, request.args.get("next_page_token")))
+
+    @blueprint.get("/models/<name>")
+    def describe(name: str) -> Response:
+        loaded = state.get(name)
+        versions = loader.versions(name, g.context)
+        return _json(_entry(loaded) | ({} if versions is None else {"model": _status(versions)}))
+
+    @blueprint.delete("/models/<name>")
+    def unload(name: str) -> Response:
+        return _json(_entry(loader.unload(name, g.context)) | {"success": f"Successfully unloaded model {name}."})
+
+    @blueprint.post("/models/<name>/invoke")
+    def invoke_model(name: str) -> Response:
+        state.get(name)
+        return invoke(name)
+
+    return blueprint
+
+
+def _read_object(body: bytes) -> dict[str, Any]:
+    try:
+        value = json_arrays.loads(body)
+    except (ValueError, RecursionError):
+        raise MalformedBody('the body: expected JSON such as {"model_name": "a", "url": "/opt/ml/models/a"}') from None
+    if not isinstance(value, dict):
+        raise MalformedBody('the body: expected a JSON object with "model_name" and "url"')
+    return value
+
+
+def _entry(loaded: LoadedModel) -> dict[str, str]:
+    return {"modelName": loaded.model.name, "modelUrl": loaded.url}
+
+
+def _status(versions: Mapping[int, VersionState]) -> dict[str, Any]:
+    """Return versions as TensorFlow Serving's REST API tells them, the highest first."""
+    return {
+        "model_version_status": [
+            {"version": str(number), "state": state.name, "status": _version_status(state.error)}
+            for number, state in sorted(versions.items(), reverse=True)
+        ]
+    }
+
+
+def _version_status(error: str) -> dict[str, str]:
+    code, _, message = error.partition(": ")
+    return {"error_code": code or "OK", "error_message": without_folders(message)}
+
+
+def _page(state: LoadedModels, token: str | None) -> dict[str, Any]:
+    """Return one page in the order of names; the token is the last name of the page before."""
+    loaded = state.all()
+    names = sorted(name for name in loaded if token is None or name > token)
+    if token is not None and len(token) > LONGEST_NAME:
+        raise BadRequest("next_page_token: expected the value of an earlier response")
+    page: dict[str, Any] = {"models": [_entry(loaded[name]) for name in names[:PAGE_SIZE]]}
+    if len(names) > PAGE_SIZE:
+        page["next_page_token"] = page["nextPageToken"] = names[PAGE_SIZE - 1]
+    return page
+
+
+def _json(value: Any) -> Response:
+    return Response(json_body(value), mimetype="application/json")

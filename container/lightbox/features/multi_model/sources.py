@@ -1,0 +1,139 @@
+"""Where a model that is to be loaded lies: inside the models directory, whatever links say."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound
+from lightbox.core.request_context import RequestContext
+from lightbox.features.multi_model.archives import MAX_DEPTH, MAX_ENTRIES
+from lightbox.model.layout import LONGEST_NAME, ModelLayoutError, ModelOnDisk, find_models, is_model_name, is_servable
+
+ARCHIVE_ENDINGS = (".tar.gz", ".tgz")
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a model lies, in the caller's words, and what the caller calls that: errors begin with this field."""
+
+    path: object
+    field: str = "url"
+
+    @property
+    def shown(self) -> str:
+        """What the caller wrote, short enough for an error."""
+        return str(self.path)[:200]
+
+
+def check_name(name: object) -> str:
+    """Return a model's name, or raise BadRequest."""
+    if not isinstance(name, str) or not is_model_name(name):
+        raise BadRequest(
+            f"model_name: expected a name of letters, digits, '.', '_' and '-', at most {LONGEST_NAME} characters, "
+            f"got {str(name)[:200]!r}"
+        )
+    return name
+
+
+def locate(source: Source, root: Path) -> Path:
+    """Return the folder that ``source`` names, or the archive; a relative path is meant from ``root``.
+
+    Raises BadRequest when the path leaves ``root``, ModelNotFound when there is nothing.
+    """
+    path, field, shown = source.path, source.field, source.shown
+    if not isinstance(path, str) or not path or "\x00" in path:
+        raise BadRequest(f"{field}: expected the path of a model's folder or archive, got {shown!r}")
+    try:
+        found = (root / path.removeprefix("file://")).resolve()
+        there = found.is_dir() or (path.endswith(ARCHIVE_ENDINGS) and found.is_file())
+    except (OSError, RuntimeError):
+        raise BadRequest(f"{field}: the path {shown!r} cannot be followed") from None
+    if root.resolve() not in found.parents:
+        raise BadRequest(f"{field}: expected a path below LIGHTBOX_MODEL_DIR, got {shown!r}")
+    if not there:
+        raise ModelNotFound(f"{field}: there is no model {shown!r}")
+    return found
+
+
+def find_model(folder: Path, inside: Path, source: Source, context: RequestContext) -> ModelOnDisk:
+    """Return the one model in a folder, where ``source`` led.
+
+    Raises BadRequest when a link leads out of ``inside`` or several models lie there; ModelNotFound when none does.
+    """
+    field, shown = source.field, source.shown
+    measure(folder, inside, field, context)
+    try:
+        models = find_models(folder)
+    except ModelLayoutError:
+        raise ModelNotFound(f"{field}: no SavedModel was found in {shown!r}") from None
+    if len(models) != 1:
+        raise BadRequest(f"{field}: expected one model in {shown!r}, found {', '.join(m.name for m in models)}")
+    return _with_a_version(models[0], source)
+
+
+def _with_a_version(model: ModelOnDisk, source: Source) -> ModelOnDisk:
+    """A model server would wait forever for a base path without a version that it can load."""
+    if not is_servable(model):
+        raise ModelNotFound(f"{source.field}: no version in {source.shown!r} holds a saved_model.pb")
+    return model
+
+
+def measure(folder: Path, inside: Path, field: str, context: RequestContext) -> int:
+    """Return the bytes of all files below a folder, and of what links lead to, each folder once.
+
+    Raises BadRequest for a link that leads out of ``inside`` or in a circle, for more than MAX_ENTRIES files and
+    folders, more than MAX_DEPTH of them within each other, and what cannot be read; DeadlineExceeded when time runs
+    out.
+    """
+    walk = _Walk(inside.resolve(), field, context)
+    try:
+        return walk.below(folder)
+    except OSError as error:
+        raise BadRequest(f"{field}: {Path(error.filename or folder).name!r} cannot be read: {error.strerror}") from None
+
+
+class _Walk:
+    def __init__(self, inside: Path, field: str, context: RequestContext) -> None:
+        self._inside = inside
+        self._field = field
+        self._context = context
+        self._seen: set[tuple[int, int]] = set()
+        self._count = 0
+
+    def below(self, folder: Path) -> int:
+        """Return the bytes of the files; folders wait in a list, as a deep tree has no end."""
+        total, waiting = 0, [(folder, 0)]
+        while waiting:
+            path, depth = waiting.pop()
+            status = path.stat()
+            if (status.st_dev, status.st_ino) in self._seen:
+                continue
+            self._seen.add((status.st_dev, status.st_ino))
+            with os.scandir(path) as entries:
+                for entry in entries:
+                    self._check(entry, depth)
+                    if entry.is_dir():
+                        waiting.append((Path(entry.path), depth + 1))
+                    elif entry.is_file():
+                        total += entry.stat().st_size
+        return total
+
+    def _check(self, entry: os.DirEntry[str], depth: int) -> None:
+        self._count += 1
+        if self._count > MAX_ENTRIES:
+            raise BadRequest(f"{self._field}: the folder holds more than {MAX_ENTRIES:,} files and folders")
+        if depth >= MAX_DEPTH:
+            raise BadRequest(f"{self._field}: the folder holds folders more than {MAX_DEPTH} deep")
+        if self._context.remaining() <= 0:
+            late = f"the folder could not be read within {self._context.allowed_seconds:g} s"
+            raise DeadlineExceeded(f"{self._field}: {late}")
+        if entry.is_symlink() and not self._target(entry).is_relative_to(self._inside):
+            raise BadRequest(f"{self._field}: the link {entry.name!r} leads out of the models directory")
+
+    def _target(self, link: os.DirEntry[str]) -> Path:
+        try:
+            return Path(link.path).resolve()
+        except (OSError, RuntimeError):
+            raise BadRequest(f"{self._field}: the link {link.name!r} leads in a circle") from None

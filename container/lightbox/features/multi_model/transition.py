@@ -1,0 +1,153 @@
+"""Loading and unloading one model in all model servers, by the states that they tell.
+
+What a server answers to a reload is not enough: it says OK when the first version of a model is AVAILABLE, OK to an
+unload that has not begun, and an error to a load that it has begun while the model's earlier versions were ending.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
+from typing import Protocol
+
+from lightbox.core.error_texts import without_folders
+from lightbox.core.errors import BadRequest, DeadlineExceeded, LightboxError, NoRoom, Unavailable
+from lightbox.core.request_context import RequestContext
+from lightbox.transports.model_management import ServerState, VersionState
+
+PAUSE_SECONDS = 0.01
+"""Between two questions for the states of a model that comes or goes."""
+ROLLBACK_SECONDS = 5.0
+"""What a failed load may take to be undone. Where that is not enough, the next load or unload begins with it."""
+NO_MEMORY = "RESOURCE_EXHAUSTED"
+
+_FAILED = r"\{{name: {name} version: (?P<version>-?\d+)\}} due to error: (?P<error>.*?)(?:\}}, )*\}}?\Z"
+
+
+class LoadFailed(BadRequest):
+    """A version ended. The text names the model's folder in full: the loader puts the caller's name in its place."""
+
+    @staticmethod
+    def _short(message: str) -> str:
+        return message
+
+
+class Management(Protocol):
+    """What is needed of transports.management.ModelManagement."""
+
+    def reload(self, model: str, config: str, context: RequestContext, wait_for_server: bool = False) -> list[str]:
+        """Ask for exactly the models of a configuration text; return what each server says of it, "" for OK."""
+        ...
+
+    def states(self, model: str, context: RequestContext) -> list[ServerState]:
+        """Return each server's versions of a model."""
+        ...
+
+
+class Transition:
+    """One model's way into the servers or out of them; ``others`` is the configuration without it.
+
+    Only one transition is under way at a time, whatever its model: a reload names all models.
+
+    ``told`` is whether a server may have been told of the model's folder and not have ended it: while that is so the
+    folder must stay. A server that misses one folder of its configuration loads nothing any more.
+    """
+
+    def __init__(self, management: Management, model: str, others: str) -> None:
+        self.told = False
+        self._management = management
+        self._model = model
+        self._others = others
+
+    def load(self, config: str, versions: Collection[int], context: RequestContext) -> None:
+        """Return when all ``versions`` are AVAILABLE in all servers that are asked to serve ``config``.
+
+        Raises BadRequest when one cannot be loaded, NoRoom where there is no memory for it, Unavailable,
+        DeadlineExceeded and ModelFailed; after each of them the servers are asked to go on without the model, and
+        ``told`` says whether they may not have done so yet.
+        """
+        self.unload(context)  # what an earlier load or unload has left: a server that has the model loads nothing
+        try:
+            self._load(config, versions, context)
+        except LightboxError:
+            with suppress(LightboxError):
+                self.unload(RequestContext(ROLLBACK_SECONDS))
+            raise
+
+    def unload(self, context: RequestContext) -> None:
+        """Return when no server has the model any more: all its versions are END, or the server itself is gone.
+
+        Raises DeadlineExceeded and ModelFailed.
+        """
+        with suppress(Unavailable):  # it died just now: the next one reads the configuration file
+            self._management.reload(self._model, self._others, context, wait_for_server=True)
+        while any(_serves(server) for server in self._management.states(self._model, context)):
+            self._pause(context, "unloaded")
+        self.told = False
+
+    def _load(self, config: str, versions: Collection[int], context: RequestContext) -> None:
+        before = self._management.states(self._model, context)
+        loads = [_Load(self._model, versions, server or {}) for server in before]
+        self.told = True
+        for load, complaint in zip(loads, self._management.reload(self._model, config, context), strict=True):
+            load.answered(complaint)
+        while not self._loaded(loads, context):
+            self._pause(context, "loaded")
+
+    def _loaded(self, loads: Sequence[_Load], context: RequestContext) -> bool:
+        """Look at all servers once: one that was ready before may have been started again since."""
+        states = self._management.states(self._model, context)
+        done = [load.is_done(server) for load, server in zip(loads, states, strict=True)]
+        return all(done)
+
+    def _pause(self, context: RequestContext, done: str) -> None:
+        if context.remaining() <= PAUSE_SECONDS:
+            raise DeadlineExceeded(
+                f"the model {self._model!r} was not {done} within {context.allowed_seconds:g} s; try again"
+            )
+        time.sleep(PAUSE_SECONDS)
+
+
+class _Load:
+    """One load of a model in one server.
+
+    A version that has ended stays listed forever, with its error. One that ended before this load is told from one
+    that ended in it by what was seen since: the server's OK or its error, another state, or another error.
+    """
+
+    def __init__(self, model: str, versions: Collection[int], before: Mapping[int, VersionState]) -> None:
+        self._model = model
+        self._versions = versions
+        self._before = before
+        self._begun: set[int] = set()
+
+    def answered(self, complaint: str) -> None:
+        """Note what the server said of the reload. Raises BadRequest or NoRoom when the load has failed."""
+        if found := re.search(_FAILED.format(name=re.escape(self._model)), complaint, re.DOTALL):
+            raise _failure(int(found["version"]), found["error"])
+        if not complaint:  # all versions start together, and one of them is AVAILABLE
+            self._begun.update(self._versions)
+
+    def is_done(self, now: ServerState) -> bool:
+        """Tell whether all versions are AVAILABLE. Raises BadRequest or NoRoom when one has failed, Unavailable."""
+        if not now:
+            raise Unavailable("the model server ended while it loaded the model; try again")
+        found = {version: now[version] for version in self._versions if version in now}
+        for version, state in found.items():
+            if state.name != "END" or state != self._before.get(version):
+                self._begun.add(version)
+            if state.name == "END" and state.error and version in self._begun:
+                raise _failure(version, state.error)
+        return [state.name for state in found.values()] == ["AVAILABLE"] * len(self._versions)
+
+
+def _serves(server: ServerState) -> bool:
+    return any(state.name != "END" for state in (server or {}).values())
+
+
+def _failure(version: int, error: str) -> LightboxError:
+    if NO_MEMORY in error:
+        return NoRoom(f"the model server has no memory for version {version} of the model: {without_folders(error)}")
+    return LoadFailed(f"the model cannot be loaded: version {version} ended with {error}")

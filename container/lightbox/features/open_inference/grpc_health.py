@@ -1,0 +1,124 @@
+"""gRPC's health service, and where its answers come from: what the supervisor says on /ping."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from typing import Any
+
+from lightbox.features.open_inference import grpc_messages
+
+SERVING, NOT_SERVING, SERVICE_UNKNOWN = 1, 2, 3
+WATCH_SECONDS = 0.5
+"""How often a watcher looks. What one has seen is not asked again for the others within that time."""
+PING_SECONDS = 2.0
+_KNOWN = ("", grpc_messages.INFERENCE_SERVICE)
+_OFFERED = (grpc_messages.INFERENCE_SERVICE, grpc_messages.HEALTH_SERVICE, grpc_messages.REFLECTION_SERVICE)
+SERVICE_NAMES = (grpc_messages.REFLECTION_SERVICE, "grpc.reflection.v1alpha.ServerReflection")
+"""Older clients ask by the second name, with the same messages."""
+NOT_FOUND, UNIMPLEMENTED = 5, 12
+_Request = grpc_messages.message_class("grpc.reflection.v1.ServerReflectionRequest")
+_Response = grpc_messages.message_class("grpc.reflection.v1.ServerReflectionResponse")
+
+
+class Readiness:
+    """Tells whether calls can be served, until ``stopping`` is set: then they cannot."""
+
+    def __init__(
+        self, ask: Callable[[], Awaitable[bool]], stopping: asyncio.Event, services: Iterable[str] = ()
+    ) -> None:
+        """``services`` are known beside the protocol's own."""
+        self.stopping = stopping
+        self._known = {*_KNOWN, *services}
+        self._ask = ask
+        self._asked = -WATCH_SECONDS
+        self._last = False
+
+    async def is_ready(self, age: float = 0.0) -> bool:
+        """Return what /ping says now, or said not longer than ``age`` seconds ago."""
+        if not self.stopping.is_set() and time.monotonic() - self._asked >= age:
+            self._last = await self._ask()
+            self._asked = time.monotonic()
+        return self._last and not self.stopping.is_set()
+
+    async def status(self, service: str, age: float = 0.0) -> int | None:
+        """Return a service's status by its number, None for an unknown service."""
+        if service not in self._known:
+            return None
+        return SERVING if await self.is_ready(age) else NOT_SERVING
+
+    async def changes(self, service: str) -> AsyncIterator[int]:
+        """Yield a service's status and each that differs from the one before; end after the one at the stop."""
+        last = None
+        while True:
+            stopping = self.stopping.is_set()
+            status = await self.status(service, WATCH_SECONDS) or SERVICE_UNKNOWN
+            if status != last:
+                yield status
+            last = status
+            if stopping:
+                return
+            await self._pause()
+
+    async def _pause(self) -> None:
+        try:
+            await asyncio.wait_for(self.stopping.wait(), WATCH_SECONDS)
+        except TimeoutError:
+            return
+
+
+def health_response(status: int | None) -> Any:
+    """Return the message that tells a status."""
+    return grpc_messages.message_class("grpc.health.v1.HealthCheckResponse")(status=status)
+
+
+async def ping(address: str) -> bool:
+    """Tell whether /ping is 200 at ``unix:/path`` or ``host:port``."""
+    try:
+        async with asyncio.timeout(PING_SECONDS):
+            return (await _head(address)).startswith(b"HTTP/1.1 200 ")
+    except (OSError, TimeoutError):
+        return False
+
+
+async def _head(address: str) -> bytes:
+    if address.startswith("unix:"):
+        reader, writer = await asyncio.open_unix_connection(address.removeprefix("unix:"))
+    else:
+        host, _, port = address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+    try:
+        writer.write(b"GET /ping HTTP/1.1\r\n\r\n")
+        return await reader.read(64)
+    finally:
+        writer.close()
+
+
+def answer(data: bytes) -> bytes:
+    """Return the serialized answer to a serialized question."""
+    return bytes(_answer(_Request.FromString(data)).SerializeToString())
+
+
+def _answer(request: Any) -> Any:
+    response = _Response(valid_host=request.host, original_request=request)
+    kind = request.WhichOneof("message_request")
+    if kind == "list_services":
+        for name in _OFFERED:
+            response.list_services_response.service.add(name=name)
+    elif kind in ("file_by_filename", "file_containing_symbol"):
+        find = grpc_messages.file_named if kind == "file_by_filename" else grpc_messages.file_with
+        try:
+            file = find(getattr(request, kind))
+        except KeyError:
+            return _error(response, NOT_FOUND, f"there is no {getattr(request, kind)[:100]!r}")
+        response.file_descriptor_response.file_descriptor_proto.append(file.serialized_pb)
+    else:
+        return _error(response, UNIMPLEMENTED, "the messages have no extensions")
+    return response
+
+
+def _error(response: Any, code: int, text: str) -> Any:
+    response.error_response.error_code = code
+    response.error_response.error_message = text
+    return response

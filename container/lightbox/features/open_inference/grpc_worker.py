@@ -1,0 +1,89 @@
+"""The process that speaks gRPC to callers: ``python -m lightbox.features.open_inference.grpc_worker PLAN HEALTH``.
+
+It is a worker like gunicorn's, with the same pipeline; the supervisor starts and drains it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import signal
+import socket
+import sys
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from lightbox.core.services import Services
+from lightbox.features import enabled
+from lightbox.features.open_inference import OpenInferenceSettings
+from lightbox.features.open_inference.grpc_calls import WorkerPool
+from lightbox.features.open_inference.grpc_gate import Bounds, Gate
+from lightbox.features.open_inference.grpc_health import Readiness, ping
+from lightbox.features.open_inference.grpc_server import ROOM, InferenceServer
+from lightbox.features.open_inference.grpc_service import InferenceService
+from lightbox.features.open_inference.repository import Repository
+from lightbox.telemetry.logs import MakesContexts
+from lightbox.worker import assemble
+
+
+def main(plan_path: Path, health: str) -> None:
+    """Serve until SIGTERM, then finish what has been accepted; ``health`` is where the supervisor answers /ping."""
+    asyncio.run(serve(assemble(plan_path, "grpc_front"), health))
+
+
+async def serve(services: Services, health: str) -> None:
+    """Run the server until a signal to stop has come and every call is answered."""
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+    settings, allowed = services.settings, services.pipeline.allowed_seconds
+    own = settings.of(OpenInferenceSettings)
+    grpc_bytes = own.grpc_bytes(settings.max_body_mb)
+    pool = WorkerPool(
+        settings.slots,
+        settings.workers * settings.max_waiting,
+        settings.nginx_read_timeout - allowed,
+        services.observers,
+        next((observer.context for observer in services.observers if isinstance(observer, MakesContexts)), None),
+        grpc_bytes,
+        services.count,
+    )
+    added = [feature.grpc(services) for feature in enabled(settings)]
+    server = InferenceServer(
+        InferenceService(services.pipeline, Repository(services.pipeline, services.run_dir)),
+        pool,
+        Readiness(lambda: ping(health), stopping, [name for service in added for name in service.health]),
+        allowed,
+        settings.load_seconds,
+        settings.max_body_mb << 20,
+        own.kserve_reflection,
+    )
+    for grpc_services in added:
+        for service, works in grpc_services.works.items():
+            server.add(service, works)
+    name = f"lightbox-grpc-{uuid.uuid4().hex}"
+    server.server.add_insecure_port(f"unix-abstract:{name}")
+    await server.server.start()
+    bounds = Bounds(message=ROOM * settings.max_body_mb << 20, together=grpc_bytes)
+    gate = Gate(f"\0{name}", bounds, pool.report_refused)
+    assert own.kserve_grpc_port is not None, "the supervisor starts it for a port"
+    await gate.listen(listener(own.kserve_grpc_port))
+    gc.collect()
+    gc.freeze()  # as in gunicorn's workers
+    await stopping.wait()
+    gate.close()
+    await server.stop(settings.drain_seconds, gate)
+    await gate.end()
+
+
+def listener(port: int) -> socket.socket:
+    """Return a socket that is bound to a port of all interfaces, of IPv6 too where there is any. Raises OSError."""
+    with suppress(OSError):
+        if socket.has_dualstack_ipv6():
+            return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
+    return socket.create_server(("", port))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

@@ -1,0 +1,192 @@
+"""What requests of the protocol name; what the server tells of itself and its models; loading and unloading them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from lightbox.codecs import Codecs
+from lightbox.core.custom_attributes import CUSTOM_ATTRIBUTES, CustomAttributes
+from lightbox.core.errors import BadRequest, LightboxError, MalformedBody, ModelNotFound, TooLarge, UnknownSignature
+from lightbox.core.http import TARGET_MODEL
+from lightbox.core.pipeline import Pipeline
+from lightbox.core.request import Call, Header, TensorResponse, Tensors
+from lightbox.core.request_context import RequestContext
+from lightbox.features.open_inference.tensors import described
+from lightbox.model.call import Method
+from lightbox.model.engine_report import engines_of
+from lightbox.model.layout import version_folder, weights_note
+from lightbox.model.spec import Array
+
+EXTENSIONS = ("binary_tensor_data", "model_repository")
+PLATFORM = "tensorflow_savedmodel"
+SERVER_NAME = "lightbox"
+MAX_NAMED = 1024
+"""Inputs, outputs and parameters that a request may have, each; no model of TensorFlow Serving's has as many."""
+
+
+def read_attributes(header: Header) -> CustomAttributes:
+    """Return the custom attributes of a request. Raises BadRequest for what cannot be heeded."""
+    attributes = CustomAttributes.read(header(CUSTOM_ATTRIBUTES))
+    if attributes.method is not Method.PREDICT:
+        method = attributes.method.value
+        raise BadRequest(f"tfs-method: this protocol supports predict only; send {method} to /invocations")
+    _ = attributes.version
+    return attributes
+
+
+@dataclass(frozen=True)
+class InferRequest:
+    """Tensors in, names of the outputs that are wanted, and what the caller attached.
+
+    ``binary`` tells for each named output whether it is wanted as a blob; ``binary_default`` for the others.
+    """
+
+    inputs: Mapping[str, Array]
+    outputs: tuple[str, ...] = ()
+    id: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    binary: Mapping[str, bool] = field(default_factory=dict)
+    binary_default: bool = False
+
+    def call(
+        self, codecs: Codecs, model: str | None, version: str, attributes: CustomAttributes
+    ) -> Call[TensorResponse]:
+        """Return what the pipeline answers; ``version`` is what the path or message names, "" for none."""
+        parameters = {name: _text(value) for name, value in self.parameters.items()}
+        pairs = (f"{name}={value}" for name, value in parameters.items())
+        text = ",".join(filter(None, (attributes.text, *pairs))) or None
+        return Call(
+            Tensors(codecs, self.inputs, self.outputs),
+            model or None,
+            version_number(version) if version else attributes.version,
+            attributes.signature,
+            attributes.transport,
+            attributes=CustomAttributes({**attributes.pairs, **parameters}, text),
+        )
+
+
+def version_number(text: str) -> int | None:
+    """Return the version that a path or message names, None for the newest; raise ModelNotFound for no number."""
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise ModelNotFound(f"version: expected a whole number, got {text[:40]!r}")
+    return int(text)
+
+
+def check_count(count: int, what: str) -> None:
+    """Raise TooLarge for more inputs, outputs or parameters than a request may have; it costs no look at them."""
+    if count > MAX_NAMED:
+        raise TooLarge(f"{what}: expected at most {MAX_NAMED}, got {count}")
+
+
+def once(names: Iterable[str], what: str) -> None:
+    """Raise MalformedBody when a name comes twice; takes time in proportion to their number."""
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise MalformedBody(f"{what}: {', '.join(twice)[:200]} is there more than once")
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+PROTOCOL_VERSION = "2"
+
+
+def server_metadata() -> dict[str, Any]:
+    """Return name, version and extensions of the server."""
+    return {"name": SERVER_NAME, "version": PROTOCOL_VERSION, "extensions": list(EXTENSIONS)}
+
+
+class Repository:
+    """The models behind a pipeline."""
+
+    def __init__(self, pipeline: Pipeline, run_dir: Path) -> None:
+        self._pipeline = pipeline
+        self._run_dir = run_dir
+
+    def model_metadata(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
+        """Return a model's inputs and outputs, -1 for an open dimension.
+
+        They are those of the signature that answers a request which names none; where user code writes the response,
+        its outputs, as far as they are known. Raises ModelNotFound, Unavailable, and UnknownSignature where there is
+        none such.
+        """
+        spec = self._pipeline.describe(model, version_number(version), context)
+        given = self._pipeline.outputs(spec)
+        return {
+            "name": spec.model,
+            "versions": [str(spec.version)],
+            "platform": PLATFORM,
+            "inputs": [described(tensor) for tensor in spec.inputs.values()],
+            "outputs": [described(tensor) for tensor in given.outputs.values()],
+        }
+
+    def parameters(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
+        """Return what REST tells besides: where the weights are from, the engines, user code that writes responses.
+
+        Where several versions can be asked for, also these, the newest first.
+        """
+        spec = self._pipeline.describe(model, version_number(version), context)
+        found = self.engines(spec.model, str(spec.version)).get("parameters", {})
+        with suppress(OSError, ModelNotFound):  # unloaded meanwhile
+            folder = version_folder(self._pipeline.catalogue.find(spec.model).base_path, spec.version)
+            if note := weights_note(folder):
+                found |= {"weights": note}
+        if len(versions := self._pipeline.versions(spec.model)) > 1:
+            found |= {"versions": [str(number) for number in versions]}
+        if functions := self._pipeline.outputs(spec).functions:
+            own = [described(tensor) for tensor in spec.outputs.values()]
+            found |= {"handler": list(functions), "model_outputs": own}
+        return {"parameters": found} if found else {}
+
+    def engines(self, model: str, version: str) -> dict[str, Any]:
+        """Return which engine answers each signature of a version, and why; empty where nobody has chosen."""
+        found = engines_of(self._run_dir, model, int(version))
+        named = {item.signature: {"engine": item.engine, "reason": item.reason} for item in found}
+        return {"parameters": {"engines": named}} if named else {}
+
+    def check_ready(self, model: str, version: str, context: RequestContext) -> None:
+        """Raise ModelNotFound or Unavailable unless the model can answer. One that wants its signature named can."""
+        with suppress(UnknownSignature):
+            self._pipeline.describe(model, version_number(version), context)
+
+    def index(self, ready_only: bool, context: RequestContext) -> list[dict[str, str]]:
+        """Return every model with its newest version and state."""
+        found = [self._entry(name, context) for name in self._pipeline.models()]
+        return [entry for entry in found if entry["state"] == "READY" or not ready_only]
+
+    def target(self, model: str, header: Header, context: RequestContext) -> str:
+        """Return the model that a request is for: the one it names.
+
+        In multi-model mode one that SageMaker's header targets too is loaded if it was not, as on /invocations. Raises
+        BadRequest when that names another.
+        """
+        named = header(TARGET_MODEL)
+        target = self._pipeline.catalogue.target(named, context, loads=True) if named else None
+        if target is not None and model not in ("", target):
+            raise BadRequest(f"{TARGET_MODEL}: expected {model!r}, the model that the request names; got {target!r}")
+        return target or model
+
+    def load(self, model: str, context: RequestContext) -> None:
+        """Load a folder or an archive of the models directory, if it is not loaded. Raises as Catalogue.load."""
+        self._pipeline.catalogue.load(model, context)
+
+    def unload(self, model: str, context: RequestContext) -> None:
+        """Stop serving a model, named as ``load`` names it or as it is listed. Raises as ``load`` does."""
+        self._pipeline.catalogue.unload(model, context)
+
+    def _entry(self, name: str, context: RequestContext) -> dict[str, str]:
+        try:
+            version = self._pipeline.describe(name, None, context).version
+        except UnknownSignature as error:
+            version = error.version
+        except LightboxError as error:
+            return {"name": name, "version": "", "state": "UNAVAILABLE", "reason": error.message}
+        return {"name": name, "version": str(version), "state": "READY", "reason": ""}

@@ -1,0 +1,172 @@
+"""REST answers: outputs in JSON, or as blobs behind it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint, g, request
+from flask import Response as HttpResponse
+
+from lightbox.codecs.base import Response
+from lightbox.codecs.json_numbers import parse_values, parsing_bytes
+from lightbox.codecs.media_type import parse_content_type
+from lightbox.core.errors import MalformedBody, NotAcceptable
+from lightbox.core.http import check_query, json_body, received_body
+from lightbox.core.pipeline import Pipeline
+from lightbox.core.request import Answer, Body, Call, Header, TensorResponse
+from lightbox.core.request_context import RequestContext
+from lightbox.features.open_inference.repository import (
+    InferRequest,
+    Repository,
+    read_attributes,
+    server_metadata,
+    version_number,
+)
+from lightbox.features.open_inference.rest_body import read_body
+from lightbox.features.open_inference.tensors import BYTES, datatype_of, join_prefixed, to_buffer
+from lightbox.model import json_arrays
+from lightbox.model.spec import Array
+
+JSON_LENGTH = "Inference-Header-Content-Length"
+SIZE = "json-header-size"
+TRITON_TYPE = "application/vnd.sagemaker-triton.binary+json"
+"""A body of the protocol on SageMaker's own route: JSON, and tensors behind it."""
+
+
+def encode_response(response: TensorResponse, request: InferRequest) -> Response:
+    """Return the body with each output in the form that the request wants it in."""
+    outputs, blobs = [], []
+    for name, array in response.outputs.items():
+        entry: dict[str, Any] = {"name": name, "datatype": datatype_of(array), "shape": list(array.shape)}
+        if request.binary.get(name, request.binary_default):
+            blobs.append(blob(array))
+            entry["parameters"] = {"binary_data_size": len(blobs[-1])}
+        else:
+            entry["data"] = _data(name, array)
+        outputs.append(entry)
+    document: dict[str, Any] = {
+        "model_name": response.signature.model,
+        "model_version": str(response.signature.version),
+        "outputs": outputs,
+    }
+    if request.id:
+        document["id"] = request.id
+    text = json_arrays.dumps(document)
+    if not blobs:
+        return Response(text, "application/json")
+    return Response(b"".join([text, *blobs]), "application/octet-stream", {JSON_LENGTH: str(len(text))})
+
+
+def blob(array: Array) -> bytes:
+    """Return an output as bytes: numbers little-endian and row-major, strings each behind its length."""
+    return join_prefixed(array.ravel().tolist()) if datatype_of(array) == BYTES else to_buffer(array)
+
+
+def _data(name: str, array: Array) -> Any:
+    if datatype_of(array) != BYTES:
+        return array.ravel()
+    try:
+        return [element.decode() for element in array.ravel().tolist()]
+    except UnicodeDecodeError:
+        raise NotAcceptable(f"output {name}: it is not text; request it with binary_data") from None
+
+
+class TritonBodies:
+    """Answers bodies of the protocol on SageMaker's routes; all others pass."""
+
+    def __init__(self, pipeline: Pipeline) -> None:
+        self._pipeline = pipeline
+
+    def __call__(self, call: Call[Response], header: Header, context: RequestContext, answer: Answer) -> Response:
+        """Answer in this form where the answer has blobs, else in JSON. Raises LightboxError."""
+        content = call.content
+        assert isinstance(content, Body), "SageMaker's routes take bodies"
+        if not is_triton_type(content.content_type):
+            return answer(call, context)
+        size = parse_content_type(content.content_type).parameters.get(SIZE)
+        if size is None:
+            raise MalformedBody(f"Content-Type: expected {TRITON_TYPE};{SIZE}=N, the length of the JSON; got no {SIZE}")
+        attributes = read_attributes(header)
+        length = f"Content-Type: {SIZE}", size
+        asked = read_body(self._pipeline, content.body, length, call.model, attributes.version, attributes, context)
+        found = self._pipeline.run(asked.call(self._pipeline.codecs, call.model, "", attributes), context)
+        with context.stage("postprocess"):
+            plain = encode_response(found, asked)
+        if JSON_LENGTH not in plain.headers:
+            return plain
+        return Response(plain.body, f"{TRITON_TYPE};{SIZE}={plain.headers[JSON_LENGTH]}")
+
+
+def is_triton_type(content_type: str) -> bool:
+    """Tell whether a Content-Type is TRITON_TYPE."""
+    begins = content_type[: len(TRITON_TYPE)].lower() == TRITON_TYPE
+    return begins and parse_content_type(content_type).name == TRITON_TYPE
+
+
+def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: int) -> Blueprint:
+    """Return the routes; ``max_body_mb`` bounds in MiB what a compressed body unfolds to."""
+    blueprint = Blueprint("kserve", __name__, url_prefix="/v2")
+
+    @blueprint.get("")
+    @blueprint.get("/")
+    def server() -> HttpResponse:
+        return _json(server_metadata())
+
+    @blueprint.get("/models/<model>")
+    @blueprint.get("/models/<model>/versions/<version>")
+    def metadata(model: str, version: str = "") -> HttpResponse:
+        found = repository.model_metadata(model, version, g.context)
+        return _json(found | repository.parameters(model, version, g.context))
+
+    @blueprint.get("/models/<model>/ready")
+    @blueprint.get("/models/<model>/versions/<version>/ready")
+    def ready(model: str, version: str = "") -> HttpResponse:
+        repository.check_ready(model, version, g.context)
+        return _json({"name": model, "ready": True})
+
+    @blueprint.post("/models/<model>/infer")
+    @blueprint.post("/models/<model>/versions/<version>/infer")
+    def infer(model: str, version: str = "") -> HttpResponse:
+        attributes = read_attributes(request.headers.get)
+        repository.target(model, request.headers.get, g.context)
+        length = (JSON_LENGTH, request.headers.get(JSON_LENGTH))
+        number = version_number(version) if version else attributes.version
+        with received_body(pipeline.memory, max_body_mb, g.context) as body:
+            check_query()
+            asked = read_body(pipeline, body, length, model, number, attributes, g.context)
+            found = pipeline.run(asked.call(pipeline.codecs, model, version, attributes), g.context)
+            with g.context.stage("postprocess"):
+                response = encode_response(found, asked)
+        return HttpResponse(response.body, content_type=response.content_type, headers=dict(response.headers))
+
+    @blueprint.post("/repository/index")
+    def index() -> HttpResponse:
+        with received_body(pipeline.memory, max_body_mb, g.context) as body:
+            ready_only = _ready_only(body, g.context)
+        return _json(repository.index(ready_only, g.context))
+
+    @blueprint.post("/repository/models/<model>/load")
+    def load(model: str) -> HttpResponse:
+        repository.load(model, g.context)
+        return _json({})
+
+    @blueprint.post("/repository/models/<model>/unload")
+    def unload(model: str) -> HttpResponse:
+        repository.unload(model, g.context)
+        return _json({})
+
+    return blueprint
+
+
+def _ready_only(body: bytes, context: RequestContext) -> bool:
+    if not body.strip():
+        return False
+    context.memory.hold(len(body) + parsing_bytes(body), "the JSON")
+    (wanted, *_) = parse_values(body)
+    if not isinstance(wanted, dict):
+        raise MalformedBody('the body: expected a JSON object such as {"ready": true}')
+    return wanted.get("ready") is True
+
+
+def _json(value: Any) -> HttpResponse:
+    return HttpResponse(json_body(value), mimetype="application/json")

@@ -1,0 +1,254 @@
+"""Bodies of REST inference requests: JSON, and behind it the blobs of the binary tensor extension."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from lightbox.codecs.json_numbers import MIN_BYTES, hollowed, parse_values, parsing_bytes
+from lightbox.codecs.media_type import check_size
+from lightbox.core.custom_attributes import CustomAttributes
+from lightbox.core.errors import InputMismatch, MalformedBody, TooLarge
+from lightbox.core.pipeline import Pipeline
+from lightbox.core.request_context import RequestContext
+from lightbox.features.open_inference import tensors
+from lightbox.features.open_inference.repository import InferRequest, check_count, once
+from lightbox.features.open_inference.tensors import (
+    BYTES,
+    checked_shape,
+    described,
+    from_buffer,
+    numeric_dtype,
+    read_data,
+)
+from lightbox.images.decode import is_image
+from lightbox.model.arrays import string_tensor
+from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
+
+_ELEMENT_BYTES = 80
+_OBJECTS = 'a JSON object with "inputs"'
+
+
+def parse_body(body: bytes, header_length: int | None, context: RequestContext) -> InferRequest:
+    """Return the request in ``body``; ``header_length`` is the length of its JSON, None when all of it is JSON.
+
+    Raises MalformedBody and InputMismatch, DeadlineExceeded and what ``Share.hold`` raises.
+    """
+    end = len(body) if header_length is None else header_length
+    text, blobs = (body, memoryview(b"")) if end == len(body) else (body[:end], memoryview(body)[end:])
+    found = _numbers(text, blobs, len(body), context) if end >= MIN_BYTES else None
+    if found is None:
+        context.memory.hold(2 * len(body) + parsing_bytes(text), "the JSON")
+        found = _request(text, _Blobs(blobs, len(body), context))
+        context.check()
+    return found
+
+
+def _numbers(text: bytes, blobs: memoryview, size: int, context: RequestContext) -> InferRequest | None:
+    """Read the text if its long lists are arrays of numbers: then no object is made for each of them."""
+    context.memory.hold(2 * size + len(text) + max(2 * len(text), 8 * text.count(b",")), "the JSON")
+    hollow = hollowed(text, context.check)
+    if hollow is None:
+        return None
+    try:
+        found = _request(hollow.text, _Blobs(blobs, size, context), hollow.filled)
+    except (MalformedBody, InputMismatch, TooLarge):
+        return None
+    return found if hollow.all_used else None
+
+
+def _request(text: bytes, reader: _Blobs, filled: Callable[[Any], Any] = lambda value: value) -> InferRequest:
+    document = _document(text)
+    inputs, outputs = _objects(document, "inputs", required=True), _objects(document, "outputs")
+    arrays = {entry["name"]: _input(entry, reader, entry is inputs[-1], filled) for entry in inputs}
+    reader.check_end()
+    parameters = _parameters(document)
+    return InferRequest(
+        inputs=arrays,
+        outputs=tuple(entry["name"] for entry in outputs),
+        id=_text(document, "id"),
+        parameters=parameters,
+        binary={
+            entry["name"]: wanted
+            for entry in outputs
+            if (wanted := _flag(_parameters(entry), "binary_data")) is not None
+        },
+        binary_default=bool(_flag(parameters, "binary_data_output")),
+    )
+
+
+class _Blobs:
+    """The bytes behind the JSON, taken from the front in the order of the inputs."""
+
+    def __init__(self, data: memoryview, body: int, context: RequestContext) -> None:
+        self._data = data
+        self._body = body
+        self._context = context
+        self._elements = 0
+
+    def hold(self, elements: int) -> None:
+        """Hold the memory of so many byte strings more; each has its length in front of it."""
+        self._elements += min(elements, len(self._data) // 4)
+        self._context.memory.hold(2 * self._body + _ELEMENT_BYTES * self._elements, "the elements")
+
+    def take(self, name: str, size: int) -> memoryview:
+        if size > len(self._data):
+            raise MalformedBody(
+                f"input {name}: binary_data_size is {size} bytes, the body has {len(self._data)} bytes left"
+            )
+        taken, self._data = self._data[:size], self._data[size:]
+        return taken
+
+    def rest(self) -> memoryview:
+        return self.take("", len(self._data))
+
+    def __len__(self) -> int:
+        return len(self._data)
+
+    def check_end(self) -> None:
+        if len(self._data):
+            raise MalformedBody(f"{len(self._data)} bytes are left over after the last input's data")
+
+
+def _input(entry: dict[str, Any], blobs: _Blobs, last: bool, filled: Callable[[Any], Any]) -> Array:
+    name, datatype = entry["name"], _text(entry, "datatype")
+    shape = checked_shape(name, entry.get("shape"))
+    parameters = _parameters(entry)
+    has_size = "binary_data_size" in parameters
+    if has_size and "data" in entry:
+        raise MalformedBody(f"input {name}: expected either data or binary_data_size, got both")
+    if "data" in entry:
+        return read_data(name, datatype, shape, filled(entry["data"]))
+    if not has_size and not (datatype == BYTES and last and len(blobs)):
+        raise MalformedBody(f"input {name}: expected either data or binary_data_size, got neither")
+    if datatype == BYTES:
+        elements = _elements(name, _count(shape), parameters.get("binary_data_size"), blobs)
+        return string_tensor(elements).reshape(shape)
+    return from_buffer(name, datatype, shape, blobs.take(name, _size(name, parameters["binary_data_size"])))
+
+
+def _elements(name: str, count: int, size: Any, blobs: _Blobs) -> list[bytes]:
+    blobs.hold(count)
+    if isinstance(size, str):
+        sizes = tensors.parse_sizes(name, size)
+        return tensors.split_bare(name, blobs.take(name, sum(sizes)), sizes, count)
+    data = blobs.rest() if size is None else blobs.take(name, _size(name, size))
+    return tensors.split(name, data, count)
+
+
+def _size(name: str, size: Any) -> int:
+    if isinstance(size, str):
+        sizes = tensors.parse_sizes(name, size)
+        return sum(sizes)
+    if type(size) is not int or size < 0:
+        raise MalformedBody(f"input {name}: binary_data_size: expected a number of bytes, got {str(size)[:40]!r}")
+    return size
+
+
+def _count(shape: tuple[int, ...]) -> int:
+    count = 1
+    for size in shape:
+        count *= size
+    return count
+
+
+def _document(text: bytes) -> dict[str, Any]:
+    values = parse_values(text)
+    if len(values) != 1 or not isinstance(values[0], dict):
+        raise MalformedBody(f"the body: expected {_OBJECTS}")
+    return _without_nulls(values[0])
+
+
+def _without_nulls(found: dict[str, Any]) -> dict[str, Any]:
+    """Some clients write every field, null for those that were not set."""
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _objects(document: dict[str, Any], key: str, required: bool = False) -> list[dict[str, Any]]:
+    found = document.get(key, [])
+    check_count(len(found) if isinstance(found, list) else 0, key)
+    if not isinstance(found, list) or not all(isinstance(e, dict) and isinstance(e.get("name"), str) for e in found):
+        raise MalformedBody(f"{key}: expected a list of objects, each with a name")
+    if required and not found:
+        raise MalformedBody(f"{key}: expected at least one; the body is {_OBJECTS}")
+    once((entry["name"] for entry in found), key)
+    return [_without_nulls(entry) for entry in found]
+
+
+def _parameters(entry: dict[str, Any]) -> dict[str, Any]:
+    found = entry.get("parameters", {})
+    if not isinstance(found, dict):
+        raise MalformedBody("parameters: expected an object")
+    check_count(len(found), "parameters")
+    return _without_nulls(found)
+
+
+def _flag(parameters: dict[str, Any], key: str) -> bool | None:
+    found = parameters.get(key)
+    if found is not None and not isinstance(found, bool):
+        raise MalformedBody(f"{key}: expected true or false, got {str(found)[:40]!r}")
+    return found
+
+
+def _text(entry: dict[str, Any], key: str) -> str:
+    found = entry.get(key, "")
+    if not isinstance(found, str):
+        raise MalformedBody(f"{key}: expected a string, got {str(found)[:40]!r}")
+    return found
+
+
+def read_body(
+    pipeline: Pipeline,
+    body: bytes,
+    header: tuple[str, str | None],
+    model: str | None,
+    version: int | None,
+    attributes: CustomAttributes,
+    context: RequestContext,
+) -> InferRequest:
+    """Return what a body asks of a model; ``header`` is where the length of its JSON stands, and what stands there.
+
+    Without a length all of the body is JSON; with a length of 0 it is one input. Raises MalformedBody and
+    InputMismatch.
+    """
+    name, text = header
+    context.memory.weigh(len(body))
+    if text is not None and not (text.isascii() and text.isdigit() and len(text) <= 12):
+        raise MalformedBody(f"{name}: expected the length of the JSON in bytes, got {text[:40]!r}")
+    length = None if text is None else int(text)
+    if length == 0:
+        return raw_request(body, pipeline.describe(model, version, context, attributes.signature))
+    if length is not None and length > len(body):
+        raise MalformedBody(f"{name}: the JSON should have {length} bytes, the body has {len(body)}")
+    check_size(body, pipeline.codecs.max_text_mb, length)
+    with context.stage("decode"):
+        return parse_body(body, length, context)
+
+
+def raw_request(body: bytes, signature: SignatureSpec) -> InferRequest:
+    """Return the request whose body is one input's data and nothing else, as a JSON length of 0 says."""
+    if len(signature.inputs) != 1:
+        raise InputMismatch(
+            f"a body without JSON is one input; the model {signature.model!r} takes "
+            f"{', '.join(map(str, signature.inputs.values()))}"
+        )
+    ((name, spec),) = signature.inputs.items()
+    if spec.is_string or (image_input(signature) and is_image(body)):
+        shape = spec.shape if spec.is_string and spec.shape is not None else (None,)
+        return InferRequest({name: string_tensor([body]).reshape([1] * len(shape))}, binary_default=True)
+    return InferRequest({name: _raw_numbers(spec, body)}, binary_default=True)
+
+
+def _raw_numbers(spec: TensorSpec, body: bytes) -> Array:
+    """Return the numbers of a body; its size settles the one dimension that the signature leaves open."""
+    datatype = described(spec)["datatype"]
+    size = numeric_dtype(spec.name, datatype).itemsize
+    shape = spec.shape
+    if shape is None or shape.count(None) > 1:
+        raise InputMismatch(
+            f"input {spec.name}: a body without JSON needs a signature with at most one open dimension, got {spec}"
+        )
+    for known in shape:
+        size *= 1 if known is None else known
+    count = len(body) // size if size else 0
+    return from_buffer(spec.name, datatype, tuple(count if n is None else n for n in shape), body)

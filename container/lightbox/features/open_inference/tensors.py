@@ -1,0 +1,208 @@
+"""The protocol's datatypes, beside TensorFlow's and numpy's names of them."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from lightbox.codecs.json_numbers import NumberList
+from lightbox.core.errors import InputMismatch, MalformedBody
+from lightbox.model.arrays import cast, string_tensor
+from lightbox.model.spec import Array, TensorSpec
+from tfs_wire.dtypes import DT_DOUBLE, DT_INT32, number_of
+
+BYTES = "BYTES"
+_NUMPY_NAME = {
+    "BOOL": "bool",
+    **{f"UINT{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+    **{f"INT{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"FP{bits}": f"float{bits}" for bits in (16, 32, 64)},
+}
+_DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(numpy).newbyteorder("<") for name, numpy in _NUMPY_NAME.items()}
+_DATATYPE_OF = {numpy: name for name, numpy in _NUMPY_NAME.items()} | {"string": BYTES, "bfloat16": "BF16"}
+MAX_DIMENSIONS = 32
+_LENGTH = struct.Struct("<I")
+_READ_AS = {"FP16": DT_DOUBLE, "INT8": DT_INT32, "UINT8": DT_INT32, "INT16": DT_INT32, "UINT16": DT_INT32}
+"""Datatypes that are read as a wider one and then checked."""
+
+
+def numeric_dtype(name: str, datatype: str) -> np.dtype[Any]:
+    """Return the little-endian numpy dtype of a tensor of numbers; raise InputMismatch for an unknown datatype."""
+    if datatype not in _DTYPES:
+        raise InputMismatch(
+            f"input {name}: expected one of the datatypes {', '.join(_DTYPES)}, {BYTES}; got {datatype[:40]!r}"
+        )
+    return _DTYPES[datatype]
+
+
+def datatype_of(array: Array) -> str:
+    """Return the datatype that an output has; one without a name here is told as numpy does."""
+    return BYTES if array.dtype.kind in "OSU" else _DATATYPE_OF.get(array.dtype.name, array.dtype.name.upper())
+
+
+def described(spec: TensorSpec) -> dict[str, Any]:
+    """Return an input's or output's metadata; unknown dimensions, and an unknown rank, are -1."""
+    shape = (None,) if spec.shape is None else spec.shape
+    datatype = _DATATYPE_OF.get(spec.dtype, spec.dtype.upper())
+    return {"name": spec.name, "datatype": datatype, "shape": [-1 if size is None else size for size in shape]}
+
+
+def checked_shape(name: str, shape: Any) -> tuple[int, ...]:
+    """Return a tensor's shape; raise InputMismatch for what is none."""
+    sizes: Sequence[Any] = shape if isinstance(shape, list | tuple) else [None]
+    if len(sizes) > MAX_DIMENSIONS or any(type(size) is not int or not 0 <= size < 2**63 for size in sizes):
+        raise InputMismatch(f"input {name}: expected a shape such as [1,224,224,3], got {str(shape)[:80]}")
+    return tuple(sizes)
+
+
+def from_buffer(name: str, datatype: str, shape: tuple[int, ...], data: bytes | memoryview) -> Array:
+    """Return the numbers of a blob, little-endian and row-major; raise InputMismatch when its size is another."""
+    dtype = numeric_dtype(name, datatype)
+    wanted = math.prod(shape) * dtype.itemsize
+    if len(data) != wanted:
+        raise InputMismatch(f"input {name}: {datatype} of shape {list(shape)} is {wanted} bytes, got {len(data)} bytes")
+    if datatype == "BOOL" and len(data) and max(data) > 1:
+        raise InputMismatch(f"input {name}: expected 0 or 1 for each BOOL")
+    return np.frombuffer(data, dtype).reshape(shape).astype(dtype.newbyteorder("="), copy=False)
+
+
+def to_buffer(array: Array) -> bytes:
+    """Return the blob of an output of numbers: little-endian, row-major."""
+    return np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes()
+
+
+def parse_sizes(name: str, text: str) -> list[int]:
+    """Return the sizes in a ``binary_data_size`` that is text; raise MalformedBody for what is none."""
+    parts = [part.strip() for part in text.split(",")]
+    if not all(part.isascii() and part.isdigit() and len(part) <= 12 for part in parts):
+        raise MalformedBody(f"input {name}: binary_data_size: expected sizes such as '9821,12302', got {text[:80]!r}")
+    return [int(part) for part in parts]
+
+
+def split_bare(name: str, data: memoryview, sizes: Sequence[int], count: int) -> list[bytes]:
+    """Return the elements of a blob whose sizes were given one by one.
+
+    A single size may stand for the blob of prefixed elements too: it is read so when exactly ``count`` fit.
+    """
+    if len(sizes) == 1:
+        found = split_prefixed(data, count)
+        if found is not None:
+            return found
+    if len(sizes) != count:
+        raise InputMismatch(f"input {name}: its shape holds {count} elements, but binary_data_size names {len(sizes)}")
+    elements, at = [], 0
+    for size in sizes:
+        elements.append(bytes(data[at : at + size]))
+        at += size
+    return elements
+
+
+def split(name: str, data: memoryview, count: int) -> list[bytes]:
+    """Return the elements of a blob: prefixed ones, or a single bare one. Raises InputMismatch."""
+    found = split_prefixed(data, count)
+    if found is not None:
+        return found
+    if count == 1:
+        return [bytes(data)]
+    raise InputMismatch(
+        f"input {name}: expected {count} elements, each after its length in 4 bytes; the {len(data)} bytes do not match"
+    )
+
+
+def split_prefixed(data: memoryview, count: int) -> list[bytes] | None:
+    """Return exactly ``count`` elements that fill the blob, or None where it is not made of such."""
+    elements: list[bytes] = []
+    at = 0
+    while at < len(data) and len(elements) < count:
+        if at + _LENGTH.size > len(data):
+            return None
+        end = at + _LENGTH.size + _LENGTH.unpack_from(data, at)[0]
+        if end > len(data):
+            return None
+        elements.append(bytes(data[at + _LENGTH.size : end]))
+        at = end
+    return elements if at == len(data) and len(elements) == count else None
+
+
+def join_prefixed(elements: Iterable[bytes]) -> bytes:
+    """Return a blob of byte strings, each behind its length."""
+    return b"".join(_LENGTH.pack(len(element)) + element for element in elements)
+
+
+def read_data(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> Array:
+    """Return the tensor; strings are taken as UTF-8. Raises InputMismatch when shape or values do not fit."""
+    if isinstance(data, NumberList):
+        return _long_list(name, datatype, shape, data)
+    values, sizes = _flat(name, data, len(shape))
+    if len(values) != math.prod(shape) or (len(sizes) > 1 and tuple(sizes) != shape):
+        raise InputMismatch(
+            f"input {name}: shape {list(shape)} holds {math.prod(shape)} values, got {len(values)} of shape {sizes}"
+        )
+    if datatype == BYTES:
+        return string_tensor(_encoded(name, value) for value in values).reshape(shape)
+    return _numbers(name, datatype, values).reshape(shape)
+
+
+def _long_list(name: str, datatype: str, shape: tuple[int, ...], data: NumberList) -> Array:
+    """Return what ``read_data`` would; raise InputMismatch, for one reason or another, where it must look."""
+    dtype = numeric_dtype(name, datatype).newbyteorder("=")
+    found = data.array(_READ_AS.get(datatype) or number_of(dtype))
+    if found is None or found.size != math.prod(shape) or (found.ndim > 1 and found.shape != shape):
+        raise InputMismatch(f"input {name}: data: expected {datatype} of shape {list(shape)}")
+    return cast(found, TensorSpec(name, dtype.name, None)).reshape(shape)
+
+
+def _flat(name: str, data: Any, rank: int) -> tuple[list[Any], list[int]]:
+    """Return the values, row-major, and the sizes of the lists that they were nested in."""
+    if not isinstance(data, list):
+        raise InputMismatch(f"input {name}: data: expected a list, got {type(data).__name__}")
+    values, sizes = data, [len(data)]
+    while values and isinstance(values[0], list):
+        lengths = {len(value) if isinstance(value, list) else -1 for value in values}
+        if len(lengths) != 1 or -1 in lengths or len(sizes) >= max(rank, 1):
+            raise InputMismatch(f"input {name}: data: expected lists nested as the shape says, or one flat list")
+        sizes.append(lengths.pop())
+        values = list(chain.from_iterable(values))
+    return values, sizes
+
+
+def _encoded(name: str, value: Any) -> bytes:
+    if not isinstance(value, str):
+        raise InputMismatch(f"input {name}: expected a string for each of BYTES, got {type(value).__name__}")
+    return value.encode()
+
+
+def _numbers(name: str, datatype: str, values: list[Any]) -> Array:
+    dtype = numeric_dtype(name, datatype).newbyteorder("=")
+    kinds = {type(value) for value in values}
+    expected = {bool} if dtype.kind == "b" else {int, float}
+    if not kinds <= expected:
+        came = ", ".join(sorted(kind.__name__ for kind in kinds - expected))
+        raise InputMismatch(f"input {name}: data: expected {datatype}, got {came}")
+    if dtype.kind in "iu":
+        return _integers(name, values, dtype)
+    if dtype.kind == "b":
+        return np.array(values, dtype)
+    try:
+        return cast(np.array(values, np.float64), TensorSpec(name, dtype.name, None))
+    except OverflowError:
+        raise InputMismatch(f"input {name}: data: a number is beyond the range of {datatype}") from None
+
+
+def _integers(name: str, values: list[Any], dtype: np.dtype[Any]) -> Array:
+    fraction = next((value for value in values if isinstance(value, float) and not value.is_integer()), None)
+    if fraction is not None:
+        raise InputMismatch(f"input {name}: data: expected whole numbers, got {fraction}")
+    try:
+        return np.array([int(value) for value in values], dtype)
+    except OverflowError:
+        limits = np.iinfo(dtype)
+        raise InputMismatch(
+            f"input {name}: data: expected whole numbers from {limits.min} to {limits.max}, "
+            f"got {min(values)} to {max(values)}"
+        ) from None

@@ -1,0 +1,120 @@
+"""Sessions that keep an image each: decode once, ask many."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from pydantic import AliasChoices, BaseModel, Field
+from typing_extensions import override
+
+from lightbox.core.feature import Feature
+from lightbox.core.settings import Settings
+from lightbox.core.settings_types import PART
+from lightbox.telemetry.logs import log
+from lightbox.telemetry.metrics import Metric
+
+if TYPE_CHECKING:
+    from lightbox.core.pipeline import Pipeline
+    from lightbox.core.request import Around
+    from lightbox.features.sessions.store import SessionStore
+    from lightbox.processes.start import Start
+
+OPEN = Metric("lightbox_sessions", "Open sessions.")
+BYTES = Metric("lightbox_session_bytes", "Bytes that the images of sessions take.")
+
+
+class SessionSettings(BaseModel):
+    """The variables of sessions."""
+
+    model_config = PART
+
+    sessions: bool = Field(
+        False, validation_alias=AliasChoices("LIGHTBOX_SESSIONS", "SAGEMAKER_ENABLE_STATEFUL_SESSIONS")
+    )
+    """Keep a caller's image in a session for later requests. If it is off, a request with a session's header gets
+    400."""
+
+    session_seconds: int = Field(
+        1200,
+        ge=1,
+        le=86400,
+        validation_alias=AliasChoices("LIGHTBOX_SESSION_SECONDS", "SAGEMAKER_SESSIONS_EXPIRATION"),
+    )
+    """Seconds from a session's beginning until it expires."""
+
+    max_sessions: int = Field(1000, ge=1, le=10_000, validation_alias="LIGHTBOX_MAX_SESSIONS")
+    """Limit for the number of sessions, each of which keeps at most one image. Over it a new session gets 503."""
+
+    sessions_memory_mb: int | None = Field(
+        None,
+        ge=1,
+        le=1 << 20,
+        validation_alias="LIGHTBOX_SESSIONS_MEMORY_MB",
+        json_schema_extra={"default": "a quarter of `LIGHTBOX_REQUEST_MEMORY_MB`"},
+    )
+    """Limit in MiB for the images of all sessions, at 4 bytes a pixel. It is a part of `LIGHTBOX_REQUEST_MEMORY_MB`:
+    requests have the rest. An image that does not fit gets 503, one that can never fit 413. The images are in
+    `/dev/shm` if that has so much space free at start, else in `TMPDIR`."""
+
+
+class Sessions(Feature):
+    """Answers requests that belong to a session, and keeps their images."""
+
+    name = "sessions"
+    settings = SessionSettings
+    theme = "Sessions"
+    gauges = (OPEN, BYTES)
+    headers: ClassVar[Mapping[str, str]] = {
+        "X-Amzn-SageMaker-Session-Id": "sessions are off; LIGHTBOX_SESSIONS=true enables them"
+    }
+
+    @override
+    def enabled(self, settings: Settings) -> bool:
+        return settings.of(SessionSettings).sessions
+
+    @override
+    def problems(self, settings: Settings) -> Iterable[str]:
+        part = settings.of(SessionSettings).sessions_memory_mb or 0
+        if part >= settings.request_memory_mb:
+            yield (
+                "LIGHTBOX_REQUEST_MEMORY_MB: expected more than its part for sessions, "
+                f"LIGHTBOX_SESSIONS_MEMORY_MB={part}, got {settings.request_memory_mb!r}"
+            )
+
+    @override
+    def memory(self, settings: Settings) -> int:
+        return (settings.of(SessionSettings).sessions_memory_mb or settings.request_memory_mb // 4) << 20
+
+    @override
+    def prepare(self, start: Start) -> None:
+        from lightbox.features.sessions.store import FOLDER
+
+        size = self.memory(start.settings)
+        place = start.run_dir.make_folder_in_memory(FOLDER, size)
+        log(f"sessions: at most {size >> 20} MiB of images in {place}")
+
+    @override
+    def tasks(self, start: Start) -> Iterable[Coroutine[Any, Any, None]]:
+        from lightbox.features.sessions.cleaner import keep_clean
+
+        yield keep_clean(self._store(start.settings, start.run_dir.path))
+
+    @override
+    def measure(self, run_dir: Path) -> Mapping[Metric, float]:
+        from lightbox.features.sessions.store import FOLDER, SessionStore
+
+        return dict(zip((OPEN, BYTES), SessionStore(run_dir / FOLDER, 0, 0, 0).usage(), strict=True))
+
+    @override
+    def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Around]:
+        from lightbox.features.sessions.requests import SessionRequests
+
+        yield SessionRequests(self._store(settings, run_dir))
+
+    def _store(self, settings: Settings, run_dir: Path) -> SessionStore:
+        from lightbox.features.sessions.store import FOLDER, SessionStore
+
+        own = settings.of(SessionSettings)
+        return SessionStore(run_dir / FOLDER, own.session_seconds, own.max_sessions, self.memory(settings))

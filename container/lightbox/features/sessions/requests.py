@@ -1,0 +1,145 @@
+"""Sessions on SageMaker's routes.
+
+The headers are those of botocore's model of ``InvokeEndpoint``; a session is opened and closed by the bodies of
+aws/model-hosting-container-standards, ``{"requestType": "NEW_SESSION"}`` and ``{"requestType": "CLOSE"}`` (ADR 083).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+import orjson
+
+from lightbox.codecs.base import Response
+from lightbox.codecs.media_type import parse_content_type
+from lightbox.core.errors import BadRequest
+from lightbox.core.request import JSON, Answer, Body, Call, Header
+from lightbox.core.request_context import RequestContext
+from lightbox.features.sessions.store import CLOSE, HEADER, NEW, Session, SessionStore, UnknownSession
+from lightbox.images.picture import Crop, Mode, Picture, Pixels, Size, as_rgbx, cut, in_mode
+
+SESSION = HEADER
+NEW_HEADER = "X-Amzn-SageMaker-New-Session-Id"
+CLOSED_HEADER = "X-Amzn-SageMaker-Closed-Session-Id"
+_LONGEST_REQUEST = 1024
+"""Bytes of a body that may be a requestType; others are not parsed for it."""
+
+
+class SessionRequests:
+    """Answers requests that may belong to a session."""
+
+    def __init__(self, store: SessionStore) -> None:
+        self._store = store
+
+    def __call__(self, call: Call[Response], header: Header, context: RequestContext, answer: Answer) -> Response:
+        """Answer with the session that the request's header names, or as without sessions where there is none.
+
+        Raises UnknownSession, BadRequest, and what the store and ``answer`` raise.
+        """
+        asked, content = header(SESSION), call.content
+        assert isinstance(content, Body), "SageMaker's routes take bodies"
+        if asked is not None and not content.codecs.reads(content.content_type):
+            raise BadRequest(f"{SESSION}: expected no such header with a body of the Open Inference Protocol")
+        wanted = _request_type(content)
+        if asked == NEW or (asked is None and wanted == NEW):
+            if wanted == CLOSE:
+                raise BadRequest(f"{SESSION}: expected the id of the session to close, got {NEW}")
+            session = _noted(self._store.open(), context)
+            if wanted == NEW or not content.body:
+                return _told(NEW_HEADER, session.header, session)
+            return self._begun(session, call, content, context, answer)
+        if asked is None:
+            if wanted == CLOSE:
+                raise BadRequest(f"{SESSION}: expected the id of the session to close, got no such header")
+            return answer(call, context)
+        session = _noted(self._store.find(asked), context)
+        if wanted == NEW:
+            raise BadRequest(f"requestType: expected {CLOSE} with a session's id, got {NEW}")
+        if wanted == CLOSE:
+            self._store.close(session)
+            return _told(CLOSED_HEADER, session.id, session)
+        return answer(replace(call, content=self._content(session, content, context)), context)
+
+    def _begun(
+        self, session: Session, call: Call[Response], content: Body, context: RequestContext, answer: Answer
+    ) -> Response:
+        """Have a session's first request answered; without an answer there is no session."""
+        try:
+            response = answer(replace(call, content=self._content(session, content, context)), context)
+        except Exception:
+            with suppress(UnknownSession):
+                self._store.close(session)
+            raise
+        return replace(response, headers={**response.headers, NEW_HEADER: session.header})
+
+    def _content(self, session: Session, content: Body, context: RequestContext) -> Body:
+        """Return what a request of a session asks about: the image that is kept, now or since an earlier request."""
+        if not content.body:
+            return self._kept(session, content, context)
+        if not content.is_one_image:
+            return content
+        self._keep(session, content, context)
+        original = content.body if content.crop is None else None
+        return content.showing(Picture(self._opener(session, content.crop), original))
+
+    def _kept(self, session: Session, content: Body, context: RequestContext) -> Body:
+        with context.stage("session"):
+            image = self._store.image(session)
+        if image is None:
+            raise BadRequest("the body: expected an image, as the session keeps none yet; got 0 bytes")
+        context.note(spared_ms=round(image.decode_seconds * 1000, 3), spared_bytes=image.sent_bytes)
+        context.timings.append(
+            f'spared;dur={image.decode_seconds * 1000:.3f};desc="decode and {image.sent_bytes} bytes"'
+        )
+        return content.showing(Picture(self._opener(session, content.crop)))
+
+    def _keep(self, session: Session, content: Body, context: RequestContext) -> None:
+        before = context.stages.get("decode", 0.0)
+
+        def keep(size: Size, rows: Iterator[bytes | memoryview]) -> None:
+            seconds = context.stages.get("decode", 0.0) - before
+            self._store.keep(session, size, rows, seconds, len(content.body))
+
+        content.codecs.images.keep(content.body, context, self._store.check_size, keep)
+
+    def _opener(self, session: Session, crop: Crop | None) -> Callable[..., Pixels]:
+        def opened(context: RequestContext, mode: Mode = "RGB", fast_size: Size | None = None) -> Pixels:
+            with context.stage("session"):
+                kept = self._store.image(session)
+                if kept is None:
+                    raise BadRequest("the body: expected an image, as the session keeps none any more; got 0 bytes")
+                return in_mode(cut(as_rgbx(kept.pixels, (kept.width, kept.height)), crop), mode)
+
+        return opened
+
+
+def _noted(session: Session, context: RequestContext) -> Session:
+    context.note(session=session.label)
+    return session
+
+
+def _request_type(content: Body) -> str | None:
+    """Return what a body asks of a session; None for a body that is a prediction's."""
+    if len(content.body) > _LONGEST_REQUEST or b'"requestType"' not in content.body:
+        return None
+    if parse_content_type(content.content_type).name not in ("", JSON):
+        return None
+    try:
+        document = orjson.loads(content.body)
+    except ValueError:
+        return None
+    if not isinstance(document, dict) or "requestType" not in document:
+        return None
+    if document not in ({"requestType": NEW}, {"requestType": CLOSE}):
+        came = content.body.decode()
+        raise BadRequest(
+            f'requestType: expected {{"requestType": "{NEW}"}} or {{"requestType": "{CLOSE}"}}, got {came}'
+        )
+    return str(document["requestType"])
+
+
+def _told(header: str, value: str, session: Session) -> Response:
+    """Return the answer to a request that asks no model."""
+    return Response(orjson.dumps({"session": session.id}), JSON, {header: value})

@@ -1,0 +1,271 @@
+"""Sessions that keep an image each, in files that all workers share; the supervisor removes those that have expired.
+
+A session is one file in a folder for the owner alone, in memory (/dev/shm) where there is room. Its name is a hash of
+the session's id, so that neither the folder nor a log tells an id. It begins with the time of its expiry and the size
+of the image; raw RGBX pixels follow, which readers map. Files are replaced as a whole, by renaming. Who counts, makes
+or replaces files holds the lock of the folder; readers hold nothing.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import math
+import mmap
+import os
+import re
+import secrets
+import struct
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lightbox.core.errors import BadRequest, TooLarge, Unavailable
+
+FOLDER = "sessions"
+"""Name in the run directory of the folder, or of the link to it."""
+HEADER = "X-Amzn-SageMaker-Session-Id"
+NEW, CLOSE = "NEW_SESSION", "CLOSE"
+MEMORY_SETTING = "LIGHTBOX_SESSIONS_MEMORY_MB"
+
+_ID = re.compile(r"[a-zA-Z0-9](?:-*[a-zA-Z0-9])*")
+"""As botocore's model of the API has it."""
+_LONGEST_ID = 256
+_KEPT = struct.Struct("<dIIdQ")
+"""Expiry in seconds since the epoch, width, height, seconds of decoding, bytes that were sent."""
+_PIXEL = 4
+"""Bytes of one: as the compiled resize reads them, which then needs no copy."""
+_SUFFIX, _PARTIAL = ".session", ".partial"
+
+
+class UnknownSession(BadRequest):
+    """No session of this id is open: there never was one, it has expired, or it was closed."""
+
+    code = "unknown_session"
+
+
+@dataclass(frozen=True)
+class KeptImage:
+    """An image of a session: ``pixels`` are its rows, RGBX. Decoding it took so many seconds, sending it so many bytes.
+
+    The pixels stay readable after the session's end, as long as somebody has them.
+    """
+
+    width: int
+    height: int
+    pixels: memoryview
+    decode_seconds: float
+    sent_bytes: int
+
+
+@dataclass(frozen=True)
+class Session:
+    """An open session: its id, and when it ends, in seconds since the epoch."""
+
+    id: str
+    expires: float
+
+    @property
+    def label(self) -> str:
+        """What logs call it: enough to find its requests, not enough to send one."""
+        return _hash(self.id)[:12]
+
+    @property
+    def header(self) -> str:
+        """The value of X-Amzn-SageMaker-New-Session-Id."""
+        return f"{self.id}; Expires={datetime.fromtimestamp(self.expires, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+class SessionStore:
+    """The sessions of a container; one object for each process, safe to use from several threads."""
+
+    def __init__(self, folder: Path, seconds: float, most: int, most_bytes: int) -> None:
+        """Sessions end after ``seconds``; there are at most ``most``, of ``most_bytes`` together."""
+        self._folder = folder
+        self._seconds = seconds
+        self._most = most
+        self._most_bytes = most_bytes
+
+    def open(self) -> Session:
+        """Return a new session without an image. Raises Unavailable when there are as many as may be."""
+        session = Session(secrets.token_hex(16), float(math.ceil(time.time() + self._seconds)))
+        with self._locked():
+            if self._count() >= self._most:
+                self._remove_expired()
+            if self._count() >= self._most:
+                raise Unavailable(
+                    f"try again: {self._most} sessions are open, and there may be no more (LIGHTBOX_MAX_SESSIONS)"
+                )
+            self._replace(self._path(session.id), [_KEPT.pack(session.expires, 0, 0, 0.0, 0)])
+        return session
+
+    def find(self, session_id: str) -> Session:
+        """Return an open session. Raises UnknownSession, which does not tell ended ones from those that never were."""
+        if len(session_id) <= _LONGEST_ID and _ID.fullmatch(session_id):
+            with suppress(FileNotFoundError), self._path(session_id).open("rb") as file:
+                expires: float = _KEPT.unpack(file.read(_KEPT.size))[0]
+                if expires > time.time():
+                    return Session(session_id, expires)
+        raise UnknownSession(
+            f"{HEADER}: expected {NEW}, or the id of an open session; the one that came was never opened here, "
+            "has expired or was closed"
+        )
+
+    def close(self, session: Session) -> None:
+        """End a session and remove its image. Raises UnknownSession if it has ended."""
+        with self._locked():
+            self.find(session.id)
+            self._path(session.id).unlink()
+
+    def check_size(self, width: int, height: int) -> None:
+        """Raise TooLarge for an image that no session can keep."""
+        size = _PIXEL * width * height
+        if size > self._most_bytes:
+            raise TooLarge(
+                f"{HEADER}: an image of {width}x{height} takes {_mib(size)} MiB, and all sessions together have "
+                f"{_mib(self._most_bytes)} MiB ({MEMORY_SETTING})"
+            )
+
+    def keep(
+        self,
+        session: Session,
+        size: tuple[int, int],
+        rows: Iterable[bytes | memoryview],
+        decode_seconds: float,
+        sent_bytes: int,
+    ) -> None:
+        """Keep an image of ``size`` (width, height), in place of an earlier one; ``rows`` are its RGBX pixels in parts.
+
+        Raises TooLarge for what never fits, Unavailable for what does not fit now, and UnknownSession if the session
+        has ended meanwhile.
+        """
+        width, height = size
+        self.check_size(width, height)
+        path, length = self._path(session.id), _PIXEL * width * height
+        with self._reserved(path, session, length) as (partial, descriptor):
+            os.posix_fallocate(descriptor, 0, _KEPT.size + length)
+            with open(descriptor, "wb", closefd=False) as file:
+                file.write(_KEPT.pack(session.expires, width, height, decode_seconds, sent_bytes))
+                file.writelines(rows)
+            with self._locked():
+                self.find(session.id)  # else a file would come back that was removed
+                partial.rename(path)
+
+    def image(self, session: Session) -> KeptImage | None:
+        """Return the image of a session, None where none is kept. Raises UnknownSession."""
+        try:
+            with self._path(session.id).open("rb") as file:
+                _, width, height, seconds, sent = _KEPT.unpack(file.read(_KEPT.size))
+                if not width:
+                    return None
+                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        except FileNotFoundError:
+            self.find(session.id)
+            raise
+        return KeptImage(width, height, memoryview(mapped)[_KEPT.size :], seconds, sent)
+
+    def remove_expired(self) -> None:
+        """Remove what has expired, and what writers that were killed have left; nothing while another has the lock."""
+        with suppress(BlockingIOError), self._locked(fcntl.LOCK_NB):
+            self._remove_expired()
+
+    def usage(self) -> tuple[int, int]:
+        """Return how many sessions are open, and the bytes of their images; none where there is no folder."""
+        try:
+            return self._count(), self._bytes()
+        except FileNotFoundError:
+            return 0, 0
+
+    def _remove_expired(self) -> None:
+        now = time.time()
+        for path in self._files():
+            with path.open("rb") as file:
+                expires = _KEPT.unpack(file.read(_KEPT.size))[0]
+            if expires <= now:
+                path.unlink()
+        for partial in self._folder.glob(f"*{_PARTIAL}"):
+            with _opened(partial, os.O_RDWR) as descriptor, suppress(BlockingIOError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                partial.unlink(missing_ok=True)
+
+    @contextmanager
+    def _reserved(self, path: Path, session: Session, length: int) -> Iterator[tuple[Path, int]]:
+        """Give a file for ``length`` bytes of pixels, which count from now on.
+
+        The old image goes first where there is no room otherwise.
+        """
+        partial = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{_PARTIAL}")
+        with self._locked():
+            self.find(session.id)
+            room = self._most_bytes - self._bytes()
+            if length > room + _pixel_bytes(path.stat()):
+                raise Unavailable(
+                    f"try again: the image takes {_mib(length)} MiB, and the images of other sessions leave "
+                    f"{_mib(max(0, room))} of {_mib(self._most_bytes)} MiB ({MEMORY_SETTING})"
+                )
+            if length > room:
+                self._replace(path, [_KEPT.pack(session.expires, 0, 0, 0.0, 0)])
+            descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # until it is closed: the file has a living writer
+            os.ftruncate(descriptor, _KEPT.size + length)
+        try:
+            yield partial, descriptor
+        finally:
+            partial.unlink(missing_ok=True)
+            os.close(descriptor)
+
+    def _replace(self, path: Path, parts: Iterable[bytes]) -> None:
+        partial = path.with_suffix(_PARTIAL)
+        with open(partial, "wb", opener=_private) as file:
+            file.writelines(parts)
+        partial.rename(path)
+
+    def _files(self) -> Iterator[Path]:
+        return self._folder.glob(f"*{_SUFFIX}")
+
+    def _count(self) -> int:
+        return sum(1 for _ in self._files())
+
+    def _bytes(self) -> int:
+        found = 0
+        for entry in os.scandir(self._folder):
+            with suppress(FileNotFoundError):
+                found += _pixel_bytes(entry.stat()) if entry.name.endswith((_SUFFIX, _PARTIAL)) else 0
+        return found
+
+    def _path(self, session_id: str) -> Path:
+        return self._folder / f"{_hash(session_id)}{_SUFFIX}"
+
+    @contextmanager
+    def _locked(self, flags: int = 0) -> Iterator[None]:
+        with _opened(self._folder / "turn", os.O_RDWR | os.O_CREAT) as descriptor:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | flags)
+            yield
+
+
+def _hash(session_id: str) -> str:
+    return hashlib.sha256(session_id.encode()).hexdigest()
+
+
+def _pixel_bytes(file: os.stat_result) -> int:
+    return max(0, file.st_size - _KEPT.size)
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):.3g}"
+
+
+def _private(path: str, flags: int) -> int:
+    return os.open(path, flags, 0o600)
+
+
+@contextmanager
+def _opened(path: Path, flags: int) -> Iterator[int]:
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,1 @@
+"""What this machine gives: cores, temporary storage, environment variables, locks between processes."""

@@ -1,1 +1,0 @@
-"""How callers speak to Lightbox."""

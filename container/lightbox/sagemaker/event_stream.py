@@ -1,0 +1,89 @@
+"""The response stream: ``/endpoints/<name>/invocations-response-stream``.
+
+It is Amazon's event stream encoding, ``application/vnd.amazon.eventstream``, as far as a response in parts needs it
+(https://smithy.io/2.0/aws/amazon-eventstream.html):
+
+    total length, length of the headers   4 bytes each, big-endian; the whole message counts
+    CRC-32 of these 8 bytes               4 bytes
+    headers                               each: length of name, name, type, length of value, value
+    payload
+    CRC-32 of all before                  4 bytes
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+from collections.abc import Iterator, Mapping
+
+from flask import Blueprint, request
+from flask import Response as HttpResponse
+
+from lightbox.sagemaker.invocations import Invocations
+
+MEDIA_TYPE = "application/vnd.amazon.eventstream"
+MAX_PART = 1 << 20
+"""Bytes of one payload; readers refuse messages beyond 16 to 24 MiB."""
+
+_STRING = 7
+_PRELUDE = struct.Struct(">II")
+_CRC = struct.Struct(">I")
+ACCEPT = "X-Amzn-SageMaker-Accept"
+"""The content type inside the events; Accept itself refers to the stream."""
+
+BY_LINE = ("application/jsonlines", "application/json", "text/")
+LINES = "application/jsonlines"
+
+
+def encode_event(event_type: str, payload: bytes) -> bytes:
+    """Return one message: an event whose payload is bytes."""
+    return encode_message(
+        {":message-type": "event", ":event-type": event_type, ":content-type": "application/octet-stream"}, payload
+    )
+
+
+def encode_message(headers: Mapping[str, str], payload: bytes) -> bytes:
+    """Return one message; names may have 255 bytes, values 65535."""
+    encoded = b"".join(map(_header, headers, headers.values()))
+    prelude = _PRELUDE.pack(_PRELUDE.size + _CRC.size + len(encoded) + len(payload) + _CRC.size, len(encoded))
+    message = b"".join((prelude, _CRC.pack(zlib.crc32(prelude)), encoded, payload))
+    return message + _CRC.pack(zlib.crc32(message))
+
+
+def parts(body: bytes, by_line: bool) -> Iterator[bytes]:
+    """Cut a body into payloads of at most MAX_PART bytes: a line each, its end included, or as they fall."""
+    pieces = body.splitlines(keepends=True) if by_line else [body]
+    for piece in pieces:
+        for start in range(0, len(piece), MAX_PART):
+            yield piece[start : start + MAX_PART]
+
+
+def _header(name: str, value: str) -> bytes:
+    name_bytes, value_bytes = name.encode(), value.encode()
+    return struct.pack(">B", len(name_bytes)) + name_bytes + struct.pack(">BH", _STRING, len(value_bytes)) + value_bytes
+
+
+def response_stream_blueprint(invocations: Invocations) -> Blueprint:
+    """Return the route.
+
+    Without an Accept of the caller's the answer is JSON lines: one prediction, one event. Whatever fails does so
+    before the stream begins, and is a ModelError.
+    """
+    blueprint = Blueprint("response_stream", __name__)
+
+    @blueprint.post("/endpoints/<name>/invocations-response-stream")
+    def invocations_response_stream(name: str) -> HttpResponse:
+        accept = request.headers.get(ACCEPT) or LINES
+        return _as_events(invocations.answer(invocations.target(loads=True), accept))
+
+    return blueprint
+
+
+def _as_events(response: HttpResponse) -> HttpResponse:
+    """Put a response into PayloadPart events; its headers stay, but for its type."""
+    by_line = (response.mimetype or "").startswith(BY_LINE)
+    pieces = parts(response.get_data(), by_line)
+    response.headers["X-Amzn-SageMaker-Content-Type"] = response.headers["Content-Type"]
+    response.headers["Content-Type"] = MEDIA_TYPE
+    response.set_data(b"".join(encode_event("PayloadPart", piece) for piece in pieces))
+    return response

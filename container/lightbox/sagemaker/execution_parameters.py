@@ -1,0 +1,40 @@
+"""What SageMaker's batch transform asks before a job: ``/execution-parameters``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from flask import Blueprint
+from flask import Response as HttpResponse
+
+from lightbox.core.http import json_body
+from lightbox.core.settings import Settings
+
+USUAL_PAYLOAD_MB = 6
+"""SageMaker's own payload where nobody chooses one: a photo, or thousands of lines."""
+
+SENT_AT_ONCE_MB = 100
+"""SageMaker refuses jobs in which payload times concurrency is more."""
+
+
+def batch_transform_blueprint(settings: Settings) -> Blueprint:
+    """Return the route ``/execution-parameters``; what a job sets itself counts more for SageMaker."""
+    blueprint = Blueprint("batch_transform", __name__)
+    body = json_body(execution_parameters(settings))
+
+    @blueprint.get("/execution-parameters")
+    def parameters() -> HttpResponse:
+        return HttpResponse(body, mimetype="application/json")
+
+    return blueprint
+
+
+def execution_parameters(settings: Settings) -> dict[str, Any]:
+    """Return as many concurrent requests as the workers have threads, each with as many records as fit."""
+    least_payload = min(settings.max_body_mb, USUAL_PAYLOAD_MB)
+    concurrency = min(settings.slots, SENT_AT_ONCE_MB // least_payload)
+    return {
+        "MaxConcurrentTransforms": concurrency,
+        "BatchStrategy": "MULTI_RECORD",
+        "MaxPayloadInMB": min(settings.max_body_mb, SENT_AT_ONCE_MB // concurrency),
+    }

@@ -1,0 +1,119 @@
+"""``/invocations``, and boto3's own route ``/endpoints/<name>/invocations``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+
+from flask import Blueprint, g, request
+from flask import Response as HttpResponse
+
+from lightbox.codecs.base import Response
+from lightbox.core.custom_attributes import CUSTOM_ATTRIBUTES, OUTPUTS, CustomAttributes
+from lightbox.core.errors import BadRequest
+from lightbox.core.http import TARGET_MODEL, check_query, received_body
+from lightbox.core.pipeline import Pipeline
+from lightbox.core.request import Answer, Around, Body, Call
+from lightbox.core.request_context import RequestContext
+from lightbox.core.services import Services
+from lightbox.model.call import Method
+
+
+class Invocations:
+    """Answers predictions that come by SageMaker's API."""
+
+    def __init__(self, services: Services) -> None:
+        self._pipeline = services.pipeline
+        self._max_body_mb = services.settings.max_body_mb
+        self._refused_headers = services.refused_headers
+        self._answer = self._run
+        for around in reversed(services.around):
+            self._answer = partial(_within, around, self._answer)
+
+    def answer(self, model: str | None = None, accept: str | None = None) -> HttpResponse:
+        """Answer the current request with ``model``, else with the one that its custom attributes name.
+
+        ``accept`` stands for the request's Accept header.
+        """
+        context: RequestContext = g.context
+        with received_body(self._pipeline.memory, self._max_body_mb, context) as body:
+            response = self._answer(self._call(body, model, accept), context)
+        return HttpResponse(response.body, content_type=response.content_type, headers=dict(response.headers))
+
+    def target(self, loads: bool) -> str | None:
+        """Return the model that the current request targets, None without a target; with ``loads`` it is loaded."""
+        target = request.headers.get(TARGET_MODEL)
+        return self._pipeline.catalogue.target(target, g.context, loads) if target else None
+
+    def _call(self, body: bytes, model: str | None, accept: str | None) -> Call[Response]:
+        """Return what the current request asks. Raises BadRequest."""
+        check_query()
+        headers = request.headers
+        for name, why in self._refused_headers.items():
+            if name in headers:
+                raise BadRequest(f"{name}: expected no such header, as {why}")
+        attributes = CustomAttributes.read(headers.get(CUSTOM_ATTRIBUTES))
+        content = Body(
+            self._pipeline.codecs,
+            body,
+            headers.get("Content-Type", ""),
+            headers.get("Accept", "") if accept is None else accept,
+            attributes.method,
+            crop=attributes.crop,
+        )
+        version, outputs = attributes.version, attributes.outputs
+        if outputs and content.method is not Method.PREDICT:
+            raise BadRequest(f"{OUTPUTS}: expected no such pair with tfs-method={content.method.value}")
+        return Call(
+            content,
+            model or attributes.model,
+            version,
+            attributes.signature,
+            attributes.transport,
+            outputs,
+            attributes,
+        )
+
+    def _run(self, call: Call[Response], context: RequestContext) -> Response:
+        content = call.content
+        assert isinstance(content, Body), "it is made in _call"
+        return self._pipeline.run(replace(call, content=content.cut()), context)
+
+
+def _within(around: Around, answer: Answer, call: Call[Response], context: RequestContext) -> Response:
+    return around(call, request.headers.get, context, answer)
+
+
+def internal_blueprint(pipeline: Pipeline) -> Blueprint:
+    """Return the routes ``/internal/probe``: 200 once the default model has predicted, or a version of a model."""
+    blueprint = Blueprint("internal", __name__)
+
+    @blueprint.get("/internal/probe")
+    def probe() -> HttpResponse:
+        pipeline.probe(g.context)
+        return HttpResponse(b"", mimetype="application/json")
+
+    @blueprint.get("/internal/probe/<model>/<int:version>")
+    def probe_version(model: str, version: int) -> HttpResponse:
+        pipeline.probe_version(model, version, g.context)
+        return HttpResponse(b"", mimetype="application/json")
+
+    return blueprint
+
+
+def sagemaker_blueprint(invocations: Invocations) -> Blueprint:
+    """Return the routes ``/invocations`` and ``/endpoints/<name>/invocations``; the edge makes errors of the latter
+    SageMaker's.
+    """
+    blueprint = Blueprint("sagemaker", __name__)
+
+    @blueprint.post("/invocations")
+    def invoke() -> HttpResponse:
+        # Loads nothing: here it is the platform that loads models, by their names.
+        return invocations.answer(invocations.target(loads=False))
+
+    @blueprint.post("/endpoints/<name>/invocations")
+    def invoke_endpoint(name: str) -> HttpResponse:
+        return invocations.answer(invocations.target(loads=True))
+
+    return blueprint

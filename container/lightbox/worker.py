@@ -1,0 +1,162 @@
+"""A process that serves requests: its services, and the app that gunicorn runs."""
+
+from __future__ import annotations
+
+import gc
+import logging
+import math
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from flask import Flask
+
+from lightbox.codecs import CodecOptions
+from lightbox.codecs.image import ImageOptions
+from lightbox.core.app import create_app
+from lightbox.core.aws_context import AwsContexts
+from lightbox.core.error_texts import hide
+from lightbox.core.feature import Feature
+from lightbox.core.pipeline import Pipeline, PipelineOptions, Times
+from lightbox.core.plan import AnsweringVersions, Catalogue, ModelServerAddress, PlannedModels, ServingPlan
+from lightbox.core.services import Services
+from lightbox.core.settings import Settings
+from lightbox.core.settings_types import TransportName
+from lightbox.features import FEATURES, enabled
+from lightbox.images.limits import ImageLimits
+from lightbox.settings_loading import load_settings
+from lightbox.telemetry.logs import LastResponse, Observer, RequestLog, log_like_others, worker_descriptor
+from lightbox.telemetry.metrics import METRICS_FOLDER, WorkerMetrics
+from lightbox.telemetry.saturation import RequestCount
+from lightbox.transports.base import BalancedTransport, Transport
+from lightbox.transports.grpc import GrpcTransport, open_channel
+from lightbox.transports.local import LocalTransport
+from lightbox.transports.rest import RestTransport
+from lightbox.user_code.registry import UserCode
+
+
+def wsgi_app(plan_path: str) -> Flask:
+    """Return the app for a plan that the supervisor wrote; settings come from the environment."""
+    services = assemble(Path(plan_path))
+    app = create_app(services, enabled(services.settings))
+    gc.collect()
+    gc.freeze()  # what lives as long as the worker is not looked through again at every collection
+    return app
+
+
+def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
+    """Return the services for a plan that the supervisor wrote; settings come from the environment.
+
+    ``process`` is what its lines of the log begin with.
+    """
+    settings, plan, run_dir = load_settings(), ServingPlan.read(plan_path), plan_path.parent
+    observers = make_observers(settings, plan, run_dir, process)  # before user code, which may have metrics of its own
+    hide({"LIGHTBOX_MODEL_DIR": settings.model_dir, "LIGHTBOX_CODE_DIR": settings.code_dir, "TMPDIR": run_dir})
+    # As in AWS's container, what a handler logs with the logging module is seen.
+    # A no-op in gunicorn's workers, whose logging stands by now.
+    logging.basicConfig(level=settings.gunicorn_loglevel.upper())
+    count = RequestCount(run_dir).add
+    user_code = UserCode()
+    user_code.load(plan.models.values())
+    pipeline = make_pipeline(
+        settings, plan, connect(plan, settings), user_code, find_catalogue(settings, plan, run_dir, user_code)
+    )
+    features = enabled(settings)
+    return Services(
+        settings,
+        plan,
+        run_dir,
+        pipeline,
+        observers,
+        count,
+        [part for feature in features for part in feature.around(settings, run_dir, pipeline)],
+        partial(operations, features),
+        refused_headers(features),
+    )
+
+
+def operations(features: Sequence[Feature]) -> dict[tuple[str, str], Any]:
+    """Return the descriptions of the features' routes, by method and rule."""
+    return {rule: route for feature in features for rule, route in feature.operations().items()}
+
+
+def refused_headers(features: Sequence[Feature]) -> dict[str, str]:
+    """Return the headers of the features that are off, and why each is refused."""
+    return {name: why for feature in FEATURES if feature not in features for name, why in feature.headers.items()}
+
+
+def make_observers(settings: Settings, plan: ServingPlan, run_dir: Path, process: str) -> list[Observer]:
+    """Return what hears of every request in a worker, and let its logging look like the others'."""
+    descriptor, as_json = worker_descriptor(), settings.log_format == "json"
+    log_like_others(settings.gunicorn_loglevel, as_json, descriptor, process)
+    observers: list[Observer] = [RequestLog(descriptor, as_json), LastResponse(run_dir)]
+    if settings.metrics:
+        observers.append(WorkerMetrics(run_dir / METRICS_FOLDER, plan.models))
+    return observers + [observer for feature in enabled(settings) for observer in feature.observers()]
+
+
+def find_catalogue(settings: Settings, plan: ServingPlan, run_dir: Path, user_code: UserCode) -> Catalogue:
+    """Return what finds models: a feature's, else the plan's own."""
+    for feature in enabled(settings):
+        if (found := feature.catalogue(settings, plan, run_dir, user_code)) is not None:
+            return found
+    return PlannedModels(plan, AnsweringVersions(run_dir))
+
+
+def make_pipeline(
+    settings: Settings,
+    plan: ServingPlan,
+    transports: dict[str, Transport],
+    user_code: UserCode | None = None,
+    catalogue: Catalogue | None = None,
+) -> Pipeline:
+    """Return the pipeline that the settings ask for."""
+    # Not the transports' own channels: a handler may close them.
+    channels = [open_channel(server.grpc_target) for server in plan.model_servers]
+    contexts = AwsContexts(plan.model_servers, channels, settings.call_seconds)
+    call = settings.call_seconds if settings.wait_seconds else math.inf
+    options = PipelineOptions(
+        codec_options(settings),
+        Times(settings.deadline_seconds, settings.handler_seconds, call),
+        worker_memory(settings),
+        plan.shared_code_dirs,
+    )
+    return Pipeline(catalogue or PlannedModels(plan), transports, user_code, contexts, options)
+
+
+def worker_memory(settings: Settings) -> int:
+    """Return the bytes that the requests of one worker may hold; features may have a part, and workers of their own."""
+    features = enabled(settings)
+    rest = (settings.request_memory_mb << 20) - sum(feature.memory(settings) for feature in features)
+    return rest // (settings.workers + sum(feature.workers(settings) for feature in features))
+
+
+def codec_options(settings: Settings) -> CodecOptions:
+    """Return how bodies are read and written."""
+    limits = ImageLimits(
+        max_pixels=settings.max_image_pixels,
+        max_request_pixels=settings.max_request_pixels,
+        max_side=settings.max_image_side,
+        max_memory_mb=settings.max_image_memory_mb,
+    )
+    images = ImageOptions(
+        limits, settings.exif_orientation, settings.fast_decode, settings.resize == "auto", settings.workers
+    )
+    return CodecOptions(images, settings.max_body_mb, settings.max_text_mb, settings.jsonlines == "document")
+
+
+def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:
+    """Return the transports by name, the default one first, each to all model servers of the plan."""
+    # With others to turn to, a server that is away is not waited for.
+    patience = {"reconnect_seconds": 0.0} if len(plan.model_servers) > 1 else {}
+
+    def to(server: ModelServerAddress, name: TransportName) -> Transport:
+        if name == TransportName.LOCAL and server.local_socket is not None:
+            return LocalTransport(server.local_socket, server.grpc_target, **patience)
+        if name == TransportName.GRPC:
+            return GrpcTransport(server.grpc_target, **patience)
+        return RestTransport(server.rest_url, connections=settings.threads, **patience)
+
+    several = {name.value: [to(server, name) for server in plan.model_servers] for name in plan.wires.names}
+    return {name: all_[0] if len(all_) == 1 else BalancedTransport(all_) for name, all_ in several.items()}

@@ -1,0 +1,295 @@
+"""The edge: who is let in, who waits, who is refused, and the one form in which every error leaves."""
+
+from __future__ import annotations
+
+import errno
+import io
+import os
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from lightbox.core.edge import RECEIVED_HEADER, Edge, as_lightbox_error, choose_request_id, http_bytes
+from lightbox.core.errors import (
+    BadRequest,
+    HandlerFailed,
+    LightboxError,
+    ModelNotFound,
+    NoRoom,
+    TooLarge,
+    Unavailable,
+)
+from lightbox.machine.temporary_storage import temporary_folder
+from lightbox.model.options import ModelOptions
+from lightbox.telemetry.logs import FinishedRequest
+from lightbox.transports.fake import FakeTransport
+from support.error_shape import assert_error
+from support.fakes import channel_means, fake_app, mean_model
+from support.patience import PATIENCE, poll
+
+
+class Gate:
+    """An app whose requests stay in until the gate is opened."""
+
+    def __init__(self) -> None:
+        self.opened = threading.Event()
+        self.inside = 0
+        self.most = 0
+        self._lock = threading.Lock()
+
+    def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        with self._lock:
+            self.inside += 1
+            self.most = max(self.most, self.inside)
+        self.opened.wait(PATIENCE)
+        with self._lock:
+            self.inside -= 1
+        start_response("200 OK", [])
+        return [b"done"]
+
+
+def call(app: Edge, **environ: Any) -> tuple[str, dict[str, str], bytes]:
+    said: list[Any] = []
+    body = b"".join(app(environ, lambda *args: said.extend(args)))
+    return said[0], dict(said[1]), body
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    assert any(condition() for _ in poll(pause=0.005))
+
+
+LATE = {RECEIVED_HEADER: "1"}
+
+
+def late(app: Gate) -> Edge:
+    return Edge(app, in_progress=1, deadline_seconds=1)
+
+
+def start(pool: ThreadPoolExecutor, app: Edge, count: int) -> list[Future[Any]]:
+    return [pool.submit(call, app) for _ in range(count)]
+
+
+def test_so_many_work_and_the_others_wait() -> None:
+    gate = Gate()
+    app = Edge(gate, in_progress=2, deadline_seconds=PATIENCE)
+    with ThreadPoolExecutor(8) as pool:
+        accepted = start(pool, app, 5)
+        wait_for(lambda: gate.inside == 2)
+        gate.opened.set()
+        assert [future.result()[0] for future in accepted] == ["200 OK"] * 5
+    assert gate.most == 2
+
+
+def test_the_body_of_a_request_that_is_not_begun_is_read() -> None:
+    body = io.BytesIO(bytes(1 << 20))
+    assert call(late(Gate()), **LATE, **{"wsgi.input": body})[0][:3] == "504"
+    assert body.tell() == 1 << 20
+
+
+def test_a_request_whose_time_passed_is_not_started() -> None:
+    gate = Gate()
+    gate.opened.set()
+    app = Edge(gate, 1, deadline_seconds=PATIENCE)
+    assert call(app, **{RECEIVED_HEADER: str(time.time() - 2 * PATIENCE)})[0] == "504 Gateway Timeout"
+    assert gate.most == 0
+    assert call(app, **{RECEIVED_HEADER: str(time.time())})[0] == "200 OK"
+    assert call(app, **{RECEIVED_HEADER: "yesterday"})[0] == "200 OK"
+
+
+def test_a_wait_ends_with_the_deadline() -> None:
+    gate = Gate()
+    app = Edge(gate, 1, deadline_seconds=0.1)
+    with ThreadPoolExecutor(1) as pool:
+        (first,) = start(pool, app, 1)
+        wait_for(lambda: gate.inside == 1)
+        assert call(app)[0].startswith("504")
+        gate.opened.set()
+        assert first.result()[0] == "200 OK"
+
+
+@pytest.mark.parametrize("unread", [b"", b"body"])
+@pytest.mark.parametrize("gone", [True, False])
+def test_a_caller_that_hung_up_is_not_served(gone: bool, unread: bytes) -> None:
+    gate = Gate()
+    gate.opened.set()
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        theirs.send(unread)
+        if gone:
+            theirs.close()
+        call(Edge(gate, 1, 1), **{"gunicorn.socket": ours})
+    assert gate.most == (0 if gone else 1)
+
+
+def test_a_failing_app_gives_its_slot_back_and_is_answered() -> None:
+    def fail(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        raise RuntimeError("secret")
+
+    app = Edge(fail, 1, 1)
+    for _ in range(3):
+        status, headers, body = call(app, HTTP_X_REQUEST_ID="mine")
+        assert "secret" not in assert_error(int(status[:3]), headers, body, "/", "internal", "mine")
+
+
+def test_an_app_that_fails_after_its_first_words_is_answered_too() -> None:
+    def fail(environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        start_response("200 OK", [("X-A", "b")])
+        raise ModelNotFound("there is no such model")
+
+    started: list[Any] = []
+    app = Edge(fail, 1, 1)
+    list(app({}, lambda *args: started.append(args)))
+    assert [args[0] for args in started] == ["200 OK", "404 Not Found"]
+    assert started[1][2][0] is ModelNotFound  # WSGI's exc_info, with which a server takes back what it has not sent
+
+
+class Watcher:
+    """Remembers what it hears."""
+
+    def __init__(self) -> None:
+        self.heard: list[str | FinishedRequest] = []
+
+    def started(self) -> None:
+        self.heard.append("started")
+
+    def responded(self, request: FinishedRequest) -> None:
+        self.heard.append(request)
+
+    def closed(self) -> None:
+        self.heard.append("ended")
+
+
+def test_observers_hear_of_a_request_once_and_of_a_refused_one_only_its_end() -> None:
+    watcher, gate = Watcher(), Gate()
+    gate.opened.set()
+    app = Edge(gate, 1, 1, [watcher])
+    call(app, REQUEST_METHOD="POST", PATH_INFO="/invocations", CONTENT_LENGTH="12", HTTP_X_AMZN_REQUESTID="one")
+    before, good, after = watcher.heard
+    assert isinstance(good, FinishedRequest)
+    assert (before, good.request_id, good.status, good.bytes_in, after) == ("started", "one", 200, 12, "ended")
+    watcher.heard.clear()
+    call(app, HTTP_X_AMZN_REQUESTID="two", CONTENT_LENGTH="²", **LATE)
+    (late,) = watcher.heard
+    assert isinstance(late, FinishedRequest)
+    assert (late.request_id, late.status, late.error_code, late.bytes_in) == ("two", 504, "waited_too_long", 0)
+
+
+def test_what_the_supervisor_asks_is_no_request() -> None:
+    watcher, gate = Watcher(), Gate()
+    gate.opened.set()
+    call(Edge(gate, 1, 1, [watcher]), PATH_INFO="/internal/probe")
+    assert watcher.heard == []
+
+
+@pytest.mark.parametrize(
+    ("headers", "chosen"),
+    [
+        ({"X-Amzn-RequestId": "a", "X-Request-Id": "b", "X-Amzn-SageMaker-Inference-Id": "c"}, "a"),
+        ({"X-Amzn-RequestId": "no plain one", "X-Request-Id": "b"}, "b"),
+        ({"X-Amzn-SageMaker-Inference-Id": "c"}, "c"),
+        ({"X-Amzn-RequestId": "a" * 129}, None),
+        ({"X-Amzn-RequestId": "a\n"}, None),
+        ({}, None),
+    ],
+)
+def test_the_callers_id_is_taken_where_it_is_a_plain_one(headers: dict[str, str], chosen: str | None) -> None:
+    found = choose_request_id(headers.get)
+    assert found == chosen if chosen else len(found) == 32
+
+
+ROUTES = [
+    ("POST", "/invocations"),
+    ("POST", "/endpoints/any/invocations"),
+    ("POST", "/endpoints/any/invocations-response-stream"),
+    ("GET", "/execution-parameters"),
+    ("GET", "/v2"),
+    ("GET", "/v2/models/mean"),
+    ("GET", "/v2/models/mean/ready"),
+    ("POST", "/v2/models/mean/infer"),
+    ("POST", "/v2/models/mean/versions/1/infer"),
+    ("POST", "/v2/repository/index"),
+    ("POST", "/v2/repository/models/mean/load"),
+    ("POST", "/v2/repository/models/mean/unload"),
+    ("GET", "/internal/probe"),
+    ("GET", "/internal/probe/mean/1"),
+]
+FAILURES = [
+    (BadRequest("x is wrong"), "bad_request"),
+    (ModelNotFound("there is no such model"), "model_not_found"),
+    (TooLarge("too large"), "too_large"),
+    (NoRoom("no room"), "no_room"),
+    (Unavailable("overloaded", retry_after=3), "unavailable"),
+    (HandlerFailed("handler failed: ZeroDivisionError: division by zero"), "handler_failed"),
+    (RuntimeError("a secret of ours"), "internal"),
+]
+
+
+@pytest.mark.parametrize(("verb", "path"), ROUTES, ids=[path for _, path in ROUTES])
+def test_every_route_gives_every_error_in_one_form(verb: str, path: str, caplog: pytest.LogCaptureFixture) -> None:
+    transport = FakeTransport()
+    transport.serve(mean_model(), channel_means)
+    app = fake_app(transport, {"mean": ModelOptions()})
+    known = set(app.view_functions)
+    app.testing = False
+    for number, (failure, code) in enumerate(FAILURES):
+
+        def fail(*_: object, raised: Exception = failure, **__: object) -> Any:
+            raise raised
+
+        app.view_functions = dict.fromkeys(known, fail)
+        mine = f"mine-{number}"
+        caplog.clear()
+        answer = app.test_client().open(path, method=verb, headers={"X-Amzn-RequestId": mine})
+        said = assert_error(answer.status_code, answer.headers, answer.data, path, code, mine)
+        assert said == (failure.message if isinstance(failure, LightboxError) else "internal error: RuntimeError")
+        assert answer.headers.get("Retry-After") == ("3" if code == "unavailable" else None)
+        tracebacks = [record for record in caplog.records if record.exc_info and mine in record.getMessage()]
+        assert len(tracebacks) == (code in ("handler_failed", "internal")), "only a bug has one"
+    late = app.test_client().open(path, method=verb, headers={"X-Request-Id": "late", "X-Lightbox-Received": "1"})
+    assert_error(late.status_code, late.headers, late.data, path, "deadline_exceeded", "late")
+    assert late.headers["Retry-After"] == "1"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_is_told_with_the_folder_and_its_free_bytes(number: int) -> None:
+    error = as_lightbox_error(OSError(number, os.strerror(number)), "mine")
+    assert (error.status, error.code) == (507, "no_room")
+    assert f"TMPDIR: {temporary_folder()} has " in error.message
+    assert as_lightbox_error(OSError(errno.EIO, "x"), "mine").status == 500
+
+
+def test_every_route_of_the_app_is_walked() -> None:
+    transport = FakeTransport()
+    transport.serve(mean_model(), channel_means)
+    rules = {rule.rule for rule in fake_app(transport, {"mean": ModelOptions()}).url_map.iter_rules()}
+    filled = {
+        re.sub(r"<(?:int:)?version>", "1", rule.rstrip("/").replace("<model>", "mean").replace("<name>", "any"))
+        for rule in rules
+    }
+    twins = {"/v2/models/mean/versions/1", "/v2/models/mean/versions/1/ready"}
+    assert filled - twins == {path for _, path in ROUTES}
+
+
+@pytest.mark.parametrize("path", ["/endpoints/any/invocations", "/endpoints/any/nothing", "/invocations", "/nowhere"])
+def test_routes_and_methods_that_are_not_there_are_no_model_errors(path: str) -> None:
+    client = fake_app(FakeTransport(), {"mean": ModelOptions()}).test_client()
+    answer = client.get(path, headers={"X-Request-Id": "mine"})
+    code = "method_not_allowed" if path.endswith("invocations") else "route_not_found"
+    assert_error(answer.status_code, answer.headers, answer.data, path, code, "mine")
+    assert answer.headers.get("Allow") == ("POST" if code == "method_not_allowed" else None)
+
+
+def test_a_response_without_a_framework_is_whole() -> None:
+    assert http_bytes(404, [("A", "b")], b"{}") == b"HTTP/1.1 404 Not Found\r\nA: b\r\nConnection: close\r\n\r\n{}"
+
+
+def test_on_the_endpoint_route_a_refusal_is_a_model_error() -> None:
+    status, headers, body = call(late(Gate()), PATH_INFO="/endpoints/any/invocations", **LATE)
+    assert_error(int(status[:3]), headers, body, "/endpoints/any/invocations", "deadline_exceeded")
+    assert headers["Retry-After"] == "1"

@@ -1,0 +1,170 @@
+"""What requests may hold in memory: for each byte that they send, and all together."""
+
+from __future__ import annotations
+
+import gzip
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+import pytest
+from flask.testing import FlaskClient
+
+from lightbox.core import memory as container_memory
+from lightbox.core.errors import TooLarge, Unavailable
+from lightbox.core.memory import SMALL, MemoryBudget, Share
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import Array
+from lightbox.settings_loading import load_settings
+from lightbox.transports.fake import FakeTransport
+from lightbox.worker import worker_memory
+from support.fakes import fake_app, signature
+from support.patience import PATIENCE
+
+MIB = 1 << 20
+JSON = {"Content-Type": "application/json"}
+
+
+def test_a_share_grows_and_shrinks_and_comes_back() -> None:
+    budget = MemoryBudget(100)
+    with budget.share() as share:
+        share.hold(60)
+        share.hold(40)
+        assert budget.held == 40
+    assert budget.held == 0
+
+
+def test_what_others_hold_is_unavailable_and_what_never_fits_is_too_large() -> None:
+    budget = MemoryBudget(100)
+    with budget.share() as first, budget.share() as second:
+        first.hold(70)
+        with pytest.raises(Unavailable, match="other requests hold"):
+            second.hold(31)
+        second.hold(30)
+        with pytest.raises(TooLarge, match="LIGHTBOX_REQUEST_MEMORY_MB"):
+            second.hold(101)
+        assert budget.held == 100
+
+
+def test_a_byte_may_take_twelve_and_a_small_request_what_it_needs() -> None:
+    share = Share()
+    share.hold(SMALL)
+    share.weigh(SMALL)
+    share.hold(12 * SMALL)
+    with pytest.raises(TooLarge, match="more than 12 bytes for each"):
+        share.hold(12 * SMALL + 1)
+
+
+def test_shares_of_many_threads_add_up() -> None:
+    budget = MemoryBudget(1 << 40)
+
+    def work() -> None:
+        for size in range(2000):
+            with budget.share() as share:
+                share.hold(size)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert budget.held == 0
+
+
+@pytest.mark.parametrize(("limit", "mib"), [("1073741824", 256), ("104857600", 64), ("max", None)])
+def test_a_quarter_of_the_container_is_for_requests(
+    limit: str, mib: int | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "memory.max").write_text(f"{limit}\n")
+    (tmp_path / "meminfo").write_text("MemFree: 1 kB\nMemTotal:       8388608 kB\n")
+    monkeypatch.setattr(container_memory, "CGROUP_LIMITS", (tmp_path / "memory.max", tmp_path / "none"))
+    monkeypatch.setattr(container_memory, "MEMINFO", tmp_path / "meminfo")
+    assert container_memory.default_request_memory_mb() == (mib or 2048)
+
+
+def test_the_grpc_front_is_a_worker_too() -> None:
+    environ = {"LIGHTBOX_REQUEST_MEMORY_MB": "300", "SAGEMAKER_GUNICORN_WORKERS": "2"}
+    assert worker_memory(load_settings(environ)) == 150 * MIB
+    assert worker_memory(load_settings({**environ, "LIGHTBOX_KSERVE_GRPC_PORT": "1234"})) == 100 * MIB  # unopened
+
+
+@pytest.fixture
+def entered() -> Iterator[tuple[threading.Event, threading.Event]]:
+    yield threading.Event(), threading.Event()
+
+
+@pytest.fixture
+def client(entered: tuple[threading.Event, threading.Event]) -> FlaskClient:
+    """An app with 16 MiB for requests, whose model "slow" answers when it is told to."""
+
+    def at_once(inputs: Mapping[str, Array]) -> dict[str, Array]:
+        return {"y": np.zeros(1, np.float32)}
+
+    def wait(inputs: Mapping[str, Array]) -> dict[str, Array]:
+        entered[0].set()
+        assert entered[1].wait(PATIENCE)
+        return at_once(inputs)
+
+    fake = FakeTransport()
+    for name in ("float32", "slow"):
+        answer = wait if name == "slow" else at_once
+        fake.serve(signature(name, {"x": ("float32", None)}, {"y": ("float32", (None,))}), answer)
+    environ = {
+        "LIGHTBOX_REQUEST_MEMORY_MB": "16",
+        "SAGEMAKER_GUNICORN_WORKERS": "1",
+        "LIGHTBOX_MAX_TEXT_MB": "10",
+    }
+    return fake_app(fake, {"float32": ModelOptions(), "slow": ModelOptions()}, environ).test_client()
+
+
+def test_a_body_that_never_fits_is_refused_before_it_is_read(client: FlaskClient) -> None:
+    answer = client.post("/invocations", data=bytes(9 * MIB), headers={"Content-Type": "application/x-npy"})
+    assert answer.status_code == 413
+    assert "18 MiB of memory" in answer.get_json()["error"]
+
+
+def test_gzip_is_refused_before_it_is_unfolded(client: FlaskClient) -> None:
+    packed = gzip.compress(bytes(50 * MIB))
+    answer = client.post("/invocations", data=packed, headers={**JSON, "Content-Encoding": "gzip"})
+    assert answer.status_code == 413
+    assert "the gzip body: it would take" in answer.get_json()["error"]
+
+
+@pytest.mark.parametrize("content_type", ["application/json", "text/csv"])
+def test_text_has_a_limit_of_its_own(client: FlaskClient, content_type: str) -> None:
+    environ = {"LIGHTBOX_MAX_TEXT_MB": "1", "LIGHTBOX_MAX_BODY_MB": "2"}
+    fake = FakeTransport()
+    fake.serve(
+        signature("m", {"x": ("float32", (None,))}, {"y": ("float32", (None,))}), lambda inputs: {"y": inputs["x"]}
+    )
+    limited = fake_app(fake, {"m": ModelOptions()}, environ).test_client()
+    answer = limited.post("/invocations", data=b" " * (MIB + 1), headers={"Content-Type": content_type})
+    assert (answer.status_code, answer.get_json()["error"]) == (
+        413,
+        "the text is 1048577 bytes, more than LIGHTBOX_MAX_TEXT_MB=1 MiB",
+    )
+    long = limited.post("/v2/models/m/infer", data=b" " * (MIB + 1))
+    assert (long.status_code, "LIGHTBOX_MAX_TEXT_MB=1" in long.get_json()["error"]) == (413, True)
+
+
+def test_memory_that_others_hold_is_503_and_comes_back(
+    client: FlaskClient, entered: tuple[threading.Event, threading.Event]
+) -> None:
+    slow = {**JSON, "X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=slow"}
+    body = b"[" + b"0.125," * 500_000 + b"1]"
+    first: list[int] = []
+    holder = threading.Thread(
+        target=lambda: first.append(
+            client.application.test_client().post("/invocations", data=body, headers=slow).status_code
+        )
+    )
+    holder.start()
+    assert entered[0].wait(PATIENCE)
+    refused = client.post("/invocations", data=bytes(6 * MIB), headers={"Content-Type": "application/x-npy"})
+    entered[1].set()
+    holder.join()
+    assert (refused.status_code, refused.headers["Retry-After"]) == (503, "1")
+    assert "other requests hold" in refused.get_json()["error"]
+    assert first == [200]
+    assert client.post("/invocations", data=body, headers=JSON).status_code == 200

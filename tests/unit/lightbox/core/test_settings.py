@@ -1,0 +1,227 @@
+from __future__ import annotations
+
+import pytest
+
+from lightbox.core.settings import variable_names
+from lightbox.core.settings_types import TransportName, parse_image_size
+from lightbox.features.open_inference import OpenInferenceSettings
+from lightbox.settings_loading import SettingsError, load_settings, parts, spelling_hints
+from write_settings_page import PAGE, THEMES, docstrings, page
+
+
+def problems(**environ: str) -> list[str]:
+    with pytest.raises(SettingsError) as caught:
+        load_settings(environ)
+    return caught.value.problems
+
+
+def test_defaults() -> None:
+    settings = load_settings({})
+    assert (settings.port, settings.transports, str(settings.model_dir)) == (8080, None, "/opt/ml/model")
+    assert settings.workers >= 1
+
+
+def test_every_problem_is_named_at_once() -> None:
+    found = problems(
+        SAGEMAKER_BIND_TO_PORT="http", LIGHTBOX_TRANSPORT="soap", LIGHTBOX_IMAGE_SIZE="big", LIGHTBOX_TRANSPROT="grpc"
+    )
+    assert len(found) == 4
+    assert any(line.startswith("SAGEMAKER_BIND_TO_PORT: ") and "'http'" in line for line in found)
+    assert any(line.startswith("LIGHTBOX_TRANSPORT: ") and "'soap'" in line for line in found)
+    assert any(line.startswith("LIGHTBOX_IMAGE_SIZE: ") and "640x480" in line for line in found)
+    assert any("did you mean LIGHTBOX_TRANSPORT?" in line for line in found)
+    assert all("\n" not in line for line in found)
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("SAGEMAKER_GUNICORN_WORKER", "SAGEMAKER_GUNICORN_WORKERS"),
+        ("SAGEMAKER_GUNICORN_LOG_LEVEL", "SAGEMAKER_GUNICORN_LOGLEVEL"),
+        ("SAGEMAKER_TFS_MODEL_NAME", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"),
+        ("SAGEMAKER_BIND_PORT", "SAGEMAKER_BIND_TO_PORT"),
+        ("SAGEMAKER_TFS_BATCH_SIZE", "SAGEMAKER_TFS_MAX_BATCH_SIZE"),
+    ],
+)
+def test_a_misspelled_name_of_aws_stops_nothing_and_gets_a_hint(given: str, meant: str) -> None:
+    load_settings({given: "x"})
+    assert spelling_hints({given: "x"}) == [f"{given}: there is no such setting; did you mean {meant}?"]
+
+
+def test_variables_of_the_platform_get_no_hint() -> None:
+    names = "SAGEMAKER_PROGRAM SAGEMAKER_SUBMIT_DIRECTORY SAGEMAKER_BATCH_STRATEGY SAGEMAKER_MODEL_SERVER_WORKERS"
+    known = (
+        "SAGEMAKER_GUNICORN_WORKERS SAGEMAKER_TFS_VERSION SAGEMAKER_REGION SAGEMAKER_MAX_PAYLOAD_IN_MB GUNICORN_WORKER"
+    )
+    assert spelling_hints(dict.fromkeys(f"{names} {known}".split(), "1")) == []
+
+
+def test_a_port_that_two_settings_have() -> None:
+    (line,) = problems(LIGHTBOX_KSERVE_GRPC_PORT="8080")  # unopened
+    assert line == (
+        "LIGHTBOX_KSERVE_GRPC_PORT: expected another port than nginx's, SAGEMAKER_BIND_TO_PORT=8080, got '8080'"
+    )
+
+
+@pytest.mark.parametrize("value", ["", "  "])
+def test_an_empty_variable_is_an_unset_one(value: str) -> None:
+    assert load_settings({"SAGEMAKER_BIND_TO_PORT": value}).port == 8080
+
+
+@pytest.mark.parametrize(("text", "size"), [("640", (640, 640)), ("640x480", (640, 480)), (" 10 X 20 ", (10, 20))])
+def test_image_size(text: str, size: tuple[int, int]) -> None:
+    assert parse_image_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["0", "640x0", "x", "-3", "640x480x3", "123456"])
+def test_image_size_refused(text: str) -> None:
+    assert problems(LIGHTBOX_IMAGE_SIZE=text)
+
+
+@pytest.mark.parametrize(
+    ("variable", "text", "wires"),
+    [
+        ("LIGHTBOX_TRANSPORT", "grpc", "grpc"),
+        ("LIGHTBOX_TRANSPORT", "REST", "rest"),
+        ("LIGHTBOX_TRANSPORT", "grpc,rest", "grpc rest"),
+        ("LIGHTBOX_TRANSPORT", " rest , GRPC ", "rest grpc"),
+        ("LIGHTBOX_TRANSPORT", "local,grpc,rest", "local grpc rest"),
+        ("PREDICT_USING_GRPC", "True", "grpc"),
+        ("PREDICT_USING_GRPC", "false", "rest"),
+    ],
+)
+def test_wires(variable: str, text: str, wires: str) -> None:
+    assert load_settings({variable: text}).transports == tuple(TransportName(name) for name in wires.split())
+
+
+@pytest.mark.parametrize("text", ["http", "grpc,soap", "grpc,grpc", ",", "grpc rest", "grpc,true"])
+def test_wires_refused(text: str) -> None:
+    (line,) = problems(LIGHTBOX_TRANSPORT=text)
+    expected = (
+        "LIGHTBOX_TRANSPORT: expected local, grpc, rest, or several with the default one first, such as grpc,rest, got "
+    )
+    assert line == expected + repr(text)
+
+
+@pytest.mark.parametrize("text", ["9000", "9100-9000", "0-10", "9000-70000", "a-b"])
+def test_port_range_refused(text: str) -> None:
+    (line,) = problems(SAGEMAKER_SAFE_PORT_RANGE=text)
+    assert line.startswith("SAGEMAKER_SAFE_PORT_RANGE: ")
+
+
+def test_too_few_ports_are_named_beside_other_problems() -> None:
+    ports = {"SAGEMAKER_SAFE_PORT_RANGE": "9000-9002"}  # unopened
+    found = problems(**ports, SAGEMAKER_TFS_INSTANCE_COUNT="2", LIGHTBOX_TRANSPORT="soap")
+    assert [line.split(":")[0] for line in found] == ["LIGHTBOX_TRANSPORT", "SAGEMAKER_TFS_INSTANCE_COUNT"]
+    assert "SAGEMAKER_SAFE_PORT_RANGE=9000-9002" in found[1]
+
+
+def test_what_is_right_among_wrong_settings_can_be_used() -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings({"LIGHTBOX_TRANSPORT": "soap", "SAGEMAKER_BIND_TO_PORT": "8181"})  # unopened
+    assert caught.value.wrong == {"LIGHTBOX_TRANSPORT"}
+    assert (caught.value.usable.port, caught.value.usable.transports) == (8181, None)
+
+
+def test_the_request_timeout_is_gunicorns_unless_set() -> None:
+    assert load_settings({"SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "12"}).request_timeout == 12
+    both = {"SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "12", "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "7"}
+    assert load_settings(both).request_timeout == 7
+
+
+@pytest.mark.parametrize(
+    "environ",
+    [
+        {},
+        {"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "2"},
+        {"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "90"},
+        {"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "0.5"},
+        {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "20"},
+        {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "1"},
+        {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "0.5"},
+        {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "9", "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "9.5"},
+    ],
+)
+def test_each_timeout_is_longer_than_the_one_inside(environ: dict[str, str]) -> None:
+    settings = load_settings(environ)
+    assert settings.deadline_seconds < settings.nginx_read_timeout
+    assert settings.deadline_seconds < settings.gunicorn_timeout
+    assert max(60, settings.deadline_seconds) <= settings.load_seconds < settings.nginx_load_read_timeout
+
+
+def test_a_request_timeout_that_is_set_outlasts_nginxs() -> None:
+    environ = {"SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "60", "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "120"}
+    assert load_settings(environ).deadline_seconds == 120
+    assert load_settings(environ).nginx_read_timeout > 120
+    assert load_settings(environ | {"SAGEMAKER_GUNICORN_TIMEOUT_SECONDS": "20"}).nginx_read_timeout == 60
+
+
+def test_a_default_model_called_none_is_an_unset_one() -> None:
+    assert load_settings({"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "None"}).default_model is None
+    assert load_settings({"SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "none"}).default_model == "none"
+
+
+def test_the_settings_page_is_the_one_in_docs() -> None:
+    assert PAGE.read_text() == page(), "run: make settings-page"
+
+
+def test_the_settings_page_has_a_row_for_each_setting() -> None:
+    rows = [line.strip("|").split(" | ") for line in page().splitlines() if line.startswith("| `")]
+    assert all(len(row) == 5 and all(cell.strip() for cell in row) for row in rows)
+    assert sorted(row[0].strip(" `") for row in rows) == sorted(
+        variable_names(name, part)[0] for part in parts() for name in part.model_fields
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "shown"),
+    [
+        ("SAGEMAKER_BIND_TO_PORT", "integer | `8080` | from 1 to 65535"),
+        ("LIGHTBOX_DRAIN_SECONDS", "number | `30` | from 0 to 3600"),
+        ("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", "number | `0.2` | from 0 below 1"),
+        ("LIGHTBOX_METRICS", "boolean | `true` | `true`, `false`"),
+        ("LIGHTBOX_LOG_FORMAT", "choice | `text` | `text`, `json`"),
+        ("LIGHTBOX_SCALING", "choice | unset | `none`, `unit`, `tf`, `torch`, `caffe`"),
+        ("SAGEMAKER_GUNICORN_WORKERS", "integer | the number of cores | from 1 to 64"),
+    ],
+)
+def test_the_settings_page_shows_type_default_and_values(name: str, shown: str) -> None:
+    assert f"| `{name}` | {shown} |" in page()
+
+
+def test_the_settings_page_wants_a_theme_for_each_setting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(THEMES, "Ports", "port kserve_grpc_port tfs_api")
+    with pytest.raises(ValueError, match=r"expected each setting once; differing: \{'kserve_reflection'\}"):
+        page()
+
+
+def test_every_setting_is_described() -> None:
+    assert [name for part in parts() for name in part.model_fields if not docstrings(part).get(name)] == []
+
+
+def test_no_variable_sets_two_things() -> None:
+    names = [variable_names(field, part)[0] for part in parts() for field in part.model_fields]
+    assert len(names) == len(set(names))
+
+
+def test_the_grpc_port_is_not_nginxs() -> None:
+    with pytest.raises(SettingsError, match="LIGHTBOX_KSERVE_GRPC_PORT: expected another port"):
+        load_settings({"LIGHTBOX_KSERVE_GRPC_PORT": "8080"})  # unopened
+    assert load_settings({}).of(OpenInferenceSettings).kserve_grpc_port is None
+
+
+def test_variables_of_sagemaker_that_nothing_reads_change_nothing() -> None:
+    unread = ("TFS_VERSION", "MAX_PAYLOAD_IN_MB", "BATCH_STRATEGY", "MAX_CONCURRENT_TRANSFORMS", "PROGRAM", "REGION")
+    assert load_settings({f"SAGEMAKER_{name}": "any" for name in unread}) == load_settings({})
+
+
+def test_both_names_of_the_wire() -> None:
+    assert load_settings({"PREDICT_USING_GRPC": "true"}).transports == (TransportName.GRPC,)
+    assert load_settings({"PREDICT_USING_GRPC": "False"}).transports == (TransportName.REST,)
+    both = {"PREDICT_USING_GRPC": "true", "LIGHTBOX_TRANSPORT": "rest"}
+    assert load_settings(both).transports == (TransportName.REST,)
+
+
+def test_a_worker_class_that_gunicorn_does_not_have_is_refused() -> None:
+    (line,) = problems(SAGEMAKER_GUNICORN_WORKER_CLASS="threads")
+    assert all(name in line for name in ("gthread", "gevent", "eventlet", "sync", "tornado", "'threads'"))

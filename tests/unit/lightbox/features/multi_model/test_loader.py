@@ -1,0 +1,165 @@
+"""Loading and unloading over a model server that only listens: how long it may take, and what is left behind."""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import tarfile
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing.connection import Connection
+from pathlib import Path
+
+import pytest
+
+from lightbox.core.error_texts import hide
+from lightbox.core.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, ModelNotFound
+from lightbox.core.request_context import RequestContext
+from lightbox.features.multi_model.sources import Source
+from lightbox.features.multi_model.state import LoadedModels
+from support.model_loader import Listener, bare, loader
+from support.patience import PATIENCE, poll
+
+
+def test_loading_may_take_longer_than_a_request(run_dir: Path, server: Listener) -> None:
+    models = loader(run_dir, server)
+    models.load("a", Source("half"), RequestContext(1, waited=1))
+    models.unload("a", RequestContext(1, waited=1))
+    assert len(server.allowed) == 3
+    assert min(server.allowed) > 1
+
+
+def test_a_name_may_have_255_characters(run_dir: Path, server: Listener) -> None:
+    models, name = loader(run_dir, server), "n" * 255
+    assert models.load(name, bare(run_dir), RequestContext(PATIENCE)).model.name == name
+    models.unload(name, RequestContext(PATIENCE))
+    assert list((run_dir / "models").iterdir()) == []
+    with pytest.raises(BadRequest, match="at most 255 characters"):
+        models.load(name + "n", bare(run_dir), RequestContext(PATIENCE))
+
+
+def test_an_unload_that_did_not_end_in_time_can_be_asked_again(run_dir: Path, server: Listener) -> None:
+    models, state = loader(run_dir, server), LoadedModels(run_dir)
+    loaded = models.load("a", bare(run_dir), RequestContext(PATIENCE))
+    server.ends = False
+    for _ in range(2):
+        with pytest.raises(DeadlineExceeded):
+            models.unload("a", RequestContext(PATIENCE))
+        assert (sorted(state.all()), list(state.leaving())) == ([], ["a"])
+    server.ends = True
+    assert models.unload("a", RequestContext(PATIENCE)) == loaded
+    with pytest.raises(ModelNotFound):
+        models.unload("a", RequestContext(PATIENCE))
+    assert (dict(state.leaving()), list((run_dir / "models").iterdir())) == ({}, [])
+
+
+def test_a_load_mends_an_unload_that_did_not_end_in_time(run_dir: Path, server: Listener) -> None:
+    models, state = loader(run_dir, server), LoadedModels(run_dir)
+    models.load("a", bare(run_dir), RequestContext(PATIENCE))
+    server.ends = False
+    with pytest.raises(DeadlineExceeded):
+        models.unload("a", RequestContext(PATIENCE))
+    server.ends = True
+    second = models.load("a", bare(run_dir), RequestContext(PATIENCE))
+    assert (sorted(state.all()), dict(state.leaving())) == (["a"], {})
+    assert list((run_dir / "models").iterdir()) == [second.model.base_path.parent]
+
+
+def test_an_unload_waits_for_those_who_use_the_model(run_dir: Path, server: Listener) -> None:
+    models, state = loader(run_dir, server), LoadedModels(run_dir)
+    models.load("a", Source("half"), RequestContext(PATIENCE))
+    with ThreadPoolExecutor(1) as pool:
+        with state.using("a") as model, state.using("a"):
+            unloaded = pool.submit(models.unload, "a", RequestContext(PATIENCE))
+            for _ in poll():
+                assert not unloaded.done()
+                if not sorted(state.all()):
+                    break
+            with pytest.raises(ModelNotFound), state.using("a"):
+                pass
+            assert (model.name, '"a"' in server.served) == ("a", True)
+        assert unloaded.result().model == model
+    assert '"a"' not in server.served
+    assert list(run_dir.glob("*.lock")) == []
+
+
+def test_an_unload_does_not_wait_for_those_who_never_end(run_dir: Path, server: Listener) -> None:
+    models, state = loader(run_dir, server), LoadedModels(run_dir)
+    models.load("a", Source("half"), RequestContext(PATIENCE))
+    with state.using("a"), pytest.raises(DeadlineExceeded, match="'a' are still in progress"):
+        models.unload("a", RequestContext(30, waited=60))
+    assert '"a"' not in server.served
+    models.load("a", Source("half"), RequestContext(PATIENCE))
+    with state.using("a"):
+        pass
+    models.unload("a", RequestContext(PATIENCE))
+    assert list(run_dir.glob("*.lock")) == []
+
+
+@pytest.mark.extended
+def test_whoever_dies_uses_the_model_no_more(run_dir: Path, server: Listener) -> None:
+    models = loader(run_dir, server)
+    models.load("a", Source("half"), RequestContext(PATIENCE))
+    began, over = multiprocessing.Pipe()
+    user = multiprocessing.get_context("spawn").Process(target=use_for_ever, args=(run_dir, over))
+    user.start()
+    assert began.recv()
+    user.kill()
+    user.join()
+    models.unload("a", RequestContext(PATIENCE))
+
+
+def use_for_ever(run_dir: Path, began: Connection) -> None:
+    with LoadedModels(run_dir).using("a"):
+        began.send(True)
+        signal.pause()
+
+
+@pytest.mark.parametrize("url", ["a" * 300, "../models", "/", "a\x00b", None, 7, ""])
+def test_paths_that_lead_nowhere_are_told_as_such(run_dir: Path, server: Listener, url: object) -> None:
+    with pytest.raises(BadRequest, match="url: "):
+        loader(run_dir, server).load("a", Source(url), RequestContext(PATIENCE))
+
+
+@pytest.mark.parametrize("where", ["code/inference.py", "half/code/lightbox.json"])
+def test_a_refusal_names_no_folder_of_the_machine(run_dir: Path, server: Listener, where: str) -> None:
+    root = run_dir.parent / "models"
+    models = loader(run_dir, server, code_problem=f"see {root / where} and {run_dir / 'packages'}")
+    hide({"LIGHTBOX_MODEL_DIR": root, "TMPDIR": run_dir})
+    try:
+        for source in (Source("half"), Source("/etc")):
+            with pytest.raises(BadRequest) as refused:
+                models.load("a", source, RequestContext(PATIENCE))
+            assert str(run_dir.parent) not in refused.value.message
+    finally:
+        hide({})
+
+
+def test_a_second_load_is_told_the_first_without_the_folder(run_dir: Path, server: Listener) -> None:
+    root = run_dir.parent / "models"
+    models = loader(run_dir, server)
+    hide({"LIGHTBOX_MODEL_DIR": root})
+    try:
+        models.load("a", Source(str(root / "half")), RequestContext(PATIENCE))
+        with pytest.raises(AlreadyLoaded, match="Model a is already loaded, from 'LIGHTBOX_MODEL_DIR/half'"):
+            models.load("a", Source("half"), RequestContext(PATIENCE))
+    finally:
+        hide({})
+
+
+def test_a_load_that_fails_gives_back_its_lock_and_its_files(run_dir: Path, server: Listener) -> None:
+    root = run_dir.parent / "models"
+    with tarfile.open(root / "half.tar.gz", "w:gz") as archive:
+        archive.add(next((root / "half").iterdir()), "1")
+    with tarfile.open(root / "links.tar.gz", "w:gz") as archive:
+        archive.add(next((root / "half").iterdir()), "1")
+        for index in range(100):
+            link = tarfile.TarInfo(f"1/link{index}")
+            link.type, link.linkname = tarfile.SYMTYPE, "."
+            archive.addfile(link)
+    models = loader(run_dir, server)
+    with pytest.raises(BadRequest, match="TargetModel: the archive holds '1/link0', which is a symbolic link"):
+        models.load("a", Source("links.tar.gz", "TargetModel"), RequestContext(PATIENCE))
+    with pytest.raises(DeadlineExceeded, match="TargetModel: the archive was not unpacked within 60 s"):
+        models.load("a", Source("half.tar.gz", "TargetModel"), RequestContext(60, waited=61))
+    assert list((run_dir / "models").iterdir()) == list(run_dir.glob("*.lock")) == []
+    assert models.load("a", Source("half.tar.gz", "TargetModel"), RequestContext(PATIENCE)).url

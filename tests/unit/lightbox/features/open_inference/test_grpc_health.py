@@ -1,0 +1,56 @@
+"""gRPC's server reflection: off, and what it tells where it is on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from lightbox.core.pipeline import Pipeline
+from lightbox.features.open_inference import grpc_messages
+from lightbox.transports.fake import FakeTransport
+from support.fakes import channel_means, mean_model
+from support.grpc_front import Caller, make_pipeline, serving
+from support.patience import PATIENCE
+
+REFLECTION_REQUEST = grpc_messages.message_class("grpc.reflection.v1.ServerReflectionRequest")
+
+
+@pytest.fixture
+def pipeline() -> Pipeline:
+    fake = FakeTransport()
+    fake.serve(mean_model(), channel_means)
+    return make_pipeline(fake, ["mean"])
+
+
+def asked_of(caller: Caller, version: str) -> Any:
+    """Return what asks a server about itself."""
+    return caller.channel.stream_stream(
+        f"/grpc.reflection.{version}.ServerReflection/ServerReflectionInfo",
+        request_serializer=REFLECTION_REQUEST.SerializeToString,
+        response_deserializer=grpc_messages.message_class("grpc.reflection.v1.ServerReflectionResponse").FromString,
+    )
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+def test_reflection_is_off_unless_it_is_asked_for(pipeline: Pipeline, tmp_path: Path, version: str) -> None:
+    with serving(pipeline, f"unix:{tmp_path}/front.sock") as caller, pytest.raises(grpc.RpcError) as caught:
+        list(asked_of(caller, version)(iter([REFLECTION_REQUEST(list_services="")]), timeout=PATIENCE))
+    assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+
+
+@pytest.mark.parametrize("version", ["v1", "v1alpha"])
+def test_reflection_names_services_and_gives_their_files(pipeline: Pipeline, tmp_path: Path, version: str) -> None:
+    questions = [
+        REFLECTION_REQUEST(list_services=""),
+        REFLECTION_REQUEST(file_containing_symbol=grpc_messages.INFERENCE_SERVICE),
+        REFLECTION_REQUEST(file_by_filename="none"),
+        REFLECTION_REQUEST(all_extension_numbers_of_type="none"),
+    ]
+    with serving(pipeline, f"unix:{tmp_path}/reflecting.sock", reflection=True) as caller:
+        listed, file, missing, unknown = asked_of(caller, version)(iter(questions), timeout=PATIENCE)
+    assert grpc_messages.INFERENCE_SERVICE in {service.name for service in listed.list_services_response.service}
+    assert b"ModelInferRequest" in file.file_descriptor_response.file_descriptor_proto[0]
+    assert (missing.error_response.error_code, unknown.error_response.error_code) == (5, 12)

@@ -1,0 +1,260 @@
+"""The gRPC server: how many calls at once, streams, health, what observers hear, how it stops."""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import re
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from lightbox.core.pipeline import Pipeline
+from lightbox.features.open_inference import grpc_messages, grpc_server
+from lightbox.transports.fake import FakeTransport
+from support.fakes import channel_means, mean_model
+from support.grpc_front import MAX_BYTES, RED, Caller, Watcher, floats, images, make_pipeline, serving
+from support.http2_client import RawClient
+from support.patience import PATIENCE, poll
+
+from ...conftest import PassOnce
+
+
+@pytest.fixture
+def transport() -> FakeTransport:
+    fake = FakeTransport()
+    fake.serve(mean_model(), channel_means)
+    return fake
+
+
+@pytest.fixture
+def pipeline(transport: FakeTransport) -> Pipeline:
+    return make_pipeline(transport, ["mean"])
+
+
+@pytest.fixture
+def call(pipeline: Pipeline, tmp_path: Path) -> Iterator[Caller]:
+    with serving(pipeline, f"unix:{tmp_path}/front.sock") as caller:
+        yield caller
+
+
+def open_stream(call: Caller, requests: Iterator[Any]) -> Any:
+    request = grpc_messages.message_class("inference.ModelInferRequest")
+    return call.channel.stream_stream(
+        f"/{grpc_messages.INFERENCE_SERVICE}/ModelStreamInfer",
+        request_serializer=lambda fields: (
+            fields if isinstance(fields, bytes) else request(**fields).SerializeToString()
+        ),
+        response_deserializer=grpc_messages.ModelStreamInferResponse.FromString,
+    )(requests, timeout=PATIENCE)
+
+
+def test_a_stream_goes_on_after_an_error(call: Caller) -> None:
+    sent = [{**images(b"no image"), "id": "1"}, b"\xff", images(bytes(MAX_BYTES)), images(RED)]
+    bad, odd, large, good = open_stream(call, iter(sent))
+    assert "Expected an image" in bad.error_message
+    assert bad.infer_response.id == "1"
+    assert "is no inference.ModelInferRequest" in odd.error_message
+    assert "LIGHTBOX_MAX_BODY_MB=1 MiB" in large.error_message
+    assert floats(good.infer_response) == [200, 0, 0]
+
+
+def test_idle_streams_hold_up_nobody_and_end_when_the_server_stops(call: Caller) -> None:
+    streams = [open_stream(call, iter(queue.Queue().get, None)) for _ in range(20)]
+    assert floats(call("ModelInfer", images(RED))) == [200, 0, 0]
+    call.stop()
+    for stream in streams:
+        with pytest.raises(grpc.RpcError, match="the server is stopping") as caught:
+            next(stream)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+class Gate:
+    """A model that answers when it is let."""
+
+    def __init__(self, transport: FakeTransport) -> None:
+        self.inside = threading.Semaphore(0)
+        self.opened = threading.Event()
+        transport.serve(mean_model(), self._predict)
+
+    def _predict(self, inputs: Any) -> Any:
+        self.inside.release()
+        assert self.opened.wait(PATIENCE)
+        return channel_means(inputs)
+
+    def wait_inside(self, count: int) -> None:
+        for _ in range(count):
+            assert self.inside.acquire(timeout=PATIENCE)
+
+
+@pytest.fixture
+def watcher() -> Watcher:
+    return Watcher()
+
+
+def test_observers_hear_of_every_call(pipeline: Pipeline, tmp_path: Path, watcher: Watcher) -> None:
+    with serving(pipeline, f"unix:{tmp_path}/s", [watcher]) as call:
+        given = (("x-amzn-requestid", "mine"),)
+        answer, rpc = call.with_call("ModelInfer", images(RED), metadata=given)
+        good = watcher.requests.get(timeout=PATIENCE)
+        call.fails("ModelInfer", images(b"no image"))
+        bad = watcher.requests.get(timeout=PATIENCE)
+        call("ServerLive")
+    assert watcher.progress == 0
+    assert watcher.requests.empty()
+    assert (good.request_id, good.route, good.status) == ("mine", f"/{grpc_messages.INFERENCE_SERVICE}/ModelInfer", 200)
+    assert (good.error_code, good.bytes_out, good.context.model) == (None, answer.ByteSize(), "mean")
+    assert good.bytes_in > len(RED)
+    assert (bad.status, bad.error_code) == (400, "image_undecodable")
+    trailing = dict(rpc.trailing_metadata())
+    assert (trailing["x-amzn-requestid"], trailing["x-lightbox-model"]) == ("mine", "mean/1")
+    times = {name: float(value) for name, value in re.findall(r"(\w+);dur=([\d.]+)", trailing["server-timing"])}
+    assert {"decode", "predict", "postprocess", "other"} <= times.keys()
+    total = times.pop("total")
+    assert sum(times.values()) == pytest.approx(total, abs=0.0005 * (len(times) + 1))
+    assert total == pytest.approx(good.context.durations()["total"] * 1000, abs=0.001)
+
+
+def test_more_calls_than_may_wait_are_turned_away(
+    pipeline: Pipeline, transport: FakeTransport, tmp_path: Path, watcher: Watcher
+) -> None:
+    gate = Gate(transport)
+    with serving(pipeline, f"unix:{tmp_path}/s", [watcher], waiting=1) as call:
+        asked = [call.future("ModelInfer", images(RED)) for _ in range(2)]
+        gate.wait_inside(2)
+        # Of two more, one may wait; which of them depends on who comes first.
+        late = [call.future("ModelInfer", images(RED)) for _ in range(2)]
+        refused = watcher.requests.get(timeout=PATIENCE)
+        assert (refused.status, refused.error_code) == (503, "queue_full")
+        assert call("ServerLive").live
+        gate.opened.set()
+        assert [floats(answer.result()) for answer in asked] == [[200, 0, 0]] * 2
+        assert sorted(answer.code().name for answer in late) == ["OK", "UNAVAILABLE"]
+
+
+def test_a_call_whose_time_passes_in_the_queue_is_not_begun(
+    pipeline: Pipeline, transport: FakeTransport, tmp_path: Path, watcher: Watcher, pass_once: PassOnce
+) -> None:
+    gate, time_is_over = Gate(transport), threading.Event()
+    pass_once(time_is_over.is_set)
+    with serving(pipeline, f"unix:{tmp_path}/s", [watcher]) as call:
+        busy = [call.future("ModelInfer", images(RED)) for _ in range(2)]
+        gate.wait_inside(2)
+        third = call.future("ModelInfer", images(RED))
+        assert any(len(call.pool._here) == 3 for _ in poll())
+        time_is_over.set()
+        assert third.code().name == "DEADLINE_EXCEEDED"
+        assert watcher.requests.get(timeout=PATIENCE).error_code == "waited_too_long"
+        # Those that are being outcome get a word too, though their threads go on.
+        assert {answer.code().name for answer in busy} == {"DEADLINE_EXCEEDED"}
+        gate.opened.set()
+
+
+def test_a_caller_who_hangs_up_in_the_queue_costs_nothing(
+    pipeline: Pipeline, transport: FakeTransport, tmp_path: Path, watcher: Watcher
+) -> None:
+    gate = Gate(transport)
+    with serving(pipeline, f"unix:{tmp_path}/s", [watcher]) as call:
+        busy = [call.future("ModelInfer", images(RED)) for _ in range(2)]
+        gate.wait_inside(2)
+        third = call.future("ModelInfer", images(RED))
+        assert any(len(call.pool._here) == 3 for _ in poll())
+        third.cancel()
+        assert watcher.requests.get(timeout=PATIENCE).error_code == "hung_up"
+        gate.opened.set()
+        assert [answer.code().name for answer in busy] == ["OK", "OK"]
+
+
+def test_a_stop_waits_for_calls_in_progress(pipeline: Pipeline, transport: FakeTransport, tmp_path: Path) -> None:
+    gate = Gate(transport)
+    with serving(pipeline, f"unix:{tmp_path}/s") as call:
+        asked = [call.future("ModelInfer", images(RED)) for _ in range(3)]
+        gate.wait_inside(2)
+        # The third has come too, and waits: what is still on its way at a stop is refused.
+        assert any(len(call.pool._here) == 3 for _ in poll())
+        stopping = threading.Thread(target=call.stop)
+        stopping.start()
+        gate.opened.set()
+        stopping.join(PATIENCE)
+        assert [floats(answer.result()) for answer in asked] == [[200, 0, 0]] * 3
+
+
+def test_a_call_that_comes_during_a_stop_is_to_be_sent_again(
+    pipeline: Pipeline, transport: FakeTransport, tmp_path: Path
+) -> None:
+    gate = Gate(transport)
+    with serving(pipeline, f"unix:{tmp_path}/s") as call:
+        busy = call.future("ModelInfer", images(RED))
+        gate.wait_inside(1)
+        stopping = threading.Thread(target=call.stop)
+        stopping.start()
+        assert any(call.gate.closed for _ in poll())
+        late = [call.future("ModelInfer", images(RED)) for _ in range(3)]
+        assert [one.code().name for one in late] == ["UNAVAILABLE"] * 3
+        gate.opened.set()
+        stopping.join(PATIENCE)
+        assert floats(busy.result()) == [200, 0, 0]
+
+
+def test_calls_that_come_just_before_a_stop_are_answered(call: Caller) -> None:
+    async def last_has_come() -> None:
+        while call.gate.passed < 20:
+            await asyncio.sleep(0)
+        time.sleep(0.3)  # gRPC gets them meanwhile, mostly, and this event loop accepts nothing
+
+    call.before_stop = last_has_come
+    stopping = threading.Thread(target=call.stop)
+    stopping.start()
+    came = [call.future("ServerLive") for _ in range(20)]
+    stopping.join(PATIENCE)
+    assert [answer.code().name for answer in came] == ["OK"] * 20
+
+
+def test_a_stop_does_not_wait_for_calls_that_the_server_has_refused(call: Caller, tmp_path: Path) -> None:
+    client = RawClient(f"{tmp_path}/front.sock")
+    for number in range(1, 2 * (grpc_server.MAX_STREAMS + 20), 2):
+        client.open(number)
+    client.wait(lambda: len(client.ended) == 20)  # opened before the client heard how many it may
+    client.close()
+    assert call.gate.passed == grpc_server.MAX_STREAMS
+
+
+def health(call: Caller, method: str) -> Any:
+    make = call.channel.unary_unary if method == "Check" else call.channel.unary_stream
+    ask = make(
+        f"/{grpc_messages.HEALTH_SERVICE}/{method}",
+        request_serializer=grpc_messages.message_class("grpc.health.v1.HealthCheckRequest").SerializeToString,
+        response_deserializer=grpc_messages.message_class("grpc.health.v1.HealthCheckResponse").FromString,
+    )
+    return lambda service="": ask(
+        grpc_messages.message_class("grpc.health.v1.HealthCheckRequest")(service=service), timeout=PATIENCE
+    )
+
+
+def test_health_follows_readiness(call: Caller) -> None:
+    check = health(call, "Check")
+    assert check().status == 1
+    call.ready = False
+    assert check(grpc_messages.INFERENCE_SERVICE).status == 2
+    with pytest.raises(grpc.RpcError, match="NOT_FOUND"):
+        check("none")
+
+
+def test_watchers_are_told_of_changes(call: Caller) -> None:
+    watch = health(call, "Watch")
+    ours, unknown = watch(grpc_messages.INFERENCE_SERVICE), watch("none")
+    assert next(ours).status == 1
+    assert next(unknown).status == 3
+    call.ready = False
+    assert next(ours).status == 2
+    call.ready = True
+    assert next(ours).status == 1
+    call.stop()
+    assert next(ours).status == 2
+    with pytest.raises(grpc.RpcError, match="the server is stopping"):
+        next(ours)
