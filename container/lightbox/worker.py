@@ -15,16 +15,16 @@ from flask import Flask
 from lightbox.codecs import CodecOptions
 from lightbox.codecs.image import ImageOptions
 from lightbox.core.app import create_app
-from lightbox.core.aws_context import AwsContexts
 from lightbox.core.error_texts import hide
-from lightbox.core.feature import Feature
 from lightbox.core.pipeline import Pipeline, PipelineOptions, Times
-from lightbox.core.plan import AnsweringVersions, Catalogue, ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.core.services import Services
 from lightbox.core.settings import Settings
 from lightbox.core.settings_types import TransportName
+from lightbox.feature import Feature
 from lightbox.features import FEATURES, enabled
 from lightbox.images.limits import ImageLimits
+from lightbox.model.catalogue import Catalogue
+from lightbox.processes.plan import AnsweringVersions, ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import LastResponse, Observer, RequestLog, log_like_others, worker_descriptor
 from lightbox.telemetry.metrics import METRICS_FOLDER, WorkerMetrics
@@ -33,6 +33,7 @@ from lightbox.transports.base import BalancedTransport, Transport
 from lightbox.transports.grpc import GrpcTransport, open_channel
 from lightbox.transports.local import LocalTransport
 from lightbox.transports.rest import RestTransport
+from lightbox.user_code.aws_context import AwsContexts
 from lightbox.user_code.registry import UserCode
 
 

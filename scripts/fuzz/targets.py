@@ -19,19 +19,19 @@ from websockets.server import ServerProtocol
 from fuzz.cost import Bound
 from lightbox.codecs import Codecs
 from lightbox.codecs.media_type import decoded_body
-from lightbox.core.custom_attributes import CustomAttributes
 from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
 from lightbox.features.open_inference import grpc_messages
 from lightbox.features.open_inference.rest_body import parse_body, raw_request
 from lightbox.features.streams.choice import Choice, from_query, from_text
 from lightbox.images.decode import decode_for_resize, decode_rgb
-from lightbox.images.jpeg import Rgbx
 from lightbox.images.limits import ImageLimits
 from lightbox.images.native_resize import NativeResize, load
+from lightbox.images.rgbx import Rgbx
 from lightbox.model.call import Method
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec
+from lightbox.sagemaker.custom_attributes import CustomAttributes
 from lightbox.settings_loading import load_settings
 from lightbox.worker import codec_options
 

@@ -12,8 +12,8 @@ import pytest
 import requests
 from google.protobuf import text_format
 
-from lightbox.core.plan import PlannedModel
 from lightbox.features.multi_model.state import LoadedModels
+from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.processes.commands import model_config
 from support.loading import invoke, load, unload

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from lightbox.core.errors import DeadlineExceeded, LightboxError
-from lightbox.core.plan import PlannedModel
 from lightbox.core.request_context import RequestContext
 from lightbox.features.multi_model.loader import CodeCheck, ModelLoader
 from lightbox.features.multi_model.sources import Source
 from lightbox.features.multi_model.state import LoadedModels
+from lightbox.model.catalogue import PlannedModel
 from lightbox.settings_loading import load_settings
 from lightbox.transports.model_management import ServerState, VersionState
 from lightbox.user_code.paths import UserCodeError

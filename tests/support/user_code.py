@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lightbox.core.plan import PlannedModel
+from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 
 

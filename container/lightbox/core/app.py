@@ -10,10 +10,10 @@ from werkzeug.exceptions import HTTPException, MethodNotAllowed, NotFound, Reque
 
 from lightbox.core import errors
 from lightbox.core.edge import Edge
-from lightbox.core.feature import Feature
 from lightbox.core.http import enter
 from lightbox.core.services import Services
 from lightbox.core.settings import Settings
+from lightbox.feature import Feature
 from lightbox.sagemaker.event_stream import response_stream_blueprint
 from lightbox.sagemaker.execution_parameters import batch_transform_blueprint
 from lightbox.sagemaker.invocations import Invocations, internal_blueprint, sagemaker_blueprint

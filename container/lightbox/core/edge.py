@@ -22,9 +22,10 @@ from typing import Any
 import orjson
 
 from lightbox.core.errors import HungUp, LightboxError, MethodNotAllowed, RouteNotFound, Unavailable, WaitedTooLong
-from lightbox.core.request_context import MakeContext, Overdue, RequestContext
+from lightbox.core.request_context import MakeContext, RequestContext
 from lightbox.machine.temporary_storage import is_full, storage_full
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
+from lightbox.telemetry.overdue import Overdue
 
 log = logging.getLogger("lightbox")
 

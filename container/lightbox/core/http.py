@@ -12,11 +12,11 @@ from flask import g, request
 from werkzeug.exceptions import ClientDisconnected
 
 from lightbox.codecs.media_type import decoded_body
-from lightbox.core.custom_attributes import CUSTOM_ATTRIBUTES, meant
 from lightbox.core.edge import EXCHANGE, Exchange, pass_over_body
 from lightbox.core.errors import BadRequest, LightboxError
 from lightbox.core.memory import MemoryBudget
 from lightbox.core.request_context import RequestContext
+from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, meant
 
 
 def enter() -> None:

@@ -12,22 +12,22 @@ from typing import Any, TypeVar
 from lightbox.codecs import CodecOptions, Codecs
 from lightbox.codecs.base import Response
 from lightbox.codecs.ranked import ranked_rows
-from lightbox.core.aws_context import AwsContexts
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound
-from lightbox.core.handler_outputs import DescribedOutputs, HandlerOutputs
 from lightbox.core.memory import MemoryBudget
-from lightbox.core.plan import Catalogue, PlannedModel
 from lightbox.core.request import Body, Call, TensorResponse
 from lightbox.core.request_context import RequestContext
 from lightbox.core.settings_types import TransportName
 from lightbox.machine.concurrency import InProgress
 from lightbox.model.call import Layout, ModelCall, Prediction
+from lightbox.model.catalogue import Catalogue, PlannedModel
 from lightbox.model.layout import is_model_name
 from lightbox.model.options import ModelOptions
 from lightbox.model.signatures import RankGuard, Signatures, probe, probe_version, traits_by
 from lightbox.model.spec import Array, SignatureSpec
 from lightbox.transports.base import Transport
 from lightbox.user_code.aws import AwsHandlers
+from lightbox.user_code.aws_context import AwsContexts
+from lightbox.user_code.described_outputs import DescribedOutputs, HandlerOutputs
 from lightbox.user_code.handlers import LightboxHandlers, prepare
 from lightbox.user_code.loader import Function
 from lightbox.user_code.registry import NONE, Handlers, UserCode
@@ -133,7 +133,9 @@ class Pipeline:
         Raises DeadlineExceeded when time is up before.
         """
         _check_time(context)
-        told = self._contexts.of(call, body, model)
+        told = self._contexts.of(
+            model.name, call.version, call.attributes, body.content_type, body.accept, len(body.body)
+        )
         if handlers.handler is not None:
             with context.stage("handler"):
                 return handlers.answer(body.body, told)
@@ -219,7 +221,7 @@ class Pipeline:
             shown = content.shown(call, request, model.options, context)
             response = writer.finish(postprocess, ordered, shown, signature)
         if isinstance(response, TensorResponse) and not content.outputs:
-            self._handler_outputs.note(model.name, response)
+            self._handler_outputs.note(model.name, response.outputs)
         return response
 
     def _preprocessed(

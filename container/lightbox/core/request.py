@@ -12,7 +12,6 @@ from typing_extensions import override
 from lightbox.codecs import Codecs, check_single
 from lightbox.codecs.base import Parsed, Response
 from lightbox.codecs.base import Writer as BodyCodec
-from lightbox.core.custom_attributes import CROP, CustomAttributes
 from lightbox.core.errors import BadRequest
 from lightbox.core.request_context import RequestContext
 from lightbox.images.picture import Crop, Picture
@@ -20,6 +19,8 @@ from lightbox.model.arrays import encoded_images, string_tensor
 from lightbox.model.call import Method, ModelCall, Prediction
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
+from lightbox.sagemaker.custom_attributes import CROP, CustomAttributes
+from lightbox.user_code.described_outputs import ANSWER
 from lightbox.user_code.handlers import Request, finish, finish_tensors
 from lightbox.user_code.loader import Function
 
@@ -28,8 +29,6 @@ S = TypeVar("S")
 FindSignature = Callable[[], SignatureSpec]
 """Looks up the signature that a call names, or the default one. Raises as Transport.signature does."""
 IMAGE, JSON = "application/x-image", "application/json"
-ANSWER = "answer"
-"""The output that holds the bodies of user code that makes bodies."""
 
 
 class Writer(ABC, Generic[R]):

@@ -11,7 +11,6 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator
 
-from lightbox.core.memory import default_request_memory_mb
 from lightbox.core.settings_types import (
     NO_LIMIT,
     ONE_AT_A_TIME,
@@ -26,6 +25,7 @@ from lightbox.core.settings_types import (
     parse_transports,
 )
 from lightbox.machine.concurrency import available_cores
+from lightbox.machine.memory import default_request_memory_mb
 
 P = TypeVar("P", bound=BaseModel)
 

@@ -40,7 +40,6 @@ from lightbox.core.errors import ImageUndecodable, TooLarge
 from lightbox.images import foreign, jpeg
 from lightbox.images.avif import Avif
 from lightbox.images.color import UPRIGHT, orientation_of, swaps_sides, to_grey, to_rgb, turn_upright
-from lightbox.images.jpeg import Rgbx
 from lightbox.images.limits import (
     MAX_PIXELS_SETTING,
     ImageLimits,
@@ -49,6 +48,7 @@ from lightbox.images.limits import (
     check_header,
     undecodable,
 )
+from lightbox.images.rgbx import Rgbx
 
 # What Pillow warns of is the caller's file. Set once, here: catch_warnings for each would not be safe between threads.
 warnings.filterwarnings("ignore", module=r"PIL\.")

@@ -5,12 +5,9 @@ Pillow reads the header, and decodes what is left: several scans, grey and CMYK,
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from io import BytesIO
 
 import numpy as np
-import numpy.typing as npt
 from PIL import Image
 from PIL.ImageFile import ImageFile
 from PIL.JpegImagePlugin import JpegImageFile
@@ -21,36 +18,10 @@ except ImportError:  # a platform that it has no wheel for
     simplejpeg = None
 
 from lightbox.images.limits import has_one_scan
+from lightbox.images.rgbx import Rgbx
 
 _CHECKED = ((67, 45), (16, 33))
 _SUBSAMPLINGS = ("4:4:4", "4:2:2", "4:2:0")
-
-
-@dataclass(frozen=True)
-class Rgbx:
-    """A decoded image in memory: ``pixels`` uint8 [height, width, 4], of which the fourth byte says nothing."""
-
-    pixels: npt.NDArray[np.uint8]
-
-    @property
-    def width(self) -> int:
-        """Pixels from left to right."""
-        return int(self.pixels.shape[1])
-
-    @property
-    def height(self) -> int:
-        """Pixels from top to bottom."""
-        return int(self.pixels.shape[0])
-
-    @property
-    def size(self) -> tuple[int, int]:
-        """Width and height, as Pillow has it."""
-        return self.width, self.height
-
-    @cached_property
-    def image(self) -> Image.Image:
-        """A copy for Pillow, mode RGB."""
-        return Image.frombytes("RGB", self.size, self.pixels.data, "raw", "RGBX")
 
 
 def decode(image: ImageFile, body: bytes) -> Rgbx | None:

@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from lightbox.images.jpeg import Rgbx
 from lightbox.images.resize_library import INSTRUCTIONS, LIBRARY
+from lightbox.images.rgbx import Rgbx
 
 _FILTERS = {
     Image.Resampling.BOX: 0,

@@ -29,9 +29,9 @@ from lightbox.core.errors import (
     Unavailable,
     UnknownSignature,
 )
-from lightbox.core.plan import Catalogue
 from lightbox.core.request_context import RequestContext
 from lightbox.model.call import ModelCall
+from lightbox.model.catalogue import Catalogue
 from lightbox.model.saved_model import WORST, Traits, traits
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
 from lightbox.transports.base import DEFAULT_SIGNATURE, Transport

@@ -20,7 +20,7 @@ import orjson
 
 from lightbox.core.edge import Headers, choose_request_id, error_body, error_response, http_bytes, model_error_body
 from lightbox.core.errors import STATUS_OF_CODE, LightboxError, MethodNotAllowed, Unavailable
-from lightbox.core.feature import ChildSpec
+from lightbox.feature import ChildSpec
 from lightbox.machine.temporary_storage import storage_full
 from lightbox.processes import nginx_log as body_account
 from lightbox.processes.fronts import FrontWatch, connect

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightbox.core.feature import Feature
+from lightbox.feature import Feature
 from lightbox.model.engine_report import all_engines
 from lightbox.telemetry.metrics import (
     BLOCKED_RELOADS,

@@ -21,8 +21,8 @@ from lightbox.core.errors import (
     TooManyRequests,
     Unavailable,
 )
-from lightbox.core.feature import NginxParts
 from lightbox.core.settings import Settings
+from lightbox.feature import NginxParts
 from lightbox.machine.concurrency import available_cores
 from lightbox.machine.environment import variable
 from lightbox.processes.nginx_log import ANSWERED, FINISHED, SMALL_BYTES, level_to_log

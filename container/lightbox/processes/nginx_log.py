@@ -13,9 +13,9 @@ from typing import Any
 
 import orjson
 
-from lightbox.core.memory import available_bytes
 from lightbox.core.request_context import RequestContext
 from lightbox.core.settings import Settings
+from lightbox.machine.memory import available_bytes
 from lightbox.machine.temporary_storage import free_bytes
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
 

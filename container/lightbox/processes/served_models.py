@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from lightbox.core.feature import ServedModels
-from lightbox.core.plan import PlannedModel, ServingPlan
+from lightbox.feature import ServedModels
+from lightbox.model.catalogue import PlannedModel
 from lightbox.processes.commands import MODEL_CONFIG, model_config
+from lightbox.processes.plan import ServingPlan
 
 
 class PlannedAlone:

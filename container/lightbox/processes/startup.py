@@ -9,15 +9,16 @@ from contextlib import suppress
 from pathlib import Path
 
 from lightbox.core.errors import StartError
-from lightbox.core.feature import Port
-from lightbox.core.plan import ModelServerAddress, PlannedModel, ServingPlan, Wires
 from lightbox.core.settings import Settings
 from lightbox.core.settings_types import TransportName
+from lightbox.feature import Port
 from lightbox.features import enabled
+from lightbox.model.catalogue import PlannedModel
 from lightbox.model.checks import show_versions
 from lightbox.model.layout import ModelLayoutError, ModelOnDisk, choose_default, find_models
 from lightbox.model.options import load_options
 from lightbox.processes.commands import BINARY, model_server_program
+from lightbox.processes.plan import ModelServerAddress, ServingPlan, Wires
 from lightbox.processes.run_dir import RunDir, free_port, port_is_free, sockets_would_fit
 from lightbox.user_code.loader import looks_like_aws
 from lightbox.user_code.paths import find_code, find_inference

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from lightbox.core.errors import StartError
-from lightbox.core.feature import Feature
+from lightbox.feature import Feature
 from lightbox.processes import commands
 from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child, describe_exit
 from lightbox.processes.code_setup import CodeSetup

@@ -9,7 +9,6 @@ from flask import Blueprint, g, request
 from flask import Response as HttpResponse
 
 from lightbox.codecs.base import Response
-from lightbox.core.custom_attributes import CUSTOM_ATTRIBUTES, OUTPUTS, CustomAttributes
 from lightbox.core.errors import BadRequest
 from lightbox.core.http import TARGET_MODEL, check_query, received_body
 from lightbox.core.pipeline import Pipeline
@@ -17,6 +16,7 @@ from lightbox.core.request import Answer, Around, Body, Call
 from lightbox.core.request_context import RequestContext
 from lightbox.core.services import Services
 from lightbox.model.call import Method
+from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, OUTPUTS, CustomAttributes
 
 
 class Invocations:

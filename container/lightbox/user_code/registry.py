@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lightbox.core.errors import HandlerFailed, Unavailable
-from lightbox.core.plan import PlannedModel
+from lightbox.model.catalogue import PlannedModel
 from lightbox.user_code.aws import AwsHandlers
 from lightbox.user_code.handlers import LightboxHandlers
 from lightbox.user_code.loader import forget_folder, load_functions

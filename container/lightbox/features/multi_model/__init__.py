@@ -9,18 +9,18 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from pydantic import BaseModel, Field
 from typing_extensions import override
 
-from lightbox.core.feature import Feature, NginxParts, ServedModels
 from lightbox.core.settings import Settings
-from lightbox.core.settings_types import PART
+from lightbox.feature import Feature, NginxParts, ServedModels
+from lightbox.features.multi_model.settings import MultiModelSettings
 
 if TYPE_CHECKING:
     from flask import Blueprint
 
-    from lightbox.core.plan import Catalogue, ServingPlan
     from lightbox.core.services import Services
+    from lightbox.model.catalogue import Catalogue
+    from lightbox.processes.plan import ServingPlan
     from lightbox.processes.start import Start
     from lightbox.user_code.registry import UserCode
 
@@ -33,23 +33,6 @@ _LOADS = """# Loading and unloading a model may take longer than a request.
             proxy_read_timeout @LOAD_READ_TIMEOUT@s;
             proxy_pass http://sidecar;
         }"""
-
-
-class MultiModelSettings(BaseModel):
-    """The variables of multi-model mode."""
-
-    model_config = PART
-
-    multi_model: bool = Field(False, validation_alias="SAGEMAKER_MULTI_MODEL")
-    """Multi-model mode: start without models, and load, list and unload them with requests to `/models`."""
-
-    max_models: int = Field(1000, ge=1, le=100_000, validation_alias="LIGHTBOX_MAX_MODELS")
-    """Limit for the number of models that are loaded in multi-model mode. Over it a load gets 507."""
-
-    max_archive_mb: int = Field(4096, ge=1, validation_alias="LIGHTBOX_MAX_ARCHIVE_MB")
-    """Limit in MiB for the unpacked size of a model's archive in multi-model mode. Over it a load gets 413. The same
-    holds, whatever is set here, for an archive that unpacks to more than 64 MiB and more than 100 times its own
-    size."""
 
 
 class MultiModel(Feature):

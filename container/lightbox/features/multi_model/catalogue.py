@@ -11,14 +11,15 @@ from pathlib import Path
 from typing_extensions import override
 
 from lightbox.core.errors import AlreadyLoaded
-from lightbox.core.plan import Catalogue, PlannedModel, ServingPlan
 from lightbox.core.request_context import RequestContext
 from lightbox.core.settings import Settings
 from lightbox.features.multi_model.loader import ModelLoader
 from lightbox.features.multi_model.sources import Source
 from lightbox.features.multi_model.state import LoadedModels, not_loaded
+from lightbox.model.catalogue import Catalogue, PlannedModel
 from lightbox.model.layout import LONGEST_NAME
 from lightbox.processes.code_trial import try_code
+from lightbox.processes.plan import ServingPlan
 from lightbox.transports.grpc import open_channel
 from lightbox.transports.model_management import ModelManagement
 from lightbox.user_code.paths import find_inference

@@ -17,9 +17,9 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict
 
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
-from lightbox.core.plan import PlannedModel
 from lightbox.core.request_context import RequestContext
 from lightbox.machine.file_locks import locked, try_lock
+from lightbox.model.catalogue import PlannedModel
 from lightbox.model.layout import is_saved_model
 from lightbox.telemetry.logs import log
 

@@ -18,9 +18,9 @@ from urllib.parse import quote
 
 from lightbox.core.edge import choose_request_id
 from lightbox.core.errors import DeadlineExceeded, LightboxError, TooLarge, Unavailable
-from lightbox.core.memory import find_trim
 from lightbox.features.open_inference import http2
 from lightbox.features.open_inference.http2 import OpenCall
+from lightbox.machine.memory import find_trim
 
 
 class Side(asyncio.Protocol):

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from lightbox.core.services import Services
 from lightbox.features import enabled
-from lightbox.features.open_inference import OpenInferenceSettings
 from lightbox.features.open_inference.grpc_calls import WorkerPool
 from lightbox.features.open_inference.grpc_gate import Bounds, Gate
 from lightbox.features.open_inference.grpc_health import Readiness, ping
 from lightbox.features.open_inference.grpc_server import ROOM, InferenceServer
 from lightbox.features.open_inference.grpc_service import InferenceService
 from lightbox.features.open_inference.repository import Repository
+from lightbox.features.open_inference.settings import OpenInferenceSettings
 from lightbox.telemetry.logs import MakesContexts
 from lightbox.worker import assemble
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from lightbox.codecs import Codecs
-from lightbox.core.custom_attributes import CUSTOM_ATTRIBUTES, CustomAttributes
 from lightbox.core.errors import BadRequest, LightboxError, MalformedBody, ModelNotFound, TooLarge, UnknownSignature
 from lightbox.core.http import TARGET_MODEL
 from lightbox.core.pipeline import Pipeline
@@ -21,6 +20,7 @@ from lightbox.model.call import Method
 from lightbox.model.engine_report import engines_of
 from lightbox.model.layout import version_folder, weights_note
 from lightbox.model.spec import Array
+from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, CustomAttributes
 
 EXTENSIONS = ("binary_tensor_data", "model_repository")
 PLATFORM = "tensorflow_savedmodel"

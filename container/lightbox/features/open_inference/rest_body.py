@@ -7,7 +7,6 @@ from typing import Any
 
 from lightbox.codecs.json_numbers import MIN_BYTES, hollowed, parse_values, parsing_bytes
 from lightbox.codecs.media_type import check_size
-from lightbox.core.custom_attributes import CustomAttributes
 from lightbox.core.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request_context import RequestContext
@@ -24,6 +23,7 @@ from lightbox.features.open_inference.tensors import (
 from lightbox.images.decode import is_image
 from lightbox.model.arrays import string_tensor
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
+from lightbox.sagemaker.custom_attributes import CustomAttributes
 
 _ELEMENT_BYTES = 80
 _OBJECTS = 'a JSON object with "inputs"'

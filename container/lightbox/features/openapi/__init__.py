@@ -5,27 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from pydantic import AliasChoices, BaseModel, Field
 from typing_extensions import override
 
-from lightbox.core.feature import Feature
 from lightbox.core.settings import Settings
-from lightbox.core.settings_types import PART
+from lightbox.feature import Feature
+from lightbox.features.openapi.settings import OpenApiSettings
 
 if TYPE_CHECKING:
     from flask import Blueprint
 
     from lightbox.core.services import Services
-
-
-class OpenApiSettings(BaseModel):
-    """The variable of the description."""
-
-    model_config = PART
-
-    openapi: bool = Field(False, validation_alias=AliasChoices("LIGHTBOX_OPENAPI", "LIGHTBOX_PAGE"))
-    """Serve `/openapi.json`, which describes the routes and models of this start to tools. It is on where the page is.
-    If it is off, the route is 404."""
 
 
 class OpenApi(Feature):

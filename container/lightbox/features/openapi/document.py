@@ -8,7 +8,6 @@ from copy import deepcopy
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from lightbox.core.custom_attributes import CUSTOM_ATTRIBUTES, KNOWN_PAIRS
 from lightbox.core.edge import MODEL_HEADER, REQUEST_ID_HEADER, REQUEST_ID_HEADERS, REQUEST_ID_PATTERN
 from lightbox.core.http import TARGET_MODEL
 from lightbox.features.openapi import failures
@@ -27,10 +26,11 @@ from lightbox.features.openapi.parts import (
 )
 from lightbox.features.openapi.routes import FRONT_ROUTES, ONLY_MULTI_MODEL, ROUTES
 from lightbox.features.openapi.tensors import BASE64, EXAMPLES, RESULTS, Schema, any_of, array, struct
-from lightbox.features.sessions import SessionSettings
 from lightbox.features.sessions.requests import CLOSED_HEADER, NEW_HEADER, SESSION
+from lightbox.features.sessions.settings import SessionSettings
 from lightbox.features.sessions.store import CLOSE, NEW
 from lightbox.model.layout import LONGEST_NAME
+from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, KNOWN_PAIRS
 
 VERSION = "3.1.0"
 _ARGUMENT = re.compile(r"<(\w+)>")

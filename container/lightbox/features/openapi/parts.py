@@ -11,7 +11,6 @@ from lightbox.codecs.base import Writer
 from lightbox.codecs.image import ImageBodyCodec
 from lightbox.codecs.json_body import JsonCodec, JsonLinesCodec
 from lightbox.codecs.multipart import MultipartCodec
-from lightbox.core.custom_attributes import CUSTOM_ATTRIBUTES
 from lightbox.core.edge import REQUEST_ID_HEADER, REQUEST_ID_HEADERS
 from lightbox.core.http import TARGET_MODEL
 from lightbox.core.settings import Settings
@@ -19,7 +18,8 @@ from lightbox.features.open_inference.rest import TRITON_TYPE
 from lightbox.features.openapi import examples, failures
 from lightbox.features.openapi.models import DescribedModel
 from lightbox.features.openapi.tensors import Schema, any_of
-from lightbox.features.sessions import SessionSettings
+from lightbox.features.sessions.settings import SessionSettings
+from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES
 
 Operation = dict[str, Any]
 JSON = JsonCodec.media_types[0]

@@ -30,8 +30,8 @@ from lightbox.features.openapi.parts import (
     response_content,
 )
 from lightbox.features.openapi.tensors import Schema, array
-from lightbox.features.sessions import SessionSettings
 from lightbox.features.sessions.requests import CLOSED_HEADER, NEW_HEADER, SESSION
+from lightbox.features.sessions.settings import SessionSettings
 from lightbox.processes.metrics_page import CONTENT_TYPE as METRICS_TYPE
 from lightbox.sagemaker.event_stream import ACCEPT, MEDIA_TYPE
 

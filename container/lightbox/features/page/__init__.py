@@ -6,12 +6,11 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, Field
 from typing_extensions import override
 
-from lightbox.core.feature import Feature, NginxParts
 from lightbox.core.settings import Settings
-from lightbox.core.settings_types import PART
+from lightbox.feature import Feature, NginxParts
+from lightbox.features.page.settings import PageSettings
 
 if TYPE_CHECKING:
     from lightbox.processes.start import Start
@@ -57,15 +56,6 @@ _HEADERS = f"""
             add_header Referrer-Policy no-referrer always;
             add_header Cache-Control no-cache;
 """
-
-
-class PageSettings(BaseModel):
-    """The variable of the page."""
-
-    model_config = PART
-
-    page: bool = Field(False, validation_alias="LIGHTBOX_PAGE")
-    """Serve a page to try models with, at `/` and `/ui`. `make serve` turns it on."""
 
 
 class Page(Feature):

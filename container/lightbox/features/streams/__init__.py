@@ -7,13 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, Field
 from typing_extensions import override
 
-from lightbox.core.feature import ChildSpec, Feature, NginxParts
 from lightbox.core.settings import Settings
-from lightbox.core.settings_types import PART
+from lightbox.feature import ChildSpec, Feature, NginxParts
 from lightbox.features.streams import counts
+from lightbox.features.streams.settings import StreamSettings
 from lightbox.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
@@ -40,20 +39,6 @@ _SERVER = """# A socket that is not read is no error, because a frame takes its 
         }"""
 OPEN = Metric("lightbox_streams", "Open streams of frames.")
 DROPPED = Metric("lightbox_stream_frames_dropped", "Frames that streams with latest=true dropped.")
-
-
-class StreamSettings(BaseModel):
-    """The variables of streams."""
-
-    model_config = PART
-
-    streams: bool = Field(False, validation_alias="LIGHTBOX_STREAMS")
-    """Serve streams of frames, WebSockets at `/invocations-bidirectional-stream` of nginx's port. If it is off, the
-    route is 404."""
-
-    max_streams: int = Field(1000, ge=1, le=1500, validation_alias="LIGHTBOX_MAX_STREAMS")
-    """Limit for open streams. Over it an opening gets 503. Their frames count as requests, while they are in
-    progress."""
 
 
 class Streams(Feature):

@@ -12,10 +12,11 @@ import signal
 import sys
 from pathlib import Path
 
-from lightbox.features.streams import RENEW_SIGNAL, StreamSettings
+from lightbox.features.streams import RENEW_SIGNAL
 from lightbox.features.streams.counts import StreamCounts
 from lightbox.features.streams.relay import Relay
 from lightbox.features.streams.server import StreamServer
+from lightbox.features.streams.settings import StreamSettings
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import log_like_others, worker_descriptor
 

@@ -5,28 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, Field
 from typing_extensions import override
 
-from lightbox.core.feature import Feature, GrpcServices
 from lightbox.core.settings import Settings
-from lightbox.core.settings_types import PART
+from lightbox.feature import Feature, GrpcServices
+from lightbox.features.tfs_api.settings import TfsApiSettings
 
 if TYPE_CHECKING:
     from flask import Blueprint
 
     from lightbox.core.services import Services
     from lightbox.features.openapi.parts import Route
-
-
-class TfsApiSettings(BaseModel):
-    """The variable of TensorFlow Serving's APIs."""
-
-    model_config = PART
-
-    tfs_api: bool = Field(False, validation_alias="LIGHTBOX_TFS_API")
-    """Serve TensorFlow Serving's own APIs to callers: REST below `/v1/` at nginx's port, gRPC at
-    `LIGHTBOX_KSERVE_GRPC_PORT` where that is set. Opens the model server's REST port inside the container."""
 
 
 class TfsApi(Feature):

@@ -9,30 +9,17 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from pydantic import BaseModel, Field
 from typing_extensions import override
 
 from lightbox.core.errors import StartError
-from lightbox.core.feature import Feature
 from lightbox.core.settings import Settings
-from lightbox.core.settings_types import PART
+from lightbox.feature import Feature
+from lightbox.features.tracing.settings import ENDPOINT, TracingSettings
 
 if TYPE_CHECKING:
     from lightbox.telemetry.logs import Observer
 
-ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
 PACKAGES = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
-
-
-class TracingSettings(BaseModel):
-    """The variables of traces; OpenTelemetry reads its others itself."""
-
-    model_config = PART
-
-    otlp_endpoint: str | None = Field(None, validation_alias=ENDPOINT)
-    """URL to send OpenTelemetry traces to, as OTLP over HTTP. Needs the packages of `requirements/tracing.lock`.
-    OpenTelemetry's other variables (`OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`, `OTEL_EXPORTER_OTLP_HEADERS`, ...) work
-    as well."""
 
 
 class TracingMissing(StartError):

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from lightbox.core.custom_attributes import parse_custom_attributes
+from lightbox.sagemaker.custom_attributes import parse_custom_attributes
 
 FOUND_BY_AWS = re.compile(r"(tfs-[a-z-]+)=([^,]+)")
 """What AWS's container looks for, in the slow way."""

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from flask.testing import FlaskClient
 
-from lightbox.core import memory as container_memory
 from lightbox.core.errors import TooLarge, Unavailable
 from lightbox.core.memory import SMALL, MemoryBudget, Share
+from lightbox.machine import memory as container_memory
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from lightbox.settings_loading import load_settings

@@ -4,7 +4,7 @@ import pytest
 
 from lightbox.core.settings import variable_names
 from lightbox.core.settings_types import TransportName, parse_image_size
-from lightbox.features.open_inference import OpenInferenceSettings
+from lightbox.features.open_inference.settings import OpenInferenceSettings
 from lightbox.settings_loading import SettingsError, load_settings, parts, spelling_hints
 from write_settings_page import PAGE, THEMES, docstrings, page
 

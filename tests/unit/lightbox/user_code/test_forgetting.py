@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from lightbox.core.errors import HandlerFailed, Unavailable
-from lightbox.core.plan import PlannedModel
+from lightbox.model.catalogue import PlannedModel
 from lightbox.user_code import loader
 from lightbox.user_code.handlers import LightboxHandlers
 from lightbox.user_code.registry import UserCode

@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound
-from lightbox.core.plan import PlannedModel
 from lightbox.core.request_context import RequestContext
 from lightbox.features.multi_model.sources import Source
 from lightbox.features.multi_model.state import LoadedModels
+from lightbox.model.catalogue import PlannedModel
 from lightbox.transports.model_management import ServerState, VersionState
 from support.model_loader import Listener, bare, loader, own_folders
 from support.patience import PATIENCE

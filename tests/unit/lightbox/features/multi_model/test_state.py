@@ -10,10 +10,10 @@ import pytest
 from flask import Flask, g
 
 from lightbox.core.errors import DeadlineExceeded, ModelNotFound, Unavailable
-from lightbox.core.plan import PlannedModel
 from lightbox.core.request_context import RequestContext
 from lightbox.features.multi_model.routes import MAX_LOAD_BYTES, PAGE_SIZE, multi_model_blueprint
 from lightbox.features.multi_model.state import LoadedModel, LoadedModels
+from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.transports.fake import FakeTransport
 from lightbox.transports.model_management import ServerState, VersionState

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelFailed, NoRoom, Unavailable
-from lightbox.core.plan import PlannedModel
 from lightbox.core.request_context import RequestContext
 from lightbox.features.multi_model import transition
 from lightbox.features.multi_model.transition import Transition
+from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.processes.commands import model_config
 from lightbox.transports.model_management import ModelManagement

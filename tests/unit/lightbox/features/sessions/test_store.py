@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from lightbox.core.errors import BadRequest, TooLarge, Unavailable
-from lightbox.features.sessions import Sessions, SessionSettings
+from lightbox.features.sessions import Sessions
+from lightbox.features.sessions.settings import SessionSettings
 from lightbox.features.sessions.store import FOLDER, HEADER, Session, SessionStore, UnknownSession
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings_loading import load_settings

@@ -23,9 +23,10 @@ if TYPE_CHECKING:
     from flask import Blueprint
 
     from lightbox.core.pipeline import Pipeline
-    from lightbox.core.plan import Catalogue, PlannedModel, ServingPlan
     from lightbox.core.request import Around
     from lightbox.core.services import Services
+    from lightbox.model.catalogue import Catalogue, PlannedModel
+    from lightbox.processes.plan import ServingPlan
     from lightbox.processes.start import Start
     from lightbox.telemetry.logs import Observer
     from lightbox.user_code.registry import UserCode

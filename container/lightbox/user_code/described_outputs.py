@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lightbox.core.request import ANSWER, TensorResponse
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
 from lightbox.user_code.aws import AwsHandlers
 from lightbox.user_code.registry import Handlers
+
+ANSWER = "answer"
+"""The output that holds the bodies of user code that makes bodies."""
 
 
 @dataclass(frozen=True)
@@ -25,9 +27,9 @@ class HandlerOutputs:
     def __init__(self) -> None:
         self._given: dict[str, dict[str, TensorSpec]] = {}
 
-    def note(self, model: str, response: TensorResponse) -> None:
+    def note(self, model: str, outputs: Mapping[str, Array]) -> None:
         """Remember the outputs of a response. The ranks are known, the sizes may be others next time."""
-        self._given[model] = {name: _spec(name, array) for name, array in response.outputs.items()}
+        self._given[model] = {name: _spec(name, array) for name, array in outputs.items()}
 
     def forget(self, model: str) -> None:
         """Another model, or other code, may come under its name."""

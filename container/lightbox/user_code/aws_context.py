@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-from lightbox.core.plan import ModelServerAddress, PlannedModel
-from lightbox.core.request import JSON, Body, Call
-from lightbox.user_code.aws import Context, PortlessContext
+from lightbox.processes.plan import ModelServerAddress
+from lightbox.sagemaker.custom_attributes import CustomAttributes
+from lightbox.user_code.aws import JSON, Context, PortlessContext
 
 
 class AwsContexts:
@@ -20,23 +20,31 @@ class AwsContexts:
         self._turn = itertools.count()
         self._timeout = timeout
 
-    def of(self, call: Call[Any], body: Body, model: PlannedModel) -> Context:
-        """Return the context for a body of a call."""
+    def of(
+        self,
+        model: str,
+        version: int | None,
+        attributes: CustomAttributes,
+        content_type: str,
+        accept: str,
+        size: int,
+    ) -> Context:
+        """Return the context for a body of ``size`` bytes that asks for a model; a header is "" where there is none."""
         server, channel = self._servers[next(self._turn) % len(self._servers)]
-        version = "" if call.version is None else f"/versions/{call.version}"
-        path = f"/v1/models/{model.name}{version}:{body.method.value}"
+        of_version = "" if version is None else f"/versions/{version}"
+        path = f"/v1/models/{model}{of_version}:{attributes.method.value}"
         # A model that was loaded later may have the first of AWS's handlers; its server keeps the ports that it has.
         kind = Context if server.rest_port and server.grpc_port else PortlessContext
         return kind(
-            model_name=model.name,
-            model_version=None if call.version is None else str(call.version),
-            method=call.attributes.pairs.get("tfs-method") or None,
+            model_name=model,
+            model_version=None if version is None else str(version),
+            method=attributes.pairs.get("tfs-method") or None,
             rest_uri=f"http://localhost:{server.rest_port}{path}" if server.rest_port else "",
             grpc_port=str(server.grpc_port or ""),
             channel=channel,
-            custom_attributes=call.attributes.text,
-            request_content_type=body.content_type or JSON,
-            accept_header=body.accept or JSON,
-            content_length=len(body.body),
+            custom_attributes=attributes.text,
+            request_content_type=content_type or JSON,
+            accept_header=accept or JSON,
+            content_length=size,
             timeout=self._timeout,
         )
