@@ -14,7 +14,7 @@ import grpc
 from lightbox.core.edge import MODEL_HEADER
 from lightbox.core.errors import TooLarge
 from lightbox.core.request_context import RequestContext
-from lightbox.features.open_inference import grpc_health, grpc_messages
+from lightbox.features.open_inference import grpc_messages, grpc_reflection
 from lightbox.features.open_inference.grpc_calls import Caller, Outcome, Work, WorkerPool
 from lightbox.features.open_inference.grpc_gate import Gate
 from lightbox.features.open_inference.grpc_health import Readiness, health_response
@@ -217,10 +217,10 @@ class InferenceServer:
     def _reflection(self) -> list[Any]:
         async def reflect(_: Any, rpc: Any) -> None:
             async for data in self._messages(rpc):
-                await rpc.write(grpc_health.answer(data))
+                await rpc.write(grpc_reflection.answer(data))
 
         methods = {"ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(reflect)}
-        return [grpc.method_handlers_generic_handler(name, methods) for name in grpc_health.SERVICE_NAMES]
+        return [grpc.method_handlers_generic_handler(name, methods) for name in grpc_reflection.SERVICE_NAMES]
 
 
 def stream_response(data: bytes, outcome: Outcome) -> bytes:

@@ -11,7 +11,8 @@ from lightbox.codecs.base import Writer
 from lightbox.codecs.image import ImageBodyCodec
 from lightbox.codecs.json_body import JsonCodec, JsonLinesCodec
 from lightbox.codecs.multipart import MultipartCodec
-from lightbox.core.edge import REQUEST_ID_HEADER, REQUEST_ID_HEADERS
+from lightbox.core.edge import REQUEST_ID_HEADERS
+from lightbox.core.error_bodies import REQUEST_ID_HEADER
 from lightbox.core.http import TARGET_MODEL
 from lightbox.core.settings import Settings
 from lightbox.features.open_inference.rest import TRITON_TYPE
