@@ -21,6 +21,7 @@ from typing import Any
 from lightbox.core.error_bodies import REQUEST_ID_HEADER, Headers, error_response, status_line
 from lightbox.core.errors import HungUp, LightboxError, WaitedTooLong
 from lightbox.core.request_context import MakeContext, RequestContext
+from lightbox.core.server_timing import SERVER_TIMING, server_timing
 from lightbox.machine.temporary_storage import is_full, storage_full
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
 from lightbox.telemetry.overdue import Overdue
@@ -192,7 +193,7 @@ class Exchange:
         self._started = True
         self.context.finish()
         headers = [item for item in headers if item[0] != REQUEST_ID_HEADER]
-        headers += [("Server-Timing", self.context.server_timing()), (REQUEST_ID_HEADER, self.request_id)]
+        headers += [(SERVER_TIMING, server_timing(self.context)), (REQUEST_ID_HEADER, self.request_id)]
         if (model := self.context.answered_by) is not None and int(status[:3]) < 400:
             headers.append((MODEL_HEADER, model))
         write = self._start_response(status, headers, *([exc_info] if exc_info else []))

@@ -1,7 +1,8 @@
-"""How much memory the requests of a process may hold together, and each of them beside what it weighs.
+"""How much memory requests may hold: all of a process together, and each for what it weighs.
 
-A share is taken before a body is read or parsed, by what counting its structure tells, and given back with the answer.
-Nobody waits for memory: who waits holds what he has, and two of them would wait for each other.
+A request takes its share before its body is read or parsed, as large as counting the body's structure tells, and gives
+it back with the answer. A request that finds no memory is refused and does not wait: two requests that wait would each
+hold what the other needs.
 """
 
 from __future__ import annotations

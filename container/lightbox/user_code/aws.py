@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from typing_extensions import override
+
 from lightbox.codecs.base import Response
 from lightbox.core.errors import HandlerFailed
 from lightbox.user_code.handlers import as_bytes, call, check_content_type
@@ -68,13 +70,15 @@ class PortlessContext(Context):
     __slots__ = ()
 
     @property
+    @override
     def rest_uri(self) -> str:
-        """See Context. Raises HandlerFailed where there is no REST port."""
+        """The address of the model over REST. Raises HandlerFailed where there is no REST port."""
         return _promised("rest_uri", self[3])
 
     @property
+    @override
     def grpc_port(self) -> str:
-        """See Context. Raises HandlerFailed where there is no gRPC port."""
+        """The model server's port for gRPC. Raises HandlerFailed where there is none."""
         return _promised("grpc_port", self[4])
 
 

@@ -16,6 +16,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import quote
 
+from typing_extensions import override
+
 from lightbox.core.edge import choose_request_id
 from lightbox.core.errors import DeadlineExceeded, LightboxError, TooLarge, Unavailable
 from lightbox.features.open_inference import http2
@@ -34,15 +36,15 @@ class Side(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parts: list[bytes] = []
 
+    @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio.Protocol."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._relay.opened(self)
         self.flush()
 
+    @override
     def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
         try:
             for frame in self.frames.feed(data):
                 self._on_frame(frame)
@@ -50,8 +52,12 @@ class Side(asyncio.Protocol):
             self._relay.close()
         self.other.flush()
 
+    @override
     def connection_lost(self, error: Exception | None) -> None:
-        """See asyncio.Protocol. Who closes after its last word makes our next write fail, before that word is read."""
+        """Close the other side too, after the last word of this one is read.
+
+        When the peer closes after its last word, our next write fails before that word is read.
+        """
         if error is not None and self._transport is not None:
             with suppress(OSError):
                 while data := os.read(self._transport.get_extra_info("socket").fileno(), _PIECE):

@@ -10,10 +10,12 @@ from itertools import islice
 from typing import Any
 
 import grpc
+from typing_extensions import override
 
 from lightbox.core.edge import MODEL_HEADER
 from lightbox.core.errors import TooLarge
 from lightbox.core.request_context import RequestContext
+from lightbox.core.server_timing import SERVER_TIMING, server_timing
 from lightbox.features.open_inference import grpc_messages, grpc_reflection
 from lightbox.features.open_inference.grpc_calls import Caller, Outcome, Work, WorkerPool
 from lightbox.features.open_inference.grpc_gate import Gate
@@ -49,8 +51,8 @@ class _Accepted(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     count = 0
 
+    @override
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> None:
-        """See grpc.GenericRpcHandler."""
         self.count += 1
 
 
@@ -148,7 +150,7 @@ class InferenceServer:
         async def handle(data: bytes, rpc: Any) -> bytes:
             caller = Caller(rpc, allowed_seconds)
             outcome = await self._pool.answer(route, data, caller, work)
-            told = [(REQUEST_ID, caller.request_id), ("server-timing", outcome.context.server_timing())]
+            told = [(REQUEST_ID, caller.request_id), (SERVER_TIMING.lower(), server_timing(outcome.context))]
             if (error := outcome.error) is not None:
                 told.append(("lightbox-code", error.code))
                 await rpc.abort(getattr(grpc.StatusCode, error.grpc_status), error.message, tuple(told))
