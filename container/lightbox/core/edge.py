@@ -81,9 +81,9 @@ def as_lightbox_error(error: Exception, request_id: str) -> LightboxError:
 class Edge:
     """Admits ``in_progress`` requests at once; the others wait for their turn, as long as their deadline allows.
 
-    How many may wait is nginx's to count, for all workers together. What is not begun costs next to nothing: Flask does
-    not see it. ``observers`` hear of every request; ``make_context`` makes a request's context. ``overdue`` knows those
-    that nginx has answered ``answered_after`` seconds after they came.
+    nginx counts those that wait, for all workers together. A request that waits costs next to nothing: Flask does not
+    see it. ``observers`` hear of every request; ``make_context`` makes a request's context. ``overdue`` knows the
+    requests in progress that nginx has answered, ``answered_after`` seconds after they came.
     """
 
     def __init__(
@@ -105,7 +105,7 @@ class Edge:
         self._make_context = make_context or (lambda allowed, header, waited: RequestContext(allowed, waited))
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer a request when its turn comes; 504 when its time passed before."""
+        """Answer a request when its turn comes, with 504 when its time has passed before."""
         waited, came = seconds_since_received(environ), time.perf_counter()
         left = self._deadline_seconds - waited
         self._count(1)
@@ -165,7 +165,7 @@ class Exchange:
         self._started = False
 
     def run(self, app: WsgiApp) -> Iterable[bytes]:
-        """Have the app answer. Whatever it raises is answered in the one error form."""
+        """Have the app answer. An exception becomes an error response."""
         for observer in self._observers:
             observer.started()
         try:
@@ -223,14 +223,14 @@ def _size(text: str | None) -> int:
 
 
 def pass_over_body(environ: dict[str, Any]) -> None:
-    """Read what nobody wants: gunicorn resets a connection with more than 64 kB unread, and nginx makes a new one."""
+    """Read and drop the body: gunicorn resets a connection with over 64 kB unread, and nginx has to make a new one."""
     stream = environ.get("wsgi.input")
     while stream is not None and stream.read(_PIECE):
         pass
 
 
 def seconds_since_received(environ: dict[str, Any]) -> float:
-    """Return how long ago nginx had the request, 0 when it was not nginx who sent it."""
+    """Return how long ago nginx had the whole request, 0 for a request that did not come from nginx."""
     try:
         return max(0.0, time.time() - float(environ.get(RECEIVED_HEADER, "")))
     except ValueError:

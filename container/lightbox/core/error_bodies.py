@@ -1,6 +1,6 @@
 """The JSON of an error, and the whole response around it.
 
-All who answer with an error use these functions: the edge, the supervisor, nginx's configuration and streams.
+The edge, the supervisor, nginx's configuration and streams write their errors with it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def error_response(error: LightboxError, request_id: str, path: str = "", **more
 
 
 def http_bytes(status: int, headers: Headers, body: bytes) -> bytes:
-    """Return a whole HTTP/1.1 response after which the connection ends, for those who answer without a framework."""
+    """Return a whole HTTP/1.1 response after which the connection ends, for code without a framework."""
     lines = [f"HTTP/1.1 {status_line(status)}", *(f"{name}: {value}" for name, value in headers), "Connection: close"]
     return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
 

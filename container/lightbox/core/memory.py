@@ -48,7 +48,7 @@ class MemoryBudget:
 
     @contextmanager
     def share(self) -> Iterator[Share]:
-        """Give a request a share for as long; all of it comes back at the end."""
+        """Yield a share for one request, and take all of it back at the end."""
         share = Share(self)
         try:
             yield share
@@ -83,7 +83,7 @@ class Share:
         self.weight = max(self.weight, size)
 
     def hold_tensors(self, body: int, tensors: Iterable[NDArray[Any]]) -> None:
-        """Hold a body of so many bytes, its tensors, and them twice more: in a message, and in gRPC's copy of it.
+        """Hold a body of so many bytes, its tensors, and two more copies of them: in the message, and in gRPC's copy.
 
         Raises as ``hold``, but tensors weigh what they are: a model may want eight bytes for each that was sent.
         """

@@ -1,4 +1,4 @@
-"""What a request asks, whatever protocol it came by: a body of some media type, or tensors that a protocol has read."""
+"""A request of any protocol: a call, whose content is a body of some media type or tensors."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ class Content(ABC, Generic[R]):
 
 @dataclass(frozen=True)
 class Call(Generic[R]):
-    """One request. What is None takes the configured default; ``outputs`` are the names of those that are wanted."""
+    """One request. None stands for the configured default; ``outputs`` are the names of the wanted outputs."""
 
     content: Content[R]
     model: str | None = None
@@ -150,7 +150,7 @@ class Body(Content[Response]):
         return replace(self, body=body, content_type=JSON, accept=JSON)
 
     def cut(self) -> Body:
-        """Return the body with the part that ``crop`` means as its picture. Raises BadRequest where it is no image."""
+        """Return the body with the part that ``crop`` names as its picture. Raises BadRequest if it is no image."""
         if self.crop is None:
             return self
         if not self.is_one_image:
@@ -252,7 +252,7 @@ class TensorResponse:
 class Tensors(Content[TensorResponse]):
     """Inputs by name, in the dtypes they came in; strings are object arrays of bytes.
 
-    Byte strings for a model of pixels are encoded images. User code is asked as about a body where that can be:
+    Byte strings for a model of pixels are encoded images. User code is called as for a body where that can be:
     ``preprocess`` and handlers of AWS's API for encoded images, ``postprocess`` always. But ``outputs`` that the
     request names, and that the signature has, are the model's own.
     """

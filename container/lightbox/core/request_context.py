@@ -87,7 +87,7 @@ class RequestContext:
                 self._open[-1][1][0] += spent
 
     def finish(self) -> None:
-        """Note that the response is there: ``durations`` tells the same to all from now on."""
+        """Note that the response is there: from now on ``durations`` does not change."""
         self._elapsed[:] = [self.elapsed()]
 
     def durations(self) -> dict[str, float]:

@@ -61,7 +61,7 @@ _GREY_BITS = {"L": 8, "L;2": 2, "L;4": 4}
 
 class _Jpeg(JpegImageFile):
     def _read_dpi_from_exif(self) -> None:
-        """Nobody needs the resolution, and parsing EXIF for it warns, takes time and has no bound."""
+        """Skip it: nothing needs the resolution, and parsing EXIF for it warns, takes time and has no bound."""
 
 
 class _Tiff(TiffImageFile):

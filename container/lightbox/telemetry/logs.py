@@ -97,7 +97,7 @@ os.register_at_fork(after_in_child=_Turn.renew)
 
 @contextmanager
 def _turn(descriptor: int) -> Iterator[None]:
-    """Let nobody else who takes turns write to a pipe meanwhile.
+    """Keep other writers that take turns from writing to a pipe meanwhile.
 
     The kernel may split what is longer than a page of it, a traceback say. The lock is each process's own, though all
     have the same pipe. Files need none: they are written to as a whole.
@@ -230,7 +230,7 @@ class MakesContexts(Protocol):
 
 
 class RequestLog(Observer):
-    """Writes the line of each request to a descriptor, as text or JSON; ``process`` is who answered it."""
+    """Writes the line of each request to a descriptor, as text or JSON; ``process`` names the process that answered."""
 
     def __init__(self, descriptor: int, as_json: bool, process: str = "worker") -> None:
         self._descriptor = descriptor

@@ -180,7 +180,7 @@ class RestTransport(Transport):
     def _send(
         self, verb: str, path: str, body: bytes | None, model: str, version: int | None, context: RequestContext
     ) -> requests.Response:
-        """Send a request once; where nobody listens, wait a moment for a model server that is coming back."""
+        """Send a request once; if no server listens, wait a moment for one that is coming back."""
         url, until = self._base_url + path, time.monotonic() + self._reconnect_seconds
         while True:
             remaining = context.remaining()

@@ -62,7 +62,7 @@ class Context(NamedTuple):
 
 
 class PortlessContext(Context):
-    """A context where the model server has no port for REST or gRPC: reading that field says what opens one.
+    """A context without a port for REST or gRPC: reading that field raises an error that says what opens one.
 
     ``input_handler`` and ``output_handler`` need neither, and ``channel`` works without.
     """

@@ -104,7 +104,7 @@ RECEIVE_SECONDS = 60.0
 _QUEUE, _PIECE = 4096, 1 << 16
 _LOOK_SECONDS, _LAST_SECONDS, _PAUSE_SECONDS = 1.0, 2.0, 0.005
 _SERVERS_FRAME = (1 << 24) - 1
-"""What a caller lets the server send in one frame is its own affair; this is all that HTTP/2 has room for."""
+"""Each caller sets how large the server's frames may be; this is the most that HTTP/2 has room for."""
 _MUCH = 32 << 20
 """So many bytes that messages held and do not any more are given back to the system."""
 _STATUS_NUMBERS = {"RESOURCE_EXHAUSTED": 8, "UNAVAILABLE": 14, "DEADLINE_EXCEEDED": 4}
