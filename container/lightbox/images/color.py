@@ -100,7 +100,7 @@ def _tiff_tag(image: Image, tag: int) -> object:
 
 
 def to_rgb(image: Image) -> Image:
-    """Give the image in mode RGB by the table above; BACKGROUND shows through where it is transparent.
+    """Give the image in mode RGB; BACKGROUND shows through where it is transparent.
 
     An RGB image is returned as it is, not copied. Raises ImageUndecodable for what has no RGB meaning.
     """

@@ -30,7 +30,7 @@ _IN_XMP = re.compile(rb'tiff:Orientation(?:="|>)([1-8])')
 
 
 def orientation_of(image: Image) -> int:
-    """Give the orientation, 1 to 8. None at all, broken EXIF and values outside count as 1, upright."""
+    """Give the orientation, 1 to 8; 1, upright, where EXIF is missing, broken or says another number."""
     if isinstance(image, TiffImageFile):
         value = image.tag_v2.get(Base.Orientation)
         return value if isinstance(value, int) and value in _TURN else UPRIGHT

@@ -237,7 +237,7 @@ def stream_response(data: bytes, outcome: Outcome) -> bytes:
 
 
 def _id_of(data: bytes) -> str:
-    """Return a request's id; "" where it is not among the first few fields, as whoever writes in order has it there."""
+    """Return a request's id, "" unless it is among the first few fields: clients that write in order have it there."""
     with suppress(ValueError):
         for number, kind, value in islice(read_fields(memoryview(data)), _FIRST_FIELDS):
             if number == _ID and kind == LENGTH_DELIMITED:
