@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 from lightbox.core.edge import MODEL_HEADER
 from lightbox.core.http import TARGET_MODEL
-from lightbox.features.open_inference.rest import JSON_LENGTH, TRITON_TYPE
 from lightbox.features.open_inference.schemas import example as example_of
 from lightbox.features.open_inference.schemas import schemas
+from lightbox.features.open_inference.tensors import JSON_LENGTH, TRITON_TYPE
 from lightbox.openapi import failures
 from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.operations import (
