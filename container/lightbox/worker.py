@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from flask import Flask
 
+from lightbox.codecs import codec_classes
 from lightbox.codecs.options import CodecOptions, ImageOptions
 from lightbox.core.app import create_app
 from lightbox.core.error_texts import hide
@@ -38,6 +39,8 @@ from lightbox.user_code.registry import UserCode
 if TYPE_CHECKING:
     from lightbox.openapi.models import DescribedModel
     from lightbox.openapi.operations import Description
+
+codec_classes()  # so that they are imported with this module: once for all workers, before the fork
 
 
 def wsgi_app(plan_path: str) -> Flask:

@@ -1,7 +1,6 @@
 """All codecs by media type: which one reads a body, and which one writes the response.
 
-The codecs are imported where ``Codecs`` is made: the supervisor, which is as small as it can be, asks for
-COMPRESSIBLE_TYPES alone.
+``codec_classes`` imports the codecs: the supervisor, which is as small as it can be, asks for COMPRESSIBLE_TYPES alone.
 """
 
 from __future__ import annotations
