@@ -1,0 +1,47 @@
+"""docs/adding.md: each recipe lists the files that an existing example of its kind is in, and no others name it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from collections.abc import Iterable
+
+import pytest
+
+from support.stack import REPOSITORY
+
+PAGE = (REPOSITORY / "docs" / "adding.md").read_text()
+
+
+def recipe(heading: str) -> list[str]:
+    """Return the files of a recipe."""
+    section = re.split(r"^## ", PAGE, flags=re.MULTILINE)
+    text = next(part for part in section if part.startswith(heading))
+    return re.findall(r"^\| `([^`]+)` \|", text, re.MULTILINE)
+
+
+def naming(words: Iterable[str], below: Iterable[str]) -> set[str]:
+    """Return the tracked files below some folders that have one of the words."""
+    command = ["git", "grep", "-lwE", "|".join(words), "--", *below]
+    return set(subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.split())
+
+
+@pytest.mark.parametrize(("heading", "most"), [("A content type", 4), ("A route", 3)])
+def test_a_recipe_is_short_and_its_files_are_there(heading: str, most: int) -> None:
+    files = recipe(heading)
+    assert 1 < len(files) <= most
+    for file in files:
+        assert list(REPOSITORY.glob(file.replace("<name>", "*"))), file
+
+
+def test_a_codec_is_named_where_the_recipe_says() -> None:
+    codec = {file.replace("<name>", "csv") for file in recipe("A content type")}
+    found = naming(["CsvCodec", "lightbox.codecs.csv"], ["container", "scripts"])
+    assert found == {file for file in codec if file.startswith("container/")}
+
+
+def test_a_feature_is_named_where_the_recipe_says() -> None:
+    route = {file.replace("<name>", "page") for file in recipe("A route")}
+    found = naming(["features.page", "Page"], ["container"])
+    inside = {file for file in found if file.startswith("container/lightbox/features/page/")}
+    assert found - inside == {"container/lightbox/features/__init__.py"} < route
