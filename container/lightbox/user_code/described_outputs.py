@@ -7,10 +7,8 @@ from dataclasses import dataclass
 
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
 from lightbox.user_code.aws import AwsHandlers
+from lightbox.user_code.handlers import ANSWER
 from lightbox.user_code.registry import Handlers
-
-ANSWER = "answer"
-"""The output that holds the bodies of user code that makes bodies."""
 
 
 @dataclass(frozen=True)
