@@ -13,7 +13,6 @@ workers share their pages, and one that takes the place of another answers in a 
 from __future__ import annotations
 
 import gc
-import importlib
 import logging
 import queue
 import signal
@@ -66,7 +65,8 @@ _loaded = threading.Event()
 def on_starting(server: Any) -> None:
     """Import the app for all workers."""
     gc.disable()  # nearly all that is made stays, and looking it through takes a tenth of the time
-    importlib.import_module("lightbox.worker")
+    import lightbox.worker  # noqa: F401
+
     gc.enable()
     gc.collect()
     gc.freeze()  # a collection in a worker would write to the pages that it shares with the others

@@ -41,7 +41,7 @@ class TryRefused(Exception):
     """Nothing can be compared; the message is one sentence."""
 
 
-def try_image(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Print under each scaling a model's best classes for an image, or how many images it classifies right.
 
     Returns the exit code. Raises what ``serve`` raises for wrong settings.

@@ -10,6 +10,7 @@ from itertools import chain
 from pathlib import Path
 
 from lightbox.core.errors import StartError, Unavailable
+from lightbox.core.plan import AnsweringVersions, ServingPlan
 from lightbox.core.settings import Settings
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.changes import change_problem
@@ -18,7 +19,6 @@ from lightbox.model.graph import forget_graph
 from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, find_models, is_version
 from lightbox.model.spec import SignatureSpec
 from lightbox.processes.health import get, told_in
-from lightbox.processes.plan import AnsweringVersions, ServingPlan
 from lightbox.processes.versions import LOOK_SECONDS, Files, ModelVersions
 from lightbox.telemetry.logs import log
 from lightbox.transports.model_status import ModelStatus, VersionStatus

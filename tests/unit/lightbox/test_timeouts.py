@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.core.plan import ModelServerAddress
 from lightbox.core.request_context import RequestContext
 from lightbox.model.options import ModelOptions
 from lightbox.processes.commands import gunicorn_command, model_server_flags
 from lightbox.processes.nginx import render
-from lightbox.processes.plan import ModelServerAddress
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings_loading import load_settings
 from lightbox.transports.fake import FakeTransport

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.core.plan import ModelServerAddress
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.processes.commands import (
@@ -17,7 +18,6 @@ from lightbox.processes.commands import (
     worker_class_line,
 )
 from lightbox.processes.nginx import render
-from lightbox.processes.plan import ModelServerAddress
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings_loading import load_settings
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.processes.plan import Wires
+from lightbox.core.plan import Wires
 from lightbox.processes.startup import NoLocalWire, wires_to_come
 from lightbox.settings_loading import load_settings
 from support.models import copy_golden
