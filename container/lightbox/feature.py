@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel
 
-from lightbox.core.request_context import RequestContext
+from lightbox.core.edge import Work
 from lightbox.core.settings import Settings
 from lightbox.processes.additions import ChildSpec, NginxParts, Port, ServedModels
 from lightbox.telemetry.metrics import Metric
@@ -31,15 +31,12 @@ if TYPE_CHECKING:
     from lightbox.telemetry.logs import Observer
     from lightbox.user_code.registry import UserCode
 
-GrpcWork = Callable[[bytes, Callable[[str], str | None], RequestContext], bytes]
-"""Answers a serialized message; the second argument looks up a header."""
-
 
 @dataclass(frozen=True)
 class GrpcServices:
     """Services of the gRPC port: what answers their methods, and their names in the health service."""
 
-    works: Mapping[str, Mapping[str, GrpcWork]] = field(default_factory=dict)
+    works: Mapping[str, Mapping[str, Work]] = field(default_factory=dict)
     health: Sequence[str] = ()
 
 

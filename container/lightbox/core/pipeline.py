@@ -17,12 +17,12 @@ from lightbox.core.memory import MemoryBudget
 from lightbox.core.request import Body, Call, TensorResponse
 from lightbox.core.request_context import RequestContext
 from lightbox.core.settings_types import TransportName
+from lightbox.core.signatures import RankGuard, Signatures, probe, probe_version, traits_by
 from lightbox.machine.concurrency import InProgress
 from lightbox.model.call import Layout, ModelCall, Prediction
 from lightbox.model.catalogue import Catalogue, PlannedModel
 from lightbox.model.layout import is_model_name
 from lightbox.model.options import ModelOptions
-from lightbox.model.signatures import RankGuard, Signatures, probe, probe_version, traits_by
 from lightbox.model.spec import Array, SignatureSpec
 from lightbox.transports.base import Transport
 from lightbox.user_code.aws import AwsHandlers

@@ -7,12 +7,13 @@ from contextlib import contextmanager
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
-from lightbox.model.checks import newest_folder, option_problems, unusable_versions
+from lightbox.model.checks import newest_folder, unusable_versions
 from lightbox.model.layout import ModelOnDisk, folders_without_model, weights_note
-from lightbox.model.scaling_report import ScalingLine, scaling_lines
 from lightbox.processes.additions import NOTHING_WANTED, Wants
 from lightbox.processes.commands import model_server_program
 from lightbox.processes.nginx import find_nginx
+from lightbox.processes.option_checks import option_problems
+from lightbox.processes.scaling_report import ScalingLine, scaling_lines
 from lightbox.processes.startup import (
     check_added_ports,
     check_port,

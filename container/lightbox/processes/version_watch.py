@@ -14,11 +14,12 @@ from lightbox.core.plan import AnsweringVersions, ServingPlan
 from lightbox.core.settings import Settings
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.changes import change_problem
-from lightbox.model.checks import misfits, signatures_of, version_problem
+from lightbox.model.checks import signatures_of, version_problem
 from lightbox.model.graph import forget_graph
 from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, find_models, is_version
 from lightbox.model.spec import SignatureSpec
 from lightbox.processes.health import get, told_in
+from lightbox.processes.option_checks import misfits
 from lightbox.processes.versions import LOOK_SECONDS, Files, ModelVersions
 from lightbox.telemetry.logs import log
 from lightbox.transports.model_status import ModelStatus, VersionStatus

@@ -11,11 +11,11 @@ from typing import Any
 
 import grpc
 
-from lightbox.core.edge import MODEL_HEADER
+from lightbox.core.edge import MODEL_HEADER, Work
 from lightbox.core.errors import TooLarge
 from lightbox.core.request_context import RequestContext
 from lightbox.features.open_inference import grpc_health, grpc_messages
-from lightbox.features.open_inference.grpc_calls import Caller, Outcome, Work, WorkerPool
+from lightbox.features.open_inference.grpc_calls import Caller, Outcome, WorkerPool
 from lightbox.features.open_inference.grpc_gate import Gate
 from lightbox.features.open_inference.grpc_health import Readiness, health_response
 from lightbox.features.open_inference.grpc_service import InferenceService

@@ -10,15 +10,17 @@ from lightbox.codecs.media_type import check_size
 from lightbox.core.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request_context import RequestContext
-from lightbox.features.open_inference import tensors
-from lightbox.features.open_inference.repository import InferRequest, check_count, once
+from lightbox.features.open_inference.requests import InferRequest, check_count, once
 from lightbox.features.open_inference.tensors import (
     BYTES,
     checked_shape,
     described,
     from_buffer,
     numeric_dtype,
+    parse_sizes,
     read_data,
+    split,
+    split_bare,
 )
 from lightbox.images.decode import is_image
 from lightbox.model.arrays import string_tensor
@@ -130,15 +132,15 @@ def _input(entry: dict[str, Any], blobs: _Blobs, last: bool, filled: Callable[[A
 def _elements(name: str, count: int, size: Any, blobs: _Blobs) -> list[bytes]:
     blobs.hold(count)
     if isinstance(size, str):
-        sizes = tensors.parse_sizes(name, size)
-        return tensors.split_bare(name, blobs.take(name, sum(sizes)), sizes, count)
+        sizes = parse_sizes(name, size)
+        return split_bare(name, blobs.take(name, sum(sizes)), sizes, count)
     data = blobs.rest() if size is None else blobs.take(name, _size(name, size))
-    return tensors.split(name, data, count)
+    return split(name, data, count)
 
 
 def _size(name: str, size: Any) -> int:
     if isinstance(size, str):
-        sizes = tensors.parse_sizes(name, size)
+        sizes = parse_sizes(name, size)
         return sum(sizes)
     if type(size) is not int or size < 0:
         raise MalformedBody(f"input {name}: binary_data_size: expected a number of bytes, got {str(size)[:40]!r}")

@@ -18,8 +18,8 @@ from lightbox.core.errors import (
 )
 from lightbox.core.plan import AnsweringVersions
 from lightbox.core.request_context import RequestContext
+from lightbox.core.signatures import Signatures, probe, probe_version
 from lightbox.model.saved_model import Traits
-from lightbox.model.signatures import Signatures, probe, probe_version
 from lightbox.model.spec import Array, SignatureSpec
 from lightbox.transports.fake import FakeTransport
 from support.fakes import signature

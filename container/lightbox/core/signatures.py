@@ -33,8 +33,8 @@ from lightbox.core.request_context import RequestContext
 from lightbox.model.call import ModelCall
 from lightbox.model.catalogue import Catalogue
 from lightbox.model.saved_model import WORST, Traits, traits
-from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
-from lightbox.transports.base import DEFAULT_SIGNATURE, Transport
+from lightbox.model.spec import DEFAULT_SIGNATURE, Array, SignatureSpec, TensorSpec, image_input
+from lightbox.transports.base import Transport
 from tfs_wire.ranks import HIGHEST
 
 FRESH_SECONDS = 1.0
