@@ -34,6 +34,7 @@ from lightbox.transports.grpc import GrpcTransport, open_channel
 from lightbox.transports.local import LocalTransport
 from lightbox.transports.rest import RestTransport
 from lightbox.user_code.aws_context import AwsContexts
+from lightbox.user_code.aws_response import rest_response
 from lightbox.user_code.registry import UserCode
 
 
@@ -115,7 +116,7 @@ def make_pipeline(
     """Return the pipeline that the settings ask for."""
     # Not the transports' own channels: a handler may close them.
     channels = [open_channel(server.grpc_target) for server in plan.model_servers]
-    contexts = AwsContexts(plan.model_servers, channels, settings.call_seconds)
+    contexts = AwsContexts(plan.model_servers, channels, settings.call_seconds, rest_response)
     call = settings.call_seconds if settings.wait_seconds else math.inf
     options = PipelineOptions(
         codec_options(settings),

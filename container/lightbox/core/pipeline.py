@@ -81,7 +81,7 @@ class Pipeline:
         self._transports = transports
         self._times = options.times
         self._user_code = user_code or UserCode()
-        self._contexts = contexts or AwsContexts((), (), 0)
+        self._contexts = contexts or AwsContexts((), (), 0, lambda answered, address: answered)
         self._any_model = PlannedModel(
             name="", base_path=Path(), options=ModelOptions(), code_dirs=options.shared_code_dirs
         )
@@ -145,7 +145,7 @@ class Pipeline:
             plain = call.carrying(body.as_json(prepared))
             answered = self._predict(NONE, plain, _without_ranking(model), transport, context)
         with context.stage("postprocess"):
-            return handlers.finish(answered.body, told)
+            return handlers.finish(self._contexts.response(answered.body, told), told)
 
     def _respond_for_unknown(self, error: ModelNotFound, call: Call[R], context: RequestContext) -> R:
         """Let a handler for all models answer, which AWS's container asks for models that do not exist, too.
