@@ -7,8 +7,8 @@ from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
 
-from lightbox.core.signatures import GREY_PNG
 from lightbox.features.open_inference.tensors import described
+from lightbox.images.probe import GREY_PNG
 from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
 
 LARGEST = 100
