@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from lightbox.core.request import Around
     from lightbox.core.services import Services
     from lightbox.model.catalogue import Catalogue
+    from lightbox.openapi.models import DescribedModel
+    from lightbox.openapi.operations import Description
     from lightbox.processes.start import Start
     from lightbox.telemetry.logs import Observer
     from lightbox.user_code.registry import UserCode
@@ -140,9 +142,11 @@ class Feature:
         """Return its routes in a worker."""
         return ()
 
-    def operations(self) -> Mapping[tuple[str, str], Any]:
-        """Return the description of each of its routes, by method and rule, for OpenAPI."""
-        return {}
+    def operations(self, models: Sequence[DescribedModel]) -> Description:
+        """Return its routes in OpenAPI, and what it adds to SageMaker's; ``models`` can be asked for now."""
+        from lightbox.openapi.operations import Description
+
+        return Description()
 
     def grpc(self, services: Services) -> GrpcServices:
         """Return its services at the port for gRPC, where there is one."""

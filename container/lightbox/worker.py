@@ -8,12 +8,11 @@ import math
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from flask import Flask
 
-from lightbox.codecs import CodecOptions
-from lightbox.codecs.image import ImageOptions
+from lightbox.codecs.options import CodecOptions, ImageOptions
 from lightbox.core.app import create_app
 from lightbox.core.error_texts import hide
 from lightbox.core.pipeline import Pipeline, PipelineOptions, Times
@@ -36,6 +35,10 @@ from lightbox.transports.rest import RestTransport
 from lightbox.user_code.aws_context import AwsContexts
 from lightbox.user_code.aws_response import rest_response
 from lightbox.user_code.registry import UserCode
+
+if TYPE_CHECKING:
+    from lightbox.openapi.models import DescribedModel
+    from lightbox.openapi.operations import Description
 
 
 def wsgi_app(plan_path: str) -> Flask:
@@ -78,9 +81,9 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
     )
 
 
-def operations(features: Sequence[Feature]) -> dict[tuple[str, str], Any]:
-    """Return the descriptions of the features' routes, by method and rule."""
-    return {rule: route for feature in features for rule, route in feature.operations().items()}
+def operations(features: Sequence[Feature], models: Sequence[DescribedModel]) -> list[Description]:
+    """Return what the features add to the OpenAPI document, the innermost before the pipeline first."""
+    return [feature.operations(models) for feature in reversed(features)]
 
 
 def refused_headers(features: Sequence[Feature]) -> dict[str, str]:

@@ -18,6 +18,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 IMAGES = (REPOSITORY / "tests" / "corpus" / "valid", REPOSITORY / "tests" / "corpus" / "invalid")
 FOUND = REPOSITORY / "tests" / "corpus" / "found"
 LARGEST = 64 << 10
+_MEDIA_TYPES = 32
+"""At least as many as codecs read."""
 CROWD = 16 << 10
 """Bytes of a first input that has many of something: enough to tell what each costs from what the first does."""
 
@@ -104,6 +106,12 @@ def _stream_frames() -> Iterator[bytes]:
     yield pairs.replace(b",", b"&")
 
 
+def _codecs() -> Iterator[bytes]:
+    for number in range(_MEDIA_TYPES):
+        for make in (_json, _csv, _npy):
+            yield bytes([number]) + next(make())
+
+
 def _multipart() -> Iterator[bytes]:
     image = next(_images())
     head = b'--edge\r\nContent-Disposition: form-data; name="a"; filename="a.png"\r\nContent-Type: image/png\r\n\r\n'
@@ -158,6 +166,7 @@ _MAKERS: dict[str, Callable[[], Iterator[bytes]]] = {
     "tiff": _tiffs,
     "npy": _npy,
     "npz": _npz,
+    "codecs": _codecs,
     "multipart": _multipart,
     "gzip": _gzip,
     "kserve": _kserve,

@@ -110,6 +110,13 @@ def npz(data: bytes) -> None:
     _decode(data, "application/x-npz", "uint8", (None, 2))
 
 
+def codecs(data: bytes) -> None:
+    """A body of any media type: the first byte tells which of those that codecs read, in their order."""
+    names = [name for codec in _codecs().readers for name in codec.media_types]
+    for dtype in ("float32", "string"):
+        _decode(data[1:], names[data[0] % len(names)] if data else "", dtype, (None, 2))
+
+
 def multipart(data: bytes) -> None:
     """A form; its boundary is ``edge``."""
     _decode(data, "multipart/form-data; boundary=edge", "uint8", (None, 4, 4, 3))
@@ -207,6 +214,7 @@ TARGETS: dict[str, Callable[[bytes], None]] = {
         tiff,
         npy,
         npz,
+        codecs,
         multipart,
         gzip,
         kserve,
@@ -225,7 +233,7 @@ BOUNDS: defaultdict[str, Bound] = defaultdict(
     Bound,
     dict.fromkeys(("image", "jpeg", "image_of_any_size", "tiff", "json_images", "multipart", "native_resize"), _PICTURE)
     # Small files unpack to as much as LIMITS allows.
-    | dict.fromkeys(("npy", "npz"), Bound(allocated=4 * _UNPACKED, grown=8 * _UNPACKED))
+    | dict.fromkeys(("npy", "npz", "codecs"), Bound(allocated=4 * _UNPACKED, grown=8 * _UNPACKED))
     # Rows are made arrays some thousands at a time: what these take is there once.
     | {"csv": Bound(allocated=2 << 20)}
     | {"gzip": Bound(seconds=2, allocated=48 * _UNPACKED, grown=64 * _UNPACKED)},

@@ -10,6 +10,7 @@ import numpy as np
 import schemathesis
 from hypothesis import strategies as st
 
+from lightbox.codecs import codec_classes
 from support.fakes import png
 
 LARGE, FLOAT32 = 1e20, 3.4028234663852886e38
@@ -35,7 +36,7 @@ def _lines(numbers: list[float]) -> bytes:
     return "\n".join(map(str, numbers)).encode()
 
 
-for name, strategy in {
+BODIES = {
     "image/*": IMAGES,
     "application/x-image": IMAGES,
     "application/octet-stream": IMAGES,
@@ -45,8 +46,10 @@ for name, strategy in {
     "application/jsons": NUMBERS.map(_lines),
     "text/csv": NUMBERS.map(_lines),
     "application/vnd.sagemaker-triton.binary+json": st.binary(max_size=40),
-}.items():
-    schemathesis.openapi.media_type(name, strategy)
+}
+OF_CODECS = (name for codec in codec_classes() for name in codec.media_types if name != "application/json")
+for name in dict.fromkeys((*OF_CODECS, *BODIES)):
+    schemathesis.openapi.media_type(name, BODIES.get(name, st.binary(max_size=40)))
 
 
 @schemathesis.hook

@@ -1,37 +1,58 @@
-"""All codecs by media type: which one reads a body, and which one writes the response."""
+"""All codecs by media type: which one reads a body, and which one writes the response.
+
+The codecs are imported where ``Codecs`` is made: the supervisor, which is as small as it can be, asks for
+COMPRESSIBLE_TYPES alone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from lightbox.codecs.base import Codec, Parsed, Reader, Writer
-from lightbox.codecs.csv import CsvCodec
-from lightbox.codecs.image import ImageBodyCodec, ImageCodec, ImageOptions
-from lightbox.codecs.json_body import JsonCodec, JsonLinesCodec
+from lightbox.codecs.base import Parsed, Reader, Writer
 from lightbox.codecs.media_type import best_match, parse_content_type
-from lightbox.codecs.multipart import MultipartCodec, read_parts
-from lightbox.codecs.npy import NpyCodec, NpzCodec, OctetStreamWriter
 from lightbox.core.errors import BadRequest, ImageUndecodable, MalformedBody, NotAcceptable, UnsupportedMediaType
 from lightbox.core.request_context import RequestContext
-from lightbox.images.decode import OriginalImages, is_image
 from lightbox.images.foreign import file_format
 from lightbox.machine.concurrency import InProgress
 from lightbox.model.call import Method
 
-SHOWN_TYPES = (
-    "application/x-image",
-    "image/*",
+if TYPE_CHECKING:
+    from lightbox.codecs.options import CodecOptions
+    from lightbox.images.decode import OriginalImages
+
+COMPRESSIBLE_TYPES = (
     "application/json",
     "application/jsonlines",
-    "application/jsons",
     "text/csv",
     "application/x-npy",
     "application/x-npz",
-    "multipart/form-data",
+    "application/octet-stream",
 )
-"""What a 415 names; other names of the same are read too."""
+"""Media types of the codecs' responses that nginx may compress."""
+
+
+def codec_classes() -> tuple[type[Reader] | type[Writer], ...]:
+    """Return the codecs; the first one that writes responds where the caller does not mind."""
+    from lightbox.codecs.csv import CsvCodec
+    from lightbox.codecs.image import ImageBodyCodec
+    from lightbox.codecs.json_body import JsonCodec, JsonLinesCodec
+    from lightbox.codecs.multipart import MultipartCodec
+    from lightbox.codecs.npy import NpyCodec, NpzCodec, OctetStreamWriter
+
+    return (
+        ImageBodyCodec,
+        JsonCodec,
+        JsonLinesCodec,
+        CsvCodec,
+        NpyCodec,
+        NpzCodec,
+        OctetStreamWriter,
+        MultipartCodec,
+    )
+
+
 CURL_TYPE = "application/x-www-form-urlencoded"
 MAYBE_IMAGE_TYPES = ("application/octet-stream", CURL_TYPE)
 """Taken for an image when the body begins like one, or like a file of another format. The second is what curl says
@@ -41,37 +62,19 @@ when it is told nothing."""
 _CURL_HINT = "; curl -d takes the line breaks out of a file: use --data-binary @FILE"
 
 
-@dataclass(frozen=True)
-class CodecOptions:
-    """How bodies are read and written, and how large they may be, in MiB."""
-
-    images: ImageOptions = field(default_factory=ImageOptions)
-    max_body_mb: int = 100
-    max_text_mb: int = 100
-    lines_as_document: bool = False
-    """Answer ``application/jsonlines`` with the whole document on one line, as AWS's container does."""
-
-
 class Codecs:
     """The codecs by media type, both ways; one for each worker process, safe to use from several threads."""
 
     def __init__(self, options: CodecOptions, in_progress: InProgress | None = None) -> None:
         """``in_progress`` are the calls that this process works on."""
+        from lightbox.codecs.image import ImageCodec
+
         self.max_text_mb = options.max_text_mb
         self.images = images = ImageCodec(options.images, in_progress)
-        self._image = ImageBodyCodec(images)
-        self._json = JsonCodec(images, options.max_text_mb)
-        codecs: tuple[Codec, ...] = (
-            self._json,  # the first one that writes responds where the caller does not mind
-            JsonLinesCodec(images, options.max_text_mb, options.lines_as_document),
-            CsvCodec(options.max_text_mb),
-            NpyCodec(options.max_body_mb),
-            NpzCodec(options.max_body_mb),
-            OctetStreamWriter(),
-            self._image,
-            MultipartCodec(images),
-        )
-        self._readers = {name: codec for codec in codecs if isinstance(codec, Reader) for name in codec.media_types}
+        codecs = [codec(images, options) for codec in codec_classes()]
+        self.readers = [codec for codec in codecs if isinstance(codec, Reader)]
+        self._readers = {name: codec for codec in self.readers for name in (*codec.media_types, *codec.synonyms)}
+        self._image, self._json = self._readers["application/x-image"], self._readers["application/json"]
         self.writers = {codec.media_types[0]: codec for codec in codecs if isinstance(codec, Writer)}
         """The codecs that write responses, by what these are called."""
 
@@ -91,7 +94,7 @@ class Codecs:
         context.memory.weigh(len(body))
         parsed = parse_content_type(content_type)
         codec = self._find(parsed.name, body)
-        if method is not Method.PREDICT and not isinstance(codec, JsonCodec):
+        if method is not Method.PREDICT and not codec.reads_examples:
             came = parsed.name[:100] or "an image"
             raise BadRequest(f"tfs-method={method.value}: expected examples as application/json, got {came}")
         if parsed.name == CURL_TYPE:
@@ -123,13 +126,15 @@ class Codecs:
         return self.images.originals(lambda: images or _image_bodies(body, content_type, context), context)
 
     def _find(self, name: str, body: bytes) -> Reader:
+        from lightbox.images.decode import is_image
+
         is_file = is_image(body) or file_format(body) is not None  # a file of another format is told what it is
         if not name:
             return self._image if is_file else self._json
         if name.startswith("image/") or (name in MAYBE_IMAGE_TYPES and is_file):
             return self._image
         if name not in self._readers:
-            accepted = ", ".join(SHOWN_TYPES)
+            accepted = ", ".join(shown for codec in self.readers for shown in codec.media_types)
             raise UnsupportedMediaType(
                 f"Content-Type: expected {accepted}, or an image as application/octet-stream; got {name[:100]!r}"
                 f"{_CURL_HINT if name == CURL_TYPE else ''}"
@@ -158,6 +163,8 @@ def _sent_by_curl() -> Iterator[None]:
 
 
 def _image_bodies(body: bytes, content_type: str, context: RequestContext) -> Sequence[bytes]:
+    from lightbox.codecs.multipart import MultipartCodec, read_parts
+
     parsed = parse_content_type(content_type)
     return read_parts(body, parsed, context) if parsed.name in MultipartCodec.media_types else (body,)
 

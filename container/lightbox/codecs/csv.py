@@ -16,16 +16,19 @@ from itertools import chain, islice
 from typing import ClassVar
 
 import numpy as np
+from typing_extensions import override
 
-from lightbox.codecs.base import Parsed, Response
+from lightbox.codecs.base import Images, Parsed, Reader, Response, Writer
 from lightbox.codecs.json_response import whole_text
 from lightbox.codecs.media_type import ContentType, check_size, checked_utf8
+from lightbox.codecs.options import CodecOptions
 from lightbox.core.errors import InputMismatch, MalformedBody
 from lightbox.core.request_context import RequestContext
 from lightbox.model.arrays import cast, numpy_dtype, only_input, string_tensor
 from lightbox.model.call import Method, ModelCall, Prediction
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, describe_shape
+from lightbox.openapi.schemas import TEXT, Schema
 
 _NUMBER = re.compile(r"\s*[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf|infinity|nan)\s*", re.ASCII | re.IGNORECASE)
 _INFINITY = re.compile(r"\s*[+-]?inf(?:inity)?\s*", re.IGNORECASE)
@@ -35,22 +38,24 @@ _STRING_BYTES = 64
 _BOOLS = {"true": True, "false": False, "1": True, "0": False}
 
 
-class CsvCodec:
+class CsvCodec(Reader, Writer):
     """Rows of numbers or text: in, for a model with one input; out, all elements of one output, a line for each row.
 
     A field may be as long as a body. Numbers are written as in JSON, and there is no header.
     """
 
     media_types: ClassVar[tuple[str, ...]] = ("text/csv",)
+    schema: ClassVar[Schema] = TEXT
     single: ClassVar[bool] = True
 
-    def __init__(self, max_mb: int) -> None:
-        self._max_mb = max_mb
-        csv.field_size_limit(max_mb << 20)  # for the whole process; 131072 without it
+    @override
+    def __init__(self, images: Images, options: CodecOptions) -> None:
+        super().__init__(images, options)
+        csv.field_size_limit(options.max_text_mb << 20)  # for the whole process; 131072 without it
 
+    @override
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
-        """See Reader.parse."""
-        check_size(body, self._max_mb)
+        check_size(body, self._options.max_text_mb)
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
             spec = only_input(signature, "text/csv")
@@ -63,8 +68,8 @@ class CsvCodec:
 
         return Parsed(decode)
 
+    @override
     def encode(self, prediction: Prediction) -> Response:
-        """See Writer.encode."""
         ((name, array),) = prediction.outputs.items()
         content_type = f"{self.media_types[0]}; charset=utf-8"
         if not array.size:

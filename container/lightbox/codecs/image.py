@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
 from typing import ClassVar
 
 import numpy as np
+from typing_extensions import override
 
-from lightbox.codecs.base import Parsed
+from lightbox.codecs.base import Parsed, Reader
 from lightbox.codecs.media_type import ContentType
+from lightbox.codecs.options import ImageOptions
 from lightbox.core.errors import (
     DeadlineExceeded,
     ImageUndecodable,
@@ -24,7 +25,6 @@ from lightbox.core.errors import (
 from lightbox.core.request_context import RequestContext
 from lightbox.images import jpeg, native_resize
 from lightbox.images.decode import (
-    ImageLimits,
     OriginalImages,
     decode_for_resize,
     decode_rgb,
@@ -46,21 +46,6 @@ _CHANNELS_FIRST = "; the input has its channels first: an image fits channels la
 
 Decode = Callable[..., Pixels]
 """``decode_rgb``, or what else takes its arguments."""
-
-
-@dataclass(frozen=True)
-class ImageOptions:
-    """How images are decoded and resized."""
-
-    limits: ImageLimits = field(default_factory=ImageLimits)
-    upright: bool = True
-    """Rotate images as their EXIF orientation says."""
-    fast_decode: bool = False
-    """Decode large JPEGs at reduced scale."""
-    compiled: bool = True
-    """Use the compiled resize and simplejpeg where they are there; the pixels are the same."""
-    processes: int = 1
-    """How many processes decode images on this machine's cores."""
 
 
 class ImageCodec:
@@ -244,16 +229,14 @@ class ImageCodec:
             )
 
 
-class ImageBodyCodec:
+class ImageBodyCodec(Reader):
     """Reads a body that is one image."""
 
-    media_types: ClassVar[tuple[str, ...]] = ("application/x-image",)
+    media_types: ClassVar[tuple[str, ...]] = ("application/x-image", "image/*")
+    of_images: ClassVar[bool] = True
 
-    def __init__(self, images: ImageCodec) -> None:
-        self._images = images
-
+    @override
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
-        """See Reader.parse."""
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
             return ModelCall(signature, self._images.decode([body], signature, options, context), images=(body,))

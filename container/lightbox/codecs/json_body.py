@@ -7,15 +7,15 @@ unless it lacks just the batch dimension of the model's only input: then it is o
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
+from typing_extensions import override
 
-from lightbox.codecs.base import Parsed, Response
+from lightbox.codecs.base import Parsed, Reader, Response, Writer
 from lightbox.codecs.examples import decode_examples
-from lightbox.codecs.image import ImageCodec
 from lightbox.codecs.json_numbers import (
     MIN_BYTES,
     MIN_NUMBERS,
@@ -27,6 +27,7 @@ from lightbox.codecs.json_numbers import (
     rows_of,
 )
 from lightbox.codecs.json_response import encode_document, encode_lines
+from lightbox.codecs.json_schemas import SHARED, example, request_body, response_body
 from lightbox.codecs.json_tensors import (
     all_images,
     images_in_inputs,
@@ -43,6 +44,8 @@ from lightbox.core.request_context import RequestContext
 from lightbox.model.call import Layout, Method, ModelCall, Prediction
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
+from lightbox.openapi.models import DescribedModel
+from lightbox.openapi.schemas import TEXT, Schema, ref
 
 _FORMS = ("instances", "inputs", "examples")
 
@@ -57,19 +60,14 @@ class _Body:
     has_bools: bool
 
 
-class JsonCodec:
-    """Documents as TensorFlow Serving's REST API has them, both ways; any JSON in."""
+class _JsonReader(Reader):
+    """Reads any JSON, one value or several one after another."""
 
-    media_types: ClassVar[tuple[str, ...]] = ("application/json", "application/jsons")
-    single: ClassVar[bool] = False
+    reads_examples: ClassVar[bool] = True
 
-    def __init__(self, images: ImageCodec, max_mb: int) -> None:
-        self._images = images
-        self._max_mb = max_mb
-
+    @override
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
-        """See Reader.parse."""
-        check_size(body, self._max_mb)
+        check_size(body, self._options.max_text_mb)
         with context.stage("decode"):
             text = as_utf8(body, content_type)
         numbers = _numbers(text, context) if method is Method.PREDICT else None
@@ -80,10 +78,6 @@ class JsonCodec:
             return numbers.read(signature) or self._values(text, method, context).decode(signature, options)
 
         return Parsed(decode, numbers.signature)
-
-    def encode(self, prediction: Prediction) -> Response:
-        """See Writer.encode."""
-        return Response(encode_document(prediction), self.media_types[0])
 
     def _values(self, text: bytes, method: Method, context: RequestContext) -> Parsed:
         """Read the text as Python's objects."""
@@ -118,27 +112,52 @@ class JsonCodec:
             return ModelCall(signature, inputs, layout=layout)
 
 
-class JsonLinesCodec(JsonCodec):
+class JsonCodec(_JsonReader, Writer):
+    """Documents as TensorFlow Serving's REST API has them, both ways; any JSON in."""
+
+    media_types: ClassVar[tuple[str, ...]] = ("application/json",)
+
+    @override
+    def encode(self, prediction: Prediction) -> Response:
+        return Response(encode_document(prediction), self.media_types[0])
+
+    @override
+    def components(self, models: Sequence[DescribedModel]) -> dict[str, Schema]:
+        requests = {f"{model.name}.request": request_body(model) for model in models}
+        return SHARED | requests | {f"{model.name}.response": response_body(model) for model in models}
+
+    @override
+    def request_schemas(self, models: Sequence[DescribedModel]) -> list[Schema]:
+        return [ref(f"{model.name}.request") for model in models]
+
+    @override
+    def response_schemas(self, models: Sequence[DescribedModel]) -> list[Schema]:
+        return [ref(f"{model.name}.response") for model in models]
+
+    @override
+    def example(self, model: DescribedModel) -> Any:
+        return None if model.default is None else example(model.default)
+
+
+class JsonLinesCodec(_JsonReader, Writer):
     """JSON values one after another in, one prediction a line out.
 
-    ``as_document`` is AWS's way: the whole document on one line, without an end. LIGHTBOX_JSONLINES chooses.
+    LIGHTBOX_JSONLINES may choose AWS's way out: the whole document on one line, without an end.
     """
 
-    media_types: ClassVar[tuple[str, ...]] = (
-        "application/jsonlines",
+    media_types: ClassVar[tuple[str, ...]] = ("application/jsonlines", "application/jsons")
+    synonyms: ClassVar[tuple[str, ...]] = (
         "application/jsonl",
         "application/x-jsonlines",
         "application/ndjson",
         "application/x-ndjson",
     )
+    schema: ClassVar[Schema] = TEXT
 
-    def __init__(self, images: ImageCodec, max_mb: int, as_document: bool) -> None:
-        super().__init__(images, max_mb)
-        self._write = encode_document if as_document else encode_lines
-
+    @override
     def encode(self, prediction: Prediction) -> Response:
-        """See Writer.encode."""
-        return Response(self._write(prediction), self.media_types[0])
+        write = encode_document if self._options.lines_as_document else encode_lines
+        return Response(write(prediction), self.media_types[0])
 
 
 @dataclass(frozen=True)

@@ -5,34 +5,36 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from typing import ClassVar
 
+from typing_extensions import override
 from werkzeug.exceptions import RequestEntityTooLarge
 from werkzeug.sansio.multipart import Data, Epilogue, Event, Field, File, MultipartDecoder, NeedData
 
-from lightbox.codecs.base import Parsed
-from lightbox.codecs.image import ImageCodec
+from lightbox.codecs.base import Parsed, Reader
 from lightbox.codecs.media_type import ContentType
 from lightbox.core.errors import MalformedBody, TooLarge
 from lightbox.core.request_context import RequestContext
 from lightbox.model.call import Method, ModelCall
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec
+from lightbox.openapi.schemas import BINARY, Schema
 
 MAX_PARTS = 1000
 _CHUNK, _MAX_HEADERS = 1 << 16, 1 << 18
 """In bytes. Given a piece at a time, the parser keeps no more than the headers of one part."""
 
 
-class MultipartCodec:
-    """Reads forms as browsers and ``curl -F image=@photo.jpg`` send them."""
+class MultipartCodec(Reader):
+    """Reads forms as browsers and ``curl -F image=@photo.jpg`` send them.
+
+    Every part is an image; file fields without a file are left out.
+    """
 
     media_types: ClassVar[tuple[str, ...]] = ("multipart/form-data",)
+    schema: ClassVar[Schema] = {"type": "object", "additionalProperties": BINARY, "minProperties": 1}
+    of_images: ClassVar[bool] = True
 
-    def __init__(self, images: ImageCodec) -> None:
-        self._images = images
-
+    @override
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
-        """See Reader.parse. Every part is an image; file fields without a file are left out."""
-
         def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
             with context.stage("decode"):
                 context.memory.hold(3 * len(body), "the form")

@@ -12,8 +12,9 @@ from typing import IO, Any, ClassVar
 
 import numpy as np
 from numpy.lib import format as npy_format
+from typing_extensions import override
 
-from lightbox.codecs.base import Parsed, Response
+from lightbox.codecs.base import Parsed, Reader, Response, Writer
 from lightbox.codecs.media_type import ContentType
 from lightbox.core.errors import InputMismatch, MalformedBody, NotAcceptable, TooLarge
 from lightbox.core.request_context import RequestContext
@@ -89,17 +90,14 @@ def _unpacked(archive: zipfile.ZipFile, packed: int, max_mb: int, context: Reque
     return members
 
 
-class NpyCodec:
-    """One array in an npy file; with the bytes of a zip file several by name. ``max_mb`` bounds them in MiB."""
+class NpyCodec(Reader, Writer):
+    """One array in an npy file; with the bytes of a zip file several by name."""
 
     media_types: ClassVar[tuple[str, ...]] = ("application/x-npy",)
     single: ClassVar[bool] = True
 
-    def __init__(self, max_mb: int) -> None:
-        self._max_mb = max_mb
-
+    @override
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
-        """See Reader.parse."""
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
             with context.stage("decode"):
@@ -107,8 +105,8 @@ class NpyCodec:
 
         return Parsed(decode)
 
+    @override
     def encode(self, prediction: Prediction) -> Response:
-        """See Writer.encode."""
         ((name, array),) = prediction.outputs.items()
         buffer = io.BytesIO()
         _write_npy(buffer, name, array, self.media_types[0])
@@ -120,7 +118,9 @@ class NpyCodec:
         if not is_zip(body):
             spec = only_input(signature, content_type.name)
             return _fitted({spec.name: read_npy(body)}, signature, context)
-        arrays = {name: read_npy(member) for name, member in read_members(body, self._max_mb, context).items()}
+        arrays = {
+            name: read_npy(member) for name, member in read_members(body, self._options.max_body_mb, context).items()
+        }
         if arrays.keys() == {UNNAMED} and len(signature.inputs) == 1:
             arrays = dict.fromkeys(signature.inputs, arrays[UNNAMED])
         if arrays.keys() != signature.inputs.keys():
@@ -193,11 +193,12 @@ def _read_header(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int
 class NpzCodec(NpyCodec):
     """Arrays by name in an npz file; responses are not compressed."""
 
-    media_types: ClassVar[tuple[str, ...]] = ("application/x-npz", "application/zip")
+    media_types: ClassVar[tuple[str, ...]] = ("application/x-npz",)
+    synonyms: ClassVar[tuple[str, ...]] = ("application/zip",)
     single: ClassVar[bool] = False
 
+    @override
     def encode(self, prediction: Prediction) -> Response:
-        """See Writer.encode."""
         buffer = io.BytesIO()
         # Not np.savez: an output named as one of its parameters could not be passed to it.
         with zipfile.ZipFile(buffer, "w") as archive:
@@ -207,7 +208,7 @@ class NpzCodec(NpyCodec):
         return Response(buffer.getvalue(), self.media_types[0])
 
 
-class OctetStreamWriter:
+class OctetStreamWriter(Writer):
     """One output's own bytes: numbers little-endian and row-major, or a single string as it is.
 
     The headers X-Lightbox-Output, -Dtype and -Shape say what they are.
@@ -217,8 +218,8 @@ class OctetStreamWriter:
     single: ClassVar[bool] = True
     headers: ClassVar[tuple[str, ...]] = ("X-Lightbox-Output", "X-Lightbox-Dtype", "X-Lightbox-Shape")
 
+    @override
     def encode(self, prediction: Prediction) -> Response:
-        """See Writer.encode."""
         ((name, array),) = prediction.outputs.items()
         if array.dtype.hasobject:
             if array.size != 1:

@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from lightbox.codecs import CodecOptions, Codecs
+from lightbox.codecs import Codecs
 from lightbox.codecs.base import Response
+from lightbox.codecs.options import CodecOptions
 from lightbox.codecs.ranked import ranked_rows
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.core.memory import MemoryBudget

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from lightbox.core.edge import Count
 from lightbox.core.pipeline import Pipeline
@@ -13,6 +13,10 @@ from lightbox.core.plan import ServingPlan
 from lightbox.core.request import Around
 from lightbox.core.settings import Settings
 from lightbox.telemetry.logs import Observer
+
+if TYPE_CHECKING:
+    from lightbox.openapi.models import DescribedModel
+    from lightbox.openapi.operations import Description
 
 
 @dataclass(frozen=True)
@@ -30,7 +34,7 @@ class Services:
     count: Count
     around: Sequence[Around] = ()
     """What stands before the pipeline on SageMaker's routes, the outermost first."""
-    operations: Callable[[], Mapping[tuple[str, str], Any]] = dict
-    """Returns the descriptions of the features' routes, by method and rule."""
+    operations: Callable[[Sequence[DescribedModel]], Sequence[Description]] = lambda models: ()
+    """Returns what the features add to the OpenAPI document of models."""
     refused_headers: Mapping[str, str] = field(default_factory=dict)
     """Headers of features that are off, and why each is refused."""

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from lightbox.codecs import COMPRESSIBLE_TYPES
 from lightbox.core.edge import REQUEST_ID_PATTERN, error_body, model_error_body
 from lightbox.core.errors import (
     BadRequest,
@@ -103,6 +104,7 @@ def render(
         "MAX_BODY_MB": str(settings.max_body_mb),
         "MAX_BODY_BYTES": str(settings.max_body_mb << 20),
         "SMALL_BODY_BYTES": str(min(SMALL_BYTES, settings.max_body_mb << 20)),
+        "GZIP_TYPES": " ".join(COMPRESSIBLE_TYPES),
         "MAX_REQUESTS": str(settings.most_requests),
         # Without metrics the sidecar answers that there is no such route.
         "METRICS": "health" if settings.metrics else "sidecar",

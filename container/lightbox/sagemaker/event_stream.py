@@ -19,17 +19,15 @@ from collections.abc import Iterator, Mapping
 from flask import Blueprint, request
 from flask import Response as HttpResponse
 
+from lightbox.sagemaker import STREAM_ACCEPT, STREAM_CONTENT_TYPE, STREAM_TYPE
 from lightbox.sagemaker.invocations import Invocations
 
-MEDIA_TYPE = "application/vnd.amazon.eventstream"
 MAX_PART = 1 << 20
 """Bytes of one payload; readers refuse messages beyond 16 to 24 MiB."""
 
 _STRING = 7
 _PRELUDE = struct.Struct(">II")
 _CRC = struct.Struct(">I")
-ACCEPT = "X-Amzn-SageMaker-Accept"
-"""The content type inside the events; Accept itself refers to the stream."""
 
 BY_LINE = ("application/jsonlines", "application/json", "text/")
 LINES = "application/jsonlines"
@@ -73,7 +71,7 @@ def response_stream_blueprint(invocations: Invocations) -> Blueprint:
 
     @blueprint.post("/endpoints/<name>/invocations-response-stream")
     def invocations_response_stream(name: str) -> HttpResponse:
-        accept = request.headers.get(ACCEPT) or LINES
+        accept = request.headers.get(STREAM_ACCEPT) or LINES
         return _as_events(invocations.answer(invocations.target(loads=True), accept))
 
     return blueprint
@@ -83,7 +81,7 @@ def _as_events(response: HttpResponse) -> HttpResponse:
     """Put a response into PayloadPart events; its headers stay, but for its type."""
     by_line = (response.mimetype or "").startswith(BY_LINE)
     pieces = parts(response.get_data(), by_line)
-    response.headers["X-Amzn-SageMaker-Content-Type"] = response.headers["Content-Type"]
-    response.headers["Content-Type"] = MEDIA_TYPE
+    response.headers[STREAM_CONTENT_TYPE] = response.headers["Content-Type"]
+    response.headers["Content-Type"] = STREAM_TYPE
     response.set_data(b"".join(encode_event("PayloadPart", piece) for piece in pieces))
     return response

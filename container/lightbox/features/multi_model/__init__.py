@@ -5,7 +5,7 @@ https://docs.aws.amazon.com/sagemaker/latest/dg/mms-container-apis.html
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from lightbox.core.plan import ServingPlan
     from lightbox.core.services import Services
     from lightbox.model.catalogue import Catalogue
+    from lightbox.openapi.models import DescribedModel
+    from lightbox.openapi.operations import Description
     from lightbox.processes.start import Start
     from lightbox.user_code.registry import UserCode
 
@@ -64,6 +66,12 @@ class MultiModel(Feature):
         from lightbox.features.multi_model.catalogue import LoadableModels
 
         return LoadableModels.of(settings, plan, run_dir, user_code)
+
+    @override
+    def operations(self, models: Sequence[DescribedModel]) -> Description:
+        from lightbox.features.multi_model.operations import DESCRIPTION
+
+        return DESCRIPTION
 
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:

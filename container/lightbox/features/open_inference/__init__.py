@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from lightbox.core.pipeline import Pipeline
     from lightbox.core.request import Around
     from lightbox.core.services import Services
+    from lightbox.openapi.models import DescribedModel
+    from lightbox.openapi.operations import Description
     from lightbox.processes.start import Start
 
 PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
@@ -67,6 +69,12 @@ class OpenInference(Feature):
 
         repository = Repository(services.pipeline, services.run_dir)
         yield kserve_blueprint(services.pipeline, repository, services.settings.max_body_mb)
+
+    @override
+    def operations(self, models: Sequence[DescribedModel]) -> Description:
+        from lightbox.features.open_inference.operations import describe
+
+        return describe(models)
 
     def _port(self, settings: Settings) -> int | None:
         return settings.of(OpenInferenceSettings).kserve_grpc_port

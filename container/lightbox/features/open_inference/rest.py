@@ -18,14 +18,18 @@ from lightbox.core.request_context import RequestContext
 from lightbox.features.open_inference.repository import Repository, server_metadata
 from lightbox.features.open_inference.requests import InferRequest, read_attributes, version_number
 from lightbox.features.open_inference.rest_body import read_body
-from lightbox.features.open_inference.tensors import BYTES, datatype_of, join_prefixed, to_buffer
+from lightbox.features.open_inference.tensors import (
+    BYTES,
+    JSON_LENGTH,
+    TRITON_TYPE,
+    datatype_of,
+    join_prefixed,
+    to_buffer,
+)
 from lightbox.model import json_arrays
 from lightbox.model.spec import Array
 
-JSON_LENGTH = "Inference-Header-Content-Length"
 SIZE = "json-header-size"
-TRITON_TYPE = "application/vnd.sagemaker-triton.binary+json"
-"""A body of the protocol on SageMaker's own route: JSON, and tensors behind it."""
 
 
 def encode_response(response: TensorResponse, request: InferRequest) -> Response:

@@ -1,4 +1,4 @@
-"""The protocol's datatypes, beside TensorFlow's and numpy's names of them."""
+"""The protocol's datatypes, beside TensorFlow's and numpy's names of them, and where tensors lie in bodies."""
 
 from __future__ import annotations
 
@@ -16,6 +16,10 @@ from lightbox.model.arrays import cast, string_tensor
 from lightbox.model.spec import Array, TensorSpec
 from tfs_wire.dtypes import DT_DOUBLE, DT_INT32, number_of
 
+JSON_LENGTH = "Inference-Header-Content-Length"
+"""The header that tells where the JSON ends, and the tensors behind it begin."""
+TRITON_TYPE = "application/vnd.sagemaker-triton.binary+json"
+"""A body of the protocol on SageMaker's own route: JSON, and tensors behind it."""
 BYTES = "BYTES"
 _NUMPY_NAME = {
     "BOOL": "bool",

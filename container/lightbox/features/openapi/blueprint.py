@@ -9,7 +9,8 @@ from lightbox.core.http import json_body
 from lightbox.core.services import Services
 from lightbox.features.openapi.document import document
 from lightbox.features.openapi.models import described_models
-from lightbox.features.openapi.parts import Served
+from lightbox.openapi.operations import Served
+from lightbox.sagemaker import operations
 
 _METHODS_WITHOUT_ROUTE = frozenset({"HEAD", "OPTIONS"})
 
@@ -23,8 +24,10 @@ def openapi_blueprint(services: Services) -> Blueprint:
         exchange: Exchange = request.environ[EXCHANGE]
         exchange.is_observed = False
         pipeline = services.pipeline
-        served = Served(services.settings, described_models(pipeline, g.context), pipeline.codecs.writers)
-        return Response(json_body(document(served, public_rules(), services.operations())), mimetype="application/json")
+        models, codecs = described_models(pipeline, g.context), pipeline.codecs
+        descriptions = [operations.describe(models), *services.operations(models)]
+        served = Served(services.settings, models, codecs.readers, codecs.writers, descriptions)
+        return Response(json_body(document(served, public_rules())), mimetype="application/json")
 
     return blueprint
 

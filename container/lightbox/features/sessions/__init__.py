@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from lightbox.core.pipeline import Pipeline
     from lightbox.core.request import Around
     from lightbox.features.sessions.store import SessionStore
+    from lightbox.openapi.models import DescribedModel
+    from lightbox.openapi.operations import Description
     from lightbox.processes.start import Start
 
 OPEN = Metric("lightbox_sessions", "Open sessions.")
@@ -77,6 +79,12 @@ class Sessions(Feature):
         from lightbox.features.sessions.requests import SessionRequests
 
         yield SessionRequests(self._store(settings, run_dir))
+
+    @override
+    def operations(self, models: Sequence[DescribedModel]) -> Description:
+        from lightbox.features.sessions.operations import DESCRIPTION
+
+        return DESCRIPTION
 
     def _store(self, settings: Settings, run_dir: Path) -> SessionStore:
         from lightbox.features.sessions.store import FOLDER, SessionStore

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from typing_extensions import override
@@ -15,7 +15,8 @@ if TYPE_CHECKING:
     from flask import Blueprint
 
     from lightbox.core.services import Services
-    from lightbox.features.openapi.parts import Route
+    from lightbox.openapi.models import DescribedModel
+    from lightbox.openapi.operations import Description
 
 
 class TfsApi(Feature):
@@ -40,10 +41,10 @@ class TfsApi(Feature):
         yield tfs_blueprint(TfsRest(services.pipeline, forward, settings.deadline_seconds, settings.max_body_mb))
 
     @override
-    def operations(self) -> Mapping[tuple[str, str], Route]:
-        from lightbox.features.tfs_api.operations import TFS_ROUTES
+    def operations(self, models: Sequence[DescribedModel]) -> Description:
+        from lightbox.features.tfs_api.operations import DESCRIPTION
 
-        return TFS_ROUTES
+        return DESCRIPTION
 
     @override
     def grpc(self, services: Services) -> GrpcServices:

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from lightbox.features.openapi.models import DescribedModel
-from lightbox.features.openapi.parts import (
+from lightbox.features.tfs_api.rest import MODEL, VERBS, WHICH
+from lightbox.openapi.models import DescribedModel
+from lightbox.openapi.operations import (
     JSON,
     REQUEST_IDS,
-    TEXT,
     Describe,
+    Description,
     Operation,
     Route,
     Served,
     path_parameter,
     response,
 )
-from lightbox.features.openapi.tensors import Schema
-from lightbox.features.tfs_api.rest import MODEL, VERBS, WHICH
+from lightbox.openapi.schemas import TEXT, Schema
 
 _TAG = "TensorFlow Serving"
 _ERROR: Schema = {"type": "object", "properties": {"error": TEXT}, "required": ["error"]}
@@ -69,4 +69,4 @@ def _routes() -> dict[tuple[str, str], Route]:
     return found
 
 
-TFS_ROUTES = _routes()
+DESCRIPTION = Description(routes=_routes())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ from flask import Flask
 from werkzeug.exceptions import NotFound
 
 from lightbox.core.errors import STATUS_OF_CODE, Status
+from lightbox.features import FEATURES
+from lightbox.features.multi_model import MultiModel
 from lightbox.features.multi_model.routes import multi_model_blueprint
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
@@ -63,11 +67,9 @@ def app_of(models: Mapping[str, ModelOptions], environ: Mapping[str, str] = ON, 
     served: list[tuple[SignatureSpec, Any]] = [(mean_model(), channel_means), (DETECTOR, detect), (TWO, two)]
     for spec, answer in served:
         transport.serve(spec, answer)
-    app = fake_app(transport, models, environ, code)
-    if "SAGEMAKER_MULTI_MODEL" in environ:
-        nothing: Any = None  # the routes are asked for, none is called
-        app.register_blueprint(multi_model_blueprint(nothing, nothing, nothing))
-    return app
+    nothing: Any = None  # the routes are asked for, none is called
+    with patch.object(MultiModel, "routes", lambda *_: [multi_model_blueprint(nothing, nothing, nothing)]):
+        return fake_app(transport, models, environ, code)
 
 
 def document_of(app: Flask) -> Document:
@@ -82,6 +84,8 @@ def check(document: Document, schema: Mapping[str, Any], value: Any) -> None:
     validator(schema, document["components"]).validate(value)
 
 
+SIGNS = {"sessions": "Session", "open_inference": "/v2", "multi_model": "Target-Model", "tfs_api": "/v1/"}
+"""What the document says of features alone."""
 ALL = {"mean": ModelOptions(), "detector": ModelOptions(), "two": ModelOptions()}
 
 
@@ -151,6 +155,29 @@ def test_sessions_are_there_where_they_are_served(environ: Mapping[str, str]) ->
         assert of_sessions(without, path) == (set(), set(), True)
     assert of_sessions(document, "/v2/models/mean/infer") == (set(), set(), True)
     assert not [name for kind in without["components"].values() for name in kind if "Session" in name]
+
+
+def refs(value: Any) -> set[str]:
+    """Return what a part of a document refers to."""
+    if isinstance(value, list):
+        return {ref for item in value for ref in refs(item)}
+    if not isinstance(value, dict):
+        return set()
+    own = {value["$ref"]} if isinstance(value.get("$ref"), str) else set()
+    return own.union(*map(refs, value.values()))
+
+
+@pytest.mark.parametrize("removed", [feature.name for feature in FEATURES if feature.name != "openapi"])
+def test_what_a_feature_that_is_removed_has_is_not_there(removed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    everything = MULTI | SESSIONS | {"LIGHTBOX_TFS_API": "true", "LIGHTBOX_PAGE": "true"}
+    monkeypatch.setattr("lightbox.features.FEATURES", [feature for feature in FEATURES if feature.name != removed])
+    document = document_of(app_of(ALL, everything))
+    assert problems(document) == []
+    named = {f"#/components/{kind}/{name}" for kind, found in document["components"].items() for name in found}
+    assert refs(document) <= named
+    text = json.dumps(document)
+    for name, sign in SIGNS.items():
+        assert (sign in text) is (name != removed)
 
 
 def test_metrics_are_there_where_they_are_served() -> None:

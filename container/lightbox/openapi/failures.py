@@ -7,7 +7,7 @@ from typing import Any
 
 from lightbox.core.edge import REQUEST_ID_HEADER
 from lightbox.core.errors import STATUS_OF_CODE
-from lightbox.features.openapi.tensors import Schema, struct
+from lightbox.openapi.schemas import Schema, struct
 
 ANYWHERE = frozenset({"bad_request", "too_large", "internal", "unavailable", "deadline_exceeded", "no_room"})
 """Of every route that a worker answers; nginx has some of them, too."""
@@ -50,22 +50,25 @@ def statuses(codes: Iterable[str], of_nginx: bool = True) -> list[int]:
     return sorted({STATUS_OF_CODE[code].http for code in codes} | set(_OF_NGINX if of_nginx else ()))
 
 
-def error_schemas() -> dict[str, Schema]:
-    """Return the error body, the one of a server that is not ready, and SageMaker's."""
+def error_schema(**more: Schema) -> Schema:
+    """Return the error body; ``more`` are other keys that it has."""
     error: dict[str, Schema] = {
         "error": {"type": "string", "description": "What was expected and what came, in a sentence."},
         "code": {"type": "string", "enum": [*STATUS_OF_CODE]},
         "request_id": {"type": "string"},
     }
-    state: dict[str, Schema] = {"live": {"type": "boolean"}, "ready": {"type": "boolean"}}
+    return struct(error | more)
+
+
+def error_schemas() -> dict[str, Schema]:
+    """Return the error body, and SageMaker's."""
     original = {
         "type": "string",
         "contentMediaType": "application/json",
         "contentSchema": {"$ref": "#/components/schemas/Error"},
     }
     return {
-        "Error": struct(error),
-        "NotReady": struct(error | state),
+        "Error": error_schema(),
         "ModelError": struct(
             {
                 "Message": {"type": "string"},

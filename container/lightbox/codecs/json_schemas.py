@@ -1,0 +1,156 @@
+"""JSON bodies of /invocations in OpenAPI, and an example: zeros of the signature's shapes, or a small grey image."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lightbox.images.probe import GREY_PNG
+from lightbox.model.options import ModelOptions
+from lightbox.model.ranking import DEFAULT_TOP_K, is_detector
+from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
+from lightbox.openapi import examples
+from lightbox.openapi.models import DescribedModel
+from lightbox.openapi.schemas import BASE64, TEXT, Schema, any_of, array, bounded, element, named, nested, ref, struct
+
+EXAMPLES = "Examples"
+RESULTS = "Results"
+_METHOD_OUTPUTS = ("classes", "scores", "outputs")
+
+
+def _row(spec: TensorSpec, item: Schema) -> Schema:
+    return named(spec, nested(item, None if spec.shape is None else spec.shape[1:]))
+
+
+def _rows_or_none(specs: Mapping[str, TensorSpec]) -> bool:
+    return all(spec.shape is None or spec.shape for spec in specs.values())
+
+
+def _instances(signature: SignatureSpec) -> list[Schema]:
+    """Return the forms of one instance: a value for the only input or, by name, one for each."""
+    rows = {name: _row(spec, bounded(spec)) for name, spec in signature.inputs.items()}
+    if len(rows) != 1:
+        return [struct(rows)]
+    ((name, row),) = rows.items()
+    picture = image_input(signature)
+    forms = (
+        [row] if picture is None or picture.encoded else [row, {"type": "string", "contentEncoding": "base64"}, BASE64]
+    )
+    return [*forms, struct({name: any_of(forms)})]
+
+
+def _columns(signature: SignatureSpec) -> list[Schema]:
+    """Return the forms of whole inputs: the only one, or each by name."""
+    whole = {name: named(spec, nested(bounded(spec), spec.shape)) for name, spec in signature.inputs.items()}
+    return [*(whole.values() if len(whole) == 1 else ()), struct(whole)]
+
+
+def request_body(model: DescribedModel) -> Schema:
+    """Return the JSON of a request of predict, and of classify and regress where a signature can."""
+    forms: list[Schema] = []
+    for index, signature in enumerate(model.signatures):
+        name = {"signature_name": {"const": signature.name}}
+        optional = ["signature_name"] if model.has_default and index == 0 else []
+        if _rows_or_none(signature.inputs):
+            instances = {"instances": array(any_of(_instances(signature)), 1)}
+            forms.append(struct(instances | name, optional))
+        forms.append(struct({"inputs": any_of(_columns(signature))} | name, optional))
+        if _takes_examples(signature):
+            forms.append(ref(EXAMPLES))
+    if model.default and _rows_or_none(model.default.inputs):
+        forms.append(array(any_of(_instances(model.default)), 1) | {"description": "The instances themselves."})
+    return any_of(forms)
+
+
+def _takes_examples(signature: SignatureSpec) -> bool:
+    return (
+        len(signature.inputs) == 1
+        and all(spec.is_string for spec in signature.inputs.values())
+        and any(name in signature.outputs for name in _METHOD_OUTPUTS)
+    )
+
+
+def response_body(model: DescribedModel) -> Schema:
+    """Return the JSON of a response: rows, whole outputs, classes by name, or results of classify and regress."""
+    forms: list[Schema] = []
+    for signature in model.signatures:
+        outputs = model.outputs(signature)
+        ranked = ranked_row(outputs, model.options)
+        if ranked is not None:
+            forms.append(struct({"predictions": array(ranked)}))
+        if ranked is None or any(spec.shape is None for spec in outputs.values()):
+            forms += _plain(outputs)
+        if _takes_examples(signature):
+            forms.append(ref(RESULTS))
+    return any_of(forms)
+
+
+def _answered(spec: TensorSpec, shape: Sequence[int | None] | None) -> Schema:
+    """Return nested lists of a shape or others: the model server may take inputs of other shapes than declared."""
+    item = element(spec)
+    return named(spec, {} if shape is None or not item else any_of([nested(item, shape), item, {"type": "array"}]))
+
+
+def _plain(outputs: Mapping[str, TensorSpec]) -> list[Schema]:
+    rows = {name: _answered(spec, None if spec.shape is None else spec.shape[1:]) for name, spec in outputs.items()}
+    whole = {name: _answered(spec, spec.shape) for name, spec in outputs.items()}
+    by_column = [*(whole.values() if len(whole) == 1 else ()), struct(whole)]
+    by_row = next(iter(rows.values())) if len(rows) == 1 else struct(rows)
+    forms = [struct({"predictions": array(by_row)})] if _rows_or_none(outputs) else []
+    return [*forms, struct({"outputs": any_of(by_column)})]
+
+
+def ranked_row(outputs: Mapping[str, TensorSpec], options: ModelOptions) -> Schema | None:
+    """Return the classes of one row that ``labels`` and ``top_k`` ask for, None where they ask for none."""
+    if options.labels is None and options.top_k is None:
+        return None
+    label: Schema = {"type": "string"} | ({"enum": sorted({*options.labels})} if options.labels else {})
+    item = {"label": label, "class": {"type": "integer", "minimum": 0}, "score": {"type": "number"}}
+    unnamed = [] if options.labels else ["label"]
+    if is_detector(outputs):
+        box = array({"type": "number"}, 4, 4) | {"description": "As the model gives it."}
+        item["class"] = {"type": "integer"}
+        return array(struct(item | {"box": box}, ["label"]), 0, options.top_k)
+    if len(outputs) != 1:
+        return None
+    (spec,) = outputs.values()
+    if spec.is_string or (spec.shape is not None and len(spec.shape) != 2):
+        return None
+    return array(struct(item, unnamed), 0, options.top_k or DEFAULT_TOP_K)
+
+
+def _shared() -> dict[str, Schema]:
+    """Return the bodies of tfs-method=classify and regress."""
+    value = any_of([TEXT, BASE64, {"type": "number"}])
+    feature = any_of([value, array(value)])
+    features: Schema = {"type": "object", "additionalProperties": feature}
+    scored: Schema = {
+        "type": "array",
+        "prefixItems": [any_of([TEXT, BASE64]), {"type": "number"}],
+        "minItems": 2,
+        "maxItems": 2,
+    }
+    return {
+        EXAMPLES: struct(
+            {"examples": array(features, 1), "context": features, "signature_name": TEXT}, ["context", "signature_name"]
+        ),
+        RESULTS: struct({"results": array(any_of([array(scored), {"type": "number"}]))}),
+    }
+
+
+SHARED = _shared()
+"""What the bodies of all models refer to."""
+
+
+def example(signature: SignatureSpec) -> Any:
+    """Return the JSON of a request of predict, None where there is no short one."""
+    picture = image_input(signature)
+    if picture is not None and not picture.encoded:
+        return {"instances": [{"b64": b64encode(GREY_PNG).decode()}]}
+    if not examples.is_shown(signature):
+        return None
+    whole = {
+        name: examples.nested(examples.zero(spec), examples.sizes(spec)) for name, spec in signature.inputs.items()
+    }
+    return {"inputs": next(iter(whole.values())) if len(whole) == 1 else whole}

@@ -1,0 +1,44 @@
+"""A model as the document describes it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
+
+
+@dataclass(frozen=True)
+class DescribedModel:
+    """A model; ``has_default`` tells that the first of ``signatures`` answers requests that name none.
+
+    ``reads_any_body`` and ``writes_any_body`` tell that user code reads bodies of /invocations, and writes responses,
+    whatever they are.
+    """
+
+    name: str
+    signatures: tuple[SignatureSpec, ...]
+    has_default: bool
+    options: ModelOptions
+    reads_any_body: bool = False
+    writes_any_body: bool = False
+
+    @property
+    def default(self) -> SignatureSpec | None:
+        """The signature of requests that name none, None where they must name one."""
+        return self.signatures[0] if self.has_default else None
+
+    @property
+    def takes_images(self) -> bool:
+        """Whether encoded images can be sent to it."""
+        return any(image_input(signature) is not None for signature in self.signatures)
+
+    @property
+    def has_one_output(self) -> bool:
+        """Whether media types that hold one output can carry a response."""
+        return any(len(self.outputs(signature)) == 1 for signature in self.signatures)
+
+    def outputs(self, signature: SignatureSpec) -> dict[str, TensorSpec]:
+        """Return the outputs that a response has, where the request names none."""
+        wanted = self.options.outputs
+        return {name: spec for name, spec in signature.outputs.items() if not wanted or name in wanted}

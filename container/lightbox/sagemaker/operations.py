@@ -1,0 +1,147 @@
+"""SageMaker's routes in OpenAPI, and what they have from the codecs and the features."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from lightbox.codecs import MAYBE_IMAGE_TYPES
+from lightbox.core.edge import MODEL_HEADER
+from lightbox.openapi import failures
+from lightbox.openapi.models import DescribedModel
+from lightbox.openapi.operations import (
+    BODY,
+    REQUEST_IDS,
+    Description,
+    Operation,
+    Route,
+    Served,
+    example,
+    front,
+    get,
+    header,
+    path_parameter,
+    response,
+)
+from lightbox.openapi.schemas import BINARY, TEXT, Schema, any_of, ref, struct
+from lightbox.sagemaker import STREAM_ACCEPT, STREAM_CONTENT_TYPE, STREAM_TYPE
+from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, KNOWN_PAIRS
+
+_TAG = "SageMaker"
+_NUMBER: Schema = {"type": "integer", "minimum": 1}
+
+
+def describe(models: Sequence[DescribedModel]) -> Description:
+    """Return the routes that answer for SageMaker."""
+    about = f"Pairs of name=value, separated by commas. Lightbox reads {', '.join(KNOWN_PAIRS)}."
+    named: dict[str, Any] = {"example": f"tfs-model-name={models[0].name}"} if models else {}
+    batch = get("What a batch transform job should send at once", "The parameters.", ref("ExecutionParameters"))
+    return Description(
+        routes={
+            ("POST", "/invocations"): Route("invoke", _TAG, invocations),
+            ("POST", "/endpoints/<name>/invocations"): Route("invoke_endpoint", _TAG, _endpoint),
+            ("POST", "/endpoints/<name>/invocations-response-stream"): Route("invoke_endpoint_stream", _TAG, _stream),
+            ("GET", "/execution-parameters"): Route("execution_parameters", _TAG, batch),
+        },
+        front={("GET", "/ping"): Route("ping", _TAG, front("Whether requests can be served", {}, "Error"))},
+        schemas={
+            "ExecutionParameters": struct(
+                {
+                    "MaxConcurrentTransforms": _NUMBER,
+                    "BatchStrategy": {"const": "MULTI_RECORD"},
+                    "MaxPayloadInMB": _NUMBER,
+                }
+            )
+        },
+        parameters={CUSTOM_ATTRIBUTES: header(CUSTOM_ATTRIBUTES, about, **named)},
+    )
+
+
+def invocations(served: Served, _: DescribedModel | None) -> Operation:
+    """Return the operation of /invocations."""
+    ok = response("The predictions.", _response_content(served))
+    ok["headers"] |= {name: {"schema": TEXT} for writer in served.writers.values() for name in writer.headers}
+    return _invocation(served, "Predict with the default model, or with the one that the custom attributes name", ok)
+
+
+def _endpoint(served: Served, model: DescribedModel | None) -> Operation:
+    found = invocations(served, model) | {"summary": "Predict, as SageMaker's InvokeEndpoint does"}
+    return _as_endpoint(served, found)
+
+
+def _stream(served: Served, _: DescribedModel | None) -> Operation:
+    ok = response("A stream of PayloadPart events.", {STREAM_TYPE: BINARY})
+    ok["headers"][STREAM_CONTENT_TYPE] = {"description": "Of what is inside the events.", "schema": TEXT}
+    found = _invocation(served, "Predict, as SageMaker's InvokeEndpointWithResponseStream does", ok)
+    found["parameters"].append(
+        header(STREAM_ACCEPT, "Media type of the response inside the events; without it JSON lines.")
+    )
+    return _as_endpoint(served, found)
+
+
+def _invocation(served: Served, summary: str, ok: Operation) -> Operation:
+    added = served.descriptions
+    ok["headers"] |= {name: ref(name, "headers") for description in added for name in description.headers}
+    ok["headers"][MODEL_HEADER] = ref(MODEL_HEADER, "headers")
+    parameters = [ref(name, "parameters") for description in added for name in description.parameters]
+    without_body = [description.without_body for description in added if description.without_body]
+    return {
+        "summary": summary,
+        "parameters": [*parameters, *REQUEST_IDS],
+        "requestBody": {
+            "required": not without_body,
+            "content": _request_content(served),
+            "description": " ".join([BODY, *without_body]),
+        },
+        "responses": served.responses(ok, failures.OF_A_PREDICTION, by_user_code=True),
+    }
+
+
+def _as_endpoint(served: Served, found: Operation) -> Operation:
+    """Return an operation as SageMaker's own route has it: failures of the container are ModelErrors."""
+    found["parameters"].append(path_parameter("name", "The endpoint's name; any."))
+    told = {str(status): ref(failures.component_name(status), "responses") for status in (400, 404, 414, 424, 431)}
+    found["responses"] = {"200": found["responses"]["200"]} | told
+    return found
+
+
+def _request_content(served: Served) -> dict[str, Any]:
+    """Return the media types of requests that the models of this start can take."""
+    images = served.any_model or any(model.takes_images for model in served.models)
+    forms: dict[str, Sequence[Schema]] = {}
+    shown: dict[str, Any] = {}
+    for codec in served.readers:
+        if images or not codec.of_images:
+            forms |= dict.fromkeys(codec.media_types, codec.request_schemas(served.models))
+            shown |= dict.fromkeys(codec.media_types, codec.example(served.models[0]) if served.models else None)
+    if images:
+        forms[MAYBE_IMAGE_TYPES[0]] = [BINARY]
+    content = _with_added(forms, [description.requests for description in served.descriptions])
+    found = {name: {"schema": schema} | example(shown.get(name)) for name, schema in content.items()}
+    any_body = served.any_model or any(model.reads_any_body for model in served.models)
+    return found | ({"*/*": {}} if any_body else {})
+
+
+def _response_content(served: Served) -> dict[str, Schema]:
+    """Return the media types of responses, with schemas."""
+    one_output = served.any_model or any(model.has_one_output for model in served.models)
+    models = [] if served.any_response else served.models
+    forms = {
+        media_type: codec.response_schemas(models)
+        for media_type, codec in served.writers.items()
+        if one_output or not codec.single
+    }
+    content = _with_added(forms, [description.responses for description in served.descriptions])
+    return content | ({"*/*": {}} if served.any_response else {})
+
+
+def _with_added(
+    forms: Mapping[str, Sequence[Schema]], added: Sequence[Mapping[str, Sequence[Schema]]]
+) -> dict[str, Schema]:
+    """Return a schema for each media type; one without forms of its own may be anything."""
+    found = {media_type: [*schemas] for media_type, schemas in forms.items()}
+    for more in added:
+        for media_type, schemas in more.items():
+            if media_type not in forms or forms[media_type]:
+                found.setdefault(media_type, []).extend(schemas)
+    return {media_type: any_of(schemas) for media_type, schemas in found.items()}
