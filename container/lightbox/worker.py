@@ -28,7 +28,8 @@ from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import LastResponse, Observer, RequestLog, log_like_others, worker_descriptor
 from lightbox.telemetry.metrics import METRICS_FOLDER, WorkerMetrics
 from lightbox.telemetry.saturation import RequestCount
-from lightbox.transports.base import BalancedTransport, Transport
+from lightbox.transports.balanced import BalancedTransport
+from lightbox.transports.base import Transport
 from lightbox.transports.grpc import GrpcTransport, open_channel
 from lightbox.transports.local import LocalTransport
 from lightbox.transports.rest import RestTransport

@@ -54,7 +54,7 @@ class Auto:
     _rounds: int = 0
 
     def answered(self, now: float, refusals: int) -> None:
-        """See Concurrency.answered."""
+        """Halve the number after refusals, else compare rates when enough images are answered."""
         if refusals:
             self._settle(max(1, self.limit // 2))
             return

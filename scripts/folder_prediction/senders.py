@@ -80,7 +80,7 @@ class _HttpSender:
             raise Misconfigured(f"--url {self._url}: {error}") from error
 
     def check(self) -> None:
-        """See Sender.check. Whatever answers is there: one that is still loading says 503, and images wait for it."""
+        """Ask whether a server is there; one that is still loading says 503, and images wait for it."""
         try:
             self._request("GET", "/ping")
         except (NoAnswer, TookTooLong) as error:
@@ -97,7 +97,7 @@ class InvocationsSender(_HttpSender):
             self._headers["X-Amzn-SageMaker-Custom-Attributes"] = attributes
 
     def send(self, image: bytes) -> Answer:
-        """See Sender.send."""
+        """Post an image to /invocations."""
         return _answer(self._request("POST", "/invocations", data=image, headers=self._headers))
 
 
@@ -113,7 +113,7 @@ class OpenInferenceSender(_HttpSender):
         self._input = ""
 
     def check(self) -> None:
-        """See Sender.check; finds the model's name and its input's."""
+        """Find the model's name and its input's."""
         super().check()
         try:
             self._model = self._model or self._only_model()
@@ -122,7 +122,7 @@ class OpenInferenceSender(_HttpSender):
             raise Misconfigured(f"--url {self._url}: {error}") from error
 
     def send(self, image: bytes) -> Answer:
-        """See Sender.send."""
+        """Post an image as a tensor of bytes."""
         blob = len(image).to_bytes(4, "little") + image
         tensor = {
             "name": self._input,
@@ -168,12 +168,12 @@ class Boto3Sender:
             self._given["CustomAttributes"] = attributes
 
     def check(self) -> None:
-        """See Sender.check: a local endpoint is asked over HTTP, SageMaker's have nothing to ask but a prediction."""
+        """Ask a local endpoint over HTTP; SageMaker's have nothing to ask but a prediction."""
         if self._local:
             self._local.check()
 
     def send(self, image: bytes) -> Answer:
-        """See Sender.send. A ModelError counts as the status that the container gave."""
+        """Invoke the endpoint. A ModelError counts as the status that the container gave."""
         from botocore import exceptions as failures
 
         try:

@@ -44,7 +44,7 @@ _ROWS, _SUM = b"1,2,3,4\n", [10.0]
 
 
 class ChangingModels:
-    """See run.Traffic."""
+    """Traffic in multi-model mode: models are loaded, invoked and unloaded."""
 
     kinds = tuple(kind for kind in KINDS if kind not in ("gRPC front", "stream worker"))
 
@@ -52,7 +52,7 @@ class ChangingModels:
         self.stack = Stack("changing models", models, (("SAGEMAKER_MULTI_MODEL", "true"), *model_server))
 
     def clients(self, server: Running, ledger: Ledger) -> list[Owner | Torn]:
-        """See run.Traffic."""
+        """Return the clients of this traffic."""
         port, numbers, root = server.address.port, count(), self.stack.models
         return [
             *(Owner(port, ledger, next(numbers)) for _ in range(OWNERS)),

@@ -21,7 +21,7 @@ GOOD_CLIENTS, HOSTILE_CLIENTS, SESSION_CLIENTS = 6, 4, 2
 
 
 class FixedModels:
-    """See run.Traffic."""
+    """Traffic to models that stay."""
 
     kinds = KINDS
 
@@ -36,7 +36,7 @@ class FixedModels:
         self.stack = Stack("fixed models", models, settings, front=True)
 
     def clients(self, server: Running, ledger: Ledger) -> list[Good | Hostile | SessionClient]:
-        """See run.Traffic."""
+        """Return the clients of this traffic."""
         port, front = server.address.port, server.address.front
         wanted = good.requests()
         checks = good.learn(port, front, wanted)

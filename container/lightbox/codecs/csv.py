@@ -24,8 +24,8 @@ from lightbox.codecs.media_type import ContentType, check_size, checked_utf8
 from lightbox.codecs.options import CodecOptions
 from lightbox.core.errors import InputMismatch, MalformedBody
 from lightbox.core.request_context import RequestContext
-from lightbox.model.arrays import cast, numpy_dtype, only_input, string_tensor
 from lightbox.model.call import Method, ModelCall, Prediction
+from lightbox.model.casting import cast, numpy_dtype, only_input, string_tensor
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, describe_shape
 from lightbox.openapi.schemas import TEXT, Schema

@@ -36,8 +36,8 @@ from lightbox.images.limits import MAX_PIXELS_SETTING
 from lightbox.images.picture import Crop, Mode, Opener, Picture, Pixels, Size, as_png, cut, rows_of
 from lightbox.images.transform import Filter, Resizer, Scaling
 from lightbox.machine.concurrency import DecodeSlots, InProgress, available_cores, decoding_at_once
-from lightbox.model.arrays import string_tensor
 from lightbox.model.call import Method, ModelCall
+from lightbox.model.casting import string_tensor
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, ImageInput, SignatureSpec, image_input, is_channels_first, scaling_problem
 

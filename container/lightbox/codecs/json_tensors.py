@@ -18,7 +18,7 @@ from lightbox.codecs.json_numbers import Hollow, NumberList, Rows
 from lightbox.core.error_texts import shorten
 from lightbox.core.errors import InputMismatch, MalformedBody
 from lightbox.images.decode import is_image
-from lightbox.model.arrays import cast, dtype_number
+from lightbox.model.casting import cast, dtype_number
 from lightbox.model.spec import Array, SignatureSpec
 from tfs_wire import dtypes
 from tfs_wire.rest import base64_value, quick, request

@@ -1,4 +1,4 @@
-"""The Flask app: routes around the edge, and errors of Flask's own in our form."""
+"""The Flask app: the edge around it, the routes, and Flask's own errors in our form."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def create_app(services: Services, features: Sequence[Feature]) -> Flask:
     app = Flask("lightbox", static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = settings.max_body_mb << 20
     app.config["PROVIDE_AUTOMATIC_OPTIONS"] = False  # it is an empty page of HTML; 405 tells as much, in our form
-    # What a view raises is the edge's to answer.
+    # The edge answers what a view raises.
     app.config["PROPAGATE_EXCEPTIONS"] = True
     app.wsgi_app = Edge(  # type: ignore[method-assign]
         app.wsgi_app,

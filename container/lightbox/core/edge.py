@@ -1,8 +1,8 @@
 """The edge of the service: how every request comes in and how every response leaves, whatever the route.
 
 ``Edge`` is WSGI middleware around Flask. It admits requests, gives each an id, a deadline and a context, turns every
-exception into the one error form, logs what is our fault and reports the finished request. The gRPC service, nginx's
-configuration and what the supervisor answers use the same functions for ids and error bodies.
+exception into an error response, logs what is our fault and reports the finished request. ``error_bodies`` has the form
+of errors.
 """
 
 from __future__ import annotations
@@ -16,13 +16,12 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
-from http import HTTPStatus
 from typing import Any
 
-import orjson
-
-from lightbox.core.errors import HungUp, LightboxError, MethodNotAllowed, RouteNotFound, Unavailable, WaitedTooLong
+from lightbox.core.error_bodies import REQUEST_ID_HEADER, Headers, error_response, status_line
+from lightbox.core.errors import HungUp, LightboxError, WaitedTooLong
 from lightbox.core.request_context import MakeContext, RequestContext
+from lightbox.core.server_timing import SERVER_TIMING, server_timing
 from lightbox.machine.temporary_storage import is_full, storage_full
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
 from lightbox.telemetry.overdue import Overdue
@@ -31,7 +30,6 @@ log = logging.getLogger("lightbox")
 
 RECEIVED_HEADER = "HTTP_X_LIGHTBOX_RECEIVED"
 """When nginx had the whole request, seconds since the epoch; nginx sets it, a caller's own never gets through."""
-REQUEST_ID_HEADER = "X-Amzn-RequestId"
 # The last is boto3's InferenceId: so it is in the log, in errors, and in ResponseMetadata of what boto3 returns.
 REQUEST_ID_HEADERS = (REQUEST_ID_HEADER, "X-Request-Id", "X-Amzn-SageMaker-Inference-Id")
 """Where a caller's own id for its request is looked for, in this order."""
@@ -43,10 +41,8 @@ EXCHANGE = "lightbox.exchange"
 """Key of the WSGI environ under which a request's Exchange is."""
 
 _REQUEST_ID = re.compile(REQUEST_ID_PATTERN)
-_ENDPOINTS = "/endpoints/"
 _PIECE = 1 << 18
 
-Headers = list[tuple[str, str]]
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 Work = Callable[[bytes, Callable[[str], str | None], RequestContext], bytes]
 """Answers a serialized message of gRPC, with a look-up of the caller's headers. Raises LightboxError."""
@@ -84,57 +80,12 @@ def as_lightbox_error(error: Exception, request_id: str) -> LightboxError:
     return ours
 
 
-def error_body(error: LightboxError, request_id: str, **more: Any) -> bytes:
-    """Return ``{"error", "code", "request_id"}`` as JSON; ``more`` are further keys."""
-    return orjson.dumps({"error": error.message, "code": error.code, "request_id": request_id, **more})
-
-
-def model_error_body(error: LightboxError, request_id: str) -> bytes:
-    """Return an error in the form of SageMaker's ModelError, with our form as OriginalMessage."""
-    return orjson.dumps(
-        {
-            "Message": f"Received status {error.status} from the model container: {error.message}",
-            "OriginalStatusCode": error.status,
-            "OriginalMessage": error_body(error, request_id).decode(),
-            "LogStreamArn": "",
-        }
-    )
-
-
-def error_response(error: LightboxError, request_id: str, path: str = "", **more: Any) -> tuple[int, Headers, bytes]:
-    """Return status, headers and body of an error: on boto3's routes a ModelError, elsewhere our own form."""
-    status, headers = error.status, [("Content-Type", "application/json"), (REQUEST_ID_HEADER, request_id)]
-    if isinstance(error, Unavailable):
-        headers.append(("Retry-After", str(error.retry_after)))
-    if isinstance(error, MethodNotAllowed):
-        headers.append(("Allow", ", ".join(error.allowed)))
-    if path.startswith(_ENDPOINTS) and not isinstance(error, RouteNotFound | MethodNotAllowed):
-        status, body = HTTPStatus.FAILED_DEPENDENCY.value, model_error_body(error, request_id)
-        headers.append(("x-amzn-ErrorType", "ModelError"))
-    else:
-        body = error_body(error, request_id, **more)
-    return status, [*headers, ("Content-Length", str(len(body)))], body
-
-
-def http_bytes(status: int, headers: Headers, body: bytes) -> bytes:
-    """Return a whole HTTP/1.1 response after which the connection ends, for those who answer without a framework."""
-    lines = [f"HTTP/1.1 {_status_line(status)}", *(f"{name}: {value}" for name, value in headers), "Connection: close"]
-    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
-
-
-def _status_line(status: int) -> str:
-    try:
-        return f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:  # a handler may choose one that has no name
-        return f"{status} Unknown"
-
-
 class Edge:
     """Admits ``in_progress`` requests at once; the others wait for their turn, as long as their deadline allows.
 
-    How many may wait is nginx's to count, for all workers together. What is not begun costs next to nothing: Flask does
-    not see it. ``observers`` hear of every request; ``make_context`` makes a request's context. ``overdue`` knows those
-    that nginx has answered ``answered_after`` seconds after they came.
+    nginx counts those that wait, for all workers together. A request that waits costs next to nothing: Flask does not
+    see it. ``observers`` hear of every request; ``make_context`` makes a request's context. ``overdue`` knows the
+    requests in progress that nginx has answered, ``answered_after`` seconds after they came.
     """
 
     def __init__(
@@ -156,7 +107,7 @@ class Edge:
         self._make_context = make_context or (lambda allowed, header, waited: RequestContext(allowed, waited))
 
     def __call__(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        """Answer a request when its turn comes; 504 when its time passed before."""
+        """Answer a request when its turn comes, with 504 when its time has passed before."""
         waited, came = seconds_since_received(environ), time.perf_counter()
         left = self._deadline_seconds - waited
         self._count(1)
@@ -178,7 +129,7 @@ class Edge:
             value: str | None = environ.get(f"HTTP_{name.upper().replace('-', '_')}")
             return value
 
-        # What the supervisor asks is nobody's request.
+        # The supervisor's own requests are neither logged nor counted.
         observers = () if environ.get("PATH_INFO", "").startswith("/internal/") else self._observers
         context = self._make_context(self._deadline_seconds, header, waited)
         exchange = environ[EXCHANGE] = Exchange(environ, start_response, context, choose_request_id(header), observers)
@@ -216,7 +167,7 @@ class Exchange:
         self._started = False
 
     def run(self, app: WsgiApp) -> Iterable[bytes]:
-        """Have the app answer. Whatever it raises is answered in the one error form."""
+        """Have the app answer. An exception becomes an error response."""
         for observer in self._observers:
             observer.started()
         try:
@@ -236,7 +187,7 @@ class Exchange:
     def _fail(self, error: LightboxError) -> list[bytes]:
         self.error_code = error.log_code or error.code
         status, headers, body = error_response(error, self.request_id, self._environ.get("PATH_INFO", ""))
-        self._start(_status_line(status), headers, sys.exc_info() if self._started else None)
+        self._start(status_line(status), headers, sys.exc_info() if self._started else None)
         return [body]
 
     def _start(self, status: str, headers: Headers, exc_info: Any = None) -> Any:
@@ -244,7 +195,7 @@ class Exchange:
         self._started = True
         self.context.finish()
         headers = [item for item in headers if item[0] != REQUEST_ID_HEADER]
-        headers += [("Server-Timing", self.context.server_timing()), (REQUEST_ID_HEADER, self.request_id)]
+        headers += [(SERVER_TIMING, server_timing(self.context)), (REQUEST_ID_HEADER, self.request_id)]
         if (model := self.context.answered_by) is not None and int(status[:3]) < 400:
             headers.append((MODEL_HEADER, model))
         write = self._start_response(status, headers, *([exc_info] if exc_info else []))
@@ -274,14 +225,14 @@ def _size(text: str | None) -> int:
 
 
 def pass_over_body(environ: dict[str, Any]) -> None:
-    """Read what nobody wants: gunicorn resets a connection with more than 64 kB unread, and nginx makes a new one."""
+    """Read and drop the body: gunicorn resets a connection with over 64 kB unread, and nginx has to make a new one."""
     stream = environ.get("wsgi.input")
     while stream is not None and stream.read(_PIECE):
         pass
 
 
 def seconds_since_received(environ: dict[str, Any]) -> float:
-    """Return how long ago nginx had the request, 0 when it was not nginx who sent it."""
+    """Return how long ago nginx had the whole request, 0 for a request that did not come from nginx."""
     try:
         return max(0.0, time.time() - float(environ.get(RECEIVED_HEADER, "")))
     except ValueError:

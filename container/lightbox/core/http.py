@@ -20,7 +20,7 @@ from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, meant
 
 
 def enter() -> None:
-    """Before Flask's view: let it find the request's context in ``g``, and note which route it is."""
+    """Give the view the request's context in ``g``, and note the route; Flask calls it before each view."""
     exchange: Exchange = request.environ[EXCHANGE]
     g.context = exchange.context
     if request.url_rule is not None:
@@ -34,10 +34,10 @@ def json_body(value: Any) -> bytes:
 
 @contextmanager
 def received_body(memory: MemoryBudget, max_mb: int, context: RequestContext) -> Iterator[bytes]:
-    """Give the body as it was before its Content-Encoding; ``max_mb`` bounds it in MiB.
+    """Yield the body, decoded as its Content-Encoding says; ``max_mb`` bounds it in MiB.
 
-    What the request holds comes back at the end. Raises what ``decoded_body`` and ``Share.hold`` raise; nothing of the
-    body is kept then.
+    The request's memory is given back at the end. Raises what ``decoded_body`` and ``Share.hold`` raise, and keeps
+    nothing of the body then.
     """
     with memory.share() as context.memory:
         length = request.content_length or 0
@@ -70,7 +70,7 @@ TARGET_MODEL = "X-Amzn-SageMaker-Target-Model"
 
 
 def check_query() -> None:
-    """Raise BadRequest where the current request, a prediction, has a query parameter: nothing reads one."""
+    """Raise BadRequest if the current request has a query parameter: predictions read none."""
     for name in request.args if request.query_string else ():
         close = meant(name)
         hint = f"; the header {CUSTOM_ATTRIBUTES} chooses: {close}=VALUE" if close else ""

@@ -1,7 +1,8 @@
-"""How much memory the requests of a process may hold together, and each of them beside what it weighs.
+"""How much memory requests may hold: all of a process together, and each for what it weighs.
 
-A share is taken before a body is read or parsed, by what counting its structure tells, and given back with the answer.
-Nobody waits for memory: who waits holds what he has, and two of them would wait for each other.
+A request takes its share before its body is read or parsed, as large as counting the body's structure tells, and gives
+it back with the answer. A request that finds no memory is refused and does not wait: two requests that wait would each
+hold what the other needs.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class MemoryBudget:
 
     @contextmanager
     def share(self) -> Iterator[Share]:
-        """Give a request a share for as long; all of it comes back at the end."""
+        """Yield a share for one request, and take all of it back at the end."""
         share = Share(self)
         try:
             yield share
@@ -82,7 +83,7 @@ class Share:
         self.weight = max(self.weight, size)
 
     def hold_tensors(self, body: int, tensors: Iterable[NDArray[Any]]) -> None:
-        """Hold a body of so many bytes, its tensors, and them twice more: in a message, and in gRPC's copy of it.
+        """Hold a body of so many bytes, its tensors, and two more copies of them: in the message, and in gRPC's copy.
 
         Raises as ``hold``, but tensors weigh what they are: a model may want eight bytes for each that was sent.
         """

@@ -1,4 +1,4 @@
-"""The story of one request: what came in, which model, its inputs, predict, the answer."""
+"""The steps of one request: find the model, read the body, make inputs, predict, write the answer."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ class Pipeline:
 
     @property
     def allowed_seconds(self) -> float:
-        """Seconds that requests may take here: as many as handlers may, unless there can be none."""
+        """Seconds that a request may take: those of handlers, unless no model can have one."""
         may_have_handlers = not self.catalogue.is_fixed or not self._user_code.is_empty()
         return self._times.handler if may_have_handlers else self._times.deadline
 
@@ -129,7 +129,7 @@ class Pipeline:
         transport: Transport,
         context: RequestContext,
     ) -> Response:
-        """Have AWS's handlers answer a body: what the pair sends to the model passes the built-in handling's checks.
+        """Have AWS's handlers answer a body. The built-in handling checks and sends what the pair makes for the model.
 
         Raises DeadlineExceeded when time is up before.
         """
@@ -149,9 +149,9 @@ class Pipeline:
             return handlers.finish(self._contexts.response(answered.body, told), told)
 
     def _respond_for_unknown(self, error: ModelNotFound, call: Call[R], context: RequestContext) -> R:
-        """Let a handler for all models answer, which AWS's container asks for models that do not exist, too.
+        """Have the handler for all models answer for a model that does not exist, as AWS's container does.
 
-        Raises ``error`` where there is none; it is also what a pair is told of the model.
+        Raises ``error`` if there is no such handler; a pair gets it when it asks the model.
         """
         # In multi-model mode AWS's container looks first; and a name that no model can have is no part of an address.
         asked = self.catalogue.is_fixed and is_model_name(call.model or "")
@@ -239,7 +239,7 @@ class Pipeline:
             return ModelCall(signature, prepare(preprocess, shown))
 
     def probe(self, context: RequestContext) -> None:
-        """Have the default model predict once; raise LightboxError when nobody answers for it."""
+        """Have the default model predict once; raise LightboxError if it does not answer."""
         probe(self.catalogue.find(None).name, self._transport(), self._signatures, context)
 
     def probe_version(self, model: str, version: int, context: RequestContext) -> None:
@@ -290,7 +290,7 @@ class Pipeline:
 
 
 class _NoModel:
-    """The transport to a model that does not exist: whoever asks it gets the error that says so."""
+    """The transport to a model that does not exist: every call raises the error that says so."""
 
     name = "none"
 

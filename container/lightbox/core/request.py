@@ -1,4 +1,4 @@
-"""What a request asks, whatever protocol it came by: a body of some media type, or tensors that a protocol has read."""
+"""A request of any protocol: a call, whose content is a body of some media type or tensors."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from typing_extensions import override
 from lightbox.codecs import Codecs, check_single
 from lightbox.codecs.base import Parsed, Response
 from lightbox.codecs.base import Writer as BodyCodec
-from lightbox.core.errors import BadRequest
+from lightbox.core.errors import BadRequest, InputMismatch
 from lightbox.core.request_context import RequestContext
+from lightbox.images.decode import is_image
 from lightbox.images.picture import Crop, Picture
-from lightbox.model.arrays import encoded_images, string_tensor
 from lightbox.model.call import Method, ModelCall, Prediction
+from lightbox.model.casting import string_tensor
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array, SignatureSpec
+from lightbox.model.spec import Array, SignatureSpec, image_input
 from lightbox.sagemaker.custom_attributes import CROP, CustomAttributes
 from lightbox.user_code.handlers import ANSWER, Request, finish, finish_tensors
 from lightbox.user_code.loader import Function
@@ -90,7 +91,7 @@ class Content(ABC, Generic[R]):
 
 @dataclass(frozen=True)
 class Call(Generic[R]):
-    """One request. What is None takes the configured default; ``outputs`` are the names of those that are wanted."""
+    """One request. None stands for the configured default; ``outputs`` are the names of the wanted outputs."""
 
     content: Content[R]
     model: str | None = None
@@ -148,7 +149,7 @@ class Body(Content[Response]):
         return replace(self, body=body, content_type=JSON, accept=JSON)
 
     def cut(self) -> Body:
-        """Return the body with the part that ``crop`` means as its picture. Raises BadRequest where it is no image."""
+        """Return the body with the part that ``crop`` names as its picture. Raises BadRequest if it is no image."""
         if self.crop is None:
             return self
         if not self.is_one_image:
@@ -250,7 +251,7 @@ class TensorResponse:
 class Tensors(Content[TensorResponse]):
     """Inputs by name, in the dtypes they came in; strings are object arrays of bytes.
 
-    Byte strings for a model of pixels are encoded images. User code is asked as about a body where that can be:
+    Byte strings for a model of pixels are encoded images. User code is called as for a body where that can be:
     ``preprocess`` and handlers of AWS's API for encoded images, ``postprocess`` always. But ``outputs`` that the
     request names, and that the signature has, are the model's own.
     """
@@ -266,7 +267,7 @@ class Tensors(Content[TensorResponse]):
     @override
     def parse(self, context: RequestContext) -> Parsed:
         def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
-            images = encoded_images(self.inputs, signature)
+            images = _encoded_images(self.inputs, signature)
             if images:
                 return ModelCall(
                     signature, self.codecs.images.decode(images, signature, options, context), images=images
@@ -282,7 +283,7 @@ class Tensors(Content[TensorResponse]):
 
     @override
     def has_images(self, signature: SignatureSpec) -> bool:
-        return bool(encoded_images(self.inputs, signature))
+        return bool(_encoded_images(self.inputs, signature))
 
     @override
     def names_outputs_of(self, signature: SignatureSpec) -> bool:
@@ -290,7 +291,7 @@ class Tensors(Content[TensorResponse]):
 
     @override
     def shown(self, call: Call[Any], request: ModelCall, options: ModelOptions, context: RequestContext) -> Request:
-        images = encoded_images(self.inputs, request.signature)
+        images = _encoded_images(self.inputs, request.signature)
         return Request(
             body=images[0] if len(images) == 1 else b"",
             content_type=IMAGE if images else "",
@@ -304,7 +305,7 @@ class Tensors(Content[TensorResponse]):
     @override
     def for_handler(self, find: FindSignature, context: RequestContext) -> Sequence[Body] | None:
         signature = find()
-        images = encoded_images(self.inputs, signature)
+        images = _encoded_images(self.inputs, signature)
         if not images or self.names_outputs_of(signature):
             return None
         self.codecs.images.check(images, context)  # all of them: the handler is asked for one at a time
@@ -345,3 +346,24 @@ def _selected(signature: SignatureSpec, outputs: Mapping[str, Array], names: tup
             f"got {', '.join(unknown)}"
         )
     return TensorResponse(signature, {name: outputs[name] for name in names or outputs})
+
+
+def _encoded_images(inputs: Mapping[str, Array], signature: SignatureSpec) -> tuple[bytes, ...]:
+    """Return the images among the inputs: byte strings, shape [N] or [N, 1], for a model that takes images; else none.
+
+    For a model of strings, which may be texts, they are images when each begins as one does. Raises InputMismatch for
+    byte strings of another shape that a model of pixels gets, and for no image at all.
+    """
+    if inputs.keys() != signature.inputs.keys() or len(inputs) != 1:
+        return ()
+    ((name, array),) = inputs.items()
+    wanted = image_input(signature)
+    if wanted is None or not array.dtype.hasobject:
+        return ()
+    elements = tuple(array.ravel().tolist())
+    in_a_row = array.size == (array.shape[0] if array.ndim else 1)
+    if wanted.encoded:
+        return elements if in_a_row and all(map(is_image, elements)) else ()
+    if not array.size or not in_a_row:
+        raise InputMismatch(f"input {name}: expected N encoded images of shape [N], got shape {list(array.shape)}")
+    return elements

@@ -35,14 +35,14 @@ LEAST_QUEUE_SECONDS = 0.002
 
 
 class RequestContext:
-    """Counts from where a request is begun. Times are in seconds, except in ``server_timing``.
+    """Begins with the request. Times are in seconds.
 
     ``model`` is noted as soon as it is known to exist, ``transport`` is the wire that has carried the last call of the
     model, ``version`` that of the model which has answered it, ``images`` are (format, pixels) of each. ``fields`` are
     those of the form that the images came in, for errors.
     ``outgoing`` are headers for the call of the model server, ``memory`` is what the request may hold.
 
-    ``noted`` are further fields of its line in the log, ``timings`` further entries of ``server_timing``.
+    ``noted`` are further fields of its line in the log, ``timings`` further entries of its ``Server-Timing``.
 
     ``waited`` is how long the request had waited before, for a thread to begin it: the stage "queue".
     """
@@ -87,7 +87,7 @@ class RequestContext:
                 self._open[-1][1][0] += spent
 
     def finish(self) -> None:
-        """Note that the response is there: ``durations`` tells the same to all from now on."""
+        """Note that the response is there: from now on ``durations`` does not change."""
         self._elapsed[:] = [self.elapsed()]
 
     def durations(self) -> dict[str, float]:
@@ -139,12 +139,6 @@ class RequestContext:
     def note(self, **fields: str | float) -> None:
         """Have the request's line in the log tell more of it."""
         self.noted |= fields
-
-    def server_timing(self) -> str:
-        """Return the value of a ``Server-Timing`` header (https://www.w3.org/TR/server-timing/), milliseconds."""
-        told = [f"{name};dur={seconds * 1000:.3f}" for name, seconds in self.durations().items()]
-        told += self.timings
-        return ", ".join([*told, f'wire;desc="{self.transport}"'] if self.transport else told)
 
 
 MakeContext = Callable[[float, Callable[[str], str | None], float], RequestContext]

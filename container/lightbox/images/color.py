@@ -1,7 +1,4 @@
-"""Pixels as the model wants them: upright, RGB or grey, 8 bits.
-
-EXIF is read here rather than by Pillow's getexif: one tag is wanted, and a hostile or broken block must neither warn,
-nor fail, nor take long. As in Pillow, XMP counts only where EXIF says nothing.
+"""Pixels as the model wants them: RGB or grey, 8 bits.
 
 Grey pixels may have 16 or 32 bits. A PNG of 16 bits says what is white: 65535. Images of 32 bits mostly do not; then
 the smallest usual range that holds every pixel is taken, so that nothing is lost.
@@ -9,8 +6,6 @@ the smallest usual range that holds every pixel is taken, so that nothing is los
 
 from __future__ import annotations
 
-import re
-import struct
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
@@ -18,86 +13,10 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image as Images
 from PIL import TiffImagePlugin
-from PIL.ExifTags import Base
-from PIL.Image import Image, Transpose
-from PIL.TiffImagePlugin import TiffImageFile
+from PIL.Image import Image
 
 from lightbox.core.errors import ImageUndecodable
 from lightbox.images.limits import undecodable
-
-UPRIGHT = 1
-
-_TURN: dict[int, Transpose] = {
-    2: Transpose.FLIP_LEFT_RIGHT,
-    3: Transpose.ROTATE_180,
-    4: Transpose.FLIP_TOP_BOTTOM,
-    5: Transpose.TRANSPOSE,
-    6: Transpose.ROTATE_270,
-    7: Transpose.TRANSVERSE,
-    8: Transpose.ROTATE_90,
-}
-_BYTE_ORDER = {b"II": "<", b"MM": ">"}
-_SHORT, _LONG = 3, 4
-_IN_XMP = re.compile(rb'tiff:Orientation(?:="|>)([1-8])')
-
-
-def orientation_of(image: Image) -> int:
-    """Give the orientation, 1 to 8. None at all, broken EXIF and values outside count as 1, upright."""
-    if isinstance(image, TiffImageFile):
-        value = image.tag_v2.get(Base.Orientation)
-        return value if isinstance(value, int) and value in _TURN else UPRIGHT
-    exif, xmp = _exif_of(image), image.info.get("xmp")
-    found = _in_exif(exif) if exif else None
-    if found is None and isinstance(xmp, bytes) and (match := _IN_XMP.search(xmp)):
-        found = int(match[1])
-    return found if found in _TURN else UPRIGHT
-
-
-def swaps_sides(orientation: int) -> bool:
-    """Tell whether turning the picture upright makes its width its height."""
-    return orientation >= 5
-
-
-def turn_upright(image: Image, orientation: int) -> Image:
-    """Give the picture as the camera saw it; the same object if it already is."""
-    return image if orientation == UPRIGHT else image.transpose(_TURN[orientation])
-
-
-def _exif_of(image: Image) -> bytes | None:
-    exif = image.info.get("exif")
-    if exif is None and (profile := image.info.get("Raw profile type exif")):
-        # ImageMagick's way to put EXIF into PNG: three lines of header, then hexadecimal.
-        try:
-            exif = bytes.fromhex("".join(profile.split("\n")[3:]))
-        except ValueError:
-            return None
-    return exif if isinstance(exif, bytes) else None
-
-
-def _in_exif(exif: bytes) -> int | None:
-    """The tag's value in the first directory of an EXIF block; None if missing or broken."""
-    block = exif.removeprefix(b"Exif\0\0").removeprefix(b"Exif\0\0")
-    order = _BYTE_ORDER.get(block[:2])
-    if order is None:
-        return None
-    try:
-        (start,) = struct.unpack_from(order + "L", block, 4)
-        (entries,) = struct.unpack_from(order + "H", block, start)
-        for at in range(start + 2, start + 2 + 12 * entries, 12):
-            tag, kind, count = struct.unpack_from(order + "HHL", block, at)
-            if tag == Base.Orientation:
-                return _value(order, kind, count, block[at + 8 : at + 12])
-    except struct.error:
-        pass
-    return None
-
-
-def _value(order: str, kind: int, count: int, field: bytes) -> int | None:
-    if count != 1 or kind not in {_SHORT, _LONG}:
-        return None
-    value: int = struct.unpack_from(order + ("H" if kind == _SHORT else "L"), field)[0]
-    return value
-
 
 Numbers = npt.NDArray[np.uint16] | npt.NDArray[np.int32] | npt.NDArray[np.uint32] | npt.NDArray[np.float32]
 
@@ -181,7 +100,7 @@ def _tiff_tag(image: Image, tag: int) -> object:
 
 
 def to_rgb(image: Image) -> Image:
-    """Give the image in mode RGB by the table above; BACKGROUND shows through where it is transparent.
+    """Give the image in mode RGB; BACKGROUND shows through where it is transparent.
 
     An RGB image is returned as it is, not copied. Raises ImageUndecodable for what has no RGB meaning.
     """

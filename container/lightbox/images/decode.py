@@ -39,7 +39,8 @@ from PIL.WebPImagePlugin import WebPImageFile
 from lightbox.core.errors import ImageUndecodable, TooLarge
 from lightbox.images import foreign, jpeg
 from lightbox.images.avif import Avif
-from lightbox.images.color import UPRIGHT, orientation_of, swaps_sides, to_grey, to_rgb, turn_upright
+from lightbox.images.color import to_grey, to_rgb
+from lightbox.images.exif import UPRIGHT, orientation_of, swaps_sides, turn_upright
 from lightbox.images.limits import (
     MAX_PIXELS_SETTING,
     ImageLimits,
@@ -60,7 +61,7 @@ _GREY_BITS = {"L": 8, "L;2": 2, "L;4": 4}
 
 class _Jpeg(JpegImageFile):
     def _read_dpi_from_exif(self) -> None:
-        """Nobody needs the resolution, and parsing EXIF for it warns, takes time and has no bound."""
+        """Skip it: nothing needs the resolution, and parsing EXIF for it warns, takes time and has no bound."""
 
 
 class _Tiff(TiffImageFile):

@@ -43,7 +43,7 @@ def _cgroup_quota() -> float | None:
 
 
 class InProgress:
-    """Counts those who are inside; enter it with ``with``, from any number of threads."""
+    """Counts the threads inside; enter it with ``with``."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -61,7 +61,7 @@ class InProgress:
 
     @property
     def at_most_one(self) -> bool:
-        """Whether nobody is inside, or one who is alone."""
+        """Whether at most one thread is inside."""
         return self._count <= 1
 
 

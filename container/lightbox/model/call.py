@@ -57,7 +57,7 @@ class Prediction:
     layout: Layout = Layout.BATCH
     batch: int | None = None
     ranked: Callable[[], Sequence[bytes] | None] | None = None
-    """Makes the rows that ``labels`` and ``top_k`` ask for, as JSON text; None where nobody asks."""
+    """Makes the rows that ``labels`` and ``top_k`` ask for, as JSON text; None if nothing asks for them."""
 
     @property
     def by_row(self) -> bool:

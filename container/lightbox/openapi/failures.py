@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from lightbox.core.edge import REQUEST_ID_HEADER
+from lightbox.core.error_bodies import REQUEST_ID_HEADER
 from lightbox.core.errors import STATUS_OF_CODE
 from lightbox.openapi.schemas import Schema, struct
 

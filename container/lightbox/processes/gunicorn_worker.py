@@ -19,7 +19,8 @@ from gunicorn.http.errors import (
 from gunicorn.util import write_nonblock
 from gunicorn.workers.gthread import ThreadWorker
 
-from lightbox.core.edge import Edge, choose_request_id, error_response, http_bytes
+from lightbox.core.edge import Edge, choose_request_id
+from lightbox.core.error_bodies import error_response, http_bytes
 from lightbox.core.errors import BadRequest, LightboxError
 
 _OURS = (InvalidResponseHeader, InvalidResponseHeaderName)

@@ -18,7 +18,8 @@ from typing import Any
 
 import orjson
 
-from lightbox.core.edge import Headers, choose_request_id, error_body, error_response, http_bytes, model_error_body
+from lightbox.core.edge import choose_request_id
+from lightbox.core.error_bodies import Headers, error_body, error_response, http_bytes, model_error_body
 from lightbox.core.errors import STATUS_OF_CODE, LightboxError, MethodNotAllowed, Unavailable
 from lightbox.machine.temporary_storage import storage_full
 from lightbox.processes import body_memory

@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lightbox.codecs import COMPRESSIBLE_TYPES
-from lightbox.core.edge import REQUEST_ID_PATTERN, error_body, model_error_body
+from lightbox.core.edge import REQUEST_ID_PATTERN
+from lightbox.core.error_bodies import error_body, model_error_body
 from lightbox.core.errors import (
     BadRequest,
     DeadlineExceeded,

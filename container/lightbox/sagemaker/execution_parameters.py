@@ -11,7 +11,7 @@ from lightbox.core.http import json_body
 from lightbox.core.settings import Settings
 
 USUAL_PAYLOAD_MB = 6
-"""SageMaker's own payload where nobody chooses one: a photo, or thousands of lines."""
+"""SageMaker's own payload if a job sets none: a photo, or thousands of lines."""
 
 SENT_AT_ONCE_MB = 100
 """SageMaker refuses jobs in which payload times concurrency is more."""

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 import orjson
+from typing_extensions import override
 
 from lightbox.core.request_context import MakeContext, RequestContext
 from lightbox.machine.environment import variable
@@ -96,7 +97,7 @@ os.register_at_fork(after_in_child=_Turn.renew)
 
 @contextmanager
 def _turn(descriptor: int) -> Iterator[None]:
-    """Let nobody else who takes turns write to a pipe meanwhile.
+    """Keep other writers that take turns from writing to a pipe meanwhile.
 
     The kernel may split what is longer than a page of it, a traceback say. The lock is each process's own, though all
     have the same pipe. Files need none: they are written to as a whole.
@@ -155,8 +156,8 @@ def _log_end_of_thread(ended: threading.ExceptHookArgs) -> None:
 class TextFormatter(logging.Formatter):
     """``LEVEL:logger:message``; further lines, a traceback, begin with a bar, as no record does."""
 
+    @override
     def format(self, record: logging.LogRecord) -> str:
-        """See logging.Formatter."""
         text = f"{record.levelname}:{record.name}:{escape(record.getMessage().rstrip())}"
         if record.exc_info and record.exc_info[0]:
             lines = "".join(traceback.format_exception(*record.exc_info)).rstrip().split("\n")
@@ -174,8 +175,8 @@ class RecordHandler(logging.Handler):
         self._process = process
         self._text = TextFormatter()
 
+    @override
     def emit(self, record: logging.LogRecord) -> None:
-        """See logging.Handler."""
         if self._as_json:
             write_line(self._json(record), self._descriptor)
             return
@@ -228,22 +229,24 @@ class MakesContexts(Protocol):
     context: MakeContext
 
 
-class RequestLog:
-    """Writes the line of each request to a descriptor, as text or JSON; ``process`` is who answered it."""
+class RequestLog(Observer):
+    """Writes the line of each request to a descriptor, as text or JSON; ``process`` names the process that answered."""
 
     def __init__(self, descriptor: int, as_json: bool, process: str = "worker") -> None:
         self._descriptor = descriptor
         self._as_json = as_json
         self._process = process
 
+    @override
     def started(self) -> None:
-        """See Observer."""
+        pass
 
+    @override
     def closed(self) -> None:
-        """See Observer."""
+        pass
 
+    @override
     def responded(self, request: FinishedRequest) -> None:
-        """Log a request."""
         write_line(request_line(request, self._as_json, self._process), self._descriptor)
 
 
@@ -285,7 +288,7 @@ def _plain(value: Any) -> str:
 FILE = "last_response"
 
 
-class LastResponse:
+class LastResponse(Observer):
     """Seconds of the monotonic clock, the same in all processes, in a file of the run directory mapped into memory.
 
     Its bytes are there from the start: to write to a mapped file without a place on a full disk ends the process.
@@ -303,13 +306,15 @@ class LastResponse:
         """When a model has last answered with 200, in whatever worker; 0 before the first time."""
         return self._seconds[0]
 
+    @override
     def started(self) -> None:
-        """See Observer."""
+        pass
 
+    @override
     def responded(self, request: FinishedRequest) -> None:
-        """See Observer."""
         if request.status == 200 and request.context.model is not None:
             self._seconds[0] = time.monotonic()
 
+    @override
     def closed(self) -> None:
-        """See Observer."""
+        pass

@@ -11,8 +11,10 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from typing_extensions import override
+
 from lightbox.core.request_context import TOTAL
-from lightbox.telemetry.logs import FinishedRequest
+from lightbox.telemetry.logs import FinishedRequest, Observer
 
 METRICS_FOLDER = "metrics"
 """Name of the folder in the run directory that holds the workers' figures."""
@@ -74,7 +76,7 @@ MODEL_ENGINE = Metric(
 )
 
 
-class WorkerMetrics:
+class WorkerMetrics(Observer):
     """Counts the requests of this process; one for each process. ``models`` are those known from the start."""
 
     def __init__(self, folder: Path, models: Iterable[str]) -> None:
@@ -101,16 +103,16 @@ class WorkerMetrics:
         self._in_progress.set(0)  # those of a worker that died are over
         Counter(*WORKER_STARTS, registry=None).inc()
 
+    @override
     def started(self) -> None:
-        """See Observer."""
         self._in_progress.inc()
 
+    @override
     def closed(self) -> None:
-        """See Observer."""
         self._in_progress.dec()
 
+    @override
     def responded(self, request: FinishedRequest) -> None:
-        """See Observer."""
         context = request.context
         model, transport = self._model(context.model), context.transport or NONE
         self._requests(request.route, model, transport, request.status).inc()

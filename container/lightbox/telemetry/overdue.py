@@ -1,4 +1,4 @@
-"""Requests that are still worked on when they have been answered with 504."""
+"""Requests that threads still work on after nginx has answered 504."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ log = logging.getLogger("lightbox")
 class Overdue:
     """Knows the requests in progress, and which have taken more than ``answered_after`` seconds since they came.
 
-    Then nginx has answered 504. Threads cannot be ended, so what does not look at its deadline runs on, a user's loop
-    above all; it is told of in the log, once, and a stop does not wait for it.
+    nginx has answered such a request with 504. A thread cannot be ended, so code that does not look at its deadline
+    runs on, a user's loop above all. The log tells of it once, and a stop does not wait for it.
     """
 
     def __init__(self, answered_after: float) -> None:
@@ -27,7 +27,7 @@ class Overdue:
 
     @contextmanager
     def watch(self, request_id: str, context: RequestContext) -> Iterator[None]:
-        """Count a request as in progress for as long; its id may be another's too."""
+        """Count a request as in progress meanwhile; another request may have the same id."""
         key = f"{request_id} {id(context)}"
         with self._lock:
             self._in_progress[key] = context

@@ -51,7 +51,7 @@ class RequestCount:
 
 
 class Saturation:
-    """Follows how full the container is: 0 is idle; at 1, whoever comes waits for a thread or is refused.
+    """Follows how full the container is: 0 is idle; at 1 a new request waits for a thread or is refused.
 
     A sample is ``min(1, requests / slots)``: ``requests`` are those that all processes have, begun or waiting;
     ``slots`` is how many may be in progress at once. The value is the exponential mean of the samples.

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import itertools
 import re
-import time
-from collections.abc import Callable, Sequence
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import (
@@ -17,7 +14,6 @@ from lightbox.core.errors import (
     LightboxError,
     ModelFailed,
     ModelNotFound,
-    ModelServerAway,
     ModelUninitialized,
     Unavailable,
 )
@@ -97,53 +93,3 @@ def _invalid_argument(message: str, which: str) -> LightboxError:
     if _GRAPH_NODE.search(message):
         return _failed(message, which)
     return BadRequest(f"the model server refused the request for the {which}: {message}")
-
-
-AVOID_SECONDS = 1.0
-
-Result = TypeVar("Result")
-
-
-class BalancedTransport:
-    """Spreads calls over transports of one kind, each to a server of its own."""
-
-    def __init__(self, transports: Sequence[Transport]) -> None:
-        self.name = transports[0].name
-        self._transports = list(transports)
-        self._turn = itertools.count()
-        self._away_until = [0.0] * len(self._transports)
-
-    def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
-        """See Transport.signature."""
-        return self._call(lambda transport: transport.signature(model, version, name, context))
-
-    def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
-        """See Transport.predict. A call that no model has seen goes to the next server; another is not repeated."""
-        return self._call(lambda transport: transport.predict(call, context))
-
-    def _call(self, call: Callable[[Transport], Result]) -> Result:
-        """Return what the first server answers that can be reached and has the model.
-
-        A new version is not in all servers at once: one may describe it, and another not have it yet.
-        """
-        failure: LightboxError = ModelServerAway("no model server can be reached")
-        for index in self._order():
-            try:
-                result = call(self._transports[index])
-            except ModelServerAway as error:
-                self._away_until[index] = time.monotonic() + AVOID_SECONDS
-                failure = failure if isinstance(failure, ModelNotFound) else error
-            except ModelNotFound as error:
-                self._away_until[index] = 0.0
-                failure = error
-            else:
-                self._away_until[index] = 0.0
-                return result
-        raise failure
-
-    def _order(self) -> list[int]:
-        """Return the servers in turn, those that were away a moment ago last."""
-        count = len(self._transports)
-        first = next(self._turn) % count
-        now = time.monotonic()
-        return sorted(((first + step) % count for step in range(count)), key=lambda i: self._away_until[i] > now)

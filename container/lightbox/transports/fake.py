@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from typing_extensions import override
+
 from lightbox.core.errors import ModelNotFound, UnknownSignature
 from lightbox.core.request_context import RequestContext
 from lightbox.model.call import ModelCall
 from lightbox.model.spec import Array, SignatureSpec
+from lightbox.transports.base import Transport
 
 Function = Callable[[Mapping[str, Array]], dict[str, Array]]
 
 
-class FakeTransport:
+class FakeTransport(Transport):
     """Serves functions under signatures; keeps the calls in ``calls``, and in ``allowed`` the seconds they had."""
 
     name = "fake"
@@ -30,8 +33,8 @@ class FakeTransport:
         """Unload a version."""
         self._served = {key: served for key, served in self._served.items() if key[:2] != (model, version)}
 
+    @override
     def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
-        """See Transport.signature."""
         versions = [key[1] for key in self._served if key[0] == model]
         wanted = max(versions, default=None) if version is None else version
         if wanted not in versions or wanted is None:
@@ -41,8 +44,8 @@ class FakeTransport:
             raise UnknownSignature.of(model, wanted, name, known)
         return self._served[model, wanted, name][0]
 
+    @override
     def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
-        """See Transport.predict."""
         self.calls.append(call)
         self.allowed.append(context.allowed_seconds)
         key = call.signature.model, call.signature.version, call.signature.name

@@ -10,12 +10,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import grpc
+from typing_extensions import override
 
 from lightbox.core.errors import DeadlineExceeded, LightboxError, ModelFailed, ModelServerAway, UnknownSignature
 from lightbox.core.request_context import RequestContext
 from lightbox.model.call import ModelCall
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
-from lightbox.transports.base import from_server
+from lightbox.transports.base import Transport, from_server
 from lightbox.transports.predict_messages import predict_request_pieces, read_predict_response
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.messages import get_model_metadata_pb2, meta_graph_pb2
@@ -43,7 +44,7 @@ Pieces = Sequence[bytes | memoryview]
 """A message that is sent one piece after the other."""
 
 
-class GrpcTransport:
+class GrpcTransport(Transport):
     """Speaks gRPC to one model server at ``unix:/path`` or ``host:port``."""
 
     name = "grpc"
@@ -59,8 +60,8 @@ class GrpcTransport:
             response_deserializer=get_model_metadata_pb2.GetModelMetadataResponse.FromString,
         )
 
+    @override
     def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
-        """See Transport.signature."""
         request = get_model_metadata_pb2.GetModelMetadataRequest(metadata_field=["signature_def"])
         request.model_spec.name = model
         if version is not None:
@@ -72,8 +73,9 @@ class GrpcTransport:
             raise UnknownSignature.of(model, int(reply.model_spec.version.value), name, signatures.signature_def)
         return _signature_spec(model, reply.model_spec.version.value, name, signatures.signature_def[name])
 
+    @override
     def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
-        """See Transport.predict. Outputs are exact; float arrays are read-only views of the answer."""
+        """Return the wanted outputs, exact; arrays of floats are read-only views of the answer."""
         spec = call.signature
         with context.stage("encode"):
             request = self.packed(

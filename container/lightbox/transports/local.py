@@ -11,6 +11,8 @@ import select
 import socket
 from pathlib import Path
 
+from typing_extensions import override
+
 from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import SignatureSpec
@@ -35,12 +37,13 @@ class LocalTransport(GrpcTransport):
         self._path = str(path)
         self._idle: list[socket.socket] = []
 
+    @override
     def packed(self, pieces: Pieces) -> Pieces:
-        """See GrpcTransport.packed: a tensor is sent from its own memory."""
+        """Return the pieces: each tensor is sent from its own memory."""
         return pieces
 
+    @override
     def send(self, request: Pieces, spec: SignatureSpec, context: RequestContext) -> bytes | memoryview:
-        """See GrpcTransport.send."""
         seconds = time_left(context)
         try:
             connection = self._connection(seconds) if sum(map(len, request)) <= MAX_REQUEST_BYTES else None

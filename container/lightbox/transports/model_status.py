@@ -41,7 +41,7 @@ class ModelStatus:
     async def versions(self, model: str) -> list[VersionStatus]:
         """Return a model's versions, none for a model that is not known.
 
-        Raises OSError when nobody answers, TimeoutError when the server is too busy to.
+        Raises OSError when no server answers, TimeoutError when it is too busy.
         """
         if self._ask is None:
             self._ask = self._connect()

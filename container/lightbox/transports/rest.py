@@ -17,6 +17,7 @@ import numpy as np
 import numpy.typing as npt
 import requests
 from requests.adapters import HTTPAdapter
+from typing_extensions import override
 from urllib3.exceptions import NewConnectionError
 
 from lightbox.core.errors import (
@@ -33,7 +34,7 @@ from lightbox.model import json_arrays
 from lightbox.model.call import ModelCall
 from lightbox.model.json_arrays import padded_text
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
-from lightbox.transports.base import from_server
+from lightbox.transports.base import Transport, from_server
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.messages import types_pb2
 
@@ -113,7 +114,7 @@ def _map(array: Array, convert: Callable[[Any], Any]) -> npt.NDArray[np.object_]
     return out.reshape(array.shape)
 
 
-class RestTransport:
+class RestTransport(Transport):
     """Speaks REST to one model server at ``base_url``, over kept-alive connections."""
 
     name = "rest"
@@ -126,8 +127,8 @@ class RestTransport:
         self._session.trust_env = False  # a proxy for the outside world is not for loopback
         self._session.mount("http://", HTTPAdapter(pool_maxsize=connections))
 
+    @override
     def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
-        """See Transport.signature."""
         reply = self._call("GET", _path(model, version) + "/metadata", None, model, version, context)
         response = json_arrays.loads(reply)
         signatures = response["metadata"]["signature_def"]["signature_def"]
@@ -136,8 +137,9 @@ class RestTransport:
             raise UnknownSignature.of(model, version, name, signatures)
         return _signature_spec(model, version, name, signatures[name])
 
+    @override
     def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
-        """See Transport.predict. Every output crosses the wire; those not wanted are dropped here."""
+        """Return the wanted outputs. Every output crosses the wire; those not wanted are dropped here."""
         spec = call.signature
         signature = (spec.model, spec.version, spec.name)
         by_row = may_go_by_rows(call) and signature not in self._without_rows
@@ -178,7 +180,7 @@ class RestTransport:
     def _send(
         self, verb: str, path: str, body: bytes | None, model: str, version: int | None, context: RequestContext
     ) -> requests.Response:
-        """Send a request once; where nobody listens, wait a moment for a model server that is coming back."""
+        """Send a request once; if no server listens, wait a moment for one that is coming back."""
         url, until = self._base_url + path, time.monotonic() + self._reconnect_seconds
         while True:
             remaining = context.remaining()

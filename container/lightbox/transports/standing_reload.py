@@ -1,7 +1,7 @@
 """The reload that stands in a model server: one at a time, and every process can see it until the server answers.
 
-A server goes on with a reload after its caller has given up, and does the next one only then. So who sends one holds a
-lock until the answer, however long the caller itself waits: nobody else's reload comes between, and the supervisor sees
+A server goes on with a reload after its caller has given up, and does the next one only then. So the sender of a reload
+holds a lock until the answer, however long its caller waits: no other reload comes between, and the supervisor sees
 one that stands for too long.
 """
 
@@ -33,7 +33,7 @@ class StandingReload(NamedTuple):
 def begin(run_dir: Path, server: int, change: str, model: str, context: RequestContext) -> Callable[[], None]:
     """Wait until no reload stands in a server, and let one stand; return what ends that, from whatever thread.
 
-    It ends, too, when nobody has what is returned any more. Raises DeadlineExceeded.
+    It also ends when what is returned is garbage. Raises DeadlineExceeded.
     """
     hold = ExitStack()
     lock = hold.enter_context(locked(_file(run_dir, server), context, DeadlineExceeded(LATE)))
@@ -42,7 +42,7 @@ def begin(run_dir: Path, server: int, change: str, model: str, context: RequestC
 
 
 def standing(run_dir: Path, server: int) -> StandingReload | None:
-    """Return the reload that stands in a server, None where none does or whoever sent it is dead."""
+    """Return the reload that stands in a server, None if there is none or its sender is dead."""
     try:
         file = os.open(_file(run_dir, server), os.O_RDONLY)
     except FileNotFoundError:

@@ -10,6 +10,8 @@ from dataclasses import dataclass
 from io import BytesIO
 from typing import Any, NamedTuple
 
+from typing_extensions import override
+
 from lightbox.codecs.base import Response
 from lightbox.core.errors import HandlerFailed
 from lightbox.user_code.handlers import as_bytes, call, check_content_type
@@ -57,7 +59,7 @@ class Context(NamedTuple):
 
 
 class PortlessContext(Context):
-    """A context where the model server has no port for REST or gRPC: reading that field says what opens one.
+    """A context without a port for REST or gRPC: reading that field raises an error that says what opens one.
 
     ``input_handler`` and ``output_handler`` need neither, and ``channel`` works without.
     """
@@ -65,13 +67,15 @@ class PortlessContext(Context):
     __slots__ = ()
 
     @property
+    @override
     def rest_uri(self) -> str:
-        """See Context. Raises HandlerFailed where there is no REST port."""
+        """The address of the model over REST. Raises HandlerFailed where there is no REST port."""
         return _promised("rest_uri", self[3])
 
     @property
+    @override
     def grpc_port(self) -> str:
-        """See Context. Raises HandlerFailed where there is no gRPC port."""
+        """The model server's port for gRPC. Raises HandlerFailed where there is none."""
         return _promised("grpc_port", self[4])
 
 

@@ -16,7 +16,7 @@ from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import HandlerFailed, HandlerRefused, LightboxError
 from lightbox.images.decode import OriginalImages
 from lightbox.model import json_arrays
-from lightbox.model.arrays import fit
+from lightbox.model.casting import fit
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
 from lightbox.user_code.loader import Function

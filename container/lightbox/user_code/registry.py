@@ -100,7 +100,7 @@ class UserCode:
 
     @contextmanager
     def _turn(self) -> Iterator[None]:
-        """One imports at a time: what others import meanwhile would be found on its path."""
+        """Import one at a time: sys.path is shared, so another import would find this one's modules."""
         if not self._loading.acquire(timeout=TURN_SECONDS):
             raise Unavailable("the code of another model is being imported; try again")
         try:
@@ -111,7 +111,7 @@ class UserCode:
             self._tidy()
 
     def _tidy(self) -> None:
-        """Drop what was forgotten, unless somebody imports: who does, tidies up afterwards."""
+        """Drop what was forgotten. While a thread imports, that thread does it afterwards."""
         while self._forgotten and self._loading.acquire(blocking=False):
             try:
                 self._drop_forgotten()

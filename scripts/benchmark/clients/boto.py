@@ -20,7 +20,7 @@ class Boto3Client:
     region: str | None = None
 
     def open(self, address: Address | None) -> Boto3Session:
-        """See Client.open; without an address the endpoint is SageMaker's."""
+        """Return a session; without an address the endpoint is SageMaker's."""
         return Boto3Session(self, runtime_client(address.url if address else None, self.region))
 
 
@@ -52,7 +52,7 @@ class Boto3Session:
         self._client = client
 
     def run(self, load: Load) -> Sample:
-        """See Session.run; several clients would share boto3's locks, so there is one."""
+        """Put a load on the endpoint, with one client: several would share boto3's locks."""
         assert load.clients == 1 and load.rate is None, "boto3 is measured with one client"
         return run_one_by_one(load, self._call)
 

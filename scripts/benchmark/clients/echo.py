@@ -18,7 +18,7 @@ class EchoClient:
     fields: tuple[tuple[str, Any], ...] = field(repr=False)
 
     def open(self, address: Address) -> EchoSession:
-        """See Client.open."""
+        """Return a session with the echo."""
         return EchoSession(self, address.grpc)
 
 
@@ -42,7 +42,7 @@ class EchoSession:
         self._values = values
 
     def run(self, load: Load) -> Sample:
-        """See Session.run; each request is made and serialized anew, as a caller's would be."""
+        """Put a load on the echo; each request is made and serialized anew, as a caller's would be."""
         sample = Sample()
         cpu = time.process_time()
         for _ in range(max(1, load.requests // load.clients)):

@@ -35,7 +35,7 @@ class FloorClient:
     prepared: bool = False
 
     def open(self, address: Address) -> FloorSession:
-        """See Client.open; the channel goes straight to the model server."""
+        """Return a session with a channel straight to the model server."""
         return FloorSession(self, address.grpc)
 
 
@@ -58,7 +58,7 @@ class FloorSession:
         self._tensor: Tensor | None = self.prepare() if spec.prepared else None
 
     def run(self, load: Load) -> Sample:
-        """See Session.run."""
+        """Put a load on the model server, and measure it."""
         return run_one_by_one(load, self._call)
 
     def _call(self, sample: Sample) -> None:

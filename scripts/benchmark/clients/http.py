@@ -26,7 +26,7 @@ class HttpClient:
     headers: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def open(self, address: Address) -> HttpSession:
-        """See Client.open."""
+        """Return a session that posts the body to an address."""
         headers = {"Content-Type": self.content_type, **self.headers}
         return HttpSession(address, http_request(f"{address.host}:{address.port}", self.path, headers, self.body))
 
@@ -39,7 +39,7 @@ class HttpSession:
         self._request = request
 
     def run(self, load: Load) -> Sample:
-        """See Session.run."""
+        """Put a load on the endpoint, and measure it."""
         if load.waves:
             return self._waves(load)
         run = _Run(self._address, self._request, load)

@@ -25,7 +25,7 @@ class InferClient:
     input_name: str = "input_tensor"
 
     def open(self, address: Address) -> InferSession:
-        """See Client.open; the channel goes to the stack's gRPC front."""
+        """Return a session with a channel to the stack's gRPC front."""
         return InferSession(self, address.front)
 
     def over_rest(self) -> HttpClient:
@@ -56,7 +56,7 @@ class InferSession:
         )
 
     def run(self, load: Load) -> Sample:
-        """See Session.run."""
+        """Put a load on the gRPC front, and measure it."""
         return self._waves(load) if load.waves else run_one_by_one(load, self._call)
 
     def _call(self, sample: Sample) -> None:

@@ -23,7 +23,7 @@ class KeptImage:
     headers: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def open(self, address: Address) -> HttpSession:
-        """See Client.open. Raises RuntimeError when no session is opened."""
+        """Return a session of HTTP that asks about a kept image. Raises RuntimeError when no session is opened."""
         connection = http.client.HTTPConnection(address.host, address.port, timeout=60)
         try:
             headers = {"Content-Type": self.content_type, **self.headers, HEADER: "NEW_SESSION"}

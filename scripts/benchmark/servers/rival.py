@@ -32,7 +32,7 @@ class Rival:
         return
 
     def start(self, folder: Path) -> Running:
-        """See Server.start. One mark: ``ready``."""
+        """Start the server. One mark: ``ready``."""
         port = free_ports(2)
         shown = ["python", f"scripts/benchmark/rivals/{self.script}", *self.arguments]
         command = [str(VENV / "bin" / "python"), str(RIVALS / self.script), str(port), *self.arguments]

@@ -31,12 +31,12 @@ class Stack:
     front: bool = False
 
     def counting(self) -> Stack:
-        """See Server.counting. What counts stands in the place of the binary; bytes are the same with each engine."""
+        """Return the stack with a counter in the place of the binary; bytes are the same with each engine."""
         settings = tuple(item for item in self.settings if item[0] != "LIGHTBOX_ENGINE")
         return replace(self, settings=settings, counted=True)
 
     def start(self, folder: Path) -> Running:
-        """See Server.start. Marks: ``sidecar`` when gunicorn answers through nginx, ``ready`` when /ping is 200."""
+        """Start the stack. Marks: ``sidecar`` when gunicorn answers through nginx, ``ready`` when /ping is 200."""
         # The path of a unix socket is short: the run directory cannot lie deep in a working copy.
         tmp = Path(tempfile.mkdtemp(prefix="lb-bench-"))
         front = free_ports() if self.front else None

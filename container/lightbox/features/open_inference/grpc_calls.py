@@ -116,7 +116,7 @@ class WorkerPool:
             FinishedRequest(
                 request_id=request_id,
                 method="POST",
-                path=UNMATCHED,  # it is in headers that nobody has read
+                path=UNMATCHED,  # it is in headers that were not read
                 route=UNMATCHED,
                 status=error.status,
                 bytes_in=size,

@@ -11,10 +11,13 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import quote
+
+from hpack import Decoder, HPACKError
+from typing_extensions import override
 
 from lightbox.core.edge import choose_request_id
 from lightbox.core.errors import DeadlineExceeded, LightboxError, TooLarge, Unavailable
@@ -34,15 +37,15 @@ class Side(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._parts: list[bytes] = []
 
+    @override
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """See asyncio.Protocol."""
         assert isinstance(transport, asyncio.Transport)
         self._transport = transport
         self._relay.opened(self)
         self.flush()
 
+    @override
     def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol."""
         try:
             for frame in self.frames.feed(data):
                 self._on_frame(frame)
@@ -50,8 +53,12 @@ class Side(asyncio.Protocol):
             self._relay.close()
         self.other.flush()
 
+    @override
     def connection_lost(self, error: Exception | None) -> None:
-        """See asyncio.Protocol. Who closes after its last word makes our next write fail, before that word is read."""
+        """Close the other side too, after the last word of this one is read.
+
+        When the peer closes after its last word, our next write fails before that word is read.
+        """
         if error is not None and self._transport is not None:
             with suppress(OSError):
                 while data := os.read(self._transport.get_extra_info("socket").fileno(), _PIECE):
@@ -98,7 +105,7 @@ RECEIVE_SECONDS = 60.0
 _QUEUE, _PIECE = 4096, 1 << 16
 _LOOK_SECONDS, _LAST_SECONDS, _PAUSE_SECONDS = 1.0, 2.0, 0.005
 _SERVERS_FRAME = (1 << 24) - 1
-"""What a caller lets the server send in one frame is its own affair; this is all that HTTP/2 has room for."""
+"""Each caller sets how large the server's frames may be; this is the most that HTTP/2 has room for."""
 _MUCH = 32 << 20
 """So many bytes that messages held and do not any more are given back to the system."""
 _STATUS_NUMBERS = {"RESOURCE_EXHAUSTED": 8, "UNAVAILABLE": 14, "DEADLINE_EXCEEDED": 4}
@@ -200,6 +207,8 @@ class _Connection:
         self._gate = gate
         self._streams: dict[int, OpenCall] = {}
         self._newest = 0
+        # Headers refer to those before them: each block is decoded, though only the ids of requests are wanted.
+        self._decoder = Decoder()
         self.caller = Side(http2.Frames(http2.MAX_FRAME, http2.PREFACE), self._from_caller, self)
         self.server = Side(http2.Frames(_SERVERS_FRAME), self._from_server, self)
         self.caller.other, self.server.other = self.server, self.caller
@@ -239,19 +248,18 @@ class _Connection:
     def _end_call(self, call: OpenCall, error: LightboxError) -> None:
         """End a call: its caller gets a status, the server hears that the caller has cancelled it."""
         self._forget(call.number)
-        request_id = choose_request_id(lambda name: None)  # the caller's is in headers that are not read here
         fields = {
             "grpc-status": str(_STATUS_NUMBERS[error.grpc_status]),
             "grpc-message": quote(error.message, safe=_PRINTABLE),
             "lightbox-code": error.code,
-            "x-amzn-requestid": request_id,
+            "x-amzn-requestid": call.request_id,
         }
         self.server.send(http2.reset(call.number, http2.CANCEL))
         self.server.flush()
         self.caller.send(http2.trailers(call.number, fields, alone=not call.has_headers))
         self.caller.send(http2.reset(call.number, http2.NO_ERROR))
         self.caller.flush()
-        self._gate.on_refused(error, request_id, call.incoming.partial)
+        self._gate.on_refused(error, call.request_id, call.incoming.partial)
 
     def _forget(self, number: int) -> None:
         if (call := self._streams.pop(number, None)) is not None:
@@ -262,15 +270,24 @@ class _Connection:
         call = self._streams.get(frame.stream)
         if frame.kind == http2.DATA and call is not None:
             self._count(call, frame)
+        headers = self._headers(frame) if frame.kind == http2.HEADERS else {}
         self.server.send(frame.data)
         if frame.kind == http2.HEADERS and frame.stream > self._newest:
             self._newest = frame.stream
-            self._open(frame.stream)
+            self._open(frame.stream, headers)
         elif frame.kind == http2.RESET:
             self._forget(frame.stream)
 
-    def _open(self, number: int) -> None:
+    def _headers(self, frame: http2.Frame) -> dict[str, str]:
+        try:
+            fields = self._decoder.decode(http2.header_block(frame), raw=True)
+        except HPACKError as error:
+            raise http2.BadFrames("expected headers as RFC 7541 writes them") from error
+        return {name.decode("latin-1"): value.decode("latin-1") for name, value in fields}
+
+    def _open(self, number: int, headers: Mapping[str, str]) -> None:
         call = self._streams[number] = OpenCall(number, self._end_call)
+        call.request_id = choose_request_id(lambda name: headers.get(name.lower()))
         self._gate.calls.add(call)
         self._gate.passed += 1
         if self._gate.closed:  # what the server gets now it would answer with CANCELLED, which nobody sends again

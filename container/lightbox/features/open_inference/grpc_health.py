@@ -14,12 +14,6 @@ WATCH_SECONDS = 0.5
 """How often a watcher looks. What one has seen is not asked again for the others within that time."""
 PING_SECONDS = 2.0
 _KNOWN = ("", grpc_messages.INFERENCE_SERVICE)
-_OFFERED = (grpc_messages.INFERENCE_SERVICE, grpc_messages.HEALTH_SERVICE, grpc_messages.REFLECTION_SERVICE)
-SERVICE_NAMES = (grpc_messages.REFLECTION_SERVICE, "grpc.reflection.v1alpha.ServerReflection")
-"""Older clients ask by the second name, with the same messages."""
-NOT_FOUND, UNIMPLEMENTED = 5, 12
-_Request = grpc_messages.message_class("grpc.reflection.v1.ServerReflectionRequest")
-_Response = grpc_messages.message_class("grpc.reflection.v1.ServerReflectionResponse")
 
 
 class Readiness:
@@ -93,32 +87,3 @@ async def _head(address: str) -> bytes:
         return await reader.read(64)
     finally:
         writer.close()
-
-
-def answer(data: bytes) -> bytes:
-    """Return the serialized answer to a serialized question."""
-    return bytes(_answer(_Request.FromString(data)).SerializeToString())
-
-
-def _answer(request: Any) -> Any:
-    response = _Response(valid_host=request.host, original_request=request)
-    kind = request.WhichOneof("message_request")
-    if kind == "list_services":
-        for name in _OFFERED:
-            response.list_services_response.service.add(name=name)
-    elif kind in ("file_by_filename", "file_containing_symbol"):
-        find = grpc_messages.file_named if kind == "file_by_filename" else grpc_messages.file_with
-        try:
-            file = find(getattr(request, kind))
-        except KeyError:
-            return _error(response, NOT_FOUND, f"there is no {getattr(request, kind)[:100]!r}")
-        response.file_descriptor_response.file_descriptor_proto.append(file.serialized_pb)
-    else:
-        return _error(response, UNIMPLEMENTED, "the messages have no extensions")
-    return response
-
-
-def _error(response: Any, code: int, text: str) -> Any:
-    response.error_response.error_code = code
-    response.error_response.error_message = text
-    return response

@@ -28,7 +28,7 @@ from lightbox.features.open_inference.tensors import (
     numeric_dtype,
     split,
 )
-from lightbox.model.arrays import string_tensor
+from lightbox.model.casting import string_tensor
 from lightbox.model.spec import Array
 from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
 

@@ -10,11 +10,13 @@ from itertools import islice
 from typing import Any
 
 import grpc
+from typing_extensions import override
 
 from lightbox.core.edge import MODEL_HEADER, Work
 from lightbox.core.errors import TooLarge
 from lightbox.core.request_context import RequestContext
-from lightbox.features.open_inference import grpc_health, grpc_messages
+from lightbox.core.server_timing import SERVER_TIMING, server_timing
+from lightbox.features.open_inference import grpc_messages, grpc_reflection
 from lightbox.features.open_inference.grpc_calls import Caller, Outcome, WorkerPool
 from lightbox.features.open_inference.grpc_gate import Gate
 from lightbox.features.open_inference.grpc_health import Readiness, health_response
@@ -49,8 +51,8 @@ class _Accepted(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     count = 0
 
+    @override
     def service(self, handler_call_details: grpc.HandlerCallDetails) -> None:
-        """See grpc.GenericRpcHandler."""
         self.count += 1
 
 
@@ -148,7 +150,7 @@ class InferenceServer:
         async def handle(data: bytes, rpc: Any) -> bytes:
             caller = Caller(rpc, allowed_seconds)
             outcome = await self._pool.answer(route, data, caller, work)
-            told = [(REQUEST_ID, caller.request_id), ("server-timing", outcome.context.server_timing())]
+            told = [(REQUEST_ID, caller.request_id), (SERVER_TIMING.lower(), server_timing(outcome.context))]
             if (error := outcome.error) is not None:
                 told.append(("lightbox-code", error.code))
                 await rpc.abort(getattr(grpc.StatusCode, error.grpc_status), error.message, tuple(told))
@@ -217,10 +219,10 @@ class InferenceServer:
     def _reflection(self) -> list[Any]:
         async def reflect(_: Any, rpc: Any) -> None:
             async for data in self._messages(rpc):
-                await rpc.write(grpc_health.answer(data))
+                await rpc.write(grpc_reflection.answer(data))
 
         methods = {"ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(reflect)}
-        return [grpc.method_handlers_generic_handler(name, methods) for name in grpc_health.SERVICE_NAMES]
+        return [grpc.method_handlers_generic_handler(name, methods) for name in grpc_reflection.SERVICE_NAMES]
 
 
 def stream_response(data: bytes, outcome: Outcome) -> bytes:
@@ -235,7 +237,7 @@ def stream_response(data: bytes, outcome: Outcome) -> bytes:
 
 
 def _id_of(data: bytes) -> str:
-    """Return a request's id; "" where it is not among the first few fields, as whoever writes in order has it there."""
+    """Return a request's id, "" unless it is among the first few fields: clients that write in order have it there."""
     with suppress(ValueError):
         for number, kind, value in islice(read_fields(memoryview(data)), _FIRST_FIELDS):
             if number == _ID and kind == LENGTH_DELIMITED:

@@ -70,7 +70,7 @@ class Repository:
         return {"parameters": found} if found else {}
 
     def engines(self, model: str, version: str) -> dict[str, Any]:
-        """Return which engine answers each signature of a version, and why; empty where nobody has chosen."""
+        """Return which engine answers each signature of a version, and why; empty if no engine was chosen."""
         found = engines_of(self._run_dir, model, int(version))
         named = {item.signature: {"engine": item.engine, "reason": item.reason} for item in found}
         return {"parameters": {"engines": named}} if named else {}

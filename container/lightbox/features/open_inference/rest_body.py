@@ -23,7 +23,7 @@ from lightbox.features.open_inference.tensors import (
     split_bare,
 )
 from lightbox.images.decode import is_image
-from lightbox.model.arrays import string_tensor
+from lightbox.model.casting import string_tensor
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
 from lightbox.sagemaker.custom_attributes import CustomAttributes
 

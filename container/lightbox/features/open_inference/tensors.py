@@ -12,7 +12,7 @@ import numpy as np
 
 from lightbox.codecs.json_numbers import NumberList
 from lightbox.core.errors import InputMismatch, MalformedBody
-from lightbox.model.arrays import cast, string_tensor
+from lightbox.model.casting import cast, string_tensor
 from lightbox.model.spec import Array, TensorSpec
 from tfs_wire.dtypes import DT_DOUBLE, DT_INT32, number_of
 

@@ -8,7 +8,8 @@ from copy import deepcopy
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from lightbox.core.edge import MODEL_HEADER, REQUEST_ID_HEADER, REQUEST_ID_HEADERS, REQUEST_ID_PATTERN
+from lightbox.core.edge import MODEL_HEADER, REQUEST_ID_HEADERS, REQUEST_ID_PATTERN
+from lightbox.core.error_bodies import REQUEST_ID_HEADER
 from lightbox.openapi import failures
 from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.operations import (

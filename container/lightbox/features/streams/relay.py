@@ -12,7 +12,8 @@ from typing import Any
 import orjson
 import urllib3
 
-from lightbox.core.edge import MODEL_HEADER, REQUEST_ID_HEADER, error_body
+from lightbox.core.edge import MODEL_HEADER
+from lightbox.core.error_bodies import REQUEST_ID_HEADER, error_body
 from lightbox.core.errors import LightboxError, Unavailable
 from lightbox.features.streams import SOURCE
 

@@ -14,7 +14,8 @@ from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
 
-from lightbox.core.edge import choose_request_id, error_body
+from lightbox.core.edge import choose_request_id
+from lightbox.core.error_bodies import error_body
 from lightbox.core.errors import BadRequest, LightboxError, Unavailable
 from lightbox.features.streams.choice import from_query
 from lightbox.features.streams.counts import StreamCounts

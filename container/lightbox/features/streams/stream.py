@@ -7,6 +7,7 @@ import logging
 from contextlib import suppress
 from dataclasses import dataclass
 
+from typing_extensions import override
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
@@ -56,8 +57,9 @@ class FrameConnection(ServerConnection):
     choice = Choice()
     request_id = ""
 
+    @override
     def data_received(self, data: bytes) -> None:
-        """See asyncio.Protocol. Beyond the bound the stream is closed with 1013."""
+        """Take more bytes; close the stream with 1013 when all streams hold too many."""
         self.silent = 0.0
         self._hold(self.bytes_held + len(data))
         if self.held.bytes > self.held.most:
@@ -67,8 +69,8 @@ class FrameConnection(ServerConnection):
             return
         super().data_received(data)
 
+    @override
     def connection_lost(self, exc: Exception | None) -> None:
-        """See asyncio.Protocol."""
         self._hold(0)
         super().connection_lost(exc)
 

@@ -6,8 +6,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from typing_extensions import override
+
 from lightbox.core.request_context import RequestContext
-from lightbox.telemetry.logs import FinishedRequest
+from lightbox.telemetry.logs import FinishedRequest, Observer
 
 if TYPE_CHECKING:
     from opentelemetry.context import Context
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, Tracer
 
 
-class Spans:
+class Spans(Observer):
     """Makes the contexts of traced requests, and ends their spans; one for each worker process.
 
     Without an ``exporter`` spans go to the endpoint of the environment, as OTLP over HTTP.
@@ -43,14 +45,16 @@ class Spans:
         carrier = {name: value for name in ("traceparent", "tracestate") if (value := header(name)) is not None}
         return TracedContext(allowed_seconds, waited, self._tracer, TraceContextTextMapPropagator().extract(carrier))
 
+    @override
     def started(self) -> None:
-        """Hear nothing: a span begins with its context."""
+        pass  # a span begins with its context
 
+    @override
     def closed(self) -> None:
-        """See Observer."""
+        pass
 
+    @override
     def responded(self, request: FinishedRequest) -> None:
-        """See Observer."""
         if isinstance(request.context, TracedContext):
             request.context.end(request)
 
@@ -67,8 +71,8 @@ class TracedContext(RequestContext):
         self._context = set_span_in_context(self._span)
 
     @contextmanager
+    @override
     def stage(self, name: str) -> Iterator[None]:
-        """See RequestContext.stage."""
         from opentelemetry.trace import SpanKind
 
         kind = SpanKind.CLIENT if name == "predict" else SpanKind.INTERNAL

@@ -15,7 +15,8 @@ from typing import Any
 
 import pytest
 
-from lightbox.core.edge import RECEIVED_HEADER, Edge, as_lightbox_error, choose_request_id, http_bytes
+from lightbox.core.edge import RECEIVED_HEADER, Edge, as_lightbox_error, choose_request_id
+from lightbox.core.error_bodies import http_bytes
 from lightbox.core.errors import (
     BadRequest,
     HandlerFailed,

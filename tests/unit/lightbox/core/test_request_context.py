@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from lightbox.core.request_context import OTHER, QUEUE, STAGES, TOTAL, RequestContext
+from lightbox.core.server_timing import server_timing
 from lightbox.model.options import ModelOptions
 from lightbox.telemetry.logs import FinishedRequest, request_line
 from lightbox.transports.fake import FakeTransport
@@ -100,7 +101,7 @@ def test_header_and_log_tell_the_same() -> None:
     with context.stage("decode"):
         time.sleep(0.01)
     context.finish()
-    header = parts(context.server_timing())
+    header = parts(server_timing(context))
     line = request_line(FinishedRequest("i", "POST", "/", "/invocations", 200, 1, 2, None, context), False, "worker")
     assert {name: float(value) for name, value in re.findall(r"(\w+)_ms=([\d.]+)", line)} == header
     assert_adds_up(header)

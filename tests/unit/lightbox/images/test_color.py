@@ -1,4 +1,4 @@
-"""Each row of the table in lightbox.images.color, against arithmetic done here."""
+"""Each mode of Pillow in RGB and in grey, against arithmetic done here."""
 
 from __future__ import annotations
 

@@ -14,8 +14,8 @@ from PIL import Image
 from corpus.valid_jpeg import BLOCK, COLOURS, as_seen, blocks, jpeg
 from corpus.writers import exif, jpeg_segment, png, with_segments
 from lightbox.core.errors import ImageUndecodable, LightboxError, TooLarge
-from lightbox.images.color import orientation_of, turn_upright
 from lightbox.images.decode import ImageLimits, decode_rgb, open_image
+from lightbox.images.exif import orientation_of, turn_upright
 from lightbox.images.limits import PatientBytes, undecodable
 
 

@@ -17,7 +17,7 @@ from lightbox.core.request_context import RequestContext
 from lightbox.model.call import ModelCall
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.transports import local
-from lightbox.transports.base import BalancedTransport
+from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
 from model_server import tensor_proto

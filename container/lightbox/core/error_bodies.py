@@ -1,0 +1,64 @@
+"""The JSON of an error, and the whole response around it.
+
+The edge, the supervisor, nginx's configuration and streams write their errors with it.
+"""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+from typing import Any
+
+import orjson
+
+from lightbox.core.errors import LightboxError, MethodNotAllowed, RouteNotFound, Unavailable
+
+REQUEST_ID_HEADER = "X-Amzn-RequestId"
+_ENDPOINTS = "/endpoints/"
+
+Headers = list[tuple[str, str]]
+
+
+def error_body(error: LightboxError, request_id: str, **more: Any) -> bytes:
+    """Return ``{"error", "code", "request_id"}`` as JSON; ``more`` are further keys."""
+    return orjson.dumps({"error": error.message, "code": error.code, "request_id": request_id, **more})
+
+
+def model_error_body(error: LightboxError, request_id: str) -> bytes:
+    """Return an error in the form of SageMaker's ModelError, with our form as OriginalMessage."""
+    return orjson.dumps(
+        {
+            "Message": f"Received status {error.status} from the model container: {error.message}",
+            "OriginalStatusCode": error.status,
+            "OriginalMessage": error_body(error, request_id).decode(),
+            "LogStreamArn": "",
+        }
+    )
+
+
+def error_response(error: LightboxError, request_id: str, path: str = "", **more: Any) -> tuple[int, Headers, bytes]:
+    """Return status, headers and body of an error: on boto3's routes a ModelError, elsewhere our own form."""
+    status, headers = error.status, [("Content-Type", "application/json"), (REQUEST_ID_HEADER, request_id)]
+    if isinstance(error, Unavailable):
+        headers.append(("Retry-After", str(error.retry_after)))
+    if isinstance(error, MethodNotAllowed):
+        headers.append(("Allow", ", ".join(error.allowed)))
+    if path.startswith(_ENDPOINTS) and not isinstance(error, RouteNotFound | MethodNotAllowed):
+        status, body = HTTPStatus.FAILED_DEPENDENCY.value, model_error_body(error, request_id)
+        headers.append(("x-amzn-ErrorType", "ModelError"))
+    else:
+        body = error_body(error, request_id, **more)
+    return status, [*headers, ("Content-Length", str(len(body)))], body
+
+
+def http_bytes(status: int, headers: Headers, body: bytes) -> bytes:
+    """Return a whole HTTP/1.1 response after which the connection ends, for code without a framework."""
+    lines = [f"HTTP/1.1 {status_line(status)}", *(f"{name}: {value}" for name, value in headers), "Connection: close"]
+    return "\r\n".join([*lines, "", ""]).encode("latin-1") + body
+
+
+def status_line(status: int) -> str:
+    """Return the code and its name, as HTTP's first line has them."""
+    try:
+        return f"{status} {HTTPStatus(status).phrase}"
+    except ValueError:  # a handler may choose one that has no name
+        return f"{status} Unknown"
