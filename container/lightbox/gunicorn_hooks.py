@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gunicorn.glogging import Logger
+from typing_extensions import override
 
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import RecordHandler, TextFormatter, worker_descriptor
@@ -34,8 +35,8 @@ forwarder_headers = ""
 class RecordLogger(Logger):  # type: ignore[misc] # gunicorn has no types
     """Gives gunicorn's records the form of all others; one with a traceback is written at once."""
 
+    @override
     def setup(self, cfg: Any) -> None:
-        """See gunicorn's Logger: called at start and when the configuration is read again."""
         super().setup(cfg)
         settings = load_settings()
         if settings.gunicorn_loglevel == "info":  # "info" is for what handlers log
