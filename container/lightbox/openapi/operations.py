@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from lightbox.codecs.base import Reader, Writer
-from lightbox.core.edge import REQUEST_ID_HEADER, REQUEST_ID_HEADERS
+from lightbox.core.edge import REQUEST_ID_HEADERS
+from lightbox.core.error_bodies import REQUEST_ID_HEADER
 from lightbox.core.settings import Settings
 from lightbox.model.layout import LONGEST_NAME
 from lightbox.openapi import failures
