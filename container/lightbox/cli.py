@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import importlib
 import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
-from lightbox.features import FEATURES, enabled
+from lightbox.features import enabled, prepare, wants
 from lightbox.images.resize_library import resize_line
 from lightbox.model.checks import newest_folder, newest_signatures
 from lightbox.model.graph import forget_graph
@@ -52,29 +53,34 @@ USAGE = """usage: serve.sh serve|check|engines|tune|try
   try     print a model's answer for an image under each scaling: try MODEL --image photo.jpg; try --help tells more"""
 
 
+TOOLS = {"tune": "tune.command", "try": "tune.trying"}
+"""Commands that measure what serves, and the modules that have them: a start of the service needs none of these."""
+
+
 def main(arguments: list[str]) -> int:
     """Run a command and return its exit code."""
-    commands: dict[str, Callable[[], int]] = {"serve": serve}
     command, *options = arguments or [""]
     if command in ("help", "--help", "-h"):
         print(USAGE)
         return 0
-    with_options = {"check": check, "tune": tune, "engines": engines, "try": try_image}
-    known = command in with_options if options else command in (*with_options, *commands)
-    if not known or (command == "check" and options not in ([], ["--settings"])):
+    commands = {"serve": serve, "check": check, "engines": engines}
+    may_have = {"serve": ([],), "check": ([], ["--settings"])}
+    if command not in (*commands, *TOOLS) or options not in may_have.get(command, (options,)):
         print(USAGE, file=sys.stderr)
         return 2
     try:
-        return with_options[command](options) if command in with_options else commands[command]()
+        if command in TOOLS:
+            return int(importlib.import_module(TOOLS[command]).main(options))
+        return commands[command](options)
     except StartError as error:
         log("cannot start:")
         print(error, file=sys.stderr)
         return 1
 
 
-def serve() -> int:
-    """Serve until SIGTERM or SIGINT."""
-    settings, problems = _judged(find_problems)
+def serve(options: list[str]) -> int:
+    """Serve until SIGTERM or SIGINT. There are no options."""
+    settings, problems = _judged()
     if problems:
         raise StartRefused("\n".join(problems))
     use_json(settings.log_format == "json")
@@ -95,12 +101,9 @@ def _prepared(settings: Settings, while_planning: AbstractContextManager[None]) 
     """Do what a start does before its first child: make the run directory, plan, bind the port. Raises StartError."""
     with RunDir() as run_dir:
         with while_planning:
-            plan = make_plan(settings, run_dir)
-        features = enabled(settings)
-        start = Start(settings, plan, run_dir, [feature.name for feature in features])
-        for feature in features:
-            feature.prepare(start)
-        yield Supervisor(start, features, FEATURES)
+            plan = make_plan(settings, run_dir, wants(settings))
+        start = Start(settings, plan, run_dir, [feature.name for feature in enabled(settings)])
+        yield Supervisor(start, prepare(start))
 
 
 @contextmanager
@@ -120,7 +123,7 @@ def check(options: list[str]) -> int:
 
     With ``--settings`` only the settings are printed.
     """
-    settings, problems = _judged(find_problems)
+    settings, problems = _judged()
     for line in _setting_lines(settings):
         print(line)
     if problems:
@@ -156,9 +159,10 @@ def _print_plan(settings: Settings) -> None:
     print(f"\nmodel server: {kind} ({program[0]})\nnginx: {find_nginx()}")
     print(op_threads.choose(settings, _served(settings)))
     print(resize_line(settings.resize))
-    wires = wires_to_come(settings)
+    wanted = wants(settings)
+    wires = wires_to_come(settings, wanted.why_rest_port)
     print(f"wires: {', '.join(wires.names)}")
-    for line in listening(settings, wires, usual_ports(settings)):
+    for line in listening(settings, wires, usual_ports(settings), wanted.ports):
         print(f"listening: {line}")
     if not settings.has_fixed_models:
         print(f"models: loaded by POST /models from {settings.model_dir}")
@@ -177,13 +181,13 @@ def _served(settings: Settings) -> Collection[ModelOnDisk]:
     return plan_models(settings)[0].values() if settings.has_fixed_models else ()
 
 
-def _judged(find: Callable[[Settings, Collection[str]], list[str]]) -> tuple[Settings, list[str]]:
+def _judged() -> tuple[Settings, list[str]]:
     """Return the settings, as far as they can be used, and every problem with them and with what they name."""
     try:
         settings = load_settings()
     except SettingsError as error:
-        return error.usable, error.problems + find(error.usable, error.wrong)
-    return settings, find(settings, ())
+        return error.usable, error.problems + find_problems(error.usable, error.wrong, wants(error.usable))
+    return settings, find_problems(settings, wants=wants(settings))
 
 
 def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> None:
@@ -223,20 +227,6 @@ def engines(options: list[str]) -> int:
         command = _engines_command([model], settings, "--compare", *options)
         code = max(code, subprocess.run(command, env=child_environ(), check=False).returncode)  # noqa: S603
     return code
-
-
-def tune(options: list[str]) -> int:
-    """Find the best settings; its imports would only make a start of the service longer."""
-    from tune.command import tune as find_best
-
-    return find_best(options)
-
-
-def try_image(options: list[str]) -> int:
-    """Compare scalings; its imports would only make a start of the service longer."""
-    from tune.trying import try_image as compare
-
-    return compare(options)
 
 
 def _text(field: str, value: object) -> str:

@@ -7,96 +7,51 @@ one that is off costs a process nothing.
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from pydantic import BaseModel
 
-from lightbox.core.request_context import RequestContext
+from lightbox.core.edge import Work
 from lightbox.core.settings import Settings
+from lightbox.processes.additions import ChildSpec, NginxParts, Port, ServedModels
 from lightbox.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
     from flask import Blueprint
 
     from lightbox.core.pipeline import Pipeline
+    from lightbox.core.plan import ServingPlan
     from lightbox.core.request import Around
     from lightbox.core.services import Services
-    from lightbox.model.catalogue import Catalogue, PlannedModel
+    from lightbox.model.catalogue import Catalogue
     from lightbox.openapi.models import DescribedModel
     from lightbox.openapi.operations import Description
-    from lightbox.processes.plan import ServingPlan
     from lightbox.processes.start import Start
     from lightbox.telemetry.logs import Observer
     from lightbox.user_code.registry import UserCode
-
-GrpcWork = Callable[[bytes, Callable[[str], str | None], RequestContext], bytes]
-"""Answers a serialized message; the second argument looks up a header."""
-
-
-@dataclass(frozen=True)
-class Port:
-    """A port on all interfaces: the variable that names it, its number, and what callers find there."""
-
-    variable: str
-    number: int
-    purpose: str
-
-
-class ServedModels(Protocol):
-    """The models that a model server is to have."""
-
-    note: str
-    """How they come, for the log: "multi-model mode: models are loaded by ..."."""
-
-    def names(self) -> Iterable[str]:
-        """Return their names."""
-        ...
-
-    def models(self) -> Iterable[PlannedModel]:
-        """Return those that can be loaded now, and forget the others."""
-        ...
-
-
-@dataclass(frozen=True)
-class ChildSpec:
-    """A process that lets callers in beside nginx: ``python -m MODULE ARGUMENTS``.
-
-    The supervisor keeps it running, and stops it first. It listens at ``address``, ``unix:/path`` or ``host:port``;
-    /ping is 200 only while it does. ``title`` names it in a sentence. It gets the signal ``renew`` when nginx replaces
-    its workers, in time to end the connections that they carry.
-    """
-
-    name: str
-    title: str
-    module: str
-    arguments: Sequence[str]
-    address: str
-    renew: signal.Signals | None = None
-
-
-@dataclass(frozen=True)
-class NginxParts:
-    """What nginx.conf gets: ``http`` in its http block, ``server`` in its server block.
-
-    Both may have the placeholders of the file; ``@BOUNDS@`` are the limits of a location that passes requests on.
-    Requests from the address ``uncounted`` do not count for the limits of an address.
-    """
-
-    http: str = ""
-    server: str = ""
-    uncounted: str | None = None
 
 
 @dataclass(frozen=True)
 class GrpcServices:
     """Services of the gRPC port: what answers their methods, and their names in the health service."""
 
-    works: Mapping[str, Mapping[str, GrpcWork]] = field(default_factory=dict)
+    works: Mapping[str, Mapping[str, Work]] = field(default_factory=dict)
     health: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class Front:
+    """What the ``main`` of a process beside nginx is given, before the arguments of its ``ChildSpec``.
+
+    ``features`` are those that are on. ``assemble`` makes what answers requests; what it is told begins the log lines.
+    """
+
+    settings: Settings
+    features: Sequence[Feature]
+    assemble: Callable[[str], Services]
 
 
 class NoSettings(BaseModel):

@@ -17,6 +17,7 @@ from lightbox.codecs.options import CodecOptions, ImageOptions
 from lightbox.core.app import create_app
 from lightbox.core.error_texts import hide
 from lightbox.core.pipeline import Pipeline, PipelineOptions, Times
+from lightbox.core.plan import AnsweringVersions, ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.core.services import Services
 from lightbox.core.settings import Settings
 from lightbox.core.settings_types import TransportName
@@ -24,7 +25,6 @@ from lightbox.feature import Feature
 from lightbox.features import FEATURES, enabled
 from lightbox.images.limits import ImageLimits
 from lightbox.model.catalogue import Catalogue
-from lightbox.processes.plan import AnsweringVersions, ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import LastResponse, Observer, RequestLog, log_like_others, worker_descriptor
 from lightbox.telemetry.metrics import METRICS_FOLDER, WorkerMetrics
@@ -35,6 +35,7 @@ from lightbox.transports.grpc import GrpcTransport, open_channel
 from lightbox.transports.local import LocalTransport
 from lightbox.transports.rest import RestTransport
 from lightbox.user_code.aws_context import AwsContexts
+from lightbox.user_code.aws_response import rest_response
 from lightbox.user_code.registry import UserCode
 
 if TYPE_CHECKING:
@@ -122,7 +123,7 @@ def make_pipeline(
     """Return the pipeline that the settings ask for."""
     # Not the transports' own channels: a handler may close them.
     channels = [open_channel(server.grpc_target) for server in plan.model_servers]
-    contexts = AwsContexts(plan.model_servers, channels, settings.call_seconds)
+    contexts = AwsContexts(plan.model_servers, channels, settings.call_seconds, rest_response)
     call = settings.call_seconds if settings.wait_seconds else math.inf
     options = PipelineOptions(
         codec_options(settings),

@@ -38,7 +38,7 @@ class TuneRefused(Exception):
     """Nothing can be measured; the message is one sentence."""
 
 
-def tune(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Measure, print the best settings and return the exit code; raise what ``serve`` raises for wrong settings."""
     began = time.monotonic()
     options = _parser().parse_args(arguments)

@@ -7,10 +7,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 
+from typing_extensions import override
+
 from harness.server import ServerFailed
 from harness.stack import Stack
 from tune.candidates import Candidate
 from tune.load import Load, LoadFailed
+from tune.search import Measurer
 from tune.stack import LOG_BYTES, STOP_SECONDS, reason, start
 from tune.trials import Goal, Round, Trial
 
@@ -55,8 +58,8 @@ def open_measurer(environ: Mapping[str, str], request: Request, seconds: float) 
         raise CannotServe(str(error)) from None
 
 
-class StackMeasurer:
-    """See search.Measurer."""
+class StackMeasurer(Measurer):
+    """Starts a stack for each candidate, and measures the baseline's in turn with it."""
 
     def __init__(
         self,
@@ -81,18 +84,19 @@ class StackMeasurer:
             for goal, one in ((Goal.LATENCY, call), (Goal.THROUGHPUT, turn))
         }
 
+    @override
     def left(self) -> float:
-        """See search.Measurer."""
         return self._deadline - QUICK_STOP_SECONDS - time.monotonic()
 
+    @override
     def cost(self, goals: Sequence[Goal], rounds: int) -> float:
-        """See search.Measurer."""
         return (
             self._start_seconds + QUICK_STOP_SECONDS + rounds * sum(_MARGIN * 2 * self._slices[goal] for goal in goals)
         )
 
+    @override
     def measure(self, candidate: Candidate, goals: Sequence[Goal], rounds: int) -> Trial:
-        """See search.Measurer. Raises CannotServe when the baseline stops answering."""
+        # Raises CannotServe when the baseline stops answering.
         trial = Trial(candidate, {goal: [] for goal in goals})
         environ = {**self._environ, **candidate.environ}
         began = time.monotonic()

@@ -19,12 +19,11 @@ from harness.tables import padded_table
 from lightbox.model.checks import newest_folder, newest_signatures
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import ModelOptions, load_options
-from lightbox.model.scaling_report import PIXELS, scaled_input, scaling_line
-from lightbox.model.spec import ImageInput, scaling_problem
+from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, scaling_problem
+from lightbox.processes.scaling_report import PIXELS, scaled_input, scaling_line
 from lightbox.processes.startup import code_dirs, plan_models, shared_code_dirs
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import log
-from lightbox.transports.base import DEFAULT_SIGNATURE
 from tune.load import HEADERS, PictureUnreadable, picture
 from tune.stack import STOP_SECONDS, reason, start
 
@@ -41,7 +40,7 @@ class TryRefused(Exception):
     """Nothing can be compared; the message is one sentence."""
 
 
-def try_image(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Print under each scaling a model's best classes for an image, or how many images it classifies right.
 
     Returns the exit code. Raises what ``serve`` raises for wrong settings.

@@ -17,6 +17,7 @@ import pytest
 
 from lightbox import worker
 from lightbox.core.pipeline import Pipeline
+from lightbox.core.plan import ModelServerAddress, ServingPlan
 from lightbox.features.open_inference import grpc_gate, grpc_messages, grpc_server
 from lightbox.features.open_inference.grpc_calls import WorkerPool
 from lightbox.features.open_inference.grpc_gate import Bounds, Gate
@@ -26,7 +27,6 @@ from lightbox.features.open_inference.grpc_service import InferenceService
 from lightbox.features.open_inference.repository import Repository
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
-from lightbox.processes.plan import ModelServerAddress, ServingPlan
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import FinishedRequest, Observer
 from lightbox.transports.fake import FakeTransport

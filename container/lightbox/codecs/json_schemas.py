@@ -6,9 +6,9 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from lightbox.images.probe import GREY_PNG
 from lightbox.model.options import ModelOptions
 from lightbox.model.ranking import DEFAULT_TOP_K, is_detector
-from lightbox.model.signatures import GREY_PNG
 from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
 from lightbox.openapi import examples
 from lightbox.openapi.models import DescribedModel

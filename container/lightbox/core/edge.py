@@ -44,6 +44,8 @@ _REQUEST_ID = re.compile(REQUEST_ID_PATTERN)
 _PIECE = 1 << 18
 
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+Work = Callable[[bytes, Callable[[str], str | None], RequestContext], bytes]
+"""Answers a serialized message of gRPC, with a look-up of the caller's headers. Raises LightboxError."""
 Count = Callable[[int], None]
 """Hears 1 of each request that comes, and -1 when it is over."""
 

@@ -18,12 +18,12 @@ from lightbox.core.memory import MemoryBudget
 from lightbox.core.request import Body, Call, TensorResponse
 from lightbox.core.request_context import RequestContext
 from lightbox.core.settings_types import TransportName
+from lightbox.core.signatures import RankGuard, Signatures, probe, probe_version, traits_by
 from lightbox.machine.concurrency import InProgress
 from lightbox.model.call import Layout, ModelCall, Prediction
 from lightbox.model.catalogue import Catalogue, PlannedModel
 from lightbox.model.layout import is_model_name
 from lightbox.model.options import ModelOptions
-from lightbox.model.signatures import RankGuard, Signatures, probe, probe_version, traits_by
 from lightbox.model.spec import Array, SignatureSpec
 from lightbox.transports.base import Transport
 from lightbox.user_code.aws import AwsHandlers
@@ -82,7 +82,7 @@ class Pipeline:
         self._transports = transports
         self._times = options.times
         self._user_code = user_code or UserCode()
-        self._contexts = contexts or AwsContexts((), (), 0)
+        self._contexts = contexts or AwsContexts((), (), 0, lambda answered, address: answered)
         self._any_model = PlannedModel(
             name="", base_path=Path(), options=ModelOptions(), code_dirs=options.shared_code_dirs
         )
@@ -146,7 +146,7 @@ class Pipeline:
             plain = call.carrying(body.as_json(prepared))
             answered = self._predict(NONE, plain, _without_ranking(model), transport, context)
         with context.stage("postprocess"):
-            return handlers.finish(answered.body, told)
+            return handlers.finish(self._contexts.response(answered.body, told), told)
 
     def _respond_for_unknown(self, error: ModelNotFound, call: Call[R], context: RequestContext) -> R:
         """Have the handler for all models answer for a model that does not exist, as AWS's container does.

@@ -21,8 +21,7 @@ from lightbox.model.casting import string_tensor
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec, image_input
 from lightbox.sagemaker.custom_attributes import CROP, CustomAttributes
-from lightbox.user_code.described_outputs import ANSWER
-from lightbox.user_code.handlers import Request, finish, finish_tensors
+from lightbox.user_code.handlers import ANSWER, Request, finish, finish_tensors
 from lightbox.user_code.loader import Function
 
 R = TypeVar("R")

@@ -1,8 +1,9 @@
-"""The features, and which of them a start has."""
+"""The features, which of them a start has, and what these add to it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from lightbox.core.settings import Settings
 from lightbox.feature import Feature
@@ -14,6 +15,9 @@ from lightbox.features.sessions import Sessions
 from lightbox.features.streams import Streams
 from lightbox.features.tfs_api import TfsApi
 from lightbox.features.tracing import Tracing
+from lightbox.processes.additions import Additions, Wants
+from lightbox.processes.served_models import PlannedAlone
+from lightbox.processes.start import Start
 
 FEATURES: Sequence[Feature] = (
     Sessions(),  # stands before the Open Inference Protocol's bodies, which belong to no session
@@ -30,3 +34,35 @@ FEATURES: Sequence[Feature] = (
 def enabled(settings: Settings) -> list[Feature]:
     """Return the features that the settings turn on."""
     return [feature for feature in FEATURES if feature.enabled(settings)]
+
+
+def wants(settings: Settings) -> Wants:
+    """Return what the features that are on want of a start."""
+    on = enabled(settings)
+    return Wants(
+        [port for feature in on for port in feature.ports(settings)],
+        next((feature.why_rest_port for feature in on if feature.why_rest_port), None),
+        [partial(feature.check, settings) for feature in on],
+    )
+
+
+def prepare(start: Start) -> Additions:
+    """Do what the features do before the first process is started, and return what they add to the supervisor's work.
+
+    Metrics are shown of all features, whether they are on or not.
+    """
+    settings, run_dir = start.settings, start.run_dir.path
+    on = enabled(settings)
+    for feature in on:
+        feature.prepare(start)
+    return Additions(
+        ports=wants(settings).ports,
+        children=[spec for feature in on for spec in feature.children(start)],
+        workers=sum(feature.workers(settings) for feature in on),
+        nginx=[feature.nginx(start) for feature in on],
+        tasks=lambda: [task for feature in on for task in feature.tasks(start)],
+        served=next((served for feature in on if (served := feature.served(run_dir))), PlannedAlone(start.plan)),
+        shown={feature.name: feature.shown_at for feature in on if feature.shown_at},
+        measure=lambda: {metric: value for each in FEATURES for metric, value in each.measure(run_dir).items()},
+        counters={metric for feature in FEATURES for metric in feature.counters},
+    )

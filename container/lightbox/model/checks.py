@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 
 from lightbox.model.formats import told_of_folder
 from lightbox.model.layout import LARGEST_VERSION, SAVED_MODEL_FILES, ModelOnDisk, is_saved_model, is_version
-from lightbox.model.options import OPTIONS_FILE, ModelOptions, Overrides, load_options, options_file
-from lightbox.model.ranking import ranking_problem
 from lightbox.model.saved_model import FILE, SavedModelError, check_whole, read_signatures
-from lightbox.model.spec import SignatureSpec, image_input, scaling_problem
-from lightbox.transports.base import DEFAULT_SIGNATURE
-from lightbox.user_code.paths import find_code
+from lightbox.model.spec import SignatureSpec
 
 
 def unusable_versions(model: ModelOnDisk) -> list[str]:
@@ -37,40 +33,6 @@ def version_problem(folder: Path, model: str, version: int) -> str | None:
     return None
 
 
-def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], overrides: Overrides) -> Iterator[tuple[bool, str]]:
-    """Yield what a model's newest version cannot follow, and whether it is its own lightbox.json that asks for it.
-
-    Raises ModelOptionsError and UserCodeError for what cannot be read in ``code_dirs``.
-    """
-    options = load_options(code_dirs, overrides)
-    return misfits(model.name, newest_signatures(model), options, code_dirs, overrides)
-
-
-def misfits(
-    model: str,
-    signatures: Mapping[str, SignatureSpec],
-    options: ModelOptions,
-    code_dirs: Sequence[Path],
-    overrides: Overrides,
-) -> Iterator[tuple[bool, str]]:
-    """Yield what a version with these signatures cannot follow, as ``option_problems`` does of these ``options``."""
-    file = options_file(code_dirs) or OPTIONS_FILE
-    # Code of a user's may scale and name classes by itself.
-    signature = signatures.get(DEFAULT_SIGNATURE) if find_code(code_dirs) is None else None
-    if problem := _misfit_of_outputs(model, signatures, options):
-        own = overrides.outputs is None
-        yield own, f"{f'{file}: outputs' if own else 'LIGHTBOX_OUTPUTS'}: {problem}"
-    if signature and (problem := _misfit_of_scaling(model, signature, options)):
-        own = overrides.scaling is None
-        yield own, f"{f'{file}: scaling' if own else 'LIGHTBOX_SCALING'}: {problem}"
-    if signature and (options.labels is not None or options.top_k is not None):
-        key, own = (
-            ("labels", overrides.labels is None) if options.labels is not None else ("top_k", overrides.top_k is None)
-        )
-        if problem := ranking_problem(options, signature.outputs):
-            yield own, f"{f'{file}: {key}' if own else f'LIGHTBOX_{key.upper()}'}: {problem}"
-
-
 def newest_folder(model: ModelOnDisk) -> Path:
     """Return the folder of a model's newest version."""
     return max(versions_of(model), default=(0, model.base_path))[1]
@@ -83,22 +45,6 @@ def newest_signatures(model: ModelOnDisk) -> Mapping[str, SignatureSpec]:
         return signatures_of(folder, model.name, version)
     except SavedModelError:
         return {}
-
-
-def _misfit_of_outputs(model: str, signatures: Mapping[str, SignatureSpec], options: ModelOptions) -> str | None:
-    """Return what is wrong with the outputs that are asked for, None where the signatures give them all."""
-    known = {name for signature in signatures.values() for name in signature.outputs}
-    unknown = [name for name in options.outputs or () if known and name not in known]
-    if not unknown:
-        return None
-    return f"the model {model!r} gives {', '.join(sorted(known))}; got {', '.join(unknown)}"
-
-
-def _misfit_of_scaling(model: str, signature: SignatureSpec, options: ModelOptions) -> str | None:
-    """Return what is wrong with the scaling that is asked for, None where the signature's pixels can have it."""
-    wanted = image_input(signature)
-    problem = scaling_problem(options.scaling, wanted) if wanted else None
-    return f"{problem} in the model {model!r}; use none" if problem else None
 
 
 def versions_of(model: ModelOnDisk) -> list[tuple[int, Path]]:

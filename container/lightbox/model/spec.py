@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 else:
     Array = "ndarray"  # for annotations alone: the supervisor reads specifications too, and does without numpy
 
+DEFAULT_SIGNATURE = "serving_default"
+"""The signature that answers where a request names none."""
+
 
 @dataclass(frozen=True)
 class TensorSpec:

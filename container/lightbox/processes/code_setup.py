@@ -13,9 +13,9 @@ import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from lightbox.core.plan import ServingPlan
 from lightbox.processes.child import Child
 from lightbox.processes.code_trial import IMPORT_SECONDS, judge, trial_command
-from lightbox.processes.plan import ServingPlan
 from lightbox.processes.run_dir import RunDir
 from lightbox.telemetry.logs import log
 from lightbox.user_code.paths import FILE_NAME, UserCodeError, find_inference, find_requirements, has_lib

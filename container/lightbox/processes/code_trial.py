@@ -12,9 +12,9 @@ import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from lightbox.core.plan import ServingPlan
 from lightbox.model.catalogue import PlannedModel
 from lightbox.processes.commands import PYTHON
-from lightbox.processes.plan import ServingPlan
 from lightbox.user_code.loader import environ_without_code
 from lightbox.user_code.paths import FILE_NAME, UserCodeError
 

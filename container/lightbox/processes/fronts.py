@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import suppress
 
-from lightbox.feature import ChildSpec
+from lightbox.processes.additions import ChildSpec
 
 POLL_SECONDS, IMPATIENT_SECONDS = 0.25, 0.05
 

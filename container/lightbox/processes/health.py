@@ -21,9 +21,9 @@ import orjson
 from lightbox.core.edge import choose_request_id
 from lightbox.core.error_bodies import Headers, error_body, error_response, http_bytes, model_error_body
 from lightbox.core.errors import STATUS_OF_CODE, LightboxError, MethodNotAllowed, Unavailable
-from lightbox.feature import ChildSpec
 from lightbox.machine.temporary_storage import storage_full
-from lightbox.processes import nginx_log as body_account
+from lightbox.processes import body_memory
+from lightbox.processes.additions import ChildSpec
 from lightbox.processes.fronts import FrontWatch, connect
 from lightbox.processes.metrics_page import CONTENT_TYPE, MetricsPage
 from lightbox.telemetry.logs import LastResponse, log
@@ -193,7 +193,7 @@ class Health:
     ) -> None:
         self.saturation = Saturation(run_dir, slots)
         self.metrics: MetricsPage | None = None
-        self.bodies: body_account.BodyAccount | None = None
+        self.bodies: body_memory.BodyAccount | None = None
         self.servers = [ServerWatch(model, status) for status in statuses]
         self.sidecar = SidecarWatch(model, sidecar, self.servers, LastResponse(run_dir))
         self.fronts: dict[str, FrontWatch] = {}
@@ -230,7 +230,7 @@ class Health:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             head = await reader.readuntil(b"\r\n\r\n")
-            if self.bodies and head.startswith(body_account.PATHS):
+            if self.bodies and head.startswith(body_memory.PATHS):
                 writer.write(_room(self.bodies, head.decode("latin-1")))
             elif self.metrics and head.startswith(_METRICS_REQUESTS):
                 writer.write(_page(await self.metrics.render(self.problem() is None, self.saturation.value)))
@@ -256,11 +256,11 @@ class Health:
         return _failed(_not_ready(problem), head, told)
 
 
-def _room(bodies: body_account.BodyAccount, head: str) -> bytes:
+def _room(bodies: body_memory.BodyAccount, head: str) -> bytes:
     """Answer nginx, who asks before it takes a large body, and when it could not keep one."""
     target = head.split(" ", 2)[1]
     sent = _headers(head)
-    if needed := body_account.missing_storage(sent.get(body_account.LENGTH_HEADER, ""), target):
+    if needed := body_memory.missing_storage(sent.get(body_memory.LENGTH_HEADER, ""), target):
         error, request_id = storage_full(needed), choose_request_id(sent.get)
         told = {
             REFUSAL_HEADER: error_body(error, request_id),

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lightbox.feature import Feature
 from lightbox.model.engine_report import all_engines
 from lightbox.telemetry.metrics import (
     BLOCKED_RELOADS,
@@ -130,8 +129,10 @@ class MetricsPage:
         models: Callable[[], Iterable[str]],
         refused: Mapping[str, int],
         not_served: Callable[[], Sequence[tuple[str, ...]]],
-        features: Sequence[Feature] = (),
+        measure: Callable[[], Mapping[Metric, float]] = dict,
+        counters: Collection[Metric] = (),
     ) -> None:
+        """``measure`` returns the values of the features, of which ``counters`` are those that only grow."""
         self._run_dir = run_dir
         self._folder = run_dir / METRICS_FOLDER
         self._statuses = statuses
@@ -140,14 +141,14 @@ class MetricsPage:
         self.blocked_reloads: Counter[str] = Counter()
         self._refused = refused
         self._not_served = not_served
-        self._features = features
+        self._measure = measure
+        self._counters = counters
 
     async def render(self, ready: bool, saturation: float) -> bytes:
         """Return the page in Prometheus's text format."""
         engines = [(item.model, str(item.version), item.signature, item.engine) for item in all_engines(self._run_dir)]
         versions = await self._versions()
-        measured = {name: value for feature in self._features for name, value in feature.measure(self._run_dir).items()}
-        counted = {metric for feature in self._features for metric in feature.counters}
+        measured = self._measure()
         facts = ProcessFacts(
             ready,
             dict(self.restarts),
@@ -157,8 +158,8 @@ class MetricsPage:
             engines,
             saturation,
             dict(self.blocked_reloads),
-            {metric: value for metric, value in measured.items() if metric not in counted},
-            {metric: value for metric, value in measured.items() if metric in counted},
+            {metric: value for metric, value in measured.items() if metric not in self._counters},
+            {metric: value for metric, value in measured.items() if metric in self._counters},
         )
         return await asyncio.to_thread(exposition, self._folder, facts)
 

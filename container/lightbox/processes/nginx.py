@@ -24,10 +24,11 @@ from lightbox.core.errors import (
     Unavailable,
 )
 from lightbox.core.settings import Settings
-from lightbox.feature import NginxParts
 from lightbox.machine.concurrency import available_cores
 from lightbox.machine.environment import variable
-from lightbox.processes.nginx_log import ANSWERED, FINISHED, SMALL_BYTES, level_to_log
+from lightbox.processes.additions import NginxParts
+from lightbox.processes.body_memory import SMALL_BYTES
+from lightbox.processes.nginx_log import ANSWERED, FINISHED, level_to_log
 from lightbox.processes.startup import PortTaken
 
 _ZONE_SIZE = "10m"

@@ -1,8 +1,4 @@
-"""What nginx tells the supervisor: lines of its log, and how much of request bodies it holds.
-
-nginx asks for room for each large body, by its declared length before any of it is read, and logs a line when it is
-done with the request. The supervisor counts for all of nginx's workers: nginx itself can count requests, not bytes.
-"""
+"""Lines of nginx's log: requests that it answered itself, bodies that it is done with, workers that it lost."""
 
 from __future__ import annotations
 
@@ -14,85 +10,7 @@ from typing import Any
 import orjson
 
 from lightbox.core.request_context import RequestContext
-from lightbox.core.settings import Settings
-from lightbox.machine.memory import available_bytes
-from lightbox.machine.temporary_storage import free_bytes
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
-
-FAILURE = "/failure"
-PATHS = (b"GET /room/", f"GET {FAILURE} ".encode())
-"""How nginx's questions begin. The worker's process id, the request's id and the body's bytes follow the first; the
-second one is asked when nginx itself has failed at a request."""
-
-LENGTH_HEADER = "X-Lightbox-Length"
-"""Where nginx's questions have the length of the caller's body, empty where it declared none."""
-
-COUNTED_BYTES = 1_000_000
-"""Smaller bodies are not asked for: nginx bounds their number."""
-
-SMALL_BYTES = 2 << 20
-"""What a body of unknown length counts, and may have, where the largest finds no room: nginx keeps it in its buffer."""
-
-VERY_LARGE_BYTES = 10_000_000
-"""Larger bodies share half of the room, so that a few of them keep no photo out."""
-
-
-def room_for_bodies(settings: Settings) -> int:
-    """Return the bytes that large bodies may hold together: as set, else by what memory and TMPDIR have free now."""
-    largest = settings.max_body_mb << 20
-    if settings.max_bodies_mb is not None:
-        return max(settings.max_bodies_mb << 20, largest)
-    free = free_bytes() // 2
-    memory = available_bytes()
-    return max(2 * largest, free if memory is None else min(free, memory // 4))
-
-
-def missing_storage(length: str, target: str) -> str | None:
-    """Return what does not fit into TMPDIR of a body of ``length`` bytes, None where all does, or nothing is known.
-
-    nginx keeps SMALL_BYTES in memory. A body that declares no length is let in, and told of when it did not fit.
-    """
-    if _DIGITS.fullmatch(length):
-        size = int(length)
-        return f"the request body of {size:,} bytes" if size > SMALL_BYTES and free_bytes() < size else None
-    failed = target == FAILURE and free_bytes() < SMALL_BYTES
-    return "a request body that declares no length" if failed else None
-
-
-class BodyAccount:
-    """What each request of each nginx worker holds. ``most`` bytes together; ``largest`` is the largest body's."""
-
-    def __init__(self, most: int, largest: int) -> None:
-        self._most = most
-        self._most_very_large = max(most // 2, largest)
-        self._held: dict[tuple[str, str], int] = {}
-
-    def answers(self, target: str) -> bool:
-        """Take room for ``/room/WORKER/REQUEST/BYTES``; return whether there was some."""
-        _, _, worker, request, size = target.split("/")
-        return self.take(worker, request, int(size))
-
-    def take(self, worker: str, request: str, size: int) -> bool:
-        """Note a body of ``size`` bytes; return False, and note nothing, where there is no room for it."""
-        held = sum(self._held.values())
-        very_large = sum(bytes_ for bytes_ in self._held.values() if bytes_ > VERY_LARGE_BYTES)
-        if held + size > self._most or (size > VERY_LARGE_BYTES and very_large + size > self._most_very_large):
-            return False
-        self._held[worker, request] = size
-        return True
-
-    def give_back(self, worker: str, request: str) -> None:
-        """Note that nginx is done with a request, whether its body was counted or not."""
-        self._held.pop((worker, request), None)
-
-    def lost_worker(self, worker: str) -> None:
-        """Note that a worker of nginx is gone, with all that it held."""
-        self._held = {key: size for key, size in self._held.items() if key[0] != worker}
-
-    def clear(self) -> None:
-        """Note that nginx is gone."""
-        self._held.clear()
-
 
 LEVELS = ("debug", "info", "notice", "warn", "error", "crit", "alert", "emerg")
 _LEAST_SAID = "error"

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from lightbox.feature import ServedModels
+from lightbox.core.plan import ServingPlan
 from lightbox.model.catalogue import PlannedModel
+from lightbox.processes.additions import ServedModels
 from lightbox.processes.commands import MODEL_CONFIG, model_config
-from lightbox.processes.plan import ServingPlan
 
 
 class PlannedAlone:

@@ -7,14 +7,15 @@ from contextlib import contextmanager
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
-from lightbox.features import enabled
-from lightbox.model.checks import newest_folder, option_problems, unusable_versions
+from lightbox.model.checks import newest_folder, unusable_versions
 from lightbox.model.layout import ModelOnDisk, folders_without_model, weights_note
-from lightbox.model.scaling_report import ScalingLine, scaling_lines
+from lightbox.processes.additions import NOTHING_WANTED, Wants
 from lightbox.processes.commands import model_server_program
 from lightbox.processes.nginx import find_nginx
+from lightbox.processes.option_checks import option_problems
+from lightbox.processes.scaling_report import ScalingLine, scaling_lines
 from lightbox.processes.startup import (
-    check_feature_ports,
+    check_added_ports,
     check_port,
     check_port_range,
     code_dirs,
@@ -23,31 +24,33 @@ from lightbox.processes.startup import (
 )
 
 
-def find_problems(settings: Settings, wrong: Collection[str] = ()) -> list[str]:
+def find_problems(settings: Settings, wrong: Collection[str] = (), wants: Wants = NOTHING_WANTED) -> list[str]:
     """Return a sentence for each thing that a start with these settings would stumble over.
 
-    ``wrong`` names the variables whose values were refused; what hangs on them is not judged.
+    ``wrong`` names the variables whose values were refused; what hangs on them is not judged. ``wants`` are those of
+    the features.
     """
     problems: list[str] = []
     if "SAGEMAKER_BIND_TO_PORT" not in wrong:
         with _noted_in(problems):
             check_port(settings)
-    for check in (check_feature_ports, check_port_range):
-        with _noted_in(problems):
-            check(settings)
-    return list(dict.fromkeys(problems + find_lasting_problems(settings, wrong)))
+    with _noted_in(problems):
+        check_added_ports(wants.ports)
+    with _noted_in(problems):
+        check_port_range(settings, wants)
+    return list(dict.fromkeys(problems + find_lasting_problems(settings, wrong, wants)))
 
 
-def find_lasting_problems(settings: Settings, wrong: Collection[str] = ()) -> list[str]:
+def find_lasting_problems(settings: Settings, wrong: Collection[str] = (), wants: Wants = NOTHING_WANTED) -> list[str]:
     """Return what ``find_problems`` does, without ports: who looks at a running Lightbox finds these taken."""
     problems: list[str] = []
     with _noted_in(problems):
         model_server_program(settings)
     with _noted_in(problems):
         find_nginx()
-    for feature in enabled(settings):
+    for check in wants.checks:
         with _noted_in(problems):
-            feature.check(settings)
+            check()
     if settings.has_fixed_models and not {"LIGHTBOX_MODEL_DIR", "SAGEMAKER_MULTI_MODEL"} & set(wrong):
         with _noted_in(problems):
             models, default = plan_models(settings)

@@ -9,16 +9,15 @@ from contextlib import suppress
 from pathlib import Path
 
 from lightbox.core.errors import StartError
+from lightbox.core.plan import ModelServerAddress, ServingPlan, Wires
 from lightbox.core.settings import Settings
 from lightbox.core.settings_types import TransportName
-from lightbox.feature import Port
-from lightbox.features import enabled
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.checks import show_versions
 from lightbox.model.layout import ModelLayoutError, ModelOnDisk, choose_default, find_models
 from lightbox.model.options import load_options
+from lightbox.processes.additions import NOTHING_WANTED, Port, Wants
 from lightbox.processes.commands import BINARY, model_server_program
-from lightbox.processes.plan import ModelServerAddress, ServingPlan, Wires
 from lightbox.processes.run_dir import RunDir, free_port, port_is_free, sockets_would_fit
 from lightbox.user_code.loader import looks_like_aws
 from lightbox.user_code.paths import find_code, find_inference
@@ -77,13 +76,16 @@ def _is_aws(file: Path) -> bool:
         return False
 
 
-def listening(settings: Settings, wires: Wires, ports: Sequence[tuple[int | None, int | None]]) -> list[str]:
+def listening(
+    settings: Settings, wires: Wires, ports: Sequence[tuple[int | None, int | None]], added: Iterable[Port]
+) -> list[str]:
     """Return a line for each thing that listens: where, what for and, for the model servers' ports, why.
 
-    ``ports`` are each model server's for gRPC and for REST; those that are not open do not count.
+    ``ports`` are each model server's for gRPC and for REST; those that are not open do not count. ``added`` are those
+    of the features.
     """
     lines = [f"port {settings.port} on all interfaces: HTTP for callers"]
-    lines += [f"port {port.number} on all interfaces: {port.purpose}" for port in _feature_ports(settings)]
+    lines += [f"port {port.number} on all interfaces: {port.purpose}" for port in added]
     where = "all interfaces" if model_server_program(settings)[0] == BINARY else "loopback"
     for index, name, why in ((0, "gRPC", wires.why_grpc_port), (1, "REST", wires.why_rest_port)):
         if why is not None:
@@ -112,7 +114,7 @@ def plan_models(settings: Settings) -> tuple[dict[str, ModelOnDisk], str]:
     return {model.name: model for model in models}, choose_default(models, settings.default_model)
 
 
-def make_plan(settings: Settings, run_dir: RunDir) -> ServingPlan:
+def make_plan(settings: Settings, run_dir: RunDir, wants: Wants = NOTHING_WANTED) -> ServingPlan:
     """Find the models, read their options, choose addresses.
 
     Raises ModelLayoutError, ModelOptionsError and UserCodeError, each with one sentence.
@@ -122,11 +124,11 @@ def make_plan(settings: Settings, run_dir: RunDir) -> ServingPlan:
     folder = run_dir.path / "universal_code"
     if downloaded := download_universal_code(settings.universal_bucket, settings.universal_prefix, folder, shared):
         shared = (downloaded,)
-    wires = planned_wires(settings, models.values(), shared)
+    wires = planned_wires(settings, models.values(), shared, wants.why_rest_port)
     return ServingPlan(
         models={name: _planned(model, settings, run_dir, shared) for name, model in models.items()},
         default_model=default,
-        model_servers=choose_addresses(settings, run_dir, wires),
+        model_servers=choose_addresses(settings, run_dir, wires, wants.ports),
         wires=wires,
         shared_code_dirs=shared,
     )
@@ -143,7 +145,9 @@ def code_dirs(model: ModelOnDisk, shared: Iterable[Path]) -> list[Path]:
     return list(dict.fromkeys([model.base_path / "code", *shared]))
 
 
-def planned_wires(settings: Settings, models: Iterable[ModelOnDisk], shared: Sequence[Path]) -> Wires:
+def planned_wires(
+    settings: Settings, models: Iterable[ModelOnDisk], shared: Sequence[Path], why_rest_port: str | None
+) -> Wires:
     """Return the wires that a start would have, and why ports are open. Raises ModelServerMissing.
 
     In multi-model mode the models that are to be loaded may be there already; their code counts too.
@@ -151,7 +155,6 @@ def planned_wires(settings: Settings, models: Iterable[ModelOnDisk], shared: Seq
     own = (code_dirs(model, shared) for model in models)
     if not settings.has_fixed_models:
         own = ([folder] for pattern in ("*/code", "*/*/code") for folder in settings.model_dir.glob(pattern))
-    why_rest_port = next(filter(None, (feature.why_rest_port for feature in enabled(settings))), None)
     return choose_wires(settings, itertools.chain([shared], own), sockets_would_fit(), why_rest_port)
 
 
@@ -169,18 +172,20 @@ def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir, shared: It
     )
 
 
-def wires_to_come(settings: Settings) -> Wires:
+def wires_to_come(settings: Settings, why_rest_port: str | None = None) -> Wires:
     """Return the wires as far as they can be told before a start, without code from S3. Raises ModelServerMissing."""
     models: list[ModelOnDisk] = []
     if settings.has_fixed_models:
         with suppress(ModelLayoutError):
             models = find_models(settings.model_dir)
-    return planned_wires(settings, models, shared_code_dirs(settings))
+    return planned_wires(settings, models, shared_code_dirs(settings), why_rest_port)
 
 
-def choose_addresses(settings: Settings, run_dir: RunDir, wires: Wires) -> tuple[ModelServerAddress, ...]:
-    """Return where each model server is to listen, and nobody else does."""
-    taken = set(_for_callers(settings))
+def choose_addresses(
+    settings: Settings, run_dir: RunDir, wires: Wires, added: Iterable[Port] = ()
+) -> tuple[ModelServerAddress, ...]:
+    """Return where each model server is to listen, and nobody else does; ``added`` are the features' ports."""
+    taken = set(_for_callers(settings, added))
 
     def choose(usual: int) -> int:
         # Another service on the usual port is no reason not to start: nothing outside relies on it.
@@ -206,11 +211,11 @@ def usual_ports(settings: Settings) -> list[tuple[int, int]]:
     return [(grpc_port + 2 * index, rest_port + 2 * index) for index in range(settings.instance_count)]
 
 
-def check_port_range(settings: Settings) -> None:
+def check_port_range(settings: Settings, wants: Wants) -> None:
     """Raise PortTaken, with a sentence for each port, when a model server could not listen where it is told to."""
     if settings.safe_port_range is None:
         return
-    wires, callers = wires_to_come(settings), _for_callers(settings)
+    wires, callers = wires_to_come(settings, wants.why_rest_port), _for_callers(settings, wants.ports)
     whys = (("gRPC", wires.why_grpc_port), ("REST", wires.why_rest_port))
     problems = []
     for index, pair in enumerate(usual_ports(settings)):
@@ -226,13 +231,9 @@ def check_port_range(settings: Settings) -> None:
         raise PortTaken("\n".join(problems))
 
 
-def _for_callers(settings: Settings) -> dict[int, str]:
+def _for_callers(settings: Settings, added: Iterable[Port]) -> dict[int, str]:
     """Return the ports that are open to callers, with the names of their settings."""
-    return {settings.port: "SAGEMAKER_BIND_TO_PORT"} | {port.number: port.variable for port in _feature_ports(settings)}
-
-
-def _feature_ports(settings: Settings) -> list[Port]:
-    return [port for feature in enabled(settings) for port in feature.ports(settings)]
+    return {settings.port: "SAGEMAKER_BIND_TO_PORT"} | {port.number: port.variable for port in added}
 
 
 def check_port(settings: Settings) -> None:
@@ -240,9 +241,9 @@ def check_port(settings: Settings) -> None:
     _check_bindable("SAGEMAKER_BIND_TO_PORT", settings.port)
 
 
-def check_feature_ports(settings: Settings) -> None:
+def check_added_ports(ports: Iterable[Port]) -> None:
     """Raise PortTaken when a feature could not listen."""
-    for port in _feature_ports(settings):
+    for port in ports:
         _check_bindable(port.variable, port.number)
 
 

@@ -11,18 +11,19 @@ from functools import partial
 from pathlib import Path
 
 from lightbox.core.errors import StartError
-from lightbox.feature import Feature
 from lightbox.processes import commands
+from lightbox.processes.additions import Additions
+from lightbox.processes.body_memory import BodyAccount
 from lightbox.processes.child import LAST_OUTPUT_SECONDS, Child, describe_exit
 from lightbox.processes.code_setup import CodeSetup
 from lightbox.processes.health import Health, ServerWatch
 from lightbox.processes.metrics_page import MetricsPage
 from lightbox.processes.model_server_log import ModelServerLog
 from lightbox.processes.nginx import RENEWAL_SECONDS, find_nginx, inherited, listen, render
-from lightbox.processes.nginx_log import BodyAccount, NginxLog, RefusedRequests
+from lightbox.processes.nginx_log import NginxLog, RefusedRequests
 from lightbox.processes.reload_watch import ReloadWatch
 from lightbox.processes.run_dir import RunDir
-from lightbox.processes.served_models import PlannedAlone, write_model_config
+from lightbox.processes.served_models import write_model_config
 from lightbox.processes.start import Start
 from lightbox.processes.startup import listening
 from lightbox.processes.version_watch import VersionWatch
@@ -44,14 +45,11 @@ class GaveUp(StartError):
 
 
 class Supervisor:
-    """Runs one plan from start to stop.
+    """Runs one plan, and what the features add to it, from start to stop."""
 
-    ``features`` are those that are on; metrics are shown of those that are ``known``, whether they are on or not.
-    """
-
-    def __init__(self, start: Start, features: Sequence[Feature] = (), known: Sequence[Feature] = ()) -> None:
+    def __init__(self, start: Start, added: Additions) -> None:
         self._start = start
-        self._features = features
+        self._added = added
         settings, plan, run_dir = start.settings, start.plan, start.run_dir
         self._settings = settings
         self._plan = plan
@@ -59,15 +57,19 @@ class Supervisor:
         self._statuses = [ModelStatus(server.grpc_target) for server in plan.model_servers]
         self._health = Health(plan.default_model, self._statuses, sidecar, run_dir.path, settings.slots)
         self._health.bodies = self._bodies = BodyAccount(start.room, settings.max_body_mb << 20)
-        later = (served for feature in features if (served := feature.served(run_dir.path)) is not None)
-        self._served = next(later, PlannedAlone(plan))
         self._reloads = ReloadWatch(run_dir.path, self._statuses, settings.load_seconds, self._end_blocked)
         self._refused = RefusedRequests(RequestLog(2, settings.log_format == "json", "nginx"))
         self._versions = VersionWatch(plan, settings, run_dir.path, self._statuses, sidecar)
         if settings.metrics:
-            models, not_served = self._served.names, self._versions.not_served
+            models, not_served = added.served.names, self._versions.not_served
             self._health.metrics = MetricsPage(
-                self._statuses, run_dir.path, models, self._refused.reasons, not_served, known
+                self._statuses,
+                run_dir.path,
+                models,
+                self._refused.reasons,
+                not_served,
+                added.measure,
+                added.counters,
             )
         self._stopping = asyncio.Event()
         self._code_ready = asyncio.Event()
@@ -82,18 +84,16 @@ class Supervisor:
         gunicorn = commands.gunicorn_command(settings, start.plan_file, sidecar, run_dir)
         self._listener = listen(settings)
         self._children = [self._nginx_child(nginx_conf, environ), self._worker_child("gunicorn", gunicorn, run_dir)]
-        self._fronts = [spec for feature in features for spec in feature.children(start)]
-        for spec in self._fronts:
-            self._children.insert(
-                1, self._worker_child(spec.name, [*commands.PYTHON, spec.module, *spec.arguments], run_dir)
-            )
+        for spec in added.children:
+            front = [*commands.PYTHON, "lightbox.front", spec.module, str(start.plan_file), *spec.arguments]
+            self._children.insert(1, self._worker_child(spec.name, front, run_dir))
             self._health.expect_front(spec)
         self._watches: dict[str, ServerWatch] = {}
         self._gpus = commands.gpu_names(environ)
         said = ModelServerLog(run_dir.path / "models", verbose=settings.gunicorn_loglevel == "debug")
         for address, watch in zip(plan.model_servers, self._health.servers, strict=True):
             name = "model_server" if settings.instance_count == 1 else f"model_server_{len(self._watches)}"
-            in_progress = settings.slots * (1 + sum(feature.workers(settings) for feature in features))
+            in_progress = settings.slots * (1 + added.workers)
             flags = commands.model_server_flags(settings, address, run_dir.path, in_progress)
             if self._server_kind == "embedded":
                 flags += commands.engine_flags(settings, run_dir.path)
@@ -135,7 +135,7 @@ class Supervisor:
     def _renew_fronts(self) -> None:
         """Have fronts end connections in their way: nginx's old workers would cut them at the end of their drain."""
         children = {child.name: child for child in self._children}
-        for spec in self._fronts:
+        for spec in self._added.children:
             if spec.renew is not None:
                 asyncio.get_running_loop().call_later(RENEWAL_SECONDS, children[spec.name].send, spec.renew)
 
@@ -153,9 +153,10 @@ class Supervisor:
     def _write_nginx_conf(self) -> Path:
         run_dir = self._start.run_dir.path
         addresses = {"SIDECAR": self._start.address("sidecar"), "HEALTH": self._start.address("health")}
-        parts = [feature.nginx(self._start) for feature in self._features]
         path = run_dir / "nginx.conf"
-        path.write_text(render(self._settings, run_dir, addresses, self._start.room, self._nginx_generation, parts))
+        path.write_text(
+            render(self._settings, run_dir, addresses, self._start.room, self._nginx_generation, self._added.nginx)
+        )
         return path
 
     async def run(self) -> int:
@@ -167,8 +168,7 @@ class Supervisor:
         self._announce()
         async with await self._health.serve(self._health_address):
             children = [asyncio.create_task(self._keep_running(child)) for child in self._children]
-            added = (task for feature in self._features for task in feature.tasks(self._start))
-            waits = [self._health.follow(), self._serve(), self._reloads.follow(), *added]
+            waits = [self._health.follow(), self._serve(), self._reloads.follow(), *self._added.tasks()]
             others = [asyncio.create_task(wait) for wait in (*waits, self._stopping.wait())]
             done, _ = await asyncio.wait(children + others, return_when=asyncio.FIRST_COMPLETED)
             self._stopping.set()
@@ -199,8 +199,8 @@ class Supervisor:
         self._stopping.set()
 
     def _announce(self) -> None:
-        if self._served.note:
-            log(f"{self._served.note} from {self._settings.model_dir}")
+        if self._added.served.note:
+            log(f"{self._added.served.note} from {self._settings.model_dir}")
         else:
             log(f"models: {', '.join(self._plan.models)}; default: {self._plan.default_model}")
         workers = f"workers: {self._settings.workers} x {self._settings.threads} threads"
@@ -210,7 +210,7 @@ class Supervisor:
         if line := commands.worker_class_line(self._settings):
             log(line)
         ports = [(server.grpc_port, server.rest_port) for server in self._plan.model_servers]
-        log(f"listening: {' | '.join(listening(self._settings, self._plan.wires, ports))}")
+        log(f"listening: {' | '.join(listening(self._settings, self._plan.wires, ports, self._added.ports))}")
 
     async def _serve(self) -> None:
         """Report when requests can be served, or give up; then follow the versions of the models for ever."""
@@ -225,10 +225,8 @@ class Supervisor:
                 )
         self._server_was_up = True
         address = f"http://localhost:{self._settings.port}"
-        shown = "".join(
-            f"; {feature.name}: {address}{feature.shown_at}" for feature in self._features if feature.shown_at
-        )
-        log(f"ready after {time.monotonic() - started:.1f} s: {address}/invocations{''.join(shown)}")
+        shown = "".join(f"; {name}: {address}{path}" for name, path in self._added.shown.items())
+        log(f"ready after {time.monotonic() - started:.1f} s: {address}/invocations{shown}")
         await self._versions.follow()
 
     async def _keep_running(self, child: Child) -> None:
@@ -243,7 +241,7 @@ class Supervisor:
         while True:
             started = time.monotonic()
             if child.name in self._watches:
-                write_model_config(self._served, self._start.run_dir.path)
+                write_model_config(self._added.served, self._start.run_dir.path)
             code = await child.run()
             if self._stopping.is_set():
                 return
@@ -299,12 +297,12 @@ class Supervisor:
         return commands.unloadable(text, self._plan.models) or ended
 
     async def _stop_children(self) -> None:
-        """Stop who lets requests in, then who works on them, then who they wait for, each a moment before the next."""
+        """Stop what lets requests in, then the workers, then the model servers, each a moment before the next."""
         self._health.draining = True
         self._listener.close()  # with nginx's own gone too, new callers are refused at once
         log("stopping: accepted requests finish first")
         groups = [[child] for child in self._code.children]
-        fronts = [spec.name for spec in self._fronts]
+        fronts = [spec.name for spec in self._added.children]
         let_in = [child for child in self._children if child.name in (*fronts, "nginx")]
         groups.append(sorted(let_in, key=lambda child: child.name == "nginx"))  # nginx a moment after the others
         groups += [[child] for child in self._children if child not in let_in]

@@ -9,17 +9,20 @@ from contextlib import ExitStack, suppress
 from itertools import chain
 from pathlib import Path
 
+from typing_extensions import override
+
 from lightbox.core.errors import StartError, Unavailable
+from lightbox.core.plan import AnsweringVersions, ServingPlan
 from lightbox.core.settings import Settings
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.changes import change_problem
-from lightbox.model.checks import misfits, signatures_of, version_problem
+from lightbox.model.checks import signatures_of, version_problem
 from lightbox.model.graph import forget_graph
 from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, find_models, is_version
 from lightbox.model.spec import SignatureSpec
 from lightbox.processes.health import get, told_in
-from lightbox.processes.plan import AnsweringVersions, ServingPlan
-from lightbox.processes.versions import LOOK_SECONDS, Files, ModelVersions
+from lightbox.processes.option_checks import misfits
+from lightbox.processes.versions import LOOK_SECONDS, Files, ModelVersions, Surroundings
 from lightbox.telemetry.logs import log
 from lightbox.transports.model_status import ModelStatus, VersionStatus
 
@@ -141,14 +144,17 @@ class _Judge:
                 self._signatures[version] = signatures_of(folder, self.model.name, version)
 
     def problem(self, version: int, folder: Path) -> str | None:
-        """See Surroundings.problem."""
+        """Return why a version cannot be served, judged by its files; None where it is whole."""
         try:
             return version_problem(folder, self.model.name, version)
         finally:
             forget_graph()
 
     def misfit(self, version: int, folder: Path, answering: int | None) -> str | None:
-        """See Surroundings.misfit. The signatures of a version in text form cannot be read and fit."""
+        """Return why a whole version must not take the place of the answering one; None where it may.
+
+        The signatures of a version in text form cannot be read and fit.
+        """
         model = self.model
         try:
             new = self._signatures[version] = signatures_of(folder, model.name, version)
@@ -164,8 +170,8 @@ class _Judge:
         return None
 
 
-class _AroundModel:
-    """See Surroundings: the versions of one model are links in its base path, to folders in ``source``."""
+class _AroundModel(Surroundings):
+    """The versions of one model are links in its base path, to folders in ``source``."""
 
     def __init__(
         self,
@@ -205,8 +211,8 @@ class _AroundModel:
         entries = sorted(entry for entry in self._source.iterdir() if is_version(entry.name) and entry.is_dir())
         return {number: entry for entry in entries if (number := int(entry.name)) <= LARGEST_VERSION}
 
+    @override
     async def found(self) -> dict[int, Files]:
-        """See Surroundings.found."""
         return await asyncio.to_thread(self._found)
 
     def _found(self) -> dict[int, Files]:
@@ -232,12 +238,12 @@ class _AroundModel:
         previous.close()
         return found
 
+    @override
     async def problem(self, version: int) -> str | None:
-        """See Surroundings.problem."""
         return await asyncio.to_thread(self._judge.problem, version, self._folder(version))
 
+    @override
     async def misfit(self, version: int, answering: int | None) -> str | None:
-        """See Surroundings.misfit."""
         return await asyncio.to_thread(self._judge.misfit, version, self._folder(version), answering)
 
     def _folder(self, version: int) -> Path:
@@ -245,19 +251,19 @@ class _AroundModel:
             return self.folders().get(version, self._source / str(version))
         return self._source / str(version)
 
+    @override
     def show(self, version: int) -> None:
-        """See Surroundings.show."""
         self.hide(version)
         self._away.discard(version)
         (self._shown / str(version)).symlink_to(self._folder(version), target_is_directory=True)
 
+    @override
     def hide(self, version: int) -> None:
-        """See Surroundings.hide."""
         self._late_probes.pop(version, None)
         (self._shown / str(version)).unlink(missing_ok=True)
 
+    @override
     async def states(self) -> list[Mapping[int, VersionStatus] | None]:
-        """See Surroundings.states."""
         return list(await asyncio.gather(*(self._versions(status) for status in self._statuses)))
 
     async def _versions(self, status: ModelStatus) -> Mapping[int, VersionStatus] | None:
@@ -267,8 +273,9 @@ class _AroundModel:
         except OSError:  # TimeoutError is one
             return None
 
+    @override
     async def probe(self, version: int) -> str | None:
-        """See Surroundings.probe: the sidecar makes the request, as a worker does for a caller."""
+        # The sidecar makes the request, as a worker does for a caller.
         try:
             async with asyncio.timeout(self._probe_seconds):
                 status, body = await get(self._sidecar, f"/internal/probe/{self._model}/{version}")
@@ -286,12 +293,12 @@ class _AroundModel:
             raise Unavailable(told_in(body))
         return told_in(body) or f"status {status}"
 
+    @override
     def publish(self, versions: Sequence[int]) -> None:
-        """See Surroundings.publish."""
         self._publish(self._model, versions)
 
+    @override
     def log(self, version: int, text: str) -> None:
-        """See Surroundings.log."""
         log(f"version {version} of the model {self._model!r} {self.with_source(text)}")
 
     def with_source(self, text: str) -> str:

@@ -21,7 +21,6 @@ from lightbox.core.request_context import RequestContext
 from lightbox.model.call import ModelCall
 from lightbox.model.spec import Array, SignatureSpec
 
-DEFAULT_SIGNATURE = "serving_default"
 _GRAPH_NODE = re.compile(r"\{\{(?:function_)?node ")
 _NO_MEMORY = "OOM when allocating"
 _DECODE_NODE = re.compile(r"\{\{node [^}]*decode_?(?:and_?crop_?)?(?:image|jpe?g|png|gif|bmp|webp)", re.IGNORECASE)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from typing_extensions import override
 
@@ -16,9 +16,6 @@ from lightbox.codecs.base import Response
 from lightbox.core.errors import HandlerFailed
 from lightbox.user_code.handlers import as_bytes, call, check_content_type
 from lightbox.user_code.loader import Function
-
-if TYPE_CHECKING:
-    import requests
 
 JSON = "application/json"
 """What a handler sees where the caller named no Content-Type or no Accept; what its body is where it names no type."""
@@ -109,29 +106,14 @@ class AwsHandlers:
         assert self.input_handler is not None, "handler answers"
         return _read_body(call(self.input_handler, BytesIO(body), context))
 
-    def finish(self, answered: bytes, context: Context) -> Response:
-        """Have ``output_handler`` make the response of the model's JSON. Raises as ``answer`` does.
+    def finish(self, answered: object, context: Context) -> Response:
+        """Have ``output_handler`` make the response of the model's, a ``requests.Response``. Raises as ``answer`` does.
 
         It is called for the model server's 200 only, as since release 2.20. It got other statuses too before: a
         handler that did not look at them answered errors with 200.
         """
         assert self.output_handler is not None, "handler answers"
-        # By its place: the field may be one that cannot be read.
-        return _read_response("output_handler", call(self.output_handler, rest_response(answered, context[3]), context))
-
-
-def rest_response(body: bytes, url: str) -> requests.Response:
-    """Return the response that a POST to the model server would have given, status 200."""
-    import requests  # handlers of AWS's API alone need it
-
-    response = requests.Response()
-    response.status_code = 200
-    response.url = url
-    response.encoding = "utf-8"
-    response.headers["Content-Type"] = "application/json"
-    response.headers["Content-Length"] = str(len(body))
-    response.raw = BytesIO(body)
-    return response
+        return _read_response("output_handler", call(self.output_handler, answered, context))
 
 
 def _read_body(result: Any) -> bytes:

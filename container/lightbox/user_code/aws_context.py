@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from lightbox.processes.plan import ModelServerAddress
+from lightbox.core.plan import ModelServerAddress
 from lightbox.sagemaker.custom_attributes import CustomAttributes
 from lightbox.user_code.aws import JSON, Context, PortlessContext
 
@@ -14,11 +14,21 @@ from lightbox.user_code.aws import JSON, Context, PortlessContext
 class AwsContexts:
     """Makes the contexts of one process; each takes the next model server in turn."""
 
-    def __init__(self, servers: Sequence[ModelServerAddress], channels: Sequence[Any], timeout: int) -> None:
-        """``channels`` are gRPC channels, one to each server; ``timeout`` is what handlers should give their calls."""
+    def __init__(
+        self,
+        servers: Sequence[ModelServerAddress],
+        channels: Sequence[Any],
+        timeout: int,
+        respond: Callable[[bytes, str], object],
+    ) -> None:
+        """``channels`` are gRPC channels, one to each server; ``timeout`` is what handlers should give their calls.
+
+        ``respond`` makes of the model's JSON and the REST address what ``output_handler`` gets.
+        """
         self._servers = list(zip(servers, channels, strict=True))
         self._turn = itertools.count()
         self._timeout = timeout
+        self._respond = respond
 
     def of(
         self,
@@ -48,3 +58,7 @@ class AwsContexts:
             content_length=size,
             timeout=self._timeout,
         )
+
+    def response(self, answered: bytes, context: Context) -> object:
+        """Return what ``output_handler`` gets of the model's JSON."""
+        return self._respond(answered, context[3])  # by its place: the field may be one that cannot be read

@@ -7,10 +7,7 @@ from dataclasses import dataclass
 
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
 from lightbox.user_code.aws import AwsHandlers
-from lightbox.user_code.registry import Handlers
-
-ANSWER = "answer"
-"""The output that holds the bodies of user code that makes bodies."""
+from lightbox.user_code.handlers import ANSWER, LightboxHandlers
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class HandlerOutputs:
         """Another model, or other code, may come under its name."""
         self._given.pop(model, None)
 
-    def describe(self, signature: SignatureSpec, handlers: Handlers) -> DescribedOutputs:
+    def describe(self, signature: SignatureSpec, handlers: AwsHandlers | LightboxHandlers) -> DescribedOutputs:
         """Return the outputs of a model; none before the first response of its ``postprocess``."""
         if isinstance(handlers, AwsHandlers):
             if image_input(signature) is None:  # its user code is asked about encoded images alone

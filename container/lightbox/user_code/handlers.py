@@ -24,6 +24,9 @@ from lightbox.user_code.loader import Function
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+ANSWER = "answer"
+"""The output that holds the bodies of user code that makes bodies, where a request of tensors is answered."""
+
 
 @dataclass(frozen=True)
 class Request:

@@ -16,7 +16,7 @@ import orjson
 
 from tfs_wire import dtypes
 from tfs_wire.rest import quick
-from tfs_wire.rest.load import has_long_numbers
+from tfs_wire.rest.rapidjson_numbers import has_long_numbers
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Positions = npt.NDArray[np.intp]

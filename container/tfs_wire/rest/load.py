@@ -4,24 +4,19 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterator
 from typing import Any
 
 import orjson
 
 from tfs_wire.rest import rapidjson
+from tfs_wire.rest.rapidjson_numbers import has_long_numbers
 from tfs_wire.status import invalid
 
 MAX_EXACT_BYTES = 1 << 21
 """The exact reader is slow; of a longer malformed body only the place of the fault is told."""
 
-MAX_LONG_NUMBERS_BYTES = 1 << 20
-"""Up to here numbers of many digits are read by RapidJSON's arithmetic, which may miss the nearest double;
-in longer bodies they are rounded correctly, which is quicker."""
-
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-_LONG_NUMBER = re.compile(rb"[0-9.]{17}|[0-9][eE]")
 
 
 def load(body: bytes | bytearray) -> Any:
@@ -40,11 +35,6 @@ def load(body: bytes | bytearray) -> Any:
         return document
     # An escaped quote, or a name that was given twice and that orjson has dropped.
     return _load_tolerant(body)
-
-
-def has_long_numbers(body: bytes | bytearray) -> bool:
-    """Return whether RapidJSON may read a number of this body as another double than the nearest one."""
-    return len(body) <= MAX_LONG_NUMBERS_BYTES and _LONG_NUMBER.search(body) is not None
 
 
 def _count_strings(document: Any) -> int:

@@ -14,7 +14,7 @@ import numpy as np
 import orjson
 
 from tfs_wire import dtypes
-from tfs_wire.rest.load import has_long_numbers
+from tfs_wire.rest.rapidjson_numbers import has_long_numbers
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Inputs = dict[str, Array]

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import math
+import re
 
 LARGEST_EXPONENT = 308
 UINT64 = 1 << 64
 
+MAX_LONG_NUMBERS_BYTES = 1 << 20
+"""Up to here numbers of many digits are read by RapidJSON's arithmetic, which may miss the nearest double;
+in longer bodies they are rounded correctly, which is quicker."""
+
+_LONG_NUMBER = re.compile(rb"[0-9.]{17}|[0-9][eE]")
 _INT64 = 1 << 63
 _KEPT_DIGITS = 17
+
+
+def has_long_numbers(body: bytes | bytearray) -> bool:
+    """Return whether RapidJSON may read a number of this body as another double than the nearest one."""
+    return len(body) <= MAX_LONG_NUMBERS_BYTES and _LONG_NUMBER.search(body) is not None
 
 
 def significand(mantissa: bytes) -> tuple[float, int]:

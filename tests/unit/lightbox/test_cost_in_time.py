@@ -18,7 +18,8 @@ from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
 from lightbox.features.open_inference import grpc_messages
 from lightbox.features.open_inference.grpc_service import InferenceService
-from lightbox.features.open_inference.repository import Repository, once
+from lightbox.features.open_inference.repository import Repository
+from lightbox.features.open_inference.requests import once
 from lightbox.transports.fake import FakeTransport
 from support.costly import BODIES, GRPC, HEADERS, MODELS, costly_app, post
 from support.fakes import signature

@@ -270,6 +270,6 @@ def test_a_temporary_folder_without_space(refuse: Refuse, models: Path, tmp_path
 
 
 def test_tracing_without_its_packages(refuse: Refuse, models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lightbox.features.tracing.spans.PACKAGES", ("no_such_package.sdk",))
+    monkeypatch.setattr("lightbox.features.tracing.PACKAGES", ("no_such_package.sdk",))
     said = refuse(LIGHTBOX_MODEL_DIR=str(models), OTEL_EXPORTER_OTLP_ENDPOINT="http://localhost:4318")  # unopened
     assert "OTEL_EXPORTER_OTLP_ENDPOINT is set, but the OpenTelemetry packages are not installed" in said

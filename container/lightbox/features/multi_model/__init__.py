@@ -12,17 +12,18 @@ from typing import TYPE_CHECKING, ClassVar
 from typing_extensions import override
 
 from lightbox.core.settings import Settings
-from lightbox.feature import Feature, NginxParts, ServedModels
+from lightbox.feature import Feature
 from lightbox.features.multi_model.settings import MultiModelSettings
+from lightbox.processes.additions import NginxParts, ServedModels
 
 if TYPE_CHECKING:
     from flask import Blueprint
 
+    from lightbox.core.plan import ServingPlan
     from lightbox.core.services import Services
     from lightbox.model.catalogue import Catalogue
     from lightbox.openapi.models import DescribedModel
     from lightbox.openapi.operations import Description
-    from lightbox.processes.plan import ServingPlan
     from lightbox.processes.start import Start
     from lightbox.user_code.registry import UserCode
 

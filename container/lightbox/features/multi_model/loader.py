@@ -22,10 +22,11 @@ from lightbox.features.multi_model.state import LoadedModel, LoadedModels
 from lightbox.features.multi_model.transition import ROLLBACK_SECONDS, LoadFailed, Management, Transition
 from lightbox.machine.memory import available_bytes
 from lightbox.model.catalogue import PlannedModel
-from lightbox.model.checks import option_problems, show_versions, unusable_versions
+from lightbox.model.checks import show_versions, unusable_versions
 from lightbox.model.layout import ModelOnDisk, version_numbers
 from lightbox.model.options import ModelOptionsError, load_options
 from lightbox.processes.commands import model_config
+from lightbox.processes.option_checks import option_problems
 from lightbox.transports.model_management import ServerState
 from lightbox.user_code.paths import UserCodeError
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from lightbox.core.settings import Settings
-from lightbox.feature import ChildSpec, Feature, Port
+from lightbox.feature import Feature
 from lightbox.features.open_inference.settings import OpenInferenceSettings
+from lightbox.processes.additions import ChildSpec, Port
 
 if TYPE_CHECKING:
     from flask import Blueprint
@@ -52,7 +53,7 @@ class OpenInference(Feature):
     def children(self, start: Start) -> Iterable[ChildSpec]:
         port = self._port(start.settings)
         if port is not None:
-            arguments = [str(start.plan_file), start.address("health")]
+            arguments = [start.address("health")]
             yield ChildSpec("grpc_front", "the gRPC front", f"{__name__}.grpc_worker", arguments, f"127.0.0.1:{port}")
 
     @override

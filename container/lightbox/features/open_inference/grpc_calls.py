@@ -5,20 +5,17 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from lightbox.core.edge import Count, as_lightbox_error, choose_request_id, uncounted
+from lightbox.core.edge import Count, Work, as_lightbox_error, choose_request_id, uncounted
 from lightbox.core.errors import DeadlineExceeded, LightboxError, Unavailable
 from lightbox.core.request_context import MakeContext, RequestContext
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
 from lightbox.telemetry.metrics import QUEUE_FULL
-
-Work = Callable[[bytes, Callable[[str], str | None], RequestContext], bytes]
-"""Answers a serialized message, with a look-up of the caller's headers. Raises LightboxError."""
 
 
 class Caller:

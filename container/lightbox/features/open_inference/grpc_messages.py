@@ -18,7 +18,7 @@ from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 
 from lightbox.core.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.core.request import TensorResponse
-from lightbox.features.open_inference.repository import MAX_NAMED, InferRequest, check_count, once
+from lightbox.features.open_inference.requests import MAX_NAMED, InferRequest, check_count, once
 from lightbox.features.open_inference.rest import blob
 from lightbox.features.open_inference.tensors import (
     BYTES,

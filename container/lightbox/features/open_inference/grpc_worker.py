@@ -1,4 +1,4 @@
-"""The process that speaks gRPC to callers: ``python -m lightbox.features.open_inference.grpc_worker PLAN HEALTH``.
+"""The process that speaks gRPC to callers.
 
 It is a worker like gunicorn's, with the same pipeline; the supervisor starts and drains it.
 """
@@ -9,13 +9,12 @@ import asyncio
 import gc
 import signal
 import socket
-import sys
 import uuid
+from collections.abc import Iterable
 from contextlib import suppress
-from pathlib import Path
 
 from lightbox.core.services import Services
-from lightbox.features import enabled
+from lightbox.feature import Feature, Front
 from lightbox.features.open_inference.grpc_calls import WorkerPool
 from lightbox.features.open_inference.grpc_gate import Bounds, Gate
 from lightbox.features.open_inference.grpc_health import Readiness, ping
@@ -24,15 +23,14 @@ from lightbox.features.open_inference.grpc_service import InferenceService
 from lightbox.features.open_inference.repository import Repository
 from lightbox.features.open_inference.settings import OpenInferenceSettings
 from lightbox.telemetry.logs import MakesContexts
-from lightbox.worker import assemble
 
 
-def main(plan_path: Path, health: str) -> None:
+def main(front: Front, health: str) -> None:
     """Serve until SIGTERM, then finish what has been accepted; ``health`` is where the supervisor answers /ping."""
-    asyncio.run(serve(assemble(plan_path, "grpc_front"), health))
+    asyncio.run(serve(front.assemble("grpc_front"), front.features, health))
 
 
-async def serve(services: Services, health: str) -> None:
+async def serve(services: Services, features: Iterable[Feature], health: str) -> None:
     """Run the server until a signal to stop has come and every call is answered."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -49,7 +47,7 @@ async def serve(services: Services, health: str) -> None:
         grpc_bytes,
         services.count,
     )
-    added = [feature.grpc(services) for feature in enabled(settings)]
+    added = [feature.grpc(services) for feature in features]
     server = InferenceServer(
         InferenceService(services.pipeline, Repository(services.pipeline, services.run_dir)),
         pool,
@@ -83,7 +81,3 @@ def listener(port: int) -> socket.socket:
         if socket.has_dualstack_ipv6():
             return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
     return socket.create_server(("", port))
-
-
-if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2])

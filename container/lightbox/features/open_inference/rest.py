@@ -15,13 +15,8 @@ from lightbox.core.http import check_query, json_body, received_body
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import Answer, Body, Call, Header, TensorResponse
 from lightbox.core.request_context import RequestContext
-from lightbox.features.open_inference.repository import (
-    InferRequest,
-    Repository,
-    read_attributes,
-    server_metadata,
-    version_number,
-)
+from lightbox.features.open_inference.repository import Repository, server_metadata
+from lightbox.features.open_inference.requests import InferRequest, read_attributes, version_number
 from lightbox.features.open_inference.rest_body import read_body
 from lightbox.features.open_inference.tensors import (
     BYTES,

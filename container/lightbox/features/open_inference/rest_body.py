@@ -10,7 +10,7 @@ from lightbox.codecs.media_type import check_size
 from lightbox.core.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request_context import RequestContext
-from lightbox.features.open_inference.repository import InferRequest, check_count, once
+from lightbox.features.open_inference.requests import InferRequest, check_count, once
 from lightbox.features.open_inference.tensors import (
     BYTES,
     checked_shape,

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from lightbox.core.settings import Settings
-from lightbox.feature import Feature, NginxParts
+from lightbox.feature import Feature
 from lightbox.features.page.settings import PageSettings
+from lightbox.processes.additions import NginxParts
 
 if TYPE_CHECKING:
     from lightbox.processes.start import Start

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 from typing_extensions import override
 
 from lightbox.core.settings import Settings
-from lightbox.feature import ChildSpec, Feature, NginxParts
+from lightbox.feature import Feature
 from lightbox.features.streams import counts
 from lightbox.features.streams.settings import StreamSettings
+from lightbox.processes.additions import ChildSpec, NginxParts
 from lightbox.telemetry.metrics import Metric
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""The process that holds streams of frames: ``python -m lightbox.features.streams.worker ADDRESS BYTES COUNTS``.
+"""The process that holds streams of frames.
 
 It has no pipeline: each frame is a request to nginx. The supervisor starts it where LIGHTBOX_STREAMS is on.
 """
@@ -9,33 +9,32 @@ import asyncio
 import gc
 import resource
 import signal
-import sys
 from pathlib import Path
 
+from lightbox.core.settings import Settings
+from lightbox.feature import Front
 from lightbox.features.streams import RENEW_SIGNAL
 from lightbox.features.streams.counts import StreamCounts
 from lightbox.features.streams.relay import Relay
 from lightbox.features.streams.server import StreamServer
 from lightbox.features.streams.settings import StreamSettings
-from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import log_like_others, worker_descriptor
 
 PATIENCE = 5
 """Seconds that nginx gets beyond its own timeout to say so."""
 
 
-def main(address: str, most_bytes: int, counts: Path) -> None:
+def main(front: Front, address: str, most_bytes: str, counts: str) -> None:
     """Serve streams at ``unix:/path`` or ``host:port`` until SIGTERM; then finish the accepted frames.
 
     At RENEW_SIGNAL the streams that are open end in the same way. Streams may hold ``most_bytes`` together, and are
     counted in the file ``counts``.
     """
-    asyncio.run(serve(address, most_bytes, counts))
+    asyncio.run(serve(front.settings, address, int(most_bytes), Path(counts)))
 
 
-async def serve(address: str, most_bytes: int, counts: Path) -> None:
+async def serve(settings: Settings, address: str, most_bytes: int, counts: Path) -> None:
     """Run the server until a signal to stop has come and every accepted frame is answered."""
-    settings = load_settings()
     log_like_others(settings.gunicorn_loglevel, settings.log_format == "json", worker_descriptor(), "streams")
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
@@ -57,7 +56,3 @@ async def serve(address: str, most_bytes: int, counts: Path) -> None:
     await server.stop()
     watching.cancel()
     relay.close()
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), Path(sys.argv[3]))

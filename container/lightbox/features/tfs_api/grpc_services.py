@@ -13,11 +13,11 @@ from contextlib import nullcontext
 import grpc
 from google.protobuf.message import DecodeError
 
+from lightbox.core.edge import Work
 from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import LightboxError, MalformedBody, ModelNotFound, ModelServerAway
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request_context import RequestContext
-from lightbox.features.open_inference.grpc_calls import Work
 from lightbox.transports.base import from_server
 from lightbox.transports.grpc import is_unsent, outgoing_metadata, time_left
 from lightbox.transports.predict_head import read_predict_head

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from lightbox.core.errors import BadRequest, InputMismatch, LightboxError, ModelFailed, Unavailable
+from lightbox.core.plan import ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.core.request_context import RequestContext
+from lightbox.core.signatures import RankGuard, Signatures, traits_by
 from lightbox.model.call import ModelCall
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.saved_model import WORST, Traits
-from lightbox.model.signatures import RankGuard, Signatures, traits_by
 from lightbox.model.spec import Array
-from lightbox.processes.plan import ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.transports.fake import FakeTransport
 from support.fakes import signature
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.core.plan import ModelServerAddress, ServingPlan
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.processes.code_setup import CodeSetup
 from lightbox.processes.commands import child_environ
-from lightbox.processes.plan import ModelServerAddress, ServingPlan
 from lightbox.processes.run_dir import RunDir
 from lightbox.user_code.paths import UserCodeError
 from support.patience import PATIENCE

@@ -9,6 +9,7 @@ import pytest
 
 from harness.ports import free_ports
 from lightbox.core.settings import Settings
+from lightbox.features import wants
 from lightbox.model.layout import WEIGHTS_NOTE
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.start_checks import find_lasting_problems, find_problems, find_warnings
@@ -29,6 +30,11 @@ def settings(root: Path, **environ: str) -> Settings:
     return load_settings(base | {"LIGHTBOX_MODEL_SERVER": "embedded"} | environ)
 
 
+def problems_of(chosen: Settings) -> list[str]:
+    """What is found with what the features want."""
+    return find_problems(chosen, wants=wants(chosen))
+
+
 @pytest.mark.parametrize("place", ["code", "image_mean/code"])
 def test_code_where_it_belongs_is_no_problem(root: Path, place: str) -> None:
     (root / place).mkdir()
@@ -41,18 +47,18 @@ def test_a_port_for_callers_that_a_model_server_is_to_have(root: Path, variable:
     low = free_ports(5)
     port = low + 2
     chosen = {"SAGEMAKER_SAFE_PORT_RANGE": f"{port - 1}-{port + 2}", variable: str(port)}
-    (problem,) = find_problems(settings(root, **chosen))
+    (problem,) = problems_of(settings(root, **chosen))
     expected = f"SAGEMAKER_SAFE_PORT_RANGE: port {port}, for REST of model server 0, is also the value of {variable}"
     assert problem == f"{expected}; choose another range or another port"
     beyond = {"SAGEMAKER_SAFE_PORT_RANGE": f"{port - 2}-{port + 2}", variable: str(port)}
-    assert find_problems(settings(root, **beyond)) == []
+    assert problems_of(settings(root, **beyond)) == []
 
 
 def test_every_taken_port_is_named(root: Path) -> None:
     with socket.create_server(("", 0)) as one, socket.create_server(("", 0)) as other:
         ports = [str(taken.getsockname()[1]) for taken in (one, other)]
         chosen = dict(zip(("SAGEMAKER_BIND_TO_PORT", "LIGHTBOX_KSERVE_GRPC_PORT"), ports, strict=True))
-        assert [problem.partition(":")[0] for problem in find_problems(settings(root, **chosen))] == [*chosen]
+        assert [problem.partition(":")[0] for problem in problems_of(settings(root, **chosen))] == [*chosen]
 
 
 def test_every_taken_port_of_a_range_is_a_sentence_of_its_own(root: Path) -> None:
@@ -69,7 +75,7 @@ def test_a_port_that_two_settings_have_and_one_that_is_taken_are_both_told(root:
     low = free_ports(3)
     with socket.create_server(("", low + 1)):
         chosen = {"SAGEMAKER_SAFE_PORT_RANGE": f"{low}-{low + 1}", "SAGEMAKER_BIND_TO_PORT": str(low)}
-        both, taken = find_problems(settings(root, **chosen))
+        both, taken = problems_of(settings(root, **chosen))
     assert "is also the value of SAGEMAKER_BIND_TO_PORT" in both
     assert f"port {low + 1}, for REST of model server 0, is taken" in taken
 
@@ -82,7 +88,7 @@ def test_without_a_range_the_model_server_leaves_the_ports_for_callers(
     monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("run")))
     chosen = settings(root, **{variable: str(port)})
     with RunDir() as run_dir:
-        addresses = choose_addresses(chosen, run_dir, wires_to_come(chosen))
+        addresses = choose_addresses(chosen, run_dir, wires_to_come(chosen), wants(chosen).ports)
     assert port not in {own for address in addresses for own in (address.grpc_port, address.rest_port)}
 
 

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.processes.plan import Wires
+from lightbox.core.plan import Wires
+from lightbox.features import wants
 from lightbox.processes.startup import NoLocalWire, wires_to_come
 from lightbox.settings_loading import load_settings
 from support.models import copy_golden
@@ -29,7 +30,8 @@ def _binary(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatc
 
 
 def wires(root: Path, **environ: str) -> Wires:
-    return wires_to_come(load_settings({"LIGHTBOX_MODEL_DIR": str(root)} | environ))
+    settings = load_settings({"LIGHTBOX_MODEL_DIR": str(root)} | environ)
+    return wires_to_come(settings, wants(settings).why_rest_port)
 
 
 def write(folder: Path, source: str) -> None:

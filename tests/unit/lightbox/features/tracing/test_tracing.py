@@ -138,10 +138,11 @@ def check_carried(predict: Callable[..., Any], traces: Spans, seen: list[dict[st
 def test_missing_packages_are_told_in_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
     wanted = load_settings({ENDPOINT: "http://localhost:4318"})  # unopened
     Tracing().check(wanted)
+    assert Tracing().enabled(wanted)
     monkeypatch.setattr("lightbox.features.tracing.PACKAGES", ("opentelemetry_that_is_not.there",))
     with pytest.raises(TracingMissing, match=r"^OTEL_EXPORTER_OTLP_ENDPOINT is set, but .* requirements/tracing.lock"):
         Tracing().check(wanted)
-    Tracing().check(load_settings({}))
+    assert not Tracing().enabled(load_settings({}))
 
 
 @pytest.mark.extended

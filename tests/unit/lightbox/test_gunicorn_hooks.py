@@ -9,7 +9,7 @@ import threading
 import pytest
 from gunicorn.arbiter import Arbiter
 
-from lightbox.processes import gunicorn_hooks
+from lightbox import gunicorn_hooks
 from support.patience import PATIENCE
 
 
@@ -78,7 +78,7 @@ def test_gunicorns_own_handler_leaves_signals_there() -> None:
 STARTED = """
 import sys, threading
 from pathlib import Path
-from lightbox.processes import gunicorn_hooks
+from lightbox import gunicorn_hooks
 
 gunicorn_hooks.on_starting(None)
 assert "lightbox.worker" in sys.modules

@@ -10,7 +10,7 @@ import pytest
 
 from lightbox.model.layout import find_models
 from lightbox.model.saved_model import input_rescaling
-from lightbox.model.scaling_report import scaled_input, scaling_line
+from lightbox.processes.scaling_report import scaled_input, scaling_line
 from lightbox.settings_loading import load_settings
 from model_zoo.saved_model import quiet_tensorflow
 from support.models import copy_golden, copy_made
@@ -18,7 +18,7 @@ from tfs_wire.protobuf import delimited
 
 pytestmark = pytest.mark.extended
 
-MAKER = "tests/unit/lightbox/model/test_scaling_report.py"
+MAKER = "tests/unit/lightbox/processes/test_scaling_report.py"
 NAMES = ("unit", "tf", "torch", "caffe", "plain", "small", "resized", "variable", "nested", "fork")
 
 

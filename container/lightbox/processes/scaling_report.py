@@ -19,8 +19,7 @@ from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import Overrides, load_options, options_file
 from lightbox.model.rescaling import Rescaling
 from lightbox.model.saved_model import FILE, SavedModelError, input_rescaling
-from lightbox.model.spec import ImageInput, image_input
-from lightbox.transports.base import DEFAULT_SIGNATURE
+from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, image_input
 from lightbox.user_code.paths import find_code
 from tfs_wire.protobuf import read_fields
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.processes import startup
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.startup import make_plan
 from lightbox.settings_loading import load_settings
+from lightbox.user_code import s3 as user_code_s3
 from lightbox.user_code.paths import UserCodeError, find_inference
 from lightbox.user_code.s3 import download_universal_code
 from support import s3
@@ -76,7 +76,7 @@ def test_names_that_no_file_can_have_refuse_the_start(bucket: dict[str, str], tm
 def test_an_object_that_is_listed_and_gone_refuses_the_start(
     bucket: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(startup, "name_of", lambda key, prefix: bucket.pop(key) and key)
+    monkeypatch.setattr(user_code_s3, "name_of", lambda key, prefix: bucket.pop(key) and key)
     with pytest.raises(UserCodeError, match="cannot be downloaded"):
         download(tmp_path)
 
@@ -86,7 +86,7 @@ def test_more_than_code_can_be_is_not_downloaded(
     bucket: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
     bucket.update({f"team/code/lib/{number}.py": "x" * 30 for number in range(20)})
-    monkeypatch.setattr(startup, limit, value)
+    monkeypatch.setattr(user_code_s3, limit, value)
     with pytest.raises(UserCodeError, match=r"expected at most .* s3://models/team/code/, found more"):
         download(tmp_path)
     assert len([path for path in tmp_path.rglob("*") if path.is_file()]) <= 5

@@ -13,7 +13,6 @@ workers share their pages, and one that takes the place of another answers in a 
 from __future__ import annotations
 
 import gc
-import importlib
 import logging
 import queue
 import signal
@@ -22,6 +21,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from gunicorn.glogging import Logger
+from typing_extensions import override
 
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import RecordHandler, TextFormatter, worker_descriptor
@@ -35,8 +35,8 @@ forwarder_headers = ""
 class RecordLogger(Logger):  # type: ignore[misc] # gunicorn has no types
     """Gives gunicorn's records the form of all others; one with a traceback is written at once."""
 
+    @override
     def setup(self, cfg: Any) -> None:
-        """See gunicorn's Logger: called at start and when the configuration is read again."""
         super().setup(cfg)
         settings = load_settings()
         if settings.gunicorn_loglevel == "info":  # "info" is for what handlers log
@@ -66,7 +66,8 @@ _loaded = threading.Event()
 def on_starting(server: Any) -> None:
     """Import the app for all workers."""
     gc.disable()  # nearly all that is made stays, and looking it through takes a tenth of the time
-    importlib.import_module("lightbox.worker")
+    import lightbox.worker  # noqa: F401
+
     gc.enable()
     gc.collect()
     gc.freeze()  # a collection in a worker would write to the pages that it shares with the others

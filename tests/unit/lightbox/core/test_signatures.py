@@ -16,11 +16,11 @@ from lightbox.core.errors import (
     Unavailable,
     UnknownSignature,
 )
+from lightbox.core.plan import AnsweringVersions
 from lightbox.core.request_context import RequestContext
+from lightbox.core.signatures import Signatures, probe, probe_version
 from lightbox.model.saved_model import Traits
-from lightbox.model.signatures import Signatures, probe, probe_version
 from lightbox.model.spec import Array, SignatureSpec
-from lightbox.processes.plan import AnsweringVersions
 from lightbox.transports.fake import FakeTransport
 from support.fakes import signature
 from support.patience import PATIENCE

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.processes import nginx_log as body_account
+from lightbox.processes import body_memory
+from lightbox.processes.body_memory import FAILURE, BodyAccount, missing_storage, room_for_bodies
 from lightbox.processes.health import Health, get
-from lightbox.processes.nginx_log import FAILURE, BodyAccount, missing_storage, room_for_bodies
 from lightbox.settings_loading import load_settings
 
 MB = 1_000_000
@@ -53,7 +53,7 @@ def test_a_lost_worker_holds_nothing() -> None:
 def test_the_room_is_what_is_set_or_a_quarter_of_the_memory(
     monkeypatch: pytest.MonkeyPatch, given: str | None, memory_mb: int, room_mb: int
 ) -> None:
-    monkeypatch.setattr(body_account, "available_bytes", lambda: memory_mb << 20)
+    monkeypatch.setattr(body_memory, "available_bytes", lambda: memory_mb << 20)
     settings = load_settings({} if given is None else {"LIGHTBOX_MAX_BODIES_MB": given})
     assert room_for_bodies(settings) >> 20 == room_mb
 
@@ -87,5 +87,5 @@ def test_what_nginx_is_answered(tmp_path: Path) -> None:
 def test_what_does_not_fit_into_tmpdir(
     monkeypatch: pytest.MonkeyPatch, length: str, target: str, free: int, missing: str | None
 ) -> None:
-    monkeypatch.setattr(body_account, "free_bytes", lambda: free)
+    monkeypatch.setattr(body_memory, "free_bytes", lambda: free)
     assert missing_storage(length, target) == missing

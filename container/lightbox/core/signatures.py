@@ -8,7 +8,6 @@ newest, and ``FRESH_SECONDS`` is how fast a new one is noticed.
 
 from __future__ import annotations
 
-import base64
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -30,11 +29,12 @@ from lightbox.core.errors import (
     UnknownSignature,
 )
 from lightbox.core.request_context import RequestContext
+from lightbox.images.probe import GREY_PNG
 from lightbox.model.call import ModelCall
 from lightbox.model.catalogue import Catalogue
 from lightbox.model.saved_model import WORST, Traits, traits
-from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
-from lightbox.transports.base import DEFAULT_SIGNATURE, Transport
+from lightbox.model.spec import DEFAULT_SIGNATURE, Array, SignatureSpec, TensorSpec, image_input
+from lightbox.transports.base import Transport
 from tfs_wire.ranks import HIGHEST
 
 FRESH_SECONDS = 1.0
@@ -44,10 +44,6 @@ Result = TypeVar("Result")
 _Key = tuple[str, int | None, str]
 OPEN_SIDE = 32
 """Height and width of a made-up image where the signature leaves them open."""
-
-GREY_PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAgAAAAICAAAAADhZOFXAAAAEElEQVR42mNsYIAAJgaKGAAmCACQtTEKkQAAAABJRU5ErkJggg=="
-)
 
 
 class Signatures:

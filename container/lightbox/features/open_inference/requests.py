@@ -1,0 +1,85 @@
+"""What requests of the protocol name, in JSON and in gRPC's messages alike."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lightbox.codecs import Codecs
+from lightbox.core.errors import BadRequest, MalformedBody, ModelNotFound, TooLarge
+from lightbox.core.request import Call, Header, TensorResponse, Tensors
+from lightbox.model.call import Method
+from lightbox.model.spec import Array
+from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, CustomAttributes
+
+MAX_NAMED = 1024
+"""Inputs, outputs and parameters that a request may have, each; no model of TensorFlow Serving's has as many."""
+
+
+def read_attributes(header: Header) -> CustomAttributes:
+    """Return the custom attributes of a request. Raises BadRequest for what cannot be heeded."""
+    attributes = CustomAttributes.read(header(CUSTOM_ATTRIBUTES))
+    if attributes.method is not Method.PREDICT:
+        method = attributes.method.value
+        raise BadRequest(f"tfs-method: this protocol supports predict only; send {method} to /invocations")
+    _ = attributes.version
+    return attributes
+
+
+@dataclass(frozen=True)
+class InferRequest:
+    """Tensors in, names of the outputs that are wanted, and what the caller attached.
+
+    ``binary`` tells for each named output whether it is wanted as a blob; ``binary_default`` for the others.
+    """
+
+    inputs: Mapping[str, Array]
+    outputs: tuple[str, ...] = ()
+    id: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    binary: Mapping[str, bool] = field(default_factory=dict)
+    binary_default: bool = False
+
+    def call(
+        self, codecs: Codecs, model: str | None, version: str, attributes: CustomAttributes
+    ) -> Call[TensorResponse]:
+        """Return what the pipeline answers; ``version`` is what the path or message names, "" for none."""
+        parameters = {name: _text(value) for name, value in self.parameters.items()}
+        pairs = (f"{name}={value}" for name, value in parameters.items())
+        text = ",".join(filter(None, (attributes.text, *pairs))) or None
+        return Call(
+            Tensors(codecs, self.inputs, self.outputs),
+            model or None,
+            version_number(version) if version else attributes.version,
+            attributes.signature,
+            attributes.transport,
+            attributes=CustomAttributes({**attributes.pairs, **parameters}, text),
+        )
+
+
+def version_number(text: str) -> int | None:
+    """Return the version that a path or message names, None for the newest; raise ModelNotFound for no number."""
+    if not text:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise ModelNotFound(f"version: expected a whole number, got {text[:40]!r}")
+    return int(text)
+
+
+def check_count(count: int, what: str) -> None:
+    """Raise TooLarge for more inputs, outputs or parameters than a request may have; it costs no look at them."""
+    if count > MAX_NAMED:
+        raise TooLarge(f"{what}: expected at most {MAX_NAMED}, got {count}")
+
+
+def once(names: Iterable[str], what: str) -> None:
+    """Raise MalformedBody when a name comes twice; takes time in proportion to their number."""
+    twice = sorted(name for name, count in Counter(names).items() if count > 1)
+    if twice:
+        raise MalformedBody(f"{what}: {', '.join(twice)[:200]} is there more than once")
+
+
+def _text(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)

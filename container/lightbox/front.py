@@ -1,0 +1,32 @@
+"""A process that lets callers in beside nginx: ``python -m lightbox.front MODULE PLAN ARGUMENTS``.
+
+``MODULE`` is a feature's. Its ``main`` takes a ``Front`` and the arguments, and serves until SIGTERM.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from pathlib import Path
+
+from lightbox.core.services import Services
+from lightbox.feature import Front
+from lightbox.features import enabled
+from lightbox.settings_loading import load_settings
+
+
+def run(module: str, plan_file: Path, arguments: list[str]) -> None:
+    """Let a feature's module serve."""
+
+    def assemble(process: str) -> Services:
+        # Late: a process that answers no requests itself stays as small as it is.
+        from lightbox.worker import assemble
+
+        return assemble(plan_file, process)
+
+    settings = load_settings()
+    importlib.import_module(module).main(Front(settings, enabled(settings), assemble), *arguments)
+
+
+if __name__ == "__main__":
+    run(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])

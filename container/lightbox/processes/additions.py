@@ -1,0 +1,101 @@
+"""What features add to a start: the supervisor knows these, and no feature."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from lightbox.model.catalogue import PlannedModel
+from lightbox.telemetry.metrics import Metric
+
+
+@dataclass(frozen=True)
+class Port:
+    """A port on all interfaces: the variable that names it, its number, and what callers find there."""
+
+    variable: str
+    number: int
+    purpose: str
+
+
+class ServedModels(Protocol):
+    """The models that a model server is to have."""
+
+    note: str
+    """How they come, for the log: "multi-model mode: models are loaded by ..."."""
+
+    def names(self) -> Iterable[str]:
+        """Return their names."""
+        ...
+
+    def models(self) -> Iterable[PlannedModel]:
+        """Return those that can be loaded now, and forget the others."""
+        ...
+
+
+@dataclass(frozen=True)
+class ChildSpec:
+    """A process that lets callers in beside nginx: ``python -m lightbox.front MODULE PLAN ARGUMENTS``.
+
+    The supervisor keeps it running, and stops it first. It listens at ``address``, ``unix:/path`` or ``host:port``;
+    /ping is 200 only while it does. ``title`` names it in a sentence. It gets the signal ``renew`` when nginx replaces
+    its workers, in time to end the connections that they carry.
+    """
+
+    name: str
+    title: str
+    module: str
+    arguments: Sequence[str]
+    address: str
+    renew: signal.Signals | None = None
+
+
+@dataclass(frozen=True)
+class NginxParts:
+    """What nginx.conf gets: ``http`` in its http block, ``server`` in its server block.
+
+    Both may have the placeholders of the file; ``@BOUNDS@`` are the limits of a location that passes requests on.
+    Requests from the address ``uncounted`` do not count for the limits of an address.
+    """
+
+    http: str = ""
+    server: str = ""
+    uncounted: str | None = None
+
+
+@dataclass(frozen=True)
+class Wants:
+    """What features want of a start, told by the settings alone.
+
+    ``ports`` are open to callers. ``why_rest_port`` is why the model server's REST port is open, None if no feature
+    needs it. Each of ``checks`` raises StartError where what a feature needs cannot be had.
+    """
+
+    ports: Sequence[Port] = ()
+    why_rest_port: str | None = None
+    checks: Sequence[Callable[[], None]] = ()
+
+
+NOTHING_WANTED = Wants()
+
+
+@dataclass(frozen=True)
+class Additions:
+    """What features add to the supervisor's work.
+
+    ``workers`` is how many of the ``children`` answer requests as gunicorn does. ``tasks`` run beside the children.
+    ``served`` are the models of a model server that is about to start. ``shown`` is what a person opens, by name.
+    ``measure`` returns values for /metrics, of which ``counters`` are those that only grow.
+    """
+
+    ports: Sequence[Port]
+    children: Sequence[ChildSpec]
+    workers: int
+    nginx: Sequence[NginxParts]
+    tasks: Callable[[], Iterable[Coroutine[Any, Any, None]]]
+    served: ServedModels
+    shown: Mapping[str, str]
+    measure: Callable[[], Mapping[Metric, float]]
+    counters: Collection[Metric]

@@ -1,0 +1,64 @@
+"""What the features together want of a start, and add to the supervisor's work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from lightbox.core.plan import ServingPlan
+from lightbox.core.settings import Settings
+from lightbox.features import enabled, prepare, wants
+from lightbox.processes.additions import Additions
+from lightbox.processes.run_dir import RunDir
+from lightbox.processes.start import Start
+from lightbox.settings_loading import load_settings
+
+GRPC = {"LIGHTBOX_KSERVE_GRPC_PORT": "8081"}  # unopened
+
+
+def added(settings: Settings) -> Additions:
+    with RunDir() as run_dir:
+        plan = ServingPlan(models={}, default_model=None, model_servers=())
+        return prepare(Start(settings, plan, run_dir, [feature.name for feature in enabled(settings)]))
+
+
+@pytest.fixture(autouse=True)
+def _run_dir(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("environ", "children", "workers"),
+    [
+        ({}, [], 0),
+        (GRPC, ["grpc_front"], 1),
+        ({"LIGHTBOX_STREAMS": "true"}, ["streams"], 0),
+        (GRPC | {"LIGHTBOX_STREAMS": "true"}, ["grpc_front", "streams"], 1),
+    ],
+)
+def test_processes_and_those_of_them_that_answer_requests(
+    environ: dict[str, str], children: list[str], workers: int
+) -> None:
+    found = added(load_settings(environ))
+    assert ([spec.name for spec in found.children], found.workers) == (children, workers)
+
+
+def test_ports_are_told_before_a_start_and_in_it() -> None:
+    settings = load_settings(GRPC)
+    assert [port.number for port in wants(settings).ports] == [8081]  # unopened
+    assert added(settings).ports == wants(settings).ports
+    assert wants(load_settings({})).ports == []
+
+
+def test_metrics_are_shown_of_features_that_are_off() -> None:
+    found = added(load_settings({}))
+    measured = found.measure()
+    assert {metric.name for metric in measured if metric not in found.counters} > {"lightbox_sessions"}
+    assert [metric.name for metric in found.counters] == ["lightbox_stream_frames_dropped"]
+    assert set(measured.values()) == {0}
+
+
+def test_the_models_that_a_model_server_is_to_have_are_the_plans_but_where_a_feature_loads_them() -> None:
+    assert added(load_settings({})).served.note == ""
+    assert "multi-model mode" in added(load_settings({"SAGEMAKER_MULTI_MODEL": "true"})).served.note

@@ -1,0 +1,65 @@
+"""The rules of imports are about all modules of container/, without an exception, and no chain of imports is long."""
+
+from __future__ import annotations
+
+import ast
+import re
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+from support.stack import REPOSITORY
+
+CONTAINER = REPOSITORY / "container"
+RULES = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"]
+MOST_FLOORS = 18
+"""Modules of the longest chain of imports."""
+
+
+def name_of(file: Path) -> str:
+    return ".".join(file.relative_to(CONTAINER).with_suffix("").parts).removesuffix(".__init__")
+
+
+FILES = {name_of(file): file for file in CONTAINER.rglob("*.py")}
+
+
+def imported(module: str) -> set[str]:
+    """The modules that one imports, in functions and for type checking too; and the package that it takes one from."""
+    return {name for name in _named(ast.parse(FILES[module].read_text())) if name in FILES and name != module}
+
+
+def _named(tree: ast.Module) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.module and not node.level, "imports are absolute here"
+            yield from (node.module, *(f"{node.module}.{alias.name}" for alias in node.names))
+
+
+def test_every_module_is_in_one_layer() -> None:
+    (contract,) = (rule for rule in RULES["contracts"] if rule["type"] == "layers")
+    layers = [name.strip() for layer in contract["layers"] for name in re.split("[|:]", layer)]
+    found = {module: [one for one in layers if f"{module}.".startswith(f"{one}.")] for module in FILES}
+    # A package with parts in several layers is in none itself.
+    split = {layer.rpartition(".")[0] for layer in layers} - {""}
+    assert {module for module, its_layers in found.items() if len(its_layers) != 1} == split
+
+
+def test_no_rule_has_an_exception() -> None:
+    assert [rule["name"] for rule in RULES["contracts"] if "ignore_imports" in rule] == []
+    assert "exclude_type_checking_imports" not in RULES
+
+
+def test_imports_run_in_no_circle_and_in_short_chains() -> None:
+    chains: dict[str, list[str]] = {}
+
+    def chain(module: str, above: tuple[str, ...] = ()) -> list[str]:
+        assert module not in above, f"a circle: {' -> '.join([*above[above.index(module) :], module])}"
+        if module not in chains:
+            below = [chain(name, (*above, module)) for name in sorted(imported(module))]
+            chains[module] = [module, *max(below, key=len, default=[])]
+        return chains[module]
+
+    longest = max(map(chain, FILES), key=len)
+    assert len(longest) <= MOST_FLOORS, " -> ".join(longest)
