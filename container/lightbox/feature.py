@@ -77,6 +77,8 @@ class Feature:
     """Headers of requests that need it, each with what is told where it is off."""
     defaults: ClassVar[Mapping[str, str]] = {}
     """Variables that have another default where it is on."""
+    modules: ClassVar[Sequence[str]] = ()
+    """What its part of a worker imports: it is imported before workers are forked, which then share the memory."""
     loads_models: ClassVar[bool] = False
     """Whether it loads models, in place of those that a start finds."""
 

@@ -13,6 +13,7 @@ workers share their pages, and one that takes the place of another answers in a 
 from __future__ import annotations
 
 import gc
+import importlib
 import logging
 import queue
 import signal
@@ -23,6 +24,7 @@ from typing import Any
 from gunicorn.glogging import Logger
 from typing_extensions import override
 
+from lightbox.features import enabled
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import RecordHandler, TextFormatter, worker_descriptor
 
@@ -64,10 +66,13 @@ _loaded = threading.Event()
 
 
 def on_starting(server: Any) -> None:
-    """Import the app for all workers."""
+    """Import the app, and what features add to it, for all workers."""
     gc.disable()  # nearly all that is made stays, and looking it through takes a tenth of the time
     import lightbox.worker  # noqa: F401
 
+    for feature in enabled(load_settings()):
+        for module in feature.modules:
+            importlib.import_module(module)
     gc.enable()
     gc.collect()
     gc.freeze()  # a collection in a worker would write to the pages that it shares with the others

@@ -42,6 +42,7 @@ class MultiModel(Feature):
     """Starts without models; requests load, list and unload them."""
 
     name = "multi_model"
+    modules = (f"{__name__}.catalogue", f"{__name__}.routes")
     settings = MultiModelSettings
     theme = "Multi-model mode"
     defaults: ClassVar[Mapping[str, str]] = {"LIGHTBOX_MODEL_DIR": "/opt/ml/models"}  # where SageMaker puts them

@@ -30,6 +30,7 @@ class OpenInference(Feature):
     """Routes in every worker, and a worker like gunicorn's that speaks gRPC to callers where a port is set."""
 
     name = "open_inference"
+    modules = (f"{__name__}.rest",)
     settings = OpenInferenceSettings
     theme = "Open Inference Protocol"
 

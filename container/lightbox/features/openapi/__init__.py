@@ -21,6 +21,7 @@ class OpenApi(Feature):
     """The route with the description."""
 
     name = "openapi"
+    modules = (f"{__name__}.blueprint",)
     settings = OpenApiSettings
     theme = "Description"
 

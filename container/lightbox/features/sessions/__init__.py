@@ -30,6 +30,7 @@ class Sessions(Feature):
     """Answers requests that belong to a session, and keeps their images."""
 
     name = "sessions"
+    modules = (f"{__name__}.requests",)
     settings = SessionSettings
     theme = "Sessions"
     gauges = (OPEN, BYTES)

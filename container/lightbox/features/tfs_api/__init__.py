@@ -23,6 +23,7 @@ class TfsApi(Feature):
     """Sends requests on to the model server as they come."""
 
     name = "tfs_api"
+    modules = (f"{__name__}.forward", f"{__name__}.rest")
     settings = TfsApiSettings
     theme = "TensorFlow Serving's APIs"
     why_rest_port = "LIGHTBOX_TFS_API passes requests on to it"
