@@ -16,7 +16,7 @@ from lightbox.telemetry.logs import FinishedRequest, request_line
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png
 
-PAGE = Path(__file__).parents[3] / "docs" / "observability.md"
+PAGE = Path(__file__).parents[4] / "docs" / "observability.md"
 IMAGE = png(np.zeros((4, 4, 3), np.uint8))
 HALF_A_DIGIT = 0.0005
 
