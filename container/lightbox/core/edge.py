@@ -15,7 +15,8 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from lightbox.core.error_bodies import REQUEST_ID_HEADER, Headers, error_response, status_line
@@ -24,7 +25,6 @@ from lightbox.core.request_context import MakeContext, RequestContext
 from lightbox.core.server_timing import SERVER_TIMING, server_timing
 from lightbox.machine.temporary_storage import is_full, storage_full
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
-from lightbox.telemetry.overdue import Overdue
 
 log = logging.getLogger("lightbox")
 
@@ -78,6 +78,57 @@ def as_lightbox_error(error: Exception, request_id: str) -> LightboxError:
     if ours.status >= 500:
         log.error("request %s: %s", request_id, ours.message, exc_info=error if ours.status == 500 else None)
     return ours
+
+
+class Overdue:
+    """Knows the requests in progress, and which have taken more than ``answered_after`` seconds since they came.
+
+    Then nginx has answered 504. Threads cannot be ended, so what does not look at its deadline runs on, a user's loop
+    above all; it is told of in the log, once, and a stop does not wait for it.
+    """
+
+    def __init__(self, answered_after: float) -> None:
+        self._answered_after = answered_after
+        self._lock = threading.Lock()
+        self._in_progress: dict[str, RequestContext] = {}
+        self._told: set[str] = set()
+
+    @contextmanager
+    def watch(self, request_id: str, context: RequestContext) -> Iterator[None]:
+        """Count a request as in progress for as long; its id may be another's too."""
+        key = f"{request_id} {id(context)}"
+        with self._lock:
+            self._in_progress[key] = context
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._in_progress[key]
+                if key in self._told:
+                    self._told.discard(key)
+                    log.warning("request %s: ended %.0f s after its arrival", request_id, _age(context))
+
+    def count(self) -> int:
+        """Return how many there are; tell of those that are new."""
+        with self._lock:
+            late = {key: _age(context) for key, context in self._in_progress.items() if self._is_late(context)}
+            new = late.keys() - self._told
+            self._told |= new
+        for key in new:
+            log.warning(
+                "request %s: still in progress %.0f s after its arrival, answered with 504 after %.0f s",
+                key.split()[0],
+                late[key],
+                self._answered_after,
+            )
+        return len(late)
+
+    def _is_late(self, context: RequestContext) -> bool:
+        return _age(context) > self._answered_after
+
+
+def _age(context: RequestContext) -> float:
+    return context.waited + context.elapsed()
 
 
 class Edge:

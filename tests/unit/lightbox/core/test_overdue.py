@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lightbox.core.edge import Overdue
 from lightbox.core.request_context import RequestContext
-from lightbox.telemetry.overdue import Overdue
 
 
 def test_each_is_told_of_once_and_when_it_ends(
