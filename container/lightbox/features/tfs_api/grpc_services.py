@@ -13,6 +13,7 @@ from contextlib import nullcontext
 import grpc
 from google.protobuf.message import DecodeError
 
+from lightbox.core.edge import Work
 from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import LightboxError, MalformedBody, ModelNotFound, ModelServerAway
 from lightbox.core.pipeline import Pipeline
