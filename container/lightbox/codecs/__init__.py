@@ -102,11 +102,6 @@ class Codecs:
             found = codec.parse(body, parsed, method, context)
         return Parsed(_taken_for_json()(found.decode), found.signature)
 
-    def reads(self, content_type: str) -> bool:
-        """Tell whether bodies of a Content-Type are read, without a look at them."""
-        name = parse_content_type(content_type).name
-        return not name or name.startswith("image/") or name in MAYBE_IMAGE_TYPES or name in self._readers
-
     def is_one_image(self, body: bytes, content_type: str) -> bool:
         """Tell whether a body is read as one image."""
         with suppress(UnsupportedMediaType):

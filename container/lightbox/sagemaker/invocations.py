@@ -51,7 +51,7 @@ class Invocations:
         headers = request.headers
         for name, why in self._refused_headers.items():
             if name in headers:
-                raise BadRequest(f"{name}: expected no such header, as {why}")
+                raise BadRequest(f"{name}: {why}")
         attributes = CustomAttributes.read(headers.get(CUSTOM_ATTRIBUTES))
         content = Body(
             self._pipeline.codecs,

@@ -32,7 +32,9 @@ class Sessions(Feature):
     theme = "Sessions"
     gauges = (OPEN, BYTES)
     headers: ClassVar[Mapping[str, str]] = {
-        "X-Amzn-SageMaker-Session-Id": "sessions are off; LIGHTBOX_SESSIONS=true enables them"
+        "X-Amzn-SageMaker-Session-Id": (
+            "expected no such header, as sessions are off; LIGHTBOX_SESSIONS=true enables them"
+        )
     }
 
     @override

@@ -23,6 +23,8 @@ from lightbox.images.picture import Crop, Mode, Picture, Pixels, Size, as_rgbx, 
 SESSION = HEADER
 NEW_HEADER = "X-Amzn-SageMaker-New-Session-Id"
 CLOSED_HEADER = "X-Amzn-SageMaker-Closed-Session-Id"
+_OPEN_INFERENCE = "application/vnd.sagemaker-triton.binary+json"
+"""SageMaker's type for bodies of that protocol, which name their own inputs."""
 _LONGEST_REQUEST = 1024
 """Bytes of a body that may be a requestType; others are not parsed for it."""
 
@@ -40,7 +42,7 @@ class SessionRequests:
         """
         asked, content = header(SESSION), call.content
         assert isinstance(content, Body), "SageMaker's routes take bodies"
-        if asked is not None and not content.codecs.reads(content.content_type):
+        if asked is not None and parse_content_type(content.content_type).name == _OPEN_INFERENCE:
             raise BadRequest(f"{SESSION}: expected no such header with a body of the Open Inference Protocol")
         wanted = _request_type(content)
         if asked == NEW or (asked is None and wanted == NEW):
