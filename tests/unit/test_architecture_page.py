@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import io
+import json
 import re
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent import futures
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import grpc
+import numpy as np
 import pytest
-from flask import Flask
-from PIL import Image
 
+from lightbox.core.settings_types import TransportName
+from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import SignatureSpec
-from lightbox.transports.grpc import GrpcTransport
-from support.fakes import fake_app, mean_model
-from tfs_wire.messages import predict_pb2, types_pb2
+from lightbox.processes.plan import ModelServerAddress, ServingPlan, Wires
+from model_server import tensor_proto
+from model_server.local_server import LocalServer
+from support.patience import PATIENCE
+from support.stack import REPOSITORY, clean_environ
 
-REPOSITORY = Path(__file__).parents[2]
-SIDECAR = REPOSITORY / "container" / "lightbox"
 PAGE = (REPOSITORY / "docs" / "architecture.md").read_text()
-MOST_HOPS, MOST_FILES = 14, 25
+MOST_HOPS, MOST_FILES = 14, 20
 """What one JPEG may cost a reader who follows it through the code."""
 
 
@@ -53,79 +52,42 @@ def listed_files() -> list[str]:
     return re.findall(r"`([^`]+\.py)`", text.partition("\n\n")[0])
 
 
-class _KnownSignature(GrpcTransport):
-    """Asks a server for predictions alone."""
-
-    def signature(self, *_: Any) -> SignatureSpec:
-        return mean_model(side=8)
+def answer() -> bytes:
+    """Return the prediction that every request gets."""
+    return tensor_proto.serialize({"mean": np.full((1, 3), 99, np.float32)}, b"")
 
 
 @pytest.fixture
-def transport(tmp_path: Path) -> Iterator[GrpcTransport]:
-    """A transport to a gRPC server that gives every request the same prediction."""
-    response = predict_pb2.PredictResponse()
-    mean = response.outputs["mean"]
-    mean.dtype = types_pb2.DT_FLOAT
-    mean.tensor_shape.dim.add(size=1)
-    mean.tensor_shape.dim.add(size=3)
-    mean.float_val.extend([99, 99, 99])
-    predict = grpc.unary_unary_rpc_method_handler(lambda _, __: response.SerializeToString())
+def server(tmp_path: Path) -> Iterator[ModelServerAddress]:
+    """What answers Predict over both wires, as the embedded model server does."""
+    found = ModelServerAddress(grpc_socket=tmp_path / "grpc.sock", local_socket=tmp_path / "local.sock")
+    predict = grpc.unary_unary_rpc_method_handler(lambda _, __: answer())
     service = grpc.method_handlers_generic_handler("tensorflow.serving.PredictionService", {"Predict": predict})
-    server = grpc.server(futures.ThreadPoolExecutor(1), handlers=[service])
-    server.add_insecure_port(f"unix:{tmp_path}/m.sock")
-    server.start()
-    yield (found := _KnownSignature(f"unix:{tmp_path}/m.sock"))
-    found.close()
-    server.stop(0).wait()
+    over_grpc = grpc.server(futures.ThreadPoolExecutor(1), handlers=[service])
+    over_grpc.add_insecure_port(found.grpc_target)
+    over_grpc.start()
+    local = LocalServer(str(found.local_socket), 8, lambda _, __: answer())
+    local.start()
+    yield found
+    local.stop(PATIENCE)
+    over_grpc.stop(0).wait()
 
 
-def post(app: Flask, body: bytes) -> tuple[str, bytes]:
-    """Post a JPEG to the app as gunicorn does: through the edge, with nothing of a test client between."""
-    statuses: list[str] = []
-    environ = {
-        "REQUEST_METHOD": "POST",
-        "PATH_INFO": "/invocations",
-        "CONTENT_TYPE": "application/x-image",
-        "CONTENT_LENGTH": str(len(body)),
-        "SERVER_NAME": "localhost",
-        "SERVER_PORT": "8080",  # unopened
-        "SERVER_PROTOCOL": "HTTP/1.1",
-        "wsgi.version": (1, 0),
-        "wsgi.url_scheme": "http",
-        "wsgi.input": io.BytesIO(body),
-        "wsgi.errors": sys.stderr,
-    }
-
-    def start_response(status: str, *_: Any) -> Callable[[bytes], object]:
-        statuses.append(status)
-        return len  # nobody writes with it
-
-    body = b"".join(app.wsgi_app(environ, start_response))
-    return statuses[0], body
-
-
-@pytest.fixture
-def calls(transport: GrpcTransport, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
-    """File and function of each call in the sidecar that the second of two JPEGs takes, resized by Pillow."""
-    monkeypatch.setattr("lightbox.images.native_resize.load", lambda: None)  # it depends on the CPU
-    app = fake_app(transport, {"mean": ModelOptions()})
-    buffer = io.BytesIO()
-    Image.new("RGB", (40, 30), (99, 99, 99)).save(buffer, "jpeg")
-    entered: list[tuple[str, str]] = []
-
-    def note(frame: FrameType, event: str, _: Any) -> None:
-        code = frame.f_code
-        if event == "call" and code.co_filename.startswith(f"{SIDECAR}/"):
-            entered.append((str(Path(code.co_filename).relative_to(REPOSITORY)), code.co_qualname))
-
-    post(app, buffer.getvalue())
-    sys.setprofile(note)
-    try:
-        found = post(app, buffer.getvalue())
-    finally:
-        sys.setprofile(None)
-    assert found == ("200 OK", b'{"predictions":[[99.0,99.0,99.0]]}')
-    return entered
+@pytest.fixture(params=["local", "grpc"])
+def calls(server: ModelServerAddress, tmp_path: Path, request: pytest.FixtureRequest) -> list[tuple[str, str]]:
+    """File and function of each call in the sidecar that a JPEG takes, in a worker with the settings' defaults."""
+    plan = ServingPlan(
+        models={"mean": PlannedModel(name="mean", base_path=tmp_path, options=ModelOptions())},
+        default_model="mean",
+        model_servers=(server,),
+        wires=Wires(names=(TransportName(request.param),)),
+    )
+    plan.write(tmp_path / "plan.json")
+    environ = {**clean_environ(), "PYTHONPATH": f"{REPOSITORY / 'container'}:{REPOSITORY / 'tests'}"}
+    command = [sys.executable, "-m", "support.way_of_a_jpeg", str(tmp_path / "plan.json")]
+    ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return [(file, function) for file, function in json.loads(ended.stdout)]
 
 
 def test_a_jpeg_takes_the_hops_of_the_page_in_their_order(calls: list[tuple[str, str]]) -> None:

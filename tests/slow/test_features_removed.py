@@ -1,0 +1,78 @@
+"""Nothing outside a feature's folder needs it: Lightbox starts and answers without the folder and its line."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import requests
+
+import harness.stack
+from lightbox.feature import Feature
+from lightbox.features import FEATURES
+from support import photos
+from support.models import copy_golden
+from support.patience import PATIENCE
+from support.stack import REPOSITORY, free_port, running
+
+ON = {
+    "open_inference": ("LIGHTBOX_KSERVE_GRPC_PORT", "LIGHTBOX_KSERVE_REFLECTION"),
+    "tfs_api": ("LIGHTBOX_TFS_API",),
+    "sessions": ("LIGHTBOX_SESSIONS",),
+    "streams": ("LIGHTBOX_STREAMS",),
+    "page": ("LIGHTBOX_PAGE",),
+    "openapi": ("LIGHTBOX_OPENAPI",),
+    "tracing": ("OTEL_EXPORTER_OTLP_ENDPOINT",),
+}
+"""What turns on those features that can be on together."""
+PHOTO = photos.path_of("images", "china.jpg")
+
+
+def without(folder: Path, removed: Sequence[Feature]) -> Path:
+    """Copy what is served to a folder, without these features; return its ``serve.sh``."""
+    shutil.copytree(REPOSITORY / "container", folder / "container", ignore=shutil.ignore_patterns("__pycache__"))
+    for name in ("serve.sh", "nginx.conf"):
+        shutil.copy(REPOSITORY / name, folder / name)
+    (folder / ".venv").symlink_to(sys.prefix)
+    features = folder / "container" / "lightbox" / "features"
+    listed = features / "__init__.py"
+    text = listed.read_text()
+    for feature in removed:
+        kind = type(feature).__name__
+        lines = rf"^(from lightbox\.features\.{feature.name} import {kind}|    {kind}\(\),.*)\n"
+        text, count = re.subn(lines, "", text, flags=re.MULTILINE)
+        assert count == 2, f"{feature.name}: expected an import and a line in the list"
+        shutil.rmtree(features / feature.name)
+    listed.write_text(text)
+    return folder / "serve.sh"
+
+
+@pytest.mark.parametrize(
+    "removed", [*([feature] for feature in FEATURES), FEATURES], ids=[*(feature.name for feature in FEATURES), "all"]
+)
+def test_a_photo_is_answered_while_the_others_are_on(
+    removed: Sequence[Feature], tmp_path: Path, closed_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(harness.stack, "SERVE", without(tmp_path / "copy", removed))
+    copy_golden("image_mean", tmp_path / "models" / "image_mean")
+    rest = {feature.name for feature in FEATURES}.difference(feature.name for feature in removed)
+    values = {
+        "LIGHTBOX_KSERVE_GRPC_PORT": str(free_port()),
+        "OTEL_EXPORTER_OTLP_ENDPOINT": f"http://127.0.0.1:{closed_port}",
+    }
+    environ = {variable: values.get(variable, "true") for name in rest for variable in ON.get(name, ())}
+    with running(tmp_path / "models", tmp_path / "run", **environ) as stack:
+        answer = stack.invoke(PHOTO.read_bytes(), Content_Type="image/jpeg")
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["predictions"] == [pytest.approx(photos.photo(PHOTO.name).mean((0, 1)), abs=2)]
+        document = requests.get(f"{stack.url}/openapi.json", timeout=PATIENCE)
+        assert document.status_code == (200 if "openapi" in rest else 404), document.text
+        paths = [process.environ()["PYTHONPATH"] for process in stack.processes("gunicorn")]
+        assert paths
+        assert all(path.startswith(str(tmp_path / "copy")) for path in paths)
+        assert stack.stop() == 0
+    assert "Traceback" not in stack.log
