@@ -1,4 +1,4 @@
-"""TensorFlow Serving's official messages and stubs, without importing TensorFlow.
+"""TensorFlow Serving's official messages, without importing TensorFlow.
 
 ``tensorflow_serving.apis`` imports its tensor messages as ``tensorflow.core...``, and importing
 them the plain way runs all of ``tensorflow/__init__.py``: seconds and hundreds of megabytes for
@@ -38,7 +38,7 @@ def _search_path() -> list[str]:
 
 
 @contextmanager
-def _placeholder_tensorflow() -> Iterator[None]:
+def placeholder_tensorflow() -> Iterator[None]:
     """Let ``import tensorflow.core...`` work without running ``tensorflow/__init__.py``."""
     if "tensorflow" in sys.modules:
         yield
@@ -52,7 +52,7 @@ def _placeholder_tensorflow() -> Iterator[None]:
         del sys.modules["tensorflow"]
 
 
-with _placeholder_tensorflow():
+with placeholder_tensorflow():
     from tensorflow.core.example import example_pb2
     from tensorflow.core.framework import tensor_pb2, tensor_shape_pb2, types_pb2
     from tensorflow.core.protobuf import config_pb2, error_codes_pb2, meta_graph_pb2
@@ -64,10 +64,8 @@ with _placeholder_tensorflow():
         input_pb2,
         model_management_pb2,
         model_pb2,
-        model_service_pb2_grpc,
         predict_pb2,
         prediction_log_pb2,
-        prediction_service_pb2_grpc,
         regression_pb2,
     )
     from tensorflow_serving.config import model_server_config_pb2, platform_config_pb2
@@ -85,11 +83,9 @@ __all__ = [
     "model_management_pb2",
     "model_pb2",
     "model_server_config_pb2",
-    "model_service_pb2_grpc",
     "platform_config_pb2",
     "predict_pb2",
     "prediction_log_pb2",
-    "prediction_service_pb2_grpc",
     "regression_pb2",
     "tensor_pb2",
     "tensor_shape_pb2",

@@ -22,11 +22,10 @@ from real_server.program import RECORD
 from tfs_wire.messages import (
     get_model_status_pb2,
     model_management_pb2,
-    model_service_pb2_grpc,
     predict_pb2,
-    prediction_service_pb2_grpc,
 )
 from tfs_wire.status import Code
+from tfs_wire.stubs import model_service_pb2_grpc, prediction_service_pb2_grpc
 
 _RECORDED = json.loads((RECORD / "reload_timelines.json").read_text())
 TIMELINES: list[dict[str, Any]] = _RECORDED["timelines"]

@@ -18,7 +18,7 @@ from support.model_server import MODELS, ModelServer, golden_server
 from support.models import write_warm_up
 from support.patience import PATIENCE
 from tfs_wire.messages import classification_pb2, model_pb2, predict_pb2, prediction_log_pb2
-from tfs_wire.messages import prediction_service_pb2_grpc as service
+from tfs_wire.stubs import prediction_service_pb2_grpc as service
 
 pytestmark = pytest.mark.extended
 

@@ -21,7 +21,8 @@ from support.models import export_constant
 from support.patience import PATIENCE, poll
 from support.real_binary import real_binary
 from support.stack import Stack, running
-from tfs_wire.messages import model_management_pb2, model_service_pb2_grpc
+from tfs_wire.messages import model_management_pb2
+from tfs_wire.stubs import model_service_pb2_grpc
 
 pytestmark = pytest.mark.extended
 

@@ -1,12 +1,12 @@
-"""multipart/form-data with one image or several, under any names: a batch in the order of the parts."""
+"""multipart/form-data with one image or several, under any names: a batch in the order of the parts.
+
+werkzeug's parser is imported by whoever reads a form, so that the other codecs need no werkzeug.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar
-
-from werkzeug.exceptions import RequestEntityTooLarge
-from werkzeug.sansio.multipart import Data, Epilogue, Event, Field, File, MultipartDecoder, NeedData
 
 from lightbox.codecs.base import Parsed
 from lightbox.codecs.image import ImageCodec
@@ -54,9 +54,10 @@ def read_parts(body: bytes, content_type: ContentType, context: RequestContext) 
     mark = boundary.encode("latin-1", "replace")
     if body.find(b"--" + mark, 0, _MAX_HEADERS) < 0:
         raise MalformedBody("the form cannot be read: it does not begin with the boundary of its Content-Type")
-    decoder = MultipartDecoder(mark, _MAX_HEADERS, max_parts=MAX_PARTS)
+    from werkzeug.exceptions import RequestEntityTooLarge
+
     try:
-        parts = list(_read(_events(decoder, body, context.check)))
+        parts = list(_parts(body, mark, context.check))
     except RequestEntityTooLarge:
         raise TooLarge(f"the form has more than {MAX_PARTS} parts, or headers of more than 256 kB") from None
     except (ValueError, AttributeError, LookupError):
@@ -67,21 +68,23 @@ def read_parts(body: bytes, content_type: ContentType, context: RequestContext) 
     return [content for _, content in parts]
 
 
-def _events(decoder: MultipartDecoder, body: bytes, step: Callable[[], None]) -> Iterator[Event]:
-    for start in range(0, len(body), _CHUNK):
-        step()
-        decoder.receive_data(body[start : start + _CHUNK])
-        while not isinstance(event := decoder.next_event(), NeedData | Epilogue):
+def _parts(body: bytes, boundary: bytes, step: Callable[[], None]) -> Iterator[tuple[str, bytes]]:
+    """Yield field and content of each part that has a file or a value; ``step`` is called again and again."""
+    from werkzeug.sansio.multipart import Data, Epilogue, Event, Field, File, MultipartDecoder, NeedData
+
+    def events() -> Iterator[Event]:
+        decoder = MultipartDecoder(boundary, _MAX_HEADERS, max_parts=MAX_PARTS)
+        for start in range(0, len(body), _CHUNK):
+            step()
+            decoder.receive_data(body[start : start + _CHUNK])
+            while not isinstance(event := decoder.next_event(), NeedData | Epilogue):
+                yield event
+        decoder.receive_data(None)
+        while not isinstance(event := decoder.next_event(), Epilogue):
             yield event
-    decoder.receive_data(None)
-    while not isinstance(event := decoder.next_event(), Epilogue):
-        yield event
 
-
-def _read(events: Iterable[Event]) -> Iterator[tuple[str, bytes]]:
-    """Yield field and content of each part that has a file or a value."""
     field, pieces, nameless = "", list[bytes](), False
-    for event in events:
+    for event in events():
         if isinstance(event, File | Field):
             field, pieces, nameless = event.name, [], isinstance(event, File) and not event.filename
         elif isinstance(event, Data):

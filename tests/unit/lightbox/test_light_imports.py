@@ -1,0 +1,60 @@
+"""What can be used without the servers and the wires around it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from support.patience import PATIENCE
+from support.stack import REPOSITORY, clean_environ
+
+PREDICTS = """
+import sys
+
+for name in ("flask", "werkzeug", "gunicorn", "grpc", "requests"):
+    sys.modules[name] = None  # importing it raises ModuleNotFoundError
+
+import io
+from pathlib import Path
+
+from PIL import Image
+
+from lightbox.core.pipeline import Pipeline, PipelineOptions
+from lightbox.core.request import Body, Call
+from lightbox.core.request_context import RequestContext
+from lightbox.model.catalogue import PlannedModel
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import SignatureSpec, TensorSpec
+from lightbox.processes.plan import PlannedModels, ServingPlan
+from lightbox.transports.fake import FakeTransport
+
+transport = FakeTransport()
+inputs = {"image": TensorSpec("image", "uint8", (None, 8, 8, 3))}
+outputs = {"mean": TensorSpec("mean", "float32", (None, 3))}
+transport.serve(
+    SignatureSpec("mean", 1, "serving_default", inputs, outputs),
+    lambda given: {"mean": given["image"].astype("f4").mean(axis=(1, 2))},
+)
+model = PlannedModel(name="mean", base_path=Path("/m"), options=ModelOptions())
+plan = ServingPlan(models={"mean": model}, default_model="mean", model_servers=())
+pipeline = Pipeline(PlannedModels(plan), {"fake": transport}, options=PipelineOptions())
+jpeg = io.BytesIO()
+Image.new("RGB", (40, 30), (99, 99, 99)).save(jpeg, "jpeg")
+context = RequestContext(60)
+with pipeline.memory.share() as context.memory:
+    answer = pipeline.run(Call(Body(pipeline.codecs, jpeg.getvalue(), "image/jpeg")), context)
+print(answer.body.decode())
+"""
+
+
+def test_a_prediction_needs_no_server_and_no_wire() -> None:
+    assert python(PREDICTS) == '{"predictions":[[99.0,99.0,99.0]]}'
+
+
+def python(code: str) -> str:
+    """Return what a fresh interpreter prints."""
+    environ = {**clean_environ(), "PYTHONPATH": str(REPOSITORY / "container")}
+    command = [sys.executable, "-c", code]
+    ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert ended.returncode == 0, ended.stderr
+    return ended.stdout.strip()
