@@ -25,7 +25,7 @@ from support.wheels import write_wheel
 pytestmark = pytest.mark.extended
 
 IMAGE = png(np.zeros((8, 8, 3)))
-TRIAL = "processes.code_trial"
+TRIAL = "lightbox.code_trial"
 Result = TypeVar("Result")
 
 
