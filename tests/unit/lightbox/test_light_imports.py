@@ -1,10 +1,16 @@
-"""What can be used without the servers and the wires around it."""
+"""What can be used without the servers and the wires around it, and what a worker imports of features that are off."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from pathlib import Path
 
+from lightbox.features import FEATURES
+from lightbox.model.catalogue import PlannedModel
+from lightbox.model.options import ModelOptions
+from lightbox.processes.plan import ModelServerAddress, ServingPlan
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, clean_environ
 
@@ -47,14 +53,40 @@ print(answer.body.decode())
 """
 
 
+WORKER = """
+import json
+import sys
+
+from lightbox.worker import wsgi_app
+
+wsgi_app(sys.argv[1])
+print(json.dumps([name for name in sys.modules if name.startswith("lightbox.features.")]))
+"""
+ON_BY_DEFAULT = "open_inference"
+
+
 def test_a_prediction_needs_no_server_and_no_wire() -> None:
     assert python(PREDICTS) == '{"predictions":[[99.0,99.0,99.0]]}'
 
 
-def python(code: str) -> str:
+def test_a_worker_imports_of_features_that_are_off_their_settings_alone(tmp_path: Path) -> None:
+    plan = ServingPlan(
+        models={"mean": PlannedModel(name="mean", base_path=tmp_path, options=ModelOptions())},
+        default_model="mean",
+        model_servers=(ModelServerAddress(grpc_port=1, rest_port=2),),
+    )
+    plan.write(tmp_path / "plan.json")
+    imported = json.loads(python(WORKER, str(tmp_path / "plan.json")))
+    names = [f"lightbox.features.{feature.name}" for feature in FEATURES]
+    allowed = {*names, *(f"{name}.settings" for name in names)}
+    assert f"lightbox.features.{ON_BY_DEFAULT}.rest" in imported
+    assert [name for name in imported if name not in allowed and name.split(".")[2] != ON_BY_DEFAULT] == []
+
+
+def python(code: str, *arguments: str) -> str:
     """Return what a fresh interpreter prints."""
     environ = {**clean_environ(), "PYTHONPATH": str(REPOSITORY / "container")}
-    command = [sys.executable, "-c", code]
+    command = [sys.executable, "-c", code, *arguments]
     ended = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ended.returncode == 0, ended.stderr
     return ended.stdout.strip()

@@ -11,7 +11,6 @@ from typing_extensions import override
 
 from lightbox.core.settings import Settings
 from lightbox.feature import ChildSpec, Feature, NginxParts
-from lightbox.features.streams import counts
 from lightbox.features.streams.settings import StreamSettings
 from lightbox.telemetry.metrics import Metric
 
@@ -55,8 +54,10 @@ class Streams(Feature):
 
     @override
     def children(self, start: Start) -> Iterable[ChildSpec]:
+        from lightbox.features.streams.counts import FILE
+
         address = start.address("streams")
-        arguments = [address, str(start.room), str(start.run_dir.path / counts.FILE)]
+        arguments = [address, str(start.room), str(start.run_dir.path / FILE)]
         yield ChildSpec("streams", "the process for streams", f"{__name__}.worker", arguments, address, RENEW_SIGNAL)
 
     @override
@@ -66,4 +67,6 @@ class Streams(Feature):
 
     @override
     def measure(self, run_dir: Path) -> Mapping[Metric, float]:
-        return dict(zip((OPEN, DROPPED), counts.read(run_dir / counts.FILE), strict=True))
+        from lightbox.features.streams.counts import FILE, read
+
+        return dict(zip((OPEN, DROPPED), read(run_dir / FILE), strict=True))
