@@ -26,8 +26,7 @@ from lightbox.features.open_inference.rest_body import parse_body, raw_request
 from lightbox.features.streams.choice import Choice, from_query, from_text
 from lightbox.images.decode import decode_for_resize, decode_rgb
 from lightbox.images.limits import ImageLimits
-from lightbox.images.native_resize import NativeResize, load
-from lightbox.images.rgbx import Rgbx
+from lightbox.images.native_resize import NativeResize, Rgbx, load
 from lightbox.model.call import Method
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec

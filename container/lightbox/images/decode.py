@@ -49,7 +49,7 @@ from lightbox.images.limits import (
     check_header,
     undecodable,
 )
-from lightbox.images.rgbx import Rgbx
+from lightbox.images.native_resize import Rgbx
 
 # What Pillow warns of is the caller's file. Set once, here: catch_warnings for each would not be safe between threads.
 warnings.filterwarnings("ignore", module=r"PIL\.")

@@ -18,7 +18,7 @@ except ImportError:  # a platform that it has no wheel for
     simplejpeg = None
 
 from lightbox.images.limits import has_one_scan
-from lightbox.images.rgbx import Rgbx
+from lightbox.images.native_resize import Rgbx
 
 _CHECKED = ((67, 45), (16, 33))
 _SUBSAMPLINGS = ("4:4:4", "4:2:2", "4:2:0")

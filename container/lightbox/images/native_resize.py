@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,7 +17,6 @@ import numpy.typing as npt
 from PIL import Image
 
 from lightbox.images.resize_library import INSTRUCTIONS, LIBRARY
-from lightbox.images.rgbx import Rgbx
 
 _FILTERS = {
     Image.Resampling.BOX: 0,
@@ -27,6 +28,36 @@ _BYTES = {"RGB": 4, "L": 1}  # of a pixel in Pillow's memory
 _CHECKED_SIZES = (((67, 45), (24, 31)), ((45, 90), (40, 13)), ((20, 20), (37, 50)))
 
 Box = tuple[float, float, float, float]
+
+
+@dataclass(frozen=True)
+class Rgbx:
+    """A decoded image as simplejpeg leaves it and ``NativeResize`` reads it.
+
+    ``pixels`` are uint8 [height, width, 4], of which the fourth byte says nothing.
+    """
+
+    pixels: npt.NDArray[np.uint8]
+
+    @property
+    def width(self) -> int:
+        """Pixels from left to right."""
+        return int(self.pixels.shape[1])
+
+    @property
+    def height(self) -> int:
+        """Pixels from top to bottom."""
+        return int(self.pixels.shape[0])
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height, as Pillow has it."""
+        return self.width, self.height
+
+    @cached_property
+    def image(self) -> Image.Image:
+        """A copy for Pillow, mode RGB."""
+        return Image.frombytes("RGB", self.size, self.pixels.data, "raw", "RGBX")
 
 
 class _ArrowArray(ctypes.Structure):

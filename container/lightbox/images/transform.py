@@ -21,8 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL.Image import Image, Resampling
 
-from lightbox.images.native_resize import Box, NativeResize
-from lightbox.images.rgbx import Rgbx
+from lightbox.images.native_resize import Box, NativeResize, Rgbx
 
 _BAND_PIXELS = 100_000
 """Source pixels that take longer to resize than a thread takes to be woken, several times."""

@@ -19,8 +19,7 @@ from lightbox.codecs.image import ImageCodec
 from lightbox.core.errors import ImageUndecodable, TooLarge
 from lightbox.images import jpeg
 from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb
-from lightbox.images.native_resize import load
-from lightbox.images.rgbx import Rgbx
+from lightbox.images.native_resize import Rgbx, load
 from lightbox.images.transform import Filter, Resizer, Scaling
 from lightbox.model.spec import Array
 from lightbox.settings_loading import load_settings
