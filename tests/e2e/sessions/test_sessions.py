@@ -151,7 +151,7 @@ def test_the_openapi_document_has_what_a_session_sends(session_stack: Stack) -> 
 
 
 def test_the_lines_of_the_page(session_stack: Stack, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    page = (Path(__file__).parents[2] / "docs" / "streams.md").read_text()
+    page = (Path(__file__).parents[3] / "docs" / "streams.md").read_text()
     lines = re.findall(r"^```python\n(.*?)^```$", page.partition("## Sessions")[2], re.MULTILINE | re.DOTALL)[0]
     monkeypatch.chdir(tmp_path)
     for name, value in (("ACCESS_KEY_ID", "none"), ("SECRET_ACCESS_KEY", "none"), ("DEFAULT_REGION", "us-east-1")):
