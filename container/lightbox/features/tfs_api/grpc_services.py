@@ -17,7 +17,7 @@ from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import LightboxError, MalformedBody, ModelNotFound, ModelServerAway
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request_context import RequestContext
-from lightbox.features.open_inference.grpc_calls import Work
+from lightbox.feature import GrpcWork
 from lightbox.transports.base import from_server
 from lightbox.transports.grpc import is_unsent, outgoing_metadata, time_left
 from lightbox.transports.predict_head import read_predict_head
@@ -68,7 +68,7 @@ class TfsGrpc:
         routes = [f"/{service}/{method}" for service, methods in METHODS.items() for method in methods]
         self._methods = {route: [channel.unary_unary(route) for channel in channels] for route in routes}
 
-    def work(self, route: str) -> Work:
+    def work(self, route: str) -> GrpcWork:
         """Return what answers the messages of a route."""
 
         def work(data: bytes, header: Callable[[str], str | None], context: RequestContext) -> bytes:
