@@ -13,7 +13,6 @@ from contextlib import nullcontext
 import grpc
 from google.protobuf.message import DecodeError
 
-from lightbox.core.edge import Work
 from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import LightboxError, MalformedBody, ModelNotFound, ModelServerAway
 from lightbox.core.pipeline import Pipeline
@@ -68,7 +67,7 @@ class TfsGrpc:
         routes = [f"/{service}/{method}" for service, methods in METHODS.items() for method in methods]
         self._methods = {route: [channel.unary_unary(route) for channel in channels] for route in routes}
 
-    def work(self, route: str) -> Work:
+    def work(self, route: str) -> GrpcWork:
         """Return what answers the messages of a route."""
 
         def work(data: bytes, header: Callable[[str], str | None], context: RequestContext) -> bytes:
