@@ -27,8 +27,7 @@ from lightbox.images.limits import ImageLimits
 from lightbox.model.catalogue import Catalogue
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import LastResponse, Observer, RequestLog, log_like_others, worker_descriptor
-from lightbox.telemetry.metrics import METRICS_FOLDER, WorkerMetrics
-from lightbox.telemetry.saturation import RequestCount
+from lightbox.telemetry.metrics import METRICS_FOLDER, RequestCount, WorkerMetrics
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.base import Transport
 from lightbox.transports.grpc import GrpcTransport, open_channel
@@ -68,9 +67,9 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
     count = RequestCount(run_dir).add
     user_code = UserCode()
     user_code.load(plan.models.values())
-    pipeline = make_pipeline(
-        settings, plan, connect(plan, settings), user_code, find_catalogue(settings, plan, run_dir, user_code)
-    )
+    catalogue = find_catalogue(settings, plan, run_dir, user_code)
+    has_code = not catalogue.is_fixed or not user_code.is_empty()
+    pipeline = make_pipeline(settings, plan, connect(plan, settings), user_code if has_code else None, catalogue)
     features = enabled(settings)
     return Services(
         settings,

@@ -10,7 +10,7 @@ from itertools import zip_longest
 
 from lightbox.core.settings import Settings, variable_names
 from lightbox.core.settings_types import TransportName
-from lightbox.machine.concurrency import available_cores
+from lightbox.machine.cores import available_cores
 from lightbox.processes.commands import BINARY, model_server_program
 from lightbox.processes.startup import usual_wires
 

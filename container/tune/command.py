@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 
 from lightbox.core.settings import Settings, variable_names
-from lightbox.machine.concurrency import available_cores
+from lightbox.machine.cores import available_cores
 from lightbox.model.layout import ModelOnDisk
 from lightbox.processes import op_threads
 from lightbox.processes.commands import model_server_program

@@ -26,10 +26,9 @@ from lightbox.features.open_inference.rest_body import parse_body, raw_request
 from lightbox.features.streams.choice import Choice, from_query, from_text
 from lightbox.images.decode import decode_for_resize, decode_rgb
 from lightbox.images.limits import ImageLimits
-from lightbox.images.native_resize import NativeResize, Rgbx, load
-from lightbox.model.call import Method
+from lightbox.images.resize import NativeResize, Rgbx, load_native
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import SignatureSpec, TensorSpec
+from lightbox.model.spec import Method, SignatureSpec, TensorSpec
 from lightbox.sagemaker.custom_attributes import CustomAttributes
 from lightbox.settings_loading import load_settings
 from lightbox.worker import codec_options
@@ -198,7 +197,7 @@ def native_resize(data: bytes) -> None:
 
 @cache
 def _native_resize() -> NativeResize | None:
-    return load()
+    return load_native()
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {

@@ -9,7 +9,7 @@ from statistics import median
 from benchmark.clients.base import Sample
 from harness.percentiles import percentile
 from harness.tables import padded_table
-from lightbox.machine.concurrency import available_cores
+from lightbox.machine.cores import available_cores
 from overload.measure import Overload
 
 LEAST_GOODPUT, DEADLINE_SECONDS, MOST_RECOVERY = 0.90, 30.0, 2.0

@@ -16,8 +16,7 @@ from contract.golden import replay
 from contract.test_golden_transcripts import EXCLUDED, GRPC
 from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
-from lightbox.model.call import ModelCall
-from lightbox.model.spec import SignatureSpec, TensorSpec
+from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
 from support.held import Door, export_endless

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from lightbox.machine.concurrency import available_cores
+from lightbox.machine.cores import available_cores
 from support.stack import Stack
 
 FLAG = "--tensorflow_intra_op_parallelism="

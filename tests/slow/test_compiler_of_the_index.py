@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lightbox.images.native_resize import NativeResize
+from lightbox.images.resize import NativeResize
 from lightbox.images.resize_library import INSTRUCTIONS
 from support.stack import REPOSITORY, clean_environ
 

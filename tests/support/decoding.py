@@ -7,9 +7,8 @@ from collections.abc import Mapping
 
 from lightbox.codecs import Codecs
 from lightbox.core.request_context import RequestContext
-from lightbox.model.call import Method, ModelCall
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array
+from lightbox.model.spec import Array, Method, ModelCall
 from lightbox.settings_loading import load_settings
 from lightbox.worker import codec_options
 from support.fakes import Tensor, signature

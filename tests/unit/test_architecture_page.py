@@ -16,7 +16,8 @@ import pytest
 
 from lightbox.core.plan import ModelServerAddress, ServingPlan, Wires
 from lightbox.core.settings_types import TransportName
-from lightbox.images import jpeg, native_resize
+from lightbox.images.decode import jpeg_agrees
+from lightbox.images.resize import load_native
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from model_server import tensor_proto
@@ -25,7 +26,7 @@ from support.patience import PATIENCE
 from support.stack import REPOSITORY, clean_environ
 
 PAGE = (REPOSITORY / "docs" / "architecture.md").read_text()
-MOST_HOPS, MOST_FILES = 14, 33
+MOST_HOPS, MOST_FILES = 14, 20
 """What one JPEG may cost a reader who follows it through the code."""
 LOCAL_WIRE = "container/lightbox/transports/local.py"
 """It takes part beside gRPC's where the embedded model server is asked."""
@@ -101,7 +102,7 @@ def test_a_jpeg_takes_the_hops_of_the_page_in_their_order(calls: list[tuple[str,
         at = calls.index(hop, at + 1)
 
 
-@pytest.mark.skipif(native_resize.load() is None or not jpeg.agrees(), reason="images are read and resized by Pillow")
+@pytest.mark.skipif(load_native() is None or not jpeg_agrees(), reason="images are read and resized by Pillow")
 def test_a_jpeg_passes_the_files_that_the_page_lists(calls: list[tuple[str, str]]) -> None:
     assert sorted({file for file, _ in calls} - {LOCAL_WIRE}) == sorted(listed_files())
 

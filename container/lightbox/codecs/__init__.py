@@ -10,12 +10,12 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from lightbox.codecs.base import Parsed, Reader, Writer
+from lightbox.codecs.image import InProgress
 from lightbox.codecs.media_type import best_match, parse_content_type
 from lightbox.core.errors import BadRequest, ImageUndecodable, MalformedBody, NotAcceptable, UnsupportedMediaType
 from lightbox.core.request_context import RequestContext
 from lightbox.images.foreign import file_format
-from lightbox.machine.concurrency import InProgress
-from lightbox.model.call import Method
+from lightbox.model.spec import Method
 
 if TYPE_CHECKING:
     from lightbox.codecs.options import CodecOptions
@@ -36,14 +36,17 @@ def codec_classes() -> tuple[type[Reader] | type[Writer], ...]:
     """Return the codecs; the first one that writes responds where the caller does not mind."""
     from lightbox.codecs.csv import CsvCodec
     from lightbox.codecs.image import ImageBodyCodec
-    from lightbox.codecs.json_body import JsonCodec, JsonLinesCodec
+    from lightbox.codecs.json_body import JsonLinesReader, JsonReader
+    from lightbox.codecs.json_text import JsonLinesWriter, JsonWriter
     from lightbox.codecs.multipart import MultipartCodec
     from lightbox.codecs.npy import NpyCodec, NpzCodec, OctetStreamWriter
 
     return (
         ImageBodyCodec,
-        JsonCodec,
-        JsonLinesCodec,
+        JsonReader,
+        JsonWriter,
+        JsonLinesReader,
+        JsonLinesWriter,
         CsvCodec,
         NpyCodec,
         NpzCodec,
@@ -73,13 +76,15 @@ class Codecs:
         codecs = [codec(images, options) for codec in codec_classes()]
         self.readers = [codec for codec in codecs if isinstance(codec, Reader)]
         self._readers = {name: codec for codec in self.readers for name in (*codec.media_types, *codec.synonyms)}
+        self._types = {name: parse_content_type(name) for name in self._readers}
+        """What most requests send: a name without parameters."""
         self._image, self._json = self._readers["application/x-image"], self._readers["application/json"]
         self.writers = {codec.media_types[0]: codec for codec in codecs if isinstance(codec, Writer)}
         """The codecs that write responses, by what these are called."""
 
     def negotiate(self, accept: str) -> Writer:
         """Return the codec for a raw Accept header, "" without one; raise NotAcceptable when none is wanted."""
-        media_type = best_match(accept, list(self.writers))
+        media_type = best_match(accept, list(self.writers)) if accept else next(iter(self.writers))
         if media_type is None:
             raise NotAcceptable(f"Accept: this endpoint answers {', '.join(self.writers)}; got {accept[:200]!r}")
         return self.writers[media_type]
@@ -91,7 +96,7 @@ class Codecs:
         UnsupportedMediaType for a type that is not read, and whatever its codec raises.
         """
         context.memory.weigh(len(body))
-        parsed = parse_content_type(content_type)
+        parsed = self._types.get(content_type) or parse_content_type(content_type)
         codec = self._find(parsed.name, body)
         if method is not Method.PREDICT and not codec.reads_examples:
             came = parsed.name[:100] or "an image"

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from lightbox.codecs.media_type import ContentType
 from lightbox.core.request_context import RequestContext
-from lightbox.model.call import Method, ModelCall, Prediction
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array, SignatureSpec
+from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec
 from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.schemas import BINARY, Schema
 

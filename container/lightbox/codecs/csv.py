@@ -19,15 +19,14 @@ import numpy as np
 from typing_extensions import override
 
 from lightbox.codecs.base import Images, Parsed, Reader, Response, Writer
-from lightbox.codecs.json_response import whole_text
+from lightbox.codecs.json_text import whole_text
 from lightbox.codecs.media_type import ContentType, check_size, checked_utf8
 from lightbox.codecs.options import CodecOptions
 from lightbox.core.errors import InputMismatch, MalformedBody
 from lightbox.core.request_context import RequestContext
-from lightbox.model.call import Method, ModelCall, Prediction
 from lightbox.model.casting import cast, numpy_dtype, only_input, string_tensor
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array, SignatureSpec, TensorSpec, describe_shape
+from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec, TensorSpec, describe_shape
 from lightbox.openapi.schemas import TEXT, Schema
 
 _NUMBER = re.compile(r"\s*[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf|infinity|nan)\s*", re.ASCII | re.IGNORECASE)

@@ -15,9 +15,8 @@ import numpy as np
 
 from lightbox.core.error_texts import shorten
 from lightbox.core.errors import BadRequest, InputMismatch, MalformedBody, TooLarge
-from lightbox.model.call import Layout, Method, ModelCall, Prediction
 from lightbox.model.casting import string_tensor
-from lightbox.model.spec import Array, SignatureSpec, TensorSpec
+from lightbox.model.spec import Array, Layout, Method, ModelCall, Prediction, SignatureSpec, TensorSpec
 from tfs_wire.messages import input_pb2
 from tfs_wire.rest.examples import read_examples_document
 from tfs_wire.status import StatusError

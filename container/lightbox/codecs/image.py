@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import chain
+from types import TracebackType
 from typing import ClassVar
 
 import numpy as np
@@ -23,29 +26,99 @@ from lightbox.core.errors import (
     UnsupportedMediaType,
 )
 from lightbox.core.request_context import RequestContext
-from lightbox.images import jpeg, native_resize
 from lightbox.images.decode import (
     OriginalImages,
     decode_for_resize,
     decode_rgb,
     is_image,
+    jpeg_agrees,
     open_image,
     sniff_format,
 )
 from lightbox.images.limits import MAX_PIXELS_SETTING
 from lightbox.images.picture import Crop, Mode, Opener, Picture, Pixels, Size, as_png, cut, rows_of
-from lightbox.images.transform import Filter, Resizer, Scaling
-from lightbox.machine.concurrency import DecodeSlots, InProgress, available_cores, decoding_at_once
-from lightbox.model.call import Method, ModelCall
+from lightbox.images.resize import Filter, Resizer, Scaling, load_native
+from lightbox.machine.cores import available_cores
 from lightbox.model.casting import string_tensor
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array, ImageInput, SignatureSpec, image_input, is_channels_first, scaling_problem
+from lightbox.model.spec import (
+    Array,
+    ImageInput,
+    Method,
+    ModelCall,
+    SignatureSpec,
+    image_input,
+    is_channels_first,
+    scaling_problem,
+)
 
 _CHANNELS_FIRST = "; the input has its channels first: an image fits channels last, [batch, height, width, 3]"
 
 
 Decode = Callable[..., Pixels]
 """``decode_rgb``, or what else takes its arguments."""
+
+
+class InProgress:
+    """Counts the threads inside; enter it with ``with``."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._count = 0
+
+    def __enter__(self) -> None:
+        with self._lock:
+            self._count += 1
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        with self._lock:
+            self._count -= 1
+
+    @property
+    def at_most_one(self) -> bool:
+        """Whether at most one thread is inside."""
+        return self._count <= 1
+
+
+def decoding_at_once(cores: int, workers: int) -> int:
+    """Return how many images each of the workers may decode at once: twice its share of the cores, at least 2.
+
+    The second one goes on while the first waits for the interpreter or is preempted.
+    """
+    return max(2, math.ceil(2 * cores / workers))
+
+
+class DecodeSlots:
+    """Lets ``at_once`` threads through; the others wait, in the stage "wait", no longer than their request may take."""
+
+    def __init__(self, at_once: int) -> None:
+        self._at_once = at_once
+        self._change = threading.Condition()
+        self._taken = 0
+
+    @contextmanager
+    def take(self, context: RequestContext) -> Iterator[None]:
+        """Hold a place. Raises DeadlineExceeded when the request's time passes before there is one."""
+        with self._change:
+            if not self._is_free():
+                with context.stage("wait"):
+                    found = self._change.wait_for(self._is_free, timeout=max(0.0, context.remaining()))
+                if not found:
+                    raise DeadlineExceeded(
+                        f"the request's {context.allowed_seconds:g} s passed before its image could be decoded"
+                    )
+            self._taken += 1
+        try:
+            yield
+        finally:
+            with self._change:
+                self._taken -= 1
+                self._change.notify()
+
+    def _is_free(self) -> bool:
+        return self._taken < self._at_once
 
 
 class ImageCodec:
@@ -61,10 +134,10 @@ class ImageCodec:
         self._fast = options.fast_decode
         cores = available_cores()
         self._slots = DecodeSlots(decoding_at_once(cores, options.processes))
-        native = native_resize.load() if options.compiled else None
+        native = load_native() if options.compiled else None
         self._resizer = Resizer(cores, native)
         # A resize by Pillow wants Pillow's image: what the other decoder saves, a copy would cost.
-        self._decode: Decode = decode_for_resize if native and jpeg.agrees() else decode_rgb
+        self._decode: Decode = decode_for_resize if native and jpeg_agrees() else decode_rgb
 
     def originals(self, bodies: Callable[[], Sequence[bytes]], context: RequestContext) -> OriginalImages:
         """Return the images as the user's code sees them; nothing is decoded, and ``bodies`` not called, yet.

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 import numpy as np
 from typing_extensions import override
 
-from lightbox.codecs.base import Parsed, Reader, Response, Writer
+from lightbox.codecs.base import Parsed, Reader
 from lightbox.codecs.examples import decode_examples
 from lightbox.codecs.json_numbers import (
     MIN_BYTES,
@@ -26,8 +26,7 @@ from lightbox.codecs.json_numbers import (
     parsing_bytes,
     rows_of,
 )
-from lightbox.codecs.json_response import encode_document, encode_lines
-from lightbox.codecs.json_schemas import SHARED, example, request_body, response_body
+from lightbox.codecs.json_schemas import SHARED, example, request_body
 from lightbox.codecs.json_tensors import (
     all_images,
     images_in_inputs,
@@ -41,9 +40,8 @@ from lightbox.codecs.json_tensors import (
 from lightbox.codecs.media_type import ContentType, as_utf8, check_size
 from lightbox.core.errors import BadRequest, LightboxError, MalformedBody
 from lightbox.core.request_context import RequestContext
-from lightbox.model.call import Layout, Method, ModelCall, Prediction
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
+from lightbox.model.spec import Array, Layout, Method, ModelCall, SignatureSpec, TensorSpec, image_input
 from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.schemas import TEXT, Schema, ref
 
@@ -112,38 +110,26 @@ class _JsonReader(Reader):
             return ModelCall(signature, inputs, layout=layout)
 
 
-class JsonCodec(_JsonReader, Writer):
-    """Documents as TensorFlow Serving's REST API has them, both ways; any JSON in."""
+class JsonReader(_JsonReader):
+    """Any JSON, as TensorFlow Serving's REST API takes it."""
 
     media_types: ClassVar[tuple[str, ...]] = ("application/json",)
 
     @override
-    def encode(self, prediction: Prediction) -> Response:
-        return Response(encode_document(prediction), self.media_types[0])
-
-    @override
     def components(self, models: Sequence[DescribedModel]) -> dict[str, Schema]:
-        requests = {f"{model.name}.request": request_body(model) for model in models}
-        return SHARED | requests | {f"{model.name}.response": response_body(model) for model in models}
+        return SHARED | {f"{model.name}.request": request_body(model) for model in models}
 
     @override
     def request_schemas(self, models: Sequence[DescribedModel]) -> list[Schema]:
         return [ref(f"{model.name}.request") for model in models]
 
     @override
-    def response_schemas(self, models: Sequence[DescribedModel]) -> list[Schema]:
-        return [ref(f"{model.name}.response") for model in models]
-
-    @override
     def example(self, model: DescribedModel) -> Any:
         return None if model.default is None else example(model.default)
 
 
-class JsonLinesCodec(_JsonReader, Writer):
-    """JSON values one after another in, one prediction a line out.
-
-    LIGHTBOX_JSONLINES may choose AWS's way out: the whole document on one line, without an end.
-    """
+class JsonLinesReader(_JsonReader):
+    """JSON values one after another."""
 
     media_types: ClassVar[tuple[str, ...]] = ("application/jsonlines", "application/jsons")
     synonyms: ClassVar[tuple[str, ...]] = (
@@ -153,11 +139,6 @@ class JsonLinesCodec(_JsonReader, Writer):
         "application/x-ndjson",
     )
     schema: ClassVar[Schema] = TEXT
-
-    @override
-    def encode(self, prediction: Prediction) -> Response:
-        write = encode_document if self._options.lines_as_document else encode_lines
-        return Response(write(prediction), self.media_types[0])
 
 
 @dataclass(frozen=True)

@@ -14,9 +14,8 @@ from lightbox.codecs.base import Parsed, Reader
 from lightbox.codecs.media_type import ContentType
 from lightbox.core.errors import MalformedBody, TooLarge
 from lightbox.core.request_context import RequestContext
-from lightbox.model.call import Method, ModelCall
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import SignatureSpec
+from lightbox.model.spec import Method, ModelCall, SignatureSpec
 from lightbox.openapi.schemas import BINARY, Schema
 
 MAX_PARTS = 1000

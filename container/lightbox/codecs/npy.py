@@ -18,10 +18,9 @@ from lightbox.codecs.base import Parsed, Reader, Response, Writer
 from lightbox.codecs.media_type import ContentType
 from lightbox.core.errors import InputMismatch, MalformedBody, NotAcceptable, TooLarge
 from lightbox.core.request_context import RequestContext
-from lightbox.model.call import Method, ModelCall, Prediction
 from lightbox.model.casting import fitted, numpy_dtype, only_input
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array, SignatureSpec, TensorSpec
+from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec, TensorSpec
 
 _MAGIC = b"PK\x03\x04"
 _END = b"PK\x05\x06"

@@ -10,7 +10,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from lightbox.model import json_arrays
+from lightbox.codecs.json_text import array_text, to_json
 from lightbox.model.options import ModelOptions
 from lightbox.model.ranking import BOXES, CLASSES, DEFAULT_TOP_K, NUMBER, SCORES, is_detector
 from lightbox.model.spec import Array
@@ -52,7 +52,7 @@ def _objects(outputs: Mapping[str, Array], labels: tuple[str, ...], top_k: int |
         count = int(outputs[NUMBER][row]) if NUMBER in outputs else scores.shape[1]
         best = np.argsort(-scores[row][:count], kind="stable")[:top_k]
         items = (
-            _head(heads, int(index)) + score + b',"box":' + json_arrays.array_text(box) + b"}"
+            _head(heads, int(index)) + score + b',"box":' + array_text(box) + b"}"
             for index, score, box in zip(
                 classes[row][best].tolist(), _texts(scores[row][best]), boxes[row][best], strict=True
             )
@@ -62,15 +62,13 @@ def _objects(outputs: Mapping[str, Array], labels: tuple[str, ...], top_k: int |
 
 
 def _texts(numbers: Array) -> Sequence[bytes]:
-    return json_arrays.array_text(numbers)[1:-1].split(b",") if numbers.size else ()
+    return array_text(numbers)[1:-1].split(b",") if numbers.size else ()
 
 
 @lru_cache(maxsize=64)
 def _heads(labels: tuple[str, ...]) -> list[bytes]:
     """Return how the items of each class begin."""
-    return [
-        b'{"label":' + json_arrays.dumps(label) + b',"class":%d,"score":' % index for index, label in enumerate(labels)
-    ]
+    return [b'{"label":' + to_json(label) + b',"class":%d,"score":' % index for index, label in enumerate(labels)]
 
 
 def _head(heads: list[bytes], index: int) -> bytes:

@@ -22,7 +22,6 @@ from typing import Any
 from lightbox.core.error_bodies import REQUEST_ID_HEADER, Headers, error_response, status_line
 from lightbox.core.errors import HungUp, LightboxError, WaitedTooLong
 from lightbox.core.request_context import MakeContext, RequestContext
-from lightbox.core.server_timing import SERVER_TIMING, server_timing
 from lightbox.machine.temporary_storage import is_full, storage_full
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
 
@@ -37,6 +36,8 @@ REQUEST_ID_PATTERN = "[A-Za-z0-9._:/+=-]{1,128}"
 """What a caller's id may be, as a regular expression of Python's and nginx's; another is not taken."""
 MODEL_HEADER = "X-Lightbox-Model"
 """Which model has answered a prediction: name/version."""
+SERVER_TIMING = "Server-Timing"
+"""https://www.w3.org/TR/server-timing/"""
 EXCHANGE = "lightbox.exchange"
 """Key of the WSGI environ under which a request's Exchange is."""
 
@@ -78,6 +79,13 @@ def as_lightbox_error(error: Exception, request_id: str) -> LightboxError:
     if ours.status >= 500:
         log.error("request %s: %s", request_id, ours.message, exc_info=error if ours.status == 500 else None)
     return ours
+
+
+def server_timing(context: RequestContext) -> str:
+    """Return the header's value: milliseconds of each stage and of the whole, and the wire."""
+    told = [f"{name};dur={seconds * 1000:.3f}" for name, seconds in context.durations().items()]
+    told += context.timings
+    return ", ".join([*told, f'wire;desc="{context.transport}"'] if context.transport else told)
 
 
 class Overdue:

@@ -14,8 +14,7 @@ from werkzeug.exceptions import ClientDisconnected
 from lightbox.codecs.media_type import decoded_body
 from lightbox.core.edge import EXCHANGE, Exchange, pass_over_body
 from lightbox.core.errors import BadRequest, LightboxError
-from lightbox.core.memory import MemoryBudget
-from lightbox.core.request_context import RequestContext
+from lightbox.core.request_context import MemoryBudget, RequestContext
 from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, meant
 
 
@@ -48,8 +47,9 @@ def received_body(memory: MemoryBudget, max_mb: int, context: RequestContext) ->
             pass_over_body(request.environ)
             raise
         with context.stage("receive"):
-            encoding = request.headers.get("Content-Encoding", "")
-            body = decoded_body(_whole_body(), encoding, max_mb, context)
+            body = _whole_body()
+            if encoding := request.headers.get("Content-Encoding", ""):
+                body = decoded_body(body, encoding, max_mb, context)
         yield body
 
 

@@ -11,20 +11,19 @@ from typing import Any, TypeVar
 
 from lightbox.codecs import Codecs
 from lightbox.codecs.base import Response
+from lightbox.codecs.image import InProgress
 from lightbox.codecs.options import CodecOptions
 from lightbox.codecs.ranked import ranked_rows
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound
-from lightbox.core.memory import MemoryBudget
 from lightbox.core.request import Body, Call, TensorResponse
-from lightbox.core.request_context import RequestContext
+from lightbox.core.request_context import MemoryBudget, RequestContext
 from lightbox.core.settings_types import TransportName
 from lightbox.core.signatures import RankGuard, Signatures, probe, probe_version, traits_by
-from lightbox.machine.concurrency import InProgress
-from lightbox.model.call import Layout, ModelCall, Prediction
 from lightbox.model.catalogue import Catalogue, PlannedModel
 from lightbox.model.layout import is_model_name
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array, SignatureSpec
+from lightbox.model.spec import Array, Layout, ModelCall, Prediction, SignatureSpec
+from lightbox.sagemaker.custom_attributes import CustomAttributes
 from lightbox.transports.base import Transport
 from lightbox.user_code.aws import AwsHandlers
 from lightbox.user_code.aws_context import AwsContexts
@@ -64,7 +63,8 @@ class PipelineOptions:
 class Pipeline:
     """Answers calls; one for each worker process, safe to use from several threads.
 
-    The first of ``transports`` carries requests that choose none. ``contexts`` are what handlers of AWS's API get.
+    The first of ``transports`` carries requests that choose none. Without ``user_code`` no model has handlers;
+    ``contexts`` are what AWS's get.
     """
 
     def __init__(
@@ -81,7 +81,7 @@ class Pipeline:
         self.memory = MemoryBudget(options.memory)
         self._transports = transports
         self._times = options.times
-        self._user_code = user_code or UserCode()
+        self._user_code = user_code
         self._contexts = contexts or AwsContexts((), (), 0, lambda answered, address: answered)
         self._any_model = PlannedModel(
             name="", base_path=Path(), options=ModelOptions(), code_dirs=options.shared_code_dirs
@@ -96,7 +96,7 @@ class Pipeline:
     @property
     def allowed_seconds(self) -> float:
         """Seconds that a request may take: those of handlers, unless no model can have one."""
-        may_have_handlers = not self.catalogue.is_fixed or not self._user_code.is_empty()
+        may_have_handlers = not self.catalogue.is_fixed or self._user_code is not None
         return self._times.handler if may_have_handlers else self._times.deadline
 
     def run(self, call: Call[R], context: RequestContext) -> R:
@@ -110,12 +110,12 @@ class Pipeline:
                 handlers = self._begin(model, context)
                 transport = self._transport(call.transport)
                 if not isinstance(handlers, AwsHandlers):
-                    call.attributes.check_names()
+                    _check_names(call.attributes)
                     return self._predict(handlers, call, model, transport, context)
                 find = partial(self.describe, call.model, call.version, context, call.signature, transport)
                 bodies = call.content.for_handler(find, context)
                 if bodies is None:
-                    call.attributes.check_names()
+                    _check_names(call.attributes)
                     return self._predict(NONE, call, model, transport, context)
                 responses = [self._ask(handlers, call, body, model, transport, context) for body in bodies]
                 return call.content.joined(responses, find)
@@ -155,7 +155,7 @@ class Pipeline:
         """
         # In multi-model mode AWS's container looks first; and a name that no model can have is no part of an address.
         asked = self.catalogue.is_fixed and is_model_name(call.model or "")
-        handlers = self._user_code.of(self._any_model) if asked else NONE
+        handlers = self._handlers(self._any_model) if asked else NONE
         if not isinstance(handlers, AwsHandlers):
             raise error
 
@@ -165,9 +165,12 @@ class Pipeline:
         responses = [self._ask(handlers, call, body, model, transport, context) for body in bodies]
         return call.content.joined(responses, transport.find)
 
+    def _handlers(self, model: PlannedModel) -> Handlers:
+        return NONE if self._user_code is None else self._user_code.of(model)
+
     def _begin(self, model: PlannedModel, context: RequestContext) -> Handlers:
         """Return the model's handlers, with the context set for them; raise DeadlineExceeded when time is up."""
-        handlers = self._user_code.of(model)
+        handlers = self._handlers(model)
         if handlers is NONE:
             context.limit(self._times.deadline)
         _check_time(context)
@@ -261,7 +264,7 @@ class Pipeline:
 
     def outputs(self, signature: SignatureSpec) -> DescribedOutputs:
         """Return what a request of tensors gets that names no outputs. Raises as ``run`` does."""
-        return self._handler_outputs.describe(signature, self._user_code.of(self.catalogue.find(signature.model)))
+        return self._handler_outputs.describe(signature, self._handlers(self.catalogue.find(signature.model)))
 
     def models(self) -> list[str]:
         """Return the names of the models that can be asked for."""
@@ -274,12 +277,13 @@ class Pipeline:
     def served(self, model: str | None = None) -> tuple[PlannedModel, Handlers]:
         """Return a model, the default one for None, and its user code. Raises as ``run`` does."""
         found = self.catalogue.find(model)
-        return found, self._user_code.of(found)
+        return found, self._handlers(found)
 
     def forget(self, model: str) -> None:
         """Drop what is remembered of a model: another one may come under its name."""
         self._signatures.forget(model)
-        self._user_code.forget(model)
+        if self._user_code is not None:
+            self._user_code.forget(model)
         self._handler_outputs.forget(model)
 
     def _transport(self, name: str | None = None) -> Transport:
@@ -315,6 +319,11 @@ def _no_transport(name: str, there: list[str]) -> BadRequest:
     if name == TransportName.LOCAL:
         turned_on += " with the embedded model server"
     return BadRequest(f"tfs-transport: expected {' or '.join(sorted(there))}, got {name!r}{turned_on}")
+
+
+def _check_names(attributes: CustomAttributes) -> None:
+    if attributes.pairs:
+        attributes.check_names()
 
 
 def _ranked(prediction: Prediction, options: ModelOptions) -> Prediction:

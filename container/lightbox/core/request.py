@@ -16,10 +16,9 @@ from lightbox.core.errors import BadRequest, InputMismatch
 from lightbox.core.request_context import RequestContext
 from lightbox.images.decode import is_image
 from lightbox.images.picture import Crop, Picture
-from lightbox.model.call import Method, ModelCall, Prediction
 from lightbox.model.casting import string_tensor
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array, SignatureSpec, image_input
+from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec, image_input
 from lightbox.sagemaker.custom_attributes import CROP, CustomAttributes
 from lightbox.user_code.handlers import ANSWER, Request, finish, finish_tensors
 from lightbox.user_code.loader import Function
@@ -117,6 +116,11 @@ class Around(Protocol):
     ``call`` has a Body as its content.
     """
 
+    @property
+    def media_type(self) -> str | None:
+        """The media type of the bodies that it sees, in lower case; None for all."""
+        ...
+
     def __call__(self, call: Call[Response], header: Header, context: RequestContext, answer: Answer) -> Response:
         """Return the response; raise a LightboxError."""
         ...
@@ -150,8 +154,6 @@ class Body(Content[Response]):
 
     def cut(self) -> Body:
         """Return the body with the part that ``crop`` names as its picture. Raises BadRequest if it is no image."""
-        if self.crop is None:
-            return self
         if not self.is_one_image:
             came = self.content_type[:100] or f"{len(self.body)} bytes without a Content-Type"
             raise BadRequest(f"{CROP}: expected a body that is one image, got {came}")

@@ -24,7 +24,7 @@ from lightbox.core.settings_types import (
     parse_port_range,
     parse_transports,
 )
-from lightbox.machine.concurrency import available_cores
+from lightbox.machine.cores import available_cores
 from lightbox.machine.memory import default_request_memory_mb
 
 P = TypeVar("P", bound=BaseModel)

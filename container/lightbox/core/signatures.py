@@ -30,10 +30,9 @@ from lightbox.core.errors import (
 )
 from lightbox.core.request_context import RequestContext
 from lightbox.images.probe import GREY_PNG
-from lightbox.model.call import ModelCall
 from lightbox.model.catalogue import Catalogue
 from lightbox.model.saved_model import WORST, Traits, traits
-from lightbox.model.spec import DEFAULT_SIGNATURE, Array, SignatureSpec, TensorSpec, image_input
+from lightbox.model.spec import DEFAULT_SIGNATURE, Array, ModelCall, SignatureSpec, TensorSpec, image_input
 from lightbox.transports.base import Transport
 from tfs_wire.ranks import HIGHEST
 

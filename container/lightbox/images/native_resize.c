@@ -1,5 +1,5 @@
 /* Pillow's 8-bit resize with the same bits: fixed-point coefficients, two passes, each rounded to 8 bits.
- * It knows nothing of Python: lightbox/images/native_resize.py calls it. AVX2, AVX-512 VNNI and NEON are used where the
+ * It knows nothing of Python: lightbox/images/resize.py calls it. AVX2, AVX-512 VNNI and NEON are used where the
  * CPU has them. */
 #include <limits.h>
 #include <math.h>

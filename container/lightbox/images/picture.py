@@ -13,8 +13,7 @@ from PIL.Image import Image
 from lightbox.core.errors import BadRequest
 from lightbox.core.request_context import RequestContext
 from lightbox.images.color import STRIP_PIXELS
-from lightbox.images.native_resize import Rgbx
-from lightbox.images.transform import for_pillow
+from lightbox.images.resize import Rgbx, for_pillow
 
 Mode = Literal["RGB", "L"]
 Pixels = Image | Rgbx

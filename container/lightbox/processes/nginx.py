@@ -24,7 +24,7 @@ from lightbox.core.errors import (
     Unavailable,
 )
 from lightbox.core.settings import Settings
-from lightbox.machine.concurrency import available_cores
+from lightbox.machine.cores import available_cores
 from lightbox.machine.environment import variable
 from lightbox.processes.additions import NginxParts
 from lightbox.processes.body_memory import SMALL_BYTES

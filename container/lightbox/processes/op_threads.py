@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
-from lightbox.machine.concurrency import available_cores
+from lightbox.machine.cores import available_cores
 from lightbox.machine.environment import environment
 from lightbox.model.checks import newest_folder
 from lightbox.model.cost import multiplications

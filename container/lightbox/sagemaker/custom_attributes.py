@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from lightbox.core.errors import BadRequest
 from lightbox.images.picture import Crop
-from lightbox.model.call import Method
+from lightbox.model.spec import Method
 
 CUSTOM_ATTRIBUTES = "X-Amzn-SageMaker-Custom-Attributes"
 CROP = "tfs-crop"

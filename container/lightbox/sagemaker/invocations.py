@@ -9,13 +9,14 @@ from flask import Blueprint, g, request
 from flask import Response as HttpResponse
 
 from lightbox.codecs.base import Response
+from lightbox.codecs.media_type import parse_content_type
 from lightbox.core.errors import BadRequest
 from lightbox.core.http import TARGET_MODEL, check_query, received_body
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import Answer, Around, Body, Call
 from lightbox.core.request_context import RequestContext
 from lightbox.core.services import Services
-from lightbox.model.call import Method
+from lightbox.model.spec import Method
 from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, OUTPUTS, CustomAttributes
 
 
@@ -52,36 +53,38 @@ class Invocations:
         for name, why in self._refused_headers.items():
             if name in headers:
                 raise BadRequest(f"{name}: {why}")
-        attributes = CustomAttributes.read(headers.get(CUSTOM_ATTRIBUTES))
+        content_type = headers.get("Content-Type", "")
         content = Body(
-            self._pipeline.codecs,
-            body,
-            headers.get("Content-Type", ""),
-            headers.get("Accept", "") if accept is None else accept,
-            attributes.method,
-            crop=attributes.crop,
+            self._pipeline.codecs, body, content_type, headers.get("Accept", "") if accept is None else accept
         )
-        version, outputs = attributes.version, attributes.outputs
-        if outputs and content.method is not Method.PREDICT:
-            raise BadRequest(f"{OUTPUTS}: expected no such pair with tfs-method={content.method.value}")
-        return Call(
-            content,
-            model or attributes.model,
-            version,
-            attributes.signature,
-            attributes.transport,
-            outputs,
-            attributes,
-        )
+        text = headers.get(CUSTOM_ATTRIBUTES)
+        return Call(content, model) if text is None else _chosen(content, model, CustomAttributes.read(text))
 
     def _run(self, call: Call[Response], context: RequestContext) -> Response:
         content = call.content
         assert isinstance(content, Body), "it is made in _call"
-        return self._pipeline.run(replace(call, content=content.cut()), context)
+        return self._pipeline.run(call if content.crop is None else replace(call, content=content.cut()), context)
+
+
+def _chosen(content: Body, model: str | None, attributes: CustomAttributes) -> Call[Response]:
+    """Return a call as its custom attributes ask for it; ``model`` wins over the one that they name."""
+    content = replace(content, method=attributes.method, crop=attributes.crop)
+    version, outputs = attributes.version, attributes.outputs
+    if outputs and content.method is not Method.PREDICT:
+        raise BadRequest(f"{OUTPUTS}: expected no such pair with tfs-method={content.method.value}")
+    model = model or attributes.model
+    return Call(content, model, version, attributes.signature, attributes.transport, outputs, attributes)
 
 
 def _within(around: Around, answer: Answer, call: Call[Response], context: RequestContext) -> Response:
-    return around(call, request.headers.get, context, answer)
+    if around.media_type is None or _is_of_type(request.headers.get("Content-Type", ""), around.media_type):
+        return around(call, request.headers.get, context, answer)
+    return answer(call, context)
+
+
+def _is_of_type(content_type: str, media_type: str) -> bool:
+    begins = content_type[: len(media_type)].lower() == media_type
+    return begins and parse_content_type(content_type).name == media_type
 
 
 def internal_blueprint(pipeline: Pipeline) -> Blueprint:

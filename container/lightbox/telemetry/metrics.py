@@ -5,7 +5,9 @@ from __future__ import annotations
 import fcntl
 import itertools
 import json
+import mmap
 import os
+import threading
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
@@ -176,3 +178,37 @@ def _models_counted(folder: Path, slot: int) -> set[str]:
     except FileNotFoundError:
         return set()
     return {model for key in keys if (model := json.loads(key)[2].get("model"))}
+
+
+_FOLDER, _TABLE = "requests_here", "table"
+ROWS, _ROW_BYTES = 256, 16
+"""More rows than processes: at most 64 workers and the gRPC front, twice while they are replaced."""
+
+
+def request_table(run_dir: Path) -> memoryview:
+    """Map the table that all processes share: for each process its id and its requests, signed 64-bit integers.
+
+    Its space is taken at once: to write to a mapped file without a place on a full disk ends the process.
+    """
+    folder = run_dir / _FOLDER
+    folder.mkdir(exist_ok=True)
+    with (folder / _TABLE).open("ab+") as file:
+        os.posix_fallocate(file.fileno(), 0, ROWS * _ROW_BYTES)
+        return memoryview(mmap.mmap(file.fileno(), ROWS * _ROW_BYTES)).cast("q")
+
+
+class RequestCount:
+    """The requests that this process has, begun or waiting, where the supervisor sees them. One for each process."""
+
+    def __init__(self, run_dir: Path) -> None:
+        self._table = request_table(run_dir)
+        slot, self._held = claim_slot(run_dir / _FOLDER)
+        self._at = 2 * slot
+        self._lock = threading.Lock()
+        self._table[self._at + 1] = 0  # those of the process that had the row before are over
+        self._table[self._at] = os.getpid()
+
+    def add(self, change: int) -> None:
+        """Count a request that has come (1) or is over (-1)."""
+        with self._lock:
+            self._table[self._at + 1] += change

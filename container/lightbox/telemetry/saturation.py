@@ -4,50 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import math
-import mmap
-import os
-import threading
 import time
 from pathlib import Path
 
-from lightbox.telemetry.metrics import claim_slot
+from lightbox.telemetry.metrics import ROWS, request_table
 
 SAMPLE_SECONDS = 0.1
 SMOOTHING_SECONDS = 5.0
 """Time constant of the mean: a change shows to 63 % after so long, to 95 % after three times as long."""
 SATURATION_HEADER = "X-Lightbox-Saturation"
-_FOLDER, _TABLE = "requests_here", "table"
-_ROWS, _ROW_BYTES = 256, 16
-"""More rows than processes: at most 64 workers and the gRPC front, twice while they are replaced."""
-
-
-def _table(run_dir: Path) -> memoryview:
-    """Map the table that all processes share: for each process its id and its requests, signed 64-bit integers.
-
-    Its space is taken at once: to write to a mapped file without a place on a full disk ends the process.
-    """
-    folder = run_dir / _FOLDER
-    folder.mkdir(exist_ok=True)
-    with (folder / _TABLE).open("ab+") as file:
-        os.posix_fallocate(file.fileno(), 0, _ROWS * _ROW_BYTES)
-        return memoryview(mmap.mmap(file.fileno(), _ROWS * _ROW_BYTES)).cast("q")
-
-
-class RequestCount:
-    """The requests that this process has, begun or waiting, where the supervisor sees them. One for each process."""
-
-    def __init__(self, run_dir: Path) -> None:
-        self._table = _table(run_dir)
-        slot, self._held = claim_slot(run_dir / _FOLDER)
-        self._at = 2 * slot
-        self._lock = threading.Lock()
-        self._table[self._at + 1] = 0  # those of the process that had the row before are over
-        self._table[self._at] = os.getpid()
-
-    def add(self, change: int) -> None:
-        """Count a request that has come (1) or is over (-1)."""
-        with self._lock:
-            self._table[self._at + 1] += change
 
 
 class Saturation:
@@ -58,7 +23,7 @@ class Saturation:
     """
 
     def __init__(self, run_dir: Path, slots: int) -> None:
-        self._table = _table(run_dir)
+        self._table = request_table(run_dir)
         self._slots = slots
         self._mean = 0.0
         self._sampled = time.monotonic()
@@ -83,7 +48,7 @@ class Saturation:
     def _requests(self) -> int:
         """Add up the rows. They fill from the first on; what a process had that was killed is over."""
         requests = 0
-        for row in range(_ROWS):
+        for row in range(ROWS):
             process, count = self._table[2 * row], self._table[2 * row + 1]
             if not process:
                 break

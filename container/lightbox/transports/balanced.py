@@ -11,8 +11,7 @@ from typing_extensions import override
 
 from lightbox.core.errors import LightboxError, ModelNotFound, ModelServerAway
 from lightbox.core.request_context import RequestContext
-from lightbox.model.call import ModelCall
-from lightbox.model.spec import Array, SignatureSpec
+from lightbox.model.spec import Array, ModelCall, SignatureSpec
 from lightbox.transports.base import Transport
 
 AVOID_SECONDS = 1.0

@@ -18,8 +18,7 @@ from lightbox.core.errors import (
     Unavailable,
 )
 from lightbox.core.request_context import RequestContext
-from lightbox.model.call import ModelCall
-from lightbox.model.spec import Array, SignatureSpec
+from lightbox.model.spec import Array, ModelCall, SignatureSpec
 
 _GRAPH_NODE = re.compile(r"\{\{(?:function_)?node ")
 _NO_MEMORY = "OOM when allocating"

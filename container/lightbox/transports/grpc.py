@@ -6,18 +6,16 @@ size pass; the sidecar has its own limits.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import grpc
 from typing_extensions import override
 
-from lightbox.core.errors import DeadlineExceeded, LightboxError, ModelFailed, ModelServerAway, UnknownSignature
+from lightbox.core.errors import LightboxError, ModelServerAway, UnknownSignature
 from lightbox.core.request_context import RequestContext
-from lightbox.model.call import ModelCall
-from lightbox.model.spec import Array, SignatureSpec, TensorSpec
-from lightbox.transports.base import Transport, from_server
-from lightbox.transports.predict_messages import predict_request_pieces, read_predict_response
+from lightbox.model.spec import SignatureSpec, TensorSpec
+from lightbox.transports.base import from_server
+from lightbox.transports.predict_messages import Pieces, PredictTransport, time_left
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.messages import get_model_metadata_pb2, meta_graph_pb2
 
@@ -40,11 +38,7 @@ def open_channel(target: str) -> grpc.Channel:
     return grpc.insecure_channel(target, options=CHANNEL_OPTIONS)
 
 
-Pieces = Sequence[bytes | memoryview]
-"""A message that is sent one piece after the other."""
-
-
-class GrpcTransport(Transport):
+class GrpcTransport(PredictTransport):
     """Speaks gRPC to one model server at ``unix:/path`` or ``host:port``."""
 
     name = "grpc"
@@ -74,27 +68,7 @@ class GrpcTransport(Transport):
         return _signature_spec(model, reply.model_spec.version.value, name, signatures.signature_def[name])
 
     @override
-    def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
-        """Return the wanted outputs, exact; arrays of floats are read-only views of the answer."""
-        spec = call.signature
-        with context.stage("encode"):
-            request = self.packed(
-                predict_request_pieces(spec.model, spec.name, call.inputs, spec.version, call.outputs)
-            )
-        with context.stage("predict"):
-            reply = self.send(request, spec, context)
-        with context.stage("decode_response"):
-            try:
-                return read_predict_response(reply)
-            except ValueError as error:
-                raise ModelFailed(f"the answer of the model {spec.model!r} cannot be read: {error}") from error
-
-    def packed(self, pieces: Pieces) -> Pieces:
-        """Return a PredictRequest as ``send`` wants it."""
-        return [b"".join(pieces)]
-
     def send(self, request: Pieces, spec: SignatureSpec, context: RequestContext) -> bytes | memoryview:
-        """Return the PredictResponse to a PredictRequest in pieces. Raises as ``predict`` does."""
         context.transport = GrpcTransport.name
         whole = request[0] if len(request) == 1 else b"".join(request)
         reply: bytes = self._call(self._predict, whole, spec.model, spec.version, context)
@@ -133,14 +107,6 @@ class GrpcTransport(Transport):
 def outgoing_metadata(context: RequestContext) -> tuple[tuple[str, str], ...] | None:
     """Return what a call carries for traces."""
     return tuple(context.outgoing.items()) or None
-
-
-def time_left(context: RequestContext) -> float:
-    """Return the seconds that a call may take; raise DeadlineExceeded where there are none."""
-    remaining = context.remaining()
-    if remaining <= 0:
-        raise DeadlineExceeded(f"the request's {context.allowed_seconds:g} s passed before it was sent")
-    return remaining
 
 
 def is_unsent(error: grpc.RpcError) -> bool:

@@ -10,17 +10,25 @@ are the same on the wire (https://protobuf.dev/programming-guides/encoding/#pack
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
+from typing_extensions import override
 
+from lightbox.core.errors import DeadlineExceeded, ModelFailed
+from lightbox.core.request_context import RequestContext
+from lightbox.model.spec import ModelCall, SignatureSpec
+from lightbox.transports.base import Transport
 from tfs_wire.dtypes import DT_BFLOAT16, DT_HALF, DT_STRING, name_of, number_of, numpy_dtype
 from tfs_wire.messages import predict_pb2, tensor_pb2, tensor_shape_pb2
 from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields, read_varint, varint
 
 Array = npt.NDArray[np.generic]
+Pieces = Sequence[bytes | memoryview]
+"""A message that is sent one piece after the other."""
 
 _TAG_INPUTS = varint(predict_pb2.PredictRequest.INPUTS_FIELD_NUMBER << 3 | LENGTH_DELIMITED)
 _TAG_KEY = varint(1 << 3 | LENGTH_DELIMITED)
@@ -49,6 +57,42 @@ _VARINTS = {
     _T.UINT32_VAL_FIELD_NUMBER,
     _T.UINT64_VAL_FIELD_NUMBER,
 }
+
+
+def time_left(context: RequestContext) -> float:
+    """Return the seconds that a call may take; raise DeadlineExceeded where there are none."""
+    remaining = context.remaining()
+    if remaining <= 0:
+        raise DeadlineExceeded(f"the request's {context.allowed_seconds:g} s passed before it was sent")
+    return remaining
+
+
+class PredictTransport(Transport):
+    """Sends PredictRequests and reads PredictResponses; a wire carries them."""
+
+    @override
+    def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
+        """Return the wanted outputs, exact; arrays of floats are read-only views of the answer."""
+        spec = call.signature
+        with context.stage("encode"):
+            request = self.packed(
+                predict_request_pieces(spec.model, spec.name, call.inputs, spec.version, call.outputs)
+            )
+        with context.stage("predict"):
+            reply = self.send(request, spec, context)
+        with context.stage("decode_response"):
+            try:
+                return read_predict_response(reply)
+            except ValueError as error:
+                raise ModelFailed(f"the answer of the model {spec.model!r} cannot be read: {error}") from error
+
+    def packed(self, pieces: Pieces) -> Pieces:
+        """Return a PredictRequest as ``send`` wants it."""
+        return [b"".join(pieces)]
+
+    @abstractmethod
+    def send(self, request: Pieces, spec: SignatureSpec, context: RequestContext) -> bytes | memoryview:
+        """Return the PredictResponse to a PredictRequest in pieces. Raises as ``predict`` does."""
 
 
 def write_predict_request(

@@ -20,6 +20,7 @@ from requests.adapters import HTTPAdapter
 from typing_extensions import override
 from urllib3.exceptions import NewConnectionError
 
+from lightbox.codecs.json_text import from_json, padded_text, to_json
 from lightbox.core.errors import (
     BadRequest,
     DeadlineExceeded,
@@ -30,10 +31,7 @@ from lightbox.core.errors import (
     UnknownSignature,
 )
 from lightbox.core.request_context import RequestContext
-from lightbox.model import json_arrays
-from lightbox.model.call import ModelCall
-from lightbox.model.json_arrays import padded_text
-from lightbox.model.spec import Array, SignatureSpec, TensorSpec
+from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
 from lightbox.transports.base import Transport, from_server
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.messages import types_pb2
@@ -70,19 +68,19 @@ def has_no_rows(message: str) -> bool:
 
 def write_request(call: ModelCall, by_row: bool) -> bytes:
     """Return the body of a call; ``by_row`` where it may go by rows."""
-    pieces: list[bytes | memoryview] = [b'{"signature_name":', json_arrays.dumps(call.signature.name)]
+    pieces: list[bytes | memoryview] = [b'{"signature_name":', to_json(call.signature.name)]
     pieces.append(b',"instances":' if by_row else b',"inputs":{')
     for number, (name, array) in enumerate(call.inputs.items()):
         if not by_row:
-            pieces.append((b"," if number else b"") + json_arrays.dumps(name) + b":")
-        pieces += padded_text(array) if not array.dtype.hasobject else [json_arrays.dumps(_in_base64(array))]
+            pieces.append((b"," if number else b"") + to_json(name) + b":")
+        pieces += padded_text(array) if not array.dtype.hasobject else [to_json(_in_base64(array))]
     pieces.append(b"}" if by_row else b"}}")
     return b"".join(pieces)  # once: images are megabytes of text
 
 
 def read_response(body: bytes, call: ModelCall, by_row: bool) -> dict[str, Array]:
     """Return the wanted outputs of an answer. Raises ValueError, KeyError or TypeError for what is none."""
-    spec, response = call.signature, json_arrays.loads(body)
+    spec, response = call.signature, from_json(body)
     wanted = call.outputs or tuple(spec.outputs)
     if len(spec.outputs) == 1:
         named = {next(iter(spec.outputs)): response["predictions" if by_row else "outputs"]}
@@ -130,7 +128,7 @@ class RestTransport(Transport):
     @override
     def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
         reply = self._call("GET", _path(model, version) + "/metadata", None, model, version, context)
-        response = json_arrays.loads(reply)
+        response = from_json(reply)
         signatures = response["metadata"]["signature_def"]["signature_def"]
         version = int(response["model_spec"]["version"])
         if name not in signatures:

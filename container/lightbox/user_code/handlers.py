@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lightbox.codecs.base import Response
+from lightbox.codecs.json_text import to_json
 from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import HandlerFailed, HandlerRefused, LightboxError
 from lightbox.images.decode import OriginalImages
-from lightbox.model import json_arrays
 from lightbox.model.casting import fit
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
@@ -246,7 +246,7 @@ def _json(value: Any) -> bytes:
     """Return JSON; not-a-number and infinities are written as TensorFlow Serving does, whatever holds them."""
     try:
         if not _has_odd_number(value):
-            return json_arrays.dumps(value)
+            return to_json(value)
     except (TypeError, RecursionError):
         pass
     try:

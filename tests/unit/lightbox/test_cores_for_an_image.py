@@ -12,7 +12,7 @@ from lightbox.core.errors import LightboxError
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import Body, Call, Tensors
 from lightbox.core.request_context import RequestContext
-from lightbox.images.transform import Resizer
+from lightbox.images.resize import Resizer
 from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model, png

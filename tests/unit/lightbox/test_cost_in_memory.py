@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.core.memory import MOST_PER_BYTE, SMALL
+from lightbox.core.request_context import MOST_PER_BYTE, SMALL
 from support.costly import BODIES, GRPC
 
 pytestmark = pytest.mark.extended

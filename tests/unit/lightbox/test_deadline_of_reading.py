@@ -11,9 +11,8 @@ from lightbox.codecs.media_type import decoded_body
 from lightbox.core.errors import DeadlineExceeded
 from lightbox.core.request_context import RequestContext
 from lightbox.features.open_inference.rest_body import parse_body
-from lightbox.model.call import Method
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import SignatureSpec
+from lightbox.model.spec import Method, SignatureSpec
 from lightbox.settings_loading import load_settings
 from lightbox.worker import codec_options
 from support.costly import BODIES

@@ -14,6 +14,7 @@ from typing import Any
 
 from flask import Blueprint, Response, g, request
 
+from lightbox.codecs.json_text import from_json
 from lightbox.core.edge import pass_over_body
 from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import BadRequest, DeadlineExceeded, LateLoad, MalformedBody, ModelNotFound, TooLarge
@@ -21,7 +22,6 @@ from lightbox.core.http import json_body
 from lightbox.features.multi_model.loader import ModelLoader
 from lightbox.features.multi_model.sources import Source
 from lightbox.features.multi_model.state import LoadedModel, LoadedModels
-from lightbox.model import json_arrays
 from lightbox.model.layout import LONGEST_NAME
 from lightbox.transports.model_management import VersionState
 
@@ -75,7 +75,7 @@ def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Call
 
 def _read_object(body: bytes) -> dict[str, Any]:
     try:
-        value = json_arrays.loads(body)
+        value = from_json(body)
     except (ValueError, RecursionError):
         raise MalformedBody('the body: expected JSON such as {"model_name": "a", "url": "/opt/ml/models/a"}') from None
     if not isinstance(value, dict):

@@ -12,10 +12,9 @@ from typing import Any
 import grpc
 from typing_extensions import override
 
-from lightbox.core.edge import MODEL_HEADER, Work
+from lightbox.core.edge import MODEL_HEADER, SERVER_TIMING, Work, server_timing
 from lightbox.core.errors import TooLarge
 from lightbox.core.request_context import RequestContext
-from lightbox.core.server_timing import SERVER_TIMING, server_timing
 from lightbox.features.open_inference import grpc_messages, grpc_reflection
 from lightbox.features.open_inference.grpc_calls import Caller, Outcome, WorkerPool
 from lightbox.features.open_inference.grpc_gate import Gate

@@ -10,8 +10,7 @@ from typing import Any
 from lightbox.codecs import Codecs
 from lightbox.core.errors import BadRequest, MalformedBody, ModelNotFound, TooLarge
 from lightbox.core.request import Call, Header, TensorResponse, Tensors
-from lightbox.model.call import Method
-from lightbox.model.spec import Array
+from lightbox.model.spec import Array, Method
 from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, CustomAttributes
 
 MAX_NAMED = 1024

@@ -9,6 +9,7 @@ from flask import Response as HttpResponse
 
 from lightbox.codecs.base import Response
 from lightbox.codecs.json_numbers import parse_values, parsing_bytes
+from lightbox.codecs.json_text import to_json
 from lightbox.codecs.media_type import parse_content_type
 from lightbox.core.errors import MalformedBody, NotAcceptable
 from lightbox.core.http import check_query, json_body, received_body
@@ -26,7 +27,6 @@ from lightbox.features.open_inference.tensors import (
     join_prefixed,
     to_buffer,
 )
-from lightbox.model import json_arrays
 from lightbox.model.spec import Array
 
 SIZE = "json-header-size"
@@ -50,7 +50,7 @@ def encode_response(response: TensorResponse, request: InferRequest) -> Response
     }
     if request.id:
         document["id"] = request.id
-    text = json_arrays.dumps(document)
+    text = to_json(document)
     if not blobs:
         return Response(text, "application/json")
     return Response(b"".join([text, *blobs]), "application/octet-stream", {JSON_LENGTH: str(len(text))})
@@ -71,7 +71,9 @@ def _data(name: str, array: Array) -> Any:
 
 
 class TritonBodies:
-    """Answers bodies of the protocol on SageMaker's routes; all others pass."""
+    """Answers bodies of the protocol on SageMaker's routes."""
+
+    media_type = TRITON_TYPE
 
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
@@ -80,8 +82,6 @@ class TritonBodies:
         """Answer in this form where the answer has blobs, else in JSON. Raises LightboxError."""
         content = call.content
         assert isinstance(content, Body), "SageMaker's routes take bodies"
-        if not is_triton_type(content.content_type):
-            return answer(call, context)
         size = parse_content_type(content.content_type).parameters.get(SIZE)
         if size is None:
             raise MalformedBody(f"Content-Type: expected {TRITON_TYPE};{SIZE}=N, the length of the JSON; got no {SIZE}")
@@ -94,12 +94,6 @@ class TritonBodies:
         if JSON_LENGTH not in plain.headers:
             return plain
         return Response(plain.body, f"{TRITON_TYPE};{SIZE}={plain.headers[JSON_LENGTH]}")
-
-
-def is_triton_type(content_type: str) -> bool:
-    """Tell whether a Content-Type is TRITON_TYPE."""
-    begins = content_type[: len(TRITON_TYPE)].lower() == TRITON_TYPE
-    return begins and parse_content_type(content_type).name == TRITON_TYPE
 
 
 def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: int) -> Blueprint:

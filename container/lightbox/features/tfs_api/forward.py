@@ -14,7 +14,7 @@ from urllib3.util import parse_url
 
 from lightbox.core.errors import DeadlineExceeded, ModelServerAway, Unavailable
 from lightbox.core.request_context import RequestContext
-from lightbox.transports.grpc import time_left
+from lightbox.transports.predict_messages import time_left
 from lightbox.transports.rest import RECONNECT_PAUSE, RECONNECT_SECONDS
 
 

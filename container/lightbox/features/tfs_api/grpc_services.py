@@ -13,13 +13,15 @@ from contextlib import nullcontext
 import grpc
 from google.protobuf.message import DecodeError
 
+from lightbox.core.edge import Work
 from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import LightboxError, MalformedBody, ModelNotFound, ModelServerAway
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request_context import RequestContext
 from lightbox.transports.base import from_server
-from lightbox.transports.grpc import is_unsent, outgoing_metadata, time_left
+from lightbox.transports.grpc import is_unsent, outgoing_metadata
 from lightbox.transports.predict_head import read_predict_head
+from lightbox.transports.predict_messages import time_left
 from lightbox.transports.rest import RECONNECT_PAUSE, RECONNECT_SECONDS
 from tfs_wire.messages import model_pb2
 from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
@@ -67,7 +69,7 @@ class TfsGrpc:
         routes = [f"/{service}/{method}" for service, methods in METHODS.items() for method in methods]
         self._methods = {route: [channel.unary_unary(route) for channel in channels] for route in routes}
 
-    def work(self, route: str) -> GrpcWork:
+    def work(self, route: str) -> Work:
         """Return what answers the messages of a route."""
 
         def work(data: bytes, header: Callable[[str], str | None], context: RequestContext) -> bytes:

@@ -18,6 +18,7 @@ from flask import Blueprint, g, request
 from flask import Response as HttpResponse
 
 from lightbox.codecs.json_numbers import parsing_bytes
+from lightbox.codecs.json_text import from_json
 from lightbox.core.edge import EXCHANGE, Exchange
 from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import (
@@ -33,7 +34,6 @@ from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import JSON, Body, Call
 from lightbox.core.request_context import RequestContext
 from lightbox.features.tfs_api.forward import Reply, RestForward
-from lightbox.model import json_arrays
 from lightbox.model.spec import image_input
 from lightbox.transports.base import from_server
 from lightbox.transports.rest import CODE_OF_STATUS
@@ -144,7 +144,7 @@ class TfsRest:
         """Return the version that the path's label stands for; "" where there is none."""
         path = raw_path().partition("?")[0].rpartition(":")[0]
         reply = self.forward.send("GET", [f"{path}/metadata"], None, context)
-        return str(json_arrays.loads(reply.body)["model_spec"]["version"]) if reply.status == 200 else ""
+        return str(from_json(reply.body)["model_spec"]["version"]) if reply.status == 200 else ""
 
     def _has_images(self, body: bytes, model: str, version: str, context: RequestContext) -> bool:
         """Tell whether base64 in a body can only be encoded images: the model takes one input, of pixels."""

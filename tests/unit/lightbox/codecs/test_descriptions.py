@@ -17,9 +17,8 @@ from lightbox.codecs import COMPRESSIBLE_TYPES, codec_classes
 from lightbox.codecs.base import Parsed, Reader, Response, Writer
 from lightbox.codecs.media_type import ContentType
 from lightbox.core.request_context import RequestContext
-from lightbox.model.call import Method, ModelCall, Prediction
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import SignatureSpec
+from lightbox.model.spec import Method, ModelCall, Prediction, SignatureSpec
 from lightbox.openapi.schemas import TEXT, Schema
 from lightbox.processes.nginx import render
 from lightbox.settings_loading import load_settings

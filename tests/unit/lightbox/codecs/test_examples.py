@@ -10,8 +10,7 @@ import pytest
 
 from lightbox.codecs import Codecs
 from lightbox.core.errors import BadRequest, InputMismatch, LightboxError, MalformedBody, TooLarge
-from lightbox.model.call import Method, ModelCall
-from lightbox.model.spec import Array
+from lightbox.model.spec import Array, Method, ModelCall
 from lightbox.settings_loading import load_settings
 from lightbox.worker import codec_options
 from support.decoding import decode

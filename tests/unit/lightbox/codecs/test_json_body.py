@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from lightbox.core.errors import BadRequest, InputMismatch, LightboxError, MalformedBody, TooLarge, UnsupportedMediaType
-from lightbox.model.call import Layout
-from lightbox.model.spec import Array
+from lightbox.model.spec import Array, Layout
 from support.decoding import FLOATS, TEXTS, decode, tensor
 from support.fakes import Tensor
 

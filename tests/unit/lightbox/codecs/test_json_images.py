@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lightbox.core.errors import ImageUndecodable, MalformedBody
-from lightbox.model.call import Layout
+from lightbox.model.spec import Layout
 from support.decoding import PIXELS, TEXTS, b64, decode
 from support.fakes import Tensor, png
 

@@ -16,8 +16,7 @@ from hypothesis.extra import numpy as hnp
 from lightbox.codecs import Codecs, check_single
 from lightbox.codecs.base import Response
 from lightbox.core.errors import NotAcceptable
-from lightbox.model.call import Layout, Prediction
-from lightbox.model.spec import Array
+from lightbox.model.spec import Array, Layout, Prediction
 from lightbox.settings_loading import load_settings
 from lightbox.worker import codec_options
 

@@ -12,7 +12,7 @@ import pytest
 from flask.testing import FlaskClient
 
 from lightbox.core.errors import TooLarge, Unavailable
-from lightbox.core.memory import SMALL, MemoryBudget, Share
+from lightbox.core.request_context import SMALL, MemoryBudget, Share
 from lightbox.machine import memory as container_memory
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from lightbox.core.edge import server_timing
 from lightbox.core.request_context import OTHER, QUEUE, STAGES, TOTAL, RequestContext
-from lightbox.core.server_timing import server_timing
 from lightbox.model.options import ModelOptions
 from lightbox.telemetry.logs import FinishedRequest, request_line
 from lightbox.transports.fake import FakeTransport

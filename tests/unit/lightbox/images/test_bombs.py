@@ -17,7 +17,7 @@ from corpus import bombs
 from harness.memory import PeakGrowth
 from lightbox.core.errors import LightboxError
 from lightbox.images.decode import ImageLimits, decode_rgb
-from lightbox.images.transform import resize
+from lightbox.images.resize import resize
 
 pytestmark = pytest.mark.extended
 

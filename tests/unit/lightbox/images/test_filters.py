@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lightbox.images.transform import Filter, Resizer, Scaling
+from lightbox.images.resize import Filter, Resizer, Scaling
 
 SIZES = [((97, 61), (32, 48)), ((31, 40), (64, 90)), ((50, 50), (50, 50)), ((1, 7), (3, 1)), ((300, 200), (7, 5))]
 RESIZER = Resizer(2)

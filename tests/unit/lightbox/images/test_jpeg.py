@@ -17,10 +17,9 @@ from corpus.writers import exif, jpeg_segment, with_segments
 from harness.memory import PeakGrowth
 from lightbox.codecs.image import ImageCodec
 from lightbox.core.errors import ImageUndecodable, TooLarge
-from lightbox.images import jpeg
+from lightbox.images import decode
 from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb
-from lightbox.images.native_resize import Rgbx, load
-from lightbox.images.transform import Filter, Resizer, Scaling
+from lightbox.images.resize import Filter, Resizer, Rgbx, Scaling, load_native
 from lightbox.model.spec import Array
 from lightbox.settings_loading import load_settings
 from lightbox.worker import codec_options
@@ -129,16 +128,16 @@ def test_tensors_are_the_same(dtype: type, by: Filter, size: tuple[int, int]) ->
     for scaling in Scaling if dtype is not np.uint8 else [Scaling.NONE]:
         ours: Array = np.empty((size[1], size[0], 3), dtype)
         pillows = ours.copy()
-        Resizer(2, load()).fill(decoded, scaling, ours, by, by_all_cores=True)
+        Resizer(2, load_native()).fill(decoded, scaling, ours, by, by_all_cores=True)
         Resizer(2).fill(decode_rgb(body), scaling, pillows, by, by_all_cores=False)
         np.testing.assert_array_equal(ours, pillows)
 
 
 def test_without_simplejpeg_or_with_other_pixels_pillow_decodes(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert jpeg.agrees()
+    assert decode.jpeg_agrees()
     with monkeypatch.context() as patch:
-        patch.setattr(jpeg, "simplejpeg", None)
-        assert not jpeg.agrees()
+        patch.setattr(decode, "simplejpeg", None)
+        assert not decode.jpeg_agrees()
         assert ImageCodec(codec_options(load_settings({})).images)._decode is decode_rgb
     with monkeypatch.context() as patch:
         other = simplejpeg.decode_jpeg
@@ -147,8 +146,8 @@ def test_without_simplejpeg_or_with_other_pixels_pillow_decodes(monkeypatch: pyt
             def decode_jpeg(self, *args: object, **options: object) -> object:
                 return other(*args, fastupsample=True, fastdct=True, **options)
 
-        patch.setattr(jpeg, "simplejpeg", Other())
-        assert not jpeg.agrees()
+        patch.setattr(decode, "simplejpeg", Other())
+        assert not decode.jpeg_agrees()
 
 
 @pytest.mark.extended
@@ -164,7 +163,7 @@ def test_a_turned_photo_takes_no_more_memory_than_is_estimated() -> None:
 
 def test_pillow_does_all_where_the_setting_says_so() -> None:
     assert ImageCodec(codec_options(load_settings({"LIGHTBOX_RESIZE": "pillow"})).images)._decode is decode_rgb
-    if load() is not None:
+    if load_native() is not None:
         assert ImageCodec(codec_options(load_settings({})).images)._decode is decode_for_resize
 
 

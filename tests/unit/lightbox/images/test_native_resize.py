@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from lightbox.images.decode import decode_rgb
-from lightbox.images.native_resize import NativeResize, load
+from lightbox.images.resize import Filter, NativeResize, Resizer, Scaling, load_native
 from lightbox.images.resize_library import INSTRUCTIONS, resize_line
-from lightbox.images.transform import Filter, Resizer, Scaling
 
 ROOT = Path(__file__).parents[4]
 VALID = ROOT / "tests" / "corpus" / "valid"
@@ -140,9 +139,9 @@ def test_other_images_and_filters_are_left_to_pillow(library: Path) -> None:
 
 def test_pillow_resizes_without_a_usable_library(library: Path, tmp_path: Path) -> None:
     (tmp_path / "broken.so").write_bytes(b"no library")
-    assert load(tmp_path / "missing.so") is None
-    assert load(tmp_path / "broken.so") is None
-    native = load(library)
+    assert load_native(tmp_path / "missing.so") is None
+    assert load_native(tmp_path / "broken.so") is None
+    native = load_native(library)
     assert native is None or native.instructions in INSTRUCTIONS[1:]
 
 
@@ -167,7 +166,7 @@ def test_the_line_says_what_resizes(library: Path, tmp_path: Path, monkeypatch: 
     assert resize_line("pillow", library) == "resize: Pillow, as LIGHTBOX_RESIZE says"
     assert resize_line("auto", tmp_path / "none.so") == "resize: Pillow, because the native resize is not compiled"
     assert "cannot be loaded" in resize_line("auto", tmp_path / "broken.so")
-    native = load(library)
+    native = load_native(library)
     decoded = "; JPEGs are decoded by simplejpeg"
     found = f"native, with {native.instructions}{decoded}" if native else "Pillow, because the CPU has no AVX2"
     assert resize_line("auto", library) == f"resize: {found}"

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from lightbox.images.transform import Resizer, Scaling, bands, resize, to_tensor
+from lightbox.images.resize import Resizer, Scaling, bands, resize, to_tensor
 
 
 def noise(width: int, height: int, seed: int = 7) -> Image.Image:
@@ -64,7 +64,7 @@ def test_who_is_alone_has_all_cores_and_the_tensor_is_the_same(
         threads.add(threading.current_thread().name)
         return resize(*args)
 
-    monkeypatch.setattr("lightbox.images.transform.resize", noted)
+    monkeypatch.setattr("lightbox.images.resize.resize", noted)
     image, scaling = noise(900, 700), Scaling.NONE if dtype == "uint8" else Scaling.TORCH
     batch = np.zeros((3, 64, 48, 3), dtype)
     Resizer(cores).fill(image, scaling, batch[1], by_all_cores=alone)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.images.transform import Filter
+from lightbox.images.resize import Filter
 from lightbox.model.options import ModelOptions, ModelOptionsError, load_options
 from lightbox.settings_loading import load_settings
 

@@ -13,11 +13,10 @@ from lightbox.core.errors import BadRequest, InputMismatch, LightboxError, Model
 from lightbox.core.plan import ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.core.request_context import RequestContext
 from lightbox.core.signatures import RankGuard, Signatures, traits_by
-from lightbox.model.call import ModelCall
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.saved_model import WORST, Traits
-from lightbox.model.spec import Array
+from lightbox.model.spec import Array, ModelCall
 from lightbox.transports.fake import FakeTransport
 from support.fakes import signature
 

@@ -16,7 +16,7 @@ from lightbox.processes import health
 from lightbox.processes.health import Health, get
 from lightbox.telemetry import saturation
 from lightbox.telemetry.logs import FinishedRequest, LastResponse
-from lightbox.telemetry.saturation import RequestCount
+from lightbox.telemetry.metrics import RequestCount
 from lightbox.transports.model_status import ModelStatus
 from support.model_service import Reload, ScriptedServer, serving
 from support.patience import PATIENCE

@@ -19,14 +19,15 @@ import pytest
 
 from lightbox.core.edge import RECEIVED_HEADER, Edge
 from lightbox.telemetry import saturation
-from lightbox.telemetry.saturation import SMOOTHING_SECONDS, RequestCount, Saturation
+from lightbox.telemetry.metrics import RequestCount
+from lightbox.telemetry.saturation import SMOOTHING_SECONDS, Saturation
 from support.patience import PATIENCE, poll
 
 CONTAINER = Path(saturation.__file__).parents[2]
 HOLD = """
 import sys
 from pathlib import Path
-from lightbox.telemetry.saturation import RequestCount
+from lightbox.telemetry.metrics import RequestCount
 RequestCount(Path(sys.argv[1])).add(int(sys.argv[2]))
 print("held", flush=True)
 sys.stdin.read()

@@ -7,8 +7,7 @@ import pytest
 
 from lightbox.core.errors import ModelFailed, ModelNotFound, ModelServerAway
 from lightbox.core.request_context import RequestContext
-from lightbox.model.call import ModelCall
-from lightbox.model.spec import Array
+from lightbox.model.spec import Array, ModelCall
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model

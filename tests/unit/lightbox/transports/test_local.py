@@ -14,8 +14,7 @@ import pytest
 
 from lightbox.core.errors import DeadlineExceeded, ModelFailed, ModelServerAway, Unavailable
 from lightbox.core.request_context import RequestContext
-from lightbox.model.call import ModelCall
-from lightbox.model.spec import SignatureSpec, TensorSpec
+from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
 from lightbox.transports import local
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.grpc import GrpcTransport

@@ -12,8 +12,7 @@ import pytest
 
 from lightbox.core.errors import BadRequest
 from lightbox.core.request_context import RequestContext
-from lightbox.model.call import ModelCall
-from lightbox.model.spec import Array, SignatureSpec, TensorSpec
+from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
 from lightbox.transports.rest import RestTransport
 from model_server.rest_json.response import write_predict
 from support.http_server import answering_posts

@@ -16,8 +16,7 @@ import pytest
 
 from lightbox.core.errors import DeadlineExceeded, ModelServerAway, Unavailable
 from lightbox.core.request_context import RequestContext
-from lightbox.model.call import ModelCall
-from lightbox.model.spec import SignatureSpec, TensorSpec
+from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
 from lightbox.transports import grpc as grpc_transport
 from lightbox.transports import rest as rest_transport
 from lightbox.transports.base import Transport

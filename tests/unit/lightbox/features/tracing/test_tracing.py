@@ -22,7 +22,7 @@ from lightbox.core.request_context import RequestContext
 from lightbox.features.tracing import Tracing, TracingMissing
 from lightbox.features.tracing.settings import ENDPOINT
 from lightbox.features.tracing.spans import Spans
-from lightbox.model.call import ModelCall
+from lightbox.model.spec import ModelCall
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import FinishedRequest
 from lightbox.transports.grpc import GrpcTransport

@@ -7,7 +7,7 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
-from lightbox.images.transform import Scaling, resize, to_tensor
+from lightbox.images.resize import Scaling, resize, to_tensor
 
 pytestmark = pytest.mark.extended
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from lightbox.model import json_arrays
+from lightbox.codecs import json_text
 from lightbox.transports.predict_messages import Array
 
 FLOATS = hnp.arrays(
@@ -23,20 +23,20 @@ FLOATS = hnp.arrays(
 @given(FLOATS)
 def test_any_floats_come_back(array: Array) -> None:
     for each in (array, array.T, np.ascontiguousarray(array).astype(array.dtype.newbyteorder())):
-        found = json.loads(json_arrays.dumps({"null": [each]}))["null"][0]
+        found = json.loads(json_text.to_json({"null": [each]}))["null"][0]
         np.testing.assert_array_equal(np.asarray(found, each.dtype).reshape(each.shape), each)
-        assert json_arrays.array_text(each) == json_arrays.dumps(each)
+        assert json_text.array_text(each) == json_text.to_json(each)
 
 
 def test_what_is_not_finite_keeps_its_place() -> None:
     array = np.array([[np.nan, 1.5], [-np.inf, np.inf]], np.float32)
-    assert json_arrays.dumps(array) == b"[[NaN,1.5],[-Infinity,Infinity]]"
-    assert json_arrays.dumps(np.float32(np.nan)) == b"NaN"
+    assert json_text.to_json(array) == b"[[NaN,1.5],[-Infinity,Infinity]]"
+    assert json_text.to_json(np.float32(np.nan)) == b"NaN"
 
 
 def test_what_json_cannot_hold_is_a_type_error() -> None:
     for value in (np.array([1j]), {1, 2}):
         with pytest.raises(TypeError):
-            json_arrays.dumps(value)
+            json_text.to_json(value)
     with pytest.raises(TypeError):
-        json_arrays.array_text(np.array([1j]))
+        json_text.array_text(np.array([1j]))

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from lightbox.images.transform import Scaling, to_tensor
-from lightbox.model.json_arrays import image_text, padded_text
+from lightbox.codecs.json_text import image_text, padded_text
+from lightbox.images.resize import Scaling, to_tensor
 
 Float32 = npt.NDArray[np.float32]
 

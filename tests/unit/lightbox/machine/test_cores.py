@@ -6,9 +6,9 @@ import threading
 
 import pytest
 
+from lightbox.codecs.image import DecodeSlots, decoding_at_once
 from lightbox.core.errors import DeadlineExceeded
 from lightbox.core.request_context import RequestContext
-from lightbox.machine.concurrency import DecodeSlots, decoding_at_once
 from support.patience import PATIENCE
 
 

@@ -1,0 +1,280 @@
+"""JSON text that holds arrays, with NaN and infinities as TensorFlow Serving writes them, and responses of it.
+
+orjson does the work; it alone would turn NaN into null without a word, and refuse it when reading.
+
+Images as float32: each distinct number is turned into digits once, and looked up after that. An image has 256 levels
+in each channel, whatever its scaling. Digits for 150,000 floats take several times as long as 150,000 look-ups of
+texts that are equally long, which they are with blanks behind.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from math import prod
+from typing import Any, ClassVar
+
+import numpy as np
+import orjson
+from typing_extensions import override
+
+from lightbox.codecs.base import Response, Writer
+from lightbox.codecs.json_schemas import SHARED, response_body
+from lightbox.core.errors import NotAcceptable
+from lightbox.model.spec import Array, Layout, Prediction
+from lightbox.openapi.models import DescribedModel
+from lightbox.openapi.schemas import TEXT, Schema, ref
+
+_NAMES = {"nan": b"NaN", "inf": b"Infinity", "-inf": b"-Infinity"}
+CELLS = (8, 16)
+"""Bytes that a number may have with a bracket and a comma; numpy copies items of these sizes at once."""
+_MOST_CHANNELS = 4
+_FEW = 260  # levels, and what is no number
+_GLANCE, _WORTH_IT = 4096, 10_000
+
+
+def to_json(value: Any) -> bytes:
+    """Return JSON for dicts, lists, scalars and ndarrays of numbers or bools, nested as they like.
+
+    NaN and infinities inside arrays become ``NaN``, ``Infinity`` and ``-Infinity``. Raises TypeError for
+    what JSON cannot hold.
+    """
+    try:
+        return orjson.dumps(value, default=_array)
+    except orjson.JSONEncodeError as error:
+        raise TypeError(str(error)) from error
+
+
+def _array(value: Any) -> Any:
+    if isinstance(value, np.generic):
+        value = np.asarray(value)
+    if not isinstance(value, np.ndarray):
+        raise TypeError(f"{type(value).__name__} cannot be written as JSON")
+    return value.tolist() if value.dtype.hasobject else orjson.Fragment(array_text(value))
+
+
+def array_text(array: np.ndarray[Any, Any]) -> bytes:
+    """Return the JSON of an array of numbers or bools, as ``to_json`` does but with one copy of the text less."""
+    plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+    try:
+        text = orjson.dumps(plain, option=orjson.OPT_SERIALIZE_NUMPY)
+    except orjson.JSONEncodeError as error:
+        raise TypeError(str(error)) from error
+    if array.dtype.kind == "f":
+        text = _name_nonfinite(text, plain)
+    return text if array.ndim else text[1:-1]
+
+
+def _name_nonfinite(text: bytes, array: np.ndarray[Any, Any]) -> bytes:
+    """Put the names of NaN and infinities where orjson has written null, in the order of the array."""
+    if b"null" not in text:
+        return text
+    finite = np.isfinite(array)
+    names = [_NAMES[repr(number)] for number in array[~finite].tolist()]
+    pieces = text.split(b"null")
+    return b"".join(chain.from_iterable(zip(pieces, names, strict=False))) + pieces[-1]
+
+
+def from_json(data: bytes | memoryview) -> Any:
+    """Parse JSON text, ``NaN``, ``Infinity`` and ``-Infinity`` included; raise ValueError when it is malformed.
+
+    Bytes that are no UTF-8, which TensorFlow Serving writes as they are, become lone surrogates ("surrogateescape").
+    """
+    try:
+        return orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return json.loads(bytes(data).decode("utf-8", "surrogateescape"))
+
+
+def padded_text(array: Array) -> Iterable[bytes | memoryview]:
+    """Return the JSON of an array of numbers or bools in pieces, where that is quicker with blanks behind numbers."""
+    plain = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
+    return image_text(plain) or [array_text(array)]
+
+
+def image_text(array: Array) -> Iterable[bytes | memoryview] | None:
+    """Return the JSON of a C-contiguous float32 array [..., channels] of few distinct values, else None.
+
+    In pieces: what they are put together to is larger than a copy should be made of twice.
+    """
+    channels = array.shape[-1] if array.ndim > 1 else 0
+    if array.dtype != np.float32 or not 1 <= channels <= _MOST_CHANNELS or array.size < _WORTH_IT:
+        return None
+    bits = array.reshape(-1, channels).view(np.uint32)
+    if len(np.unique(bits[:_GLANCE, 0])) > _FEW:
+        return None
+    # The upper half of a float tells neighbouring levels apart: sign, exponent and 7 bits of the fraction.
+    slots = ((bits >> np.uint32(16)) + np.arange(channels, dtype=np.uint32) * np.uint32(1 << 16)).astype(np.intp)
+    value_of_slot = np.zeros(channels << 16, np.uint32)
+    value_of_slot[slots] = bits
+    if not np.array_equal(value_of_slot.take(slots), bits):
+        return None
+    used = np.zeros(channels << 16, bool)
+    used[slots] = True
+    places = np.flatnonzero(used)
+    texts = array_text(value_of_slot[places].view(np.float32))[1:-1].split(b",")
+    last = channels - 1
+    cells = [
+        (b"[" if place >> 16 == 0 else b"") + text + (b"]," if place >> 16 == last else b",")
+        for place, text in zip(places.tolist(), texts, strict=True)
+    ]
+    cell = next((size for size in CELLS if size >= max(map(len, cells))), None)
+    if cell is None or len(cells) > channels * _FEW:
+        return None
+    number_of_slot = np.zeros(channels << 16, np.uint16)
+    number_of_slot[places] = np.arange(len(places))
+    table = np.array([text.ljust(cell) for text in cells], f"V{cell}")
+    pixels = table.take(number_of_slot.take(slots)).reshape(-1).view(np.uint8)
+    return _nested(pixels.data, cell, array.shape)
+
+
+def _nested(pixels: memoryview, cell: int, shape: tuple[int, ...]) -> Iterator[bytes | memoryview]:
+    """Yield what is to be put together: rows of pixels, a comma behind each pixel, and brackets around the rows."""
+    width = shape[-2] * shape[-1] * cell
+    ends = [prod(shape[level:-2]) for level in range(len(shape) - 2)]
+    for row in range(prod(shape[:-2])):
+        yield (b",[" if row else b"[") + b"[" * sum(row % end == 0 for end in ends)
+        text = pixels[row * width : (row + 1) * width]
+        yield text[: width - cell + bytes(text[-cell:]).rindex(b",")]  # without the last comma, which blanks may follow
+        yield b"]" + b"]" * sum((row + 1) % end == 0 for end in ends)
+
+
+def json_ready(name: str, array: Array) -> Any:
+    """Return an array of numbers as it is; strings as nested lists of text.
+
+    As TensorFlow Serving has it, an output whose name ends in ``_bytes`` is written as ``{"b64": ...}``; so
+    are bytes that are no UTF-8, which it writes as broken text.
+    """
+    if not array.dtype.hasobject:
+        return checked(name, array)
+    as_bytes = name.endswith("_bytes")
+    texts = np.empty(array.size, object)
+    texts[:] = [_text(element, as_bytes) for element in array.ravel().tolist()]
+    return texts.reshape(array.shape).tolist()
+
+
+def checked(name: str, array: Array) -> Array:
+    """Return an array of real numbers or bools; raise NotAcceptable for others."""
+    if array.dtype.kind not in "biuf":
+        raise NotAcceptable(
+            f"Accept: the output {name} holds {array.dtype}, which text cannot carry; accept application/x-npy"
+        )
+    return array
+
+
+def _text(element: bytes, as_bytes: bool) -> Any:
+    if not as_bytes:
+        try:
+            return element.decode()
+        except UnicodeDecodeError:
+            pass
+    return {"b64": base64.b64encode(element).decode()}
+
+
+def whole_text(name: str, array: Array) -> bytes:
+    """Return the JSON of a whole array."""
+    if array.dtype.hasobject:
+        return to_json(json_ready(name, array))
+    return array_text(checked(name, array))
+
+
+def row_texts(name: str, array: Array) -> list[bytes]:
+    """Return the JSON of each row of an array of at least one dimension.
+
+    Numbers are written at once and the text is cut where one row ends and the next begins: the only places
+    with as many brackets as a row has dimensions.
+    """
+    if array.dtype.hasobject:
+        return [to_json(row) for row in json_ready(name, array)]
+    if not checked(name, array).size:
+        return [array_text(row) for row in array]
+    if len(array) == 1:
+        return [array_text(array[0])]
+    closing, opening = b"]" * (array.ndim - 1), b"[" * (array.ndim - 1)
+    inside = array_text(array)[array.ndim : -array.ndim]
+    return [opening + row + closing for row in inside.split(closing + b"," + opening)]
+
+
+def encode_document(prediction: Prediction) -> bytes:
+    """Return ``{"predictions": [...]}`` row by row, ``{"outputs": ...}`` by column, ``{"results": [...]}``.
+
+    A row is a bare value for one output, an object by name for several. Outputs that have no rows come by
+    name. NaN and infinities are written as TensorFlow Serving does. Classes by name, where the model's options ask for
+    them, are ``{"predictions": [...]}`` whatever the layout.
+    """
+    if (ranked := prediction.ranked() if prediction.ranked else None) is not None:
+        return b'{"predictions":[' + b",".join(ranked) + b"]}"
+    if not prediction.by_row:
+        return to_json({"outputs": _by_column(prediction)})
+    key = b"results" if prediction.layout is Layout.RESULTS else b"predictions"
+    if len(prediction.outputs) == 1 and prediction.layout is not Layout.RESULTS:
+        ((name, array),) = prediction.outputs.items()
+        return b"".join((b'{"predictions":', whole_text(name, array), b"}"))
+    return b'{"' + key + b'":[' + b",".join(_rows(prediction)) + b"]}"
+
+
+def encode_lines(prediction: Prediction) -> bytes:
+    """Return one prediction a line; a single line for outputs that have no rows."""
+    ranked = prediction.ranked() if prediction.ranked else None
+    if ranked is not None:
+        return b"\n".join((*ranked, b""))
+    lines = _rows(prediction) if prediction.by_row else [to_json(_by_column(prediction))]
+    return b"\n".join((*lines, b""))
+
+
+def _by_column(prediction: Prediction) -> Any:
+    """Return whole outputs by name; the bare one where TensorFlow Serving's columnar form has just one."""
+    ready = {name: json_ready(name, array) for name, array in prediction.outputs.items()}
+    return next(iter(ready.values())) if prediction.layout is Layout.COLUMNS and len(ready) == 1 else ready
+
+
+def _rows(prediction: Prediction) -> list[bytes]:
+    if prediction.layout is Layout.RESULTS and "outputs" not in prediction.outputs:
+        return _classes(prediction.outputs)
+    if len(prediction.outputs) == 1:
+        ((name, array),) = prediction.outputs.items()
+        return row_texts(name, array)
+    columns = [row_texts(name, array) for name, array in prediction.outputs.items()]
+    names = [to_json(name) + b":" for name in prediction.outputs]
+    return [b"{" + b",".join(map(bytes.__add__, names, row)) + b"}" for row in zip(*columns, strict=True)]
+
+
+def _classes(outputs: Mapping[str, Array]) -> list[bytes]:
+    """Return ``[["label", score], ...]`` for each example; no label is "", no score is 0."""
+    shape = next(iter(outputs.values())).shape
+    labels = json_ready("classes", outputs["classes"]) if "classes" in outputs else [[""] * shape[1]] * shape[0]
+    # Through JSON: a float32 then has as few digits as tell it from its neighbours.
+    scores = from_json(to_json(outputs["scores"])) if "scores" in outputs else [[0.0] * shape[1]] * shape[0]
+    return [to_json(list(zip(*row, strict=True))) for row in zip(labels, scores, strict=True)]
+
+
+class JsonWriter(Writer):
+    """Documents as TensorFlow Serving's REST API has them."""
+
+    media_types: ClassVar[tuple[str, ...]] = ("application/json",)
+
+    @override
+    def encode(self, prediction: Prediction) -> Response:
+        return Response(encode_document(prediction), self.media_types[0])
+
+    @override
+    def components(self, models: Sequence[DescribedModel]) -> dict[str, Schema]:
+        return SHARED | {f"{model.name}.response": response_body(model) for model in models}
+
+    @override
+    def response_schemas(self, models: Sequence[DescribedModel]) -> list[Schema]:
+        return [ref(f"{model.name}.response") for model in models]
+
+
+class JsonLinesWriter(Writer):
+    """One prediction a line. LIGHTBOX_JSONLINES may choose AWS's way: the document on one line, without an end."""
+
+    media_types: ClassVar[tuple[str, ...]] = ("application/jsonlines",)
+    schema: ClassVar[Schema] = TEXT
+
+    @override
+    def encode(self, prediction: Prediction) -> Response:
+        write = encode_document if self._options.lines_as_document else encode_lines
+        return Response(write(prediction), self.media_types[0])
