@@ -30,7 +30,7 @@ from lightbox.model.checks import newest_folder, newest_signatures
 from lightbox.model.layout import find_models
 from lightbox.model.options import ModelOptions, load_options
 from lightbox.model.spec import Array, SignatureSpec, image_input
-from lightbox.processes.startup import code_dirs
+from lightbox.processes.models_on_disk import code_dirs
 from lightbox.settings_loading import load_settings
 from lightbox.user_code.paths import find_code
 from lightbox.worker import codec_options

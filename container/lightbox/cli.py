@@ -21,20 +21,14 @@ from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import load_options
 from lightbox.processes import op_threads
 from lightbox.processes.commands import PYTHON, child_environ, model_server_program
+from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs
 from lightbox.processes.nginx import find_nginx
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.start import Start
 from lightbox.processes.start_checks import find_problems, find_scaling_lines, find_warnings
-from lightbox.processes.startup import (
-    code_dirs,
-    listening,
-    make_plan,
-    plan_models,
-    shared_code_dirs,
-    usual_ports,
-    wires_to_come,
-)
+from lightbox.processes.startup import listening, make_plan, usual_ports
 from lightbox.processes.supervisor import STOP_SIGNALS, Supervisor
+from lightbox.processes.wires import wires_to_come
 from lightbox.settings_loading import SettingsError, load_settings, parts, spelling_hints
 from lightbox.telemetry.logs import log, use_json
 from lightbox.user_code.paths import find_code
@@ -53,7 +47,7 @@ USAGE = """usage: serve.sh serve|check|engines|tune|try
   try     print a model's answer for an image under each scaling: try MODEL --image photo.jpg; try --help tells more"""
 
 
-TOOLS = {"tune": "tune.command", "try": "tune.trying"}
+TOOLS = {"tune": "tune.command", "try": "tune.try_image"}
 """Commands that measure what serves, and the modules that have them: a start of the service needs none of these."""
 
 

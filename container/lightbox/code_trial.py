@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 
 import lightbox.worker  # noqa: F401 - what a worker has imported when it loads the user's code
-from lightbox.core.plan import ServingPlan
+from lightbox.model.plan import ServingPlan
 from lightbox.user_code.paths import UserCodeError, find_inference
 from lightbox.user_code.registry import UserCode
 

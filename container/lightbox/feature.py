@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from flask import Blueprint
 
     from lightbox.core.pipeline import Pipeline
-    from lightbox.core.plan import ServingPlan
     from lightbox.core.request import Around
     from lightbox.core.services import Services
     from lightbox.model.catalogue import Catalogue
+    from lightbox.model.plan import ServingPlan
     from lightbox.openapi.models import DescribedModel
     from lightbox.openapi.operations import Description
     from lightbox.processes.start import Start

@@ -17,7 +17,6 @@ from lightbox.codecs.options import CodecOptions, ImageOptions
 from lightbox.core.app import create_app
 from lightbox.core.error_texts import hide
 from lightbox.core.pipeline import Pipeline, PipelineOptions, Times
-from lightbox.core.plan import AnsweringVersions, ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.core.services import Services
 from lightbox.core.settings import Settings
 from lightbox.core.settings_types import TransportName
@@ -25,6 +24,7 @@ from lightbox.feature import Feature
 from lightbox.features import FEATURES, enabled
 from lightbox.images.limits import ImageLimits
 from lightbox.model.catalogue import Catalogue
+from lightbox.model.plan import AnsweringVersions, ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import LastResponse, Observer, RequestLog, log_like_others, worker_descriptor
 from lightbox.telemetry.metrics import METRICS_FOLDER, RequestCount, WorkerMetrics

@@ -12,7 +12,7 @@ from lightbox.core.settings import Settings, variable_names
 from lightbox.core.settings_types import TransportName
 from lightbox.machine.cores import available_cores
 from lightbox.processes.commands import BINARY, model_server_program
-from lightbox.processes.startup import usual_wires
+from lightbox.processes.wires import usual_wires
 
 PARAMETERS = (
     "engine",

@@ -17,16 +17,16 @@ from lightbox.machine.cores import available_cores
 from lightbox.model.layout import ModelOnDisk
 from lightbox.processes import op_threads
 from lightbox.processes.commands import model_server_program
+from lightbox.processes.models_on_disk import plan_models
 from lightbox.processes.nginx import find_nginx
-from lightbox.processes.startup import plan_models
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import log
 from tune import report
 from tune.candidates import PARAMETERS, single_changes
 from tune.load import PictureUnreadable, picture
-from tune.measure import CannotServe, Request, open_measurer
 from tune.search import Announce, Findings, Step, TooLittleTime, search
 from tune.trials import Trial
+from tune.try_setting import CannotServe, Request, open_measurer
 
 LEAST_SECONDS = 10
 """In less nothing could be measured however quick the model is."""

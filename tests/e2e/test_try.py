@@ -11,8 +11,8 @@ import pytest
 from support.log_lines import without_times
 from support.patience import PATIENCE
 from support.stack import SERVE, clean_environ
-from tune import trying
-from tune.trying import best
+from tune import try_image
+from tune.try_image import best
 
 pytestmark = pytest.mark.extended
 
@@ -100,10 +100,10 @@ def test_a_folder_with_labels_counts_what_each_scaling_has_right(sample_models: 
 
 def test_what_does_not_tell_the_scalings_apart_is_told() -> None:
     sure, unsure, wrong = [0.0, 1.0], [0.4, 0.6], [0.9, 0.1]
-    *_, said = trying.side_by_side({"none": [sure], "unit": [unsure]}, [])
+    *_, said = try_image.side_by_side({"none": [sure], "unit": [unsure]}, [])
     assert "Each scaling gives the same class: take an image that is harder to classify, or a folder" in said
-    assert "same class" not in "".join(trying.side_by_side({"none": [sure], "unit": [wrong]}, []))
-    *_, row, said = trying.rights({"none": [sure, wrong], "unit": [sure, sure], "tf": [unsure, wrong]}, [1, 0])
+    assert "same class" not in "".join(try_image.side_by_side({"none": [sure], "unit": [wrong]}, []))
+    *_, row, said = try_image.rights({"none": [sure, wrong], "unit": [sure, sure], "tf": [unsure, wrong]}, [1, 0])
     assert row.split()[1::4] == ["2", "1", "2"]
     assert "none and tf are alike: take" in said
 

@@ -13,12 +13,12 @@ from PIL import Image
 
 from lightbox.core.app import create_app
 from lightbox.core.edge import uncounted
-from lightbox.core.plan import ModelServerAddress, ServingPlan
 from lightbox.core.request import Around
 from lightbox.core.services import Services
 from lightbox.features import enabled
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
+from lightbox.model.plan import ModelServerAddress, ServingPlan
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from lightbox.settings_loading import load_settings
 from lightbox.transports.base import Transport

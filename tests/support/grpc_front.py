@@ -17,7 +17,6 @@ import pytest
 
 from lightbox import worker
 from lightbox.core.pipeline import Pipeline
-from lightbox.core.plan import ModelServerAddress, ServingPlan
 from lightbox.features.open_inference import grpc_gate, grpc_messages, grpc_server
 from lightbox.features.open_inference.grpc_calls import WorkerPool
 from lightbox.features.open_inference.grpc_gate import Bounds, Gate
@@ -27,9 +26,11 @@ from lightbox.features.open_inference.grpc_service import InferenceService
 from lightbox.features.open_inference.repository import Repository
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
+from lightbox.model.plan import ModelServerAddress, ServingPlan
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import FinishedRequest, Observer
 from lightbox.transports.fake import FakeTransport
+from lightbox.user_code.registry import UserCode
 from support.fakes import png
 from support.patience import PATIENCE
 
@@ -109,7 +110,7 @@ def make_pipeline(
         default_model=names[0],
         model_servers=(ModelServerAddress(grpc_port=1, rest_port=2),),
     )
-    return worker.make_pipeline(load_settings(environ or {}), plan, {"grpc": transport})
+    return worker.make_pipeline(load_settings(environ or {}), plan, {"grpc": transport}, UserCode())
 
 
 @contextmanager

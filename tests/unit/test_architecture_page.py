@@ -14,12 +14,12 @@ import grpc
 import numpy as np
 import pytest
 
-from lightbox.core.plan import ModelServerAddress, ServingPlan, Wires
 from lightbox.core.settings_types import TransportName
 from lightbox.images.decode import jpeg_agrees
 from lightbox.images.resize import load_native
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
+from lightbox.model.plan import ModelServerAddress, ServingPlan, Wires
 from model_server import tensor_proto
 from model_server.local_server import LocalServer
 from support.patience import PATIENCE
@@ -28,8 +28,8 @@ from support.stack import REPOSITORY, clean_environ
 PAGE = (REPOSITORY / "docs" / "architecture.md").read_text()
 MOST_HOPS, MOST_FILES = 14, 20
 """What one JPEG may cost a reader who follows it through the code."""
-LOCAL_WIRE = "container/lightbox/transports/local.py"
-"""It takes part beside gRPC's where the embedded model server is asked."""
+GRPC_WIRE, LOCAL_WIRE = "container/lightbox/transports/grpc.py", "container/lightbox/transports/local.py"
+"""The page lists the files over gRPC; over the embedded model server's wire the one takes the place of the other."""
 
 
 def section(title: str) -> str:
@@ -104,7 +104,8 @@ def test_a_jpeg_takes_the_hops_of_the_page_in_their_order(calls: list[tuple[str,
 
 @pytest.mark.skipif(load_native() is None or not jpeg_agrees(), reason="images are read and resized by Pillow")
 def test_a_jpeg_passes_the_files_that_the_page_lists(calls: list[tuple[str, str]]) -> None:
-    assert sorted({file for file, _ in calls} - {LOCAL_WIRE}) == sorted(listed_files())
+    files = {GRPC_WIRE if file == LOCAL_WIRE else file for file, _ in calls}
+    assert sorted(files) == sorted(listed_files())
 
 
 def test_the_way_of_a_jpeg_is_short(calls: list[tuple[str, str]]) -> None:

@@ -18,13 +18,13 @@ from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.core.request import Body, Call, TensorResponse
 from lightbox.core.request_context import MemoryBudget, RequestContext
 from lightbox.core.settings_types import TransportName
-from lightbox.core.signatures import RankGuard, Signatures, probe, probe_version, traits_by
 from lightbox.model.catalogue import Catalogue, PlannedModel
 from lightbox.model.layout import is_model_name
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, Layout, ModelCall, Prediction, SignatureSpec
 from lightbox.sagemaker.custom_attributes import CustomAttributes
 from lightbox.transports.base import Transport
+from lightbox.transports.signatures import RankGuard, Signatures, probe, probe_version, traits_by
 from lightbox.user_code.aws import AwsHandlers
 from lightbox.user_code.aws_context import AwsContexts
 from lightbox.user_code.described_outputs import DescribedOutputs, HandlerOutputs

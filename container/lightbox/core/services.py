@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from lightbox.core.edge import Count
 from lightbox.core.pipeline import Pipeline
-from lightbox.core.plan import ServingPlan
 from lightbox.core.request import Around
 from lightbox.core.settings import Settings
+from lightbox.model.plan import ServingPlan
 from lightbox.telemetry.logs import Observer
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from lightbox.core.plan import ServingPlan
+from lightbox.model.plan import ServingPlan
 from lightbox.processes.child import Child
 from lightbox.processes.code_trial import IMPORT_SECONDS, judge, trial_command
 from lightbox.processes.run_dir import RunDir

@@ -12,8 +12,8 @@ import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from lightbox.core.plan import ServingPlan
 from lightbox.model.catalogue import PlannedModel
+from lightbox.model.plan import ServingPlan
 from lightbox.processes.commands import PYTHON
 from lightbox.user_code.loader import environ_without_code
 from lightbox.user_code.paths import FILE_NAME, UserCodeError

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from lightbox.core.errors import StartError
-from lightbox.core.plan import ModelServerAddress
 from lightbox.core.settings import Settings
 from lightbox.machine.environment import environment, variable
 from lightbox.model import engine_report
 from lightbox.model.catalogue import PlannedModel
+from lightbox.model.plan import ModelServerAddress
 from lightbox.processes.run_dir import RunDir
 
 BINARY = "tensorflow_model_server"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from lightbox.core.plan import ServingPlan
 from lightbox.model.catalogue import PlannedModel
+from lightbox.model.plan import ServingPlan
 from lightbox.processes.additions import ServedModels
 from lightbox.processes.commands import MODEL_CONFIG, model_config
 

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
-from lightbox.core.plan import ServingPlan
 from lightbox.core.settings import Settings
+from lightbox.model.plan import ServingPlan
 from lightbox.processes.body_memory import room_for_bodies
 from lightbox.processes.run_dir import RunDir
 

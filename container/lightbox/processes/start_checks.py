@@ -11,17 +11,11 @@ from lightbox.model.checks import newest_folder, unusable_versions
 from lightbox.model.layout import ModelOnDisk, folders_without_model, weights_note
 from lightbox.processes.additions import NOTHING_WANTED, Wants
 from lightbox.processes.commands import model_server_program
+from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs
 from lightbox.processes.nginx import find_nginx
 from lightbox.processes.option_checks import option_problems
 from lightbox.processes.scaling_report import ScalingLine, scaling_lines
-from lightbox.processes.startup import (
-    check_added_ports,
-    check_port,
-    check_port_range,
-    code_dirs,
-    plan_models,
-    shared_code_dirs,
-)
+from lightbox.processes.startup import check_added_ports, check_port, check_port_range
 
 
 def find_problems(settings: Settings, wrong: Collection[str] = (), wants: Wants = NOTHING_WANTED) -> list[str]:

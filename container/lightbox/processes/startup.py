@@ -2,78 +2,24 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from pathlib import Path
 
 from lightbox.core.errors import StartError
-from lightbox.core.plan import ModelServerAddress, ServingPlan, Wires
 from lightbox.core.settings import Settings
-from lightbox.core.settings_types import TransportName
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.checks import show_versions
-from lightbox.model.layout import ModelLayoutError, ModelOnDisk, choose_default, find_models
+from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import load_options
+from lightbox.model.plan import ModelServerAddress, ServingPlan, Wires
 from lightbox.processes.additions import NOTHING_WANTED, Port, Wants
 from lightbox.processes.commands import BINARY, model_server_program
-from lightbox.processes.run_dir import RunDir, free_port, port_is_free, sockets_would_fit
-from lightbox.user_code.loader import looks_like_aws
-from lightbox.user_code.paths import find_code, find_inference
+from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs
+from lightbox.processes.run_dir import RunDir, free_port, port_is_free
+from lightbox.processes.wires import LOCAL, NO_SOCKET, planned_wires, wires_to_come
+from lightbox.user_code.paths import find_code
 from lightbox.user_code.s3 import download_universal_code
-
-LOCAL, GRPC, REST = TransportName
-NO_SOCKET = "the path of TMPDIR is too long for a unix socket"
-
-
-def choose_wires(
-    settings: Settings, code_places: Iterable[Sequence[Path]], sockets_fit: bool, why_rest_port: str | None = None
-) -> Wires:
-    """Return the wires, and why each of the model server's TCP ports is open.
-
-    ``code_places`` are the folders of each model's code; ``why_rest_port`` is why a feature needs that port. Raises
-    ModelServerMissing and NoLocalWire.
-    """
-    named, usual = settings.transports, usual_wires(settings, sockets_fit)
-    names = named or usual
-    if LOCAL in names and LOCAL not in usual:
-        why = "the embedded model server alone has it" if sockets_fit else NO_SOCKET
-        raise NoLocalWire(f"LIGHTBOX_TRANSPORT: expected {' or '.join(usual)}, got local: {why}")
-    on_loopback = named is None and REST in usual
-    handler = _aws_handler(code_places)
-    both = None
-    if handler is not None:
-        both = f"{handler} has AWS's handlers, whose context has it"
-    elif on_loopback:
-        both = "LIGHTBOX_TRANSPORT is not set, and the embedded server binds loopback"
-    elif not settings.has_fixed_models and {GRPC, REST} <= set(names):
-        both = "LIGHTBOX_TRANSPORT names grpc and rest, and a model that is loaded later may have AWS's handlers"
-    return Wires(
-        names=names,
-        why_grpc_port=both if sockets_fit else NO_SOCKET,
-        why_rest_port=both or why_rest_port or ("LIGHTBOX_TRANSPORT names rest" if REST in names else None),
-    )
-
-
-def usual_wires(settings: Settings, sockets_fit: bool = True) -> tuple[TransportName, ...]:
-    """Return the wires of a start whose settings name none. Raises ModelServerMissing."""
-    if model_server_program(settings)[0] == BINARY:
-        return (GRPC,)
-    return (LOCAL, GRPC, REST) if sockets_fit else (GRPC, REST)
-
-
-def _aws_handler(code_places: Iterable[Sequence[Path]]) -> Path | None:
-    """Return the first ``inference.py`` with functions of AWS's API, None where there is none."""
-    files = filter(None, (find_inference(folders) for folders in code_places))
-    return next((file for file in dict.fromkeys(files) if _is_aws(file)), None)
-
-
-def _is_aws(file: Path) -> bool:
-    try:
-        return looks_like_aws(file.read_bytes())
-    except OSError:  # what is wrong with it is said where it is imported
-        return False
 
 
 def listening(
@@ -100,18 +46,8 @@ GRPC_PORT, REST_PORT = 9000, 8501
 """The first model server's ports without SAGEMAKER_SAFE_PORT_RANGE, as in AWS's container."""
 
 
-class NoLocalWire(StartError):
-    """The settings name the wire ``local`` where there can be none; the message says why."""
-
-
 class PortTaken(StartError):
     """A port that the settings name is in use; the message names setting and port."""
-
-
-def plan_models(settings: Settings) -> tuple[dict[str, ModelOnDisk], str]:
-    """Return the models on disk by name, and the default one's name; raise ModelLayoutError."""
-    models = find_models(settings.model_dir)
-    return {model.name: model for model in models}, choose_default(models, settings.default_model)
 
 
 def make_plan(settings: Settings, run_dir: RunDir, wants: Wants = NOTHING_WANTED) -> ServingPlan:
@@ -134,30 +70,6 @@ def make_plan(settings: Settings, run_dir: RunDir, wants: Wants = NOTHING_WANTED
     )
 
 
-def shared_code_dirs(settings: Settings) -> tuple[Path, ...]:
-    """Return where code for all models may lie; SageMaker has a folder of its own for it in multi-model mode."""
-    beside_models = settings.model_dir / "code"
-    return (beside_models,) if settings.has_fixed_models else (settings.code_dir, beside_models)
-
-
-def code_dirs(model: ModelOnDisk, shared: Iterable[Path]) -> list[Path]:
-    """Return where a model's user code may lie: in its own folder first, then in those for all models."""
-    return list(dict.fromkeys([model.base_path / "code", *shared]))
-
-
-def planned_wires(
-    settings: Settings, models: Iterable[ModelOnDisk], shared: Sequence[Path], why_rest_port: str | None
-) -> Wires:
-    """Return the wires that a start would have, and why ports are open. Raises ModelServerMissing.
-
-    In multi-model mode the models that are to be loaded may be there already; their code counts too.
-    """
-    own = (code_dirs(model, shared) for model in models)
-    if not settings.has_fixed_models:
-        own = ([folder] for pattern in ("*/code", "*/*/code") for folder in settings.model_dir.glob(pattern))
-    return choose_wires(settings, itertools.chain([shared], own), sockets_would_fit(), why_rest_port)
-
-
 def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir, shared: Iterable[Path]) -> PlannedModel:
     folders = code_dirs(model, shared)
     find_code(folders)
@@ -170,15 +82,6 @@ def _planned(model: ModelOnDisk, settings: Settings, run_dir: RunDir, shared: It
         options=load_options(folders, settings),
         code_dirs=tuple(folders),
     )
-
-
-def wires_to_come(settings: Settings, why_rest_port: str | None = None) -> Wires:
-    """Return the wires as far as they can be told before a start, without code from S3. Raises ModelServerMissing."""
-    models: list[ModelOnDisk] = []
-    if settings.has_fixed_models:
-        with suppress(ModelLayoutError):
-            models = find_models(settings.model_dir)
-    return planned_wires(settings, models, shared_code_dirs(settings), why_rest_port)
 
 
 def choose_addresses(

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing_extensions import override
 
 from lightbox.core.errors import StartError, Unavailable
-from lightbox.core.plan import AnsweringVersions, ServingPlan
 from lightbox.core.settings import Settings
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.changes import change_problem
 from lightbox.model.checks import signatures_of, version_problem
 from lightbox.model.graph import forget_graph
 from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, find_models, is_version
+from lightbox.model.plan import AnsweringVersions, ServingPlan
 from lightbox.model.spec import SignatureSpec
 from lightbox.processes.health import get, told_in
 from lightbox.processes.option_checks import misfits

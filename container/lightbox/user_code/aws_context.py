@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from lightbox.core.plan import ModelServerAddress
+from lightbox.model.plan import ModelServerAddress
 from lightbox.sagemaker.custom_attributes import CustomAttributes
 from lightbox.user_code.aws import JSON, Context, PortlessContext
 

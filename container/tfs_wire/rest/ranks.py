@@ -52,6 +52,8 @@ def head_ranks(body: bytes) -> Ranks | None:
     if found is None:
         return None
     signature, form, outer, name, inner, text = found.groups()
+    if name is None and body[found.end() : found.end() + 1] == b"{":  # its first name is written with escapes, say
+        return None
     # Rare letters first: looking for one byte is far cheaper than looking for a word.
     rare = body.find(b"_")
     named_later = rare >= 0 and body.find(b"signature_name", max(0, rare - 9)) >= 0

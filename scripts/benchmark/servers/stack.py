@@ -74,7 +74,7 @@ class Stack:
 
 def _grpc_target(run_dir: Path) -> str:
     """Return where the workers themselves reach the model server: a unix socket, where there is room for one."""
-    from lightbox.core.plan import ServingPlan
+    from lightbox.model.plan import ServingPlan
 
     return ServingPlan.read(run_dir / "plan.json").model_servers[0].grpc_target
 

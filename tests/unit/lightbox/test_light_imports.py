@@ -7,10 +7,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from lightbox.core.plan import ModelServerAddress, ServingPlan
 from lightbox.features import FEATURES
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
+from lightbox.model.plan import ModelServerAddress, ServingPlan
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, clean_environ
 
@@ -31,7 +31,7 @@ from lightbox.core.request_context import RequestContext
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec
-from lightbox.core.plan import PlannedModels, ServingPlan
+from lightbox.model.plan import PlannedModels, ServingPlan
 from lightbox.transports.fake import FakeTransport
 
 transport = FakeTransport()

@@ -8,10 +8,10 @@ from unittest.mock import Mock
 
 import pytest
 
-from lightbox.core.plan import ModelServerAddress
 from lightbox.core.request_context import RequestContext
 from lightbox.features.multi_model import MultiModel
 from lightbox.model.options import ModelOptions
+from lightbox.model.plan import ModelServerAddress
 from lightbox.processes.commands import gunicorn_command, model_server_flags
 from lightbox.processes.nginx import render
 from lightbox.processes.run_dir import RunDir

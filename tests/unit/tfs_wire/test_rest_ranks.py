@@ -53,6 +53,7 @@ def test_what_the_beginning_tells(body: str, name: str, ranks: dict[str | None, 
         ('{"instances":[{"b64":[1]}]}', "", {"b64": 2}),
         ('{"instances":[[{"x":[1]}]]}', "", {None: 2}),
         ('{"instances":[{"\\u0078":[1]}]}', "", {"x": 2}),
+        ('{"signature_name":"s","inputs":{"\\u0078":[1]}}', "s", {"x": 1}),
         ('\ufeff{"instances":[1]}', "", {None: 1}),
     ],
 )

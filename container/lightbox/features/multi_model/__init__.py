@@ -19,9 +19,9 @@ from lightbox.processes.additions import NginxParts, ServedModels
 if TYPE_CHECKING:
     from flask import Blueprint
 
-    from lightbox.core.plan import ServingPlan
     from lightbox.core.services import Services
     from lightbox.model.catalogue import Catalogue
+    from lightbox.model.plan import ServingPlan
     from lightbox.openapi.models import DescribedModel
     from lightbox.openapi.operations import Description
     from lightbox.processes.start import Start

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing_extensions import override
 
 from lightbox.core.errors import AlreadyLoaded
-from lightbox.core.plan import ServingPlan
 from lightbox.core.request_context import RequestContext
 from lightbox.core.settings import Settings
 from lightbox.features.multi_model.loader import ModelLoader
@@ -19,6 +18,7 @@ from lightbox.features.multi_model.sources import Source
 from lightbox.features.multi_model.state import LoadedModels, not_loaded
 from lightbox.model.catalogue import Catalogue, PlannedModel
 from lightbox.model.layout import LONGEST_NAME
+from lightbox.model.plan import ServingPlan
 from lightbox.processes.code_trial import try_code
 from lightbox.transports.grpc import open_channel
 from lightbox.transports.model_management import ModelManagement

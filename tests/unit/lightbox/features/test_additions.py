@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.core.plan import ServingPlan
 from lightbox.core.settings import Settings
 from lightbox.features import enabled, prepare, wants
+from lightbox.model.plan import ServingPlan
 from lightbox.processes.additions import Additions
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.start import Start

@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from lightbox.core.errors import BadRequest, InputMismatch, LightboxError, ModelFailed, Unavailable
-from lightbox.core.plan import ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.core.request_context import RequestContext
-from lightbox.core.signatures import RankGuard, Signatures, traits_by
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
+from lightbox.model.plan import ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.model.saved_model import WORST, Traits
 from lightbox.model.spec import Array, ModelCall
 from lightbox.transports.fake import FakeTransport
+from lightbox.transports.signatures import RankGuard, Signatures, traits_by
 from support.fakes import signature
 
 NET = signature("net", {"x": ("float32", (None, 2))}, {"y": ("float32", (None, 2))})

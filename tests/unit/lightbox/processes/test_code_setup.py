@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.core.plan import ModelServerAddress, ServingPlan
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
+from lightbox.model.plan import ModelServerAddress, ServingPlan
 from lightbox.processes.code_setup import CodeSetup
 from lightbox.processes.commands import child_environ
 from lightbox.processes.run_dir import RunDir

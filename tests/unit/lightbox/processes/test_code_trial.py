@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lightbox.code_trial import check
-from lightbox.core.plan import ServingPlan
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
+from lightbox.model.plan import ServingPlan
 from lightbox.processes.code_trial import judge, try_code
 from lightbox.processes.commands import CONTAINER_DIR
 from lightbox.user_code.loader import forget_folder, load_functions

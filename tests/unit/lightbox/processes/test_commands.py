@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.core.plan import ModelServerAddress
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
+from lightbox.model.plan import ModelServerAddress
 from lightbox.processes.commands import (
     batching_parameters,
     gunicorn_command,

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.core.plan import ServingPlan
 from lightbox.features.multi_model.state import LoadedModel, LoadedModels, LoadedServed
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
+from lightbox.model.plan import ServingPlan
 from lightbox.processes.served_models import PlannedAlone, write_model_config
 from support.models import GOLDEN
 

@@ -13,7 +13,8 @@ from lightbox.features import wants
 from lightbox.model.layout import WEIGHTS_NOTE
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.start_checks import find_lasting_problems, find_problems, find_warnings
-from lightbox.processes.startup import choose_addresses, wires_to_come
+from lightbox.processes.startup import choose_addresses
+from lightbox.processes.wires import wires_to_come
 from lightbox.settings_loading import load_settings
 from support.models import copy_golden
 

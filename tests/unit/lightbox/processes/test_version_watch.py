@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from harness.ports import free_ports
-from lightbox.core.plan import ServingPlan
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
+from lightbox.model.plan import ServingPlan
 from lightbox.processes.start_checks import find_problems
 from lightbox.processes.version_watch import VersionWatch, _AroundModel
 from lightbox.settings_loading import load_settings

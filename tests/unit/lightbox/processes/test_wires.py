@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.core.plan import Wires
 from lightbox.features import wants
-from lightbox.processes.startup import NoLocalWire, wires_to_come
+from lightbox.model.plan import Wires
+from lightbox.processes.wires import NoLocalWire, wires_to_come
 from lightbox.settings_loading import load_settings
 from support.models import copy_golden
 from support.real_binary import real_binary

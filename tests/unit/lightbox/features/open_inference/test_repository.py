@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from lightbox.core.errors import BadRequest
-from lightbox.core.plan import PlannedModels, ServingPlan
 from lightbox.core.request_context import RequestContext
 from lightbox.features.open_inference.repository import Repository
+from lightbox.model.plan import PlannedModels, ServingPlan
 from support.patience import PATIENCE
 
 TARGET = "X-Amzn-SageMaker-Target-Model"

@@ -12,9 +12,9 @@ from harness.stack import Stack
 from tune.candidates import Candidate, Change
 from tune.command import LEAST_SECONDS
 from tune.load import Load
-from tune.measure import Request, StackMeasurer
 from tune.search import TooLittleTime, search
 from tune.trials import Goal, Trial
+from tune.try_setting import Request, StackMeasurer
 
 SINGLES = [Candidate((Change("workers", (("SAGEMAKER_GUNICORN_WORKERS", "1"),)),))]
 
@@ -24,7 +24,7 @@ NOW = 1000.0
 @pytest.fixture(autouse=True)
 def standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is reckoned does not depend on how long reckoning takes."""
-    monkeypatch.setattr("tune.measure.time", SimpleNamespace(monotonic=lambda: NOW))
+    monkeypatch.setattr("tune.try_setting.time", SimpleNamespace(monotonic=lambda: NOW))
 
 
 class LoadOf:

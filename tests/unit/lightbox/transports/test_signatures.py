@@ -16,12 +16,12 @@ from lightbox.core.errors import (
     Unavailable,
     UnknownSignature,
 )
-from lightbox.core.plan import AnsweringVersions
 from lightbox.core.request_context import RequestContext
-from lightbox.core.signatures import Signatures, probe, probe_version
+from lightbox.model.plan import AnsweringVersions
 from lightbox.model.saved_model import Traits
 from lightbox.model.spec import Array, SignatureSpec
 from lightbox.transports.fake import FakeTransport
+from lightbox.transports.signatures import Signatures, probe, probe_version
 from support.fakes import signature
 from support.patience import PATIENCE
 

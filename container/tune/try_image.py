@@ -20,8 +20,8 @@ from lightbox.model.checks import newest_folder, newest_signatures
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import ModelOptions, load_options
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, scaling_problem
+from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs
 from lightbox.processes.scaling_report import PIXELS, scaled_input, scaling_line
-from lightbox.processes.startup import code_dirs, plan_models, shared_code_dirs
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import log
 from tune.load import HEADERS, PictureUnreadable, picture

@@ -1,0 +1,97 @@
+"""REST, gRPC or local: which wires lead to the model servers, and why a TCP port is open where one is."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from lightbox.core.errors import StartError
+from lightbox.core.settings import Settings
+from lightbox.core.settings_types import TransportName
+from lightbox.model.layout import ModelLayoutError, ModelOnDisk, find_models
+from lightbox.model.plan import Wires
+from lightbox.processes.commands import BINARY, model_server_program
+from lightbox.processes.models_on_disk import code_dirs, shared_code_dirs
+from lightbox.processes.run_dir import sockets_would_fit
+from lightbox.user_code.loader import looks_like_aws
+from lightbox.user_code.paths import find_inference
+
+LOCAL, GRPC, REST = TransportName
+NO_SOCKET = "the path of TMPDIR is too long for a unix socket"
+
+
+def choose_wires(
+    settings: Settings, code_places: Iterable[Sequence[Path]], sockets_fit: bool, why_rest_port: str | None = None
+) -> Wires:
+    """Return the wires, and why each of the model server's TCP ports is open.
+
+    ``code_places`` are the folders of each model's code; ``why_rest_port`` is why a feature needs that port. Raises
+    ModelServerMissing and NoLocalWire.
+    """
+    named, usual = settings.transports, usual_wires(settings, sockets_fit)
+    names = named or usual
+    if LOCAL in names and LOCAL not in usual:
+        why = "the embedded model server alone has it" if sockets_fit else NO_SOCKET
+        raise NoLocalWire(f"LIGHTBOX_TRANSPORT: expected {' or '.join(usual)}, got local: {why}")
+    on_loopback = named is None and REST in usual
+    handler = _aws_handler(code_places)
+    both = None
+    if handler is not None:
+        both = f"{handler} has AWS's handlers, whose context has it"
+    elif on_loopback:
+        both = "LIGHTBOX_TRANSPORT is not set, and the embedded server binds loopback"
+    elif not settings.has_fixed_models and {GRPC, REST} <= set(names):
+        both = "LIGHTBOX_TRANSPORT names grpc and rest, and a model that is loaded later may have AWS's handlers"
+    return Wires(
+        names=names,
+        why_grpc_port=both if sockets_fit else NO_SOCKET,
+        why_rest_port=both or why_rest_port or ("LIGHTBOX_TRANSPORT names rest" if REST in names else None),
+    )
+
+
+def usual_wires(settings: Settings, sockets_fit: bool = True) -> tuple[TransportName, ...]:
+    """Return the wires of a start whose settings name none. Raises ModelServerMissing."""
+    if model_server_program(settings)[0] == BINARY:
+        return (GRPC,)
+    return (LOCAL, GRPC, REST) if sockets_fit else (GRPC, REST)
+
+
+def _aws_handler(code_places: Iterable[Sequence[Path]]) -> Path | None:
+    """Return the first ``inference.py`` with functions of AWS's API, None where there is none."""
+    files = filter(None, (find_inference(folders) for folders in code_places))
+    return next((file for file in dict.fromkeys(files) if _is_aws(file)), None)
+
+
+def _is_aws(file: Path) -> bool:
+    try:
+        return looks_like_aws(file.read_bytes())
+    except OSError:  # what is wrong with it is said where it is imported
+        return False
+
+
+class NoLocalWire(StartError):
+    """The settings name the wire ``local`` where there can be none; the message says why."""
+
+
+def planned_wires(
+    settings: Settings, models: Iterable[ModelOnDisk], shared: Sequence[Path], why_rest_port: str | None
+) -> Wires:
+    """Return the wires that a start would have, and why ports are open. Raises ModelServerMissing.
+
+    In multi-model mode the models that are to be loaded may be there already; their code counts too.
+    """
+    own = (code_dirs(model, shared) for model in models)
+    if not settings.has_fixed_models:
+        own = ([folder] for pattern in ("*/code", "*/*/code") for folder in settings.model_dir.glob(pattern))
+    return choose_wires(settings, itertools.chain([shared], own), sockets_would_fit(), why_rest_port)
+
+
+def wires_to_come(settings: Settings, why_rest_port: str | None = None) -> Wires:
+    """Return the wires as far as they can be told before a start, without code from S3. Raises ModelServerMissing."""
+    models: list[ModelOnDisk] = []
+    if settings.has_fixed_models:
+        with suppress(ModelLayoutError):
+            models = find_models(settings.model_dir)
+    return planned_wires(settings, models, shared_code_dirs(settings), why_rest_port)
