@@ -11,12 +11,11 @@ import asyncio
 import os
 import socket
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from urllib.parse import quote
 
-from hpack import Decoder, HPACKError
 from typing_extensions import override
 
 from lightbox.core.edge import choose_request_id
@@ -207,8 +206,6 @@ class _Connection:
         self._gate = gate
         self._streams: dict[int, OpenCall] = {}
         self._newest = 0
-        # Headers refer to those before them: each block is decoded, though only the ids of requests are wanted.
-        self._decoder = Decoder()
         self.caller = Side(http2.Frames(http2.MAX_FRAME, http2.PREFACE), self._from_caller, self)
         self.server = Side(http2.Frames(_SERVERS_FRAME), self._from_server, self)
         self.caller.other, self.server.other = self.server, self.caller
@@ -248,18 +245,19 @@ class _Connection:
     def _end_call(self, call: OpenCall, error: LightboxError) -> None:
         """End a call: its caller gets a status, the server hears that the caller has cancelled it."""
         self._forget(call.number)
+        request_id = choose_request_id(lambda name: None)  # the caller's is in headers that are not read here
         fields = {
             "grpc-status": str(_STATUS_NUMBERS[error.grpc_status]),
             "grpc-message": quote(error.message, safe=_PRINTABLE),
             "lightbox-code": error.code,
-            "x-amzn-requestid": call.request_id,
+            "x-amzn-requestid": request_id,
         }
         self.server.send(http2.reset(call.number, http2.CANCEL))
         self.server.flush()
         self.caller.send(http2.trailers(call.number, fields, alone=not call.has_headers))
         self.caller.send(http2.reset(call.number, http2.NO_ERROR))
         self.caller.flush()
-        self._gate.on_refused(error, call.request_id, call.incoming.partial)
+        self._gate.on_refused(error, request_id, call.incoming.partial)
 
     def _forget(self, number: int) -> None:
         if (call := self._streams.pop(number, None)) is not None:
@@ -270,24 +268,15 @@ class _Connection:
         call = self._streams.get(frame.stream)
         if frame.kind == http2.DATA and call is not None:
             self._count(call, frame)
-        headers = self._headers(frame) if frame.kind == http2.HEADERS else {}
         self.server.send(frame.data)
         if frame.kind == http2.HEADERS and frame.stream > self._newest:
             self._newest = frame.stream
-            self._open(frame.stream, headers)
+            self._open(frame.stream)
         elif frame.kind == http2.RESET:
             self._forget(frame.stream)
 
-    def _headers(self, frame: http2.Frame) -> dict[str, str]:
-        try:
-            fields = self._decoder.decode(http2.header_block(frame), raw=True)
-        except HPACKError as error:
-            raise http2.BadFrames("expected headers as RFC 7541 writes them") from error
-        return {name.decode("latin-1"): value.decode("latin-1") for name, value in fields}
-
-    def _open(self, number: int, headers: Mapping[str, str]) -> None:
+    def _open(self, number: int) -> None:
         call = self._streams[number] = OpenCall(number, self._end_call)
-        call.request_id = choose_request_id(lambda name: headers.get(name.lower()))
         self._gate.calls.add(call)
         self._gate.passed += 1
         if self._gate.closed:  # what the server gets now it would answer with CANCELLED, which nobody sends again

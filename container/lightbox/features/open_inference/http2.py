@@ -16,13 +16,13 @@ from lightbox.core.errors import LightboxError
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 DATA, HEADERS, RESET, CONTINUATION = 0, 1, 3, 9
-END_STREAM, END_HEADERS, PADDED, PRIORITY = 1, 4, 8, 32
+END_STREAM, END_HEADERS, PADDED = 1, 4, 8
 NO_ERROR, REFUSED_STREAM, CANCEL, ENHANCE_YOUR_CALM = 0, 7, 8, 11
 MAX_FRAME = 16_384
 """Bytes of a frame's payload that a server takes unless it says otherwise, and ours does not."""
 MAX_HEADERS = 1 << 15
 """Bytes of headers and their continuations; gRPC's server takes half as many."""
-_HEAD, _PRIORITY = 9, 5
+_HEAD = 9
 _PREFIX = 5
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 _USUAL_RATIO = 16
@@ -59,21 +59,6 @@ class Frame:
         if not self.flags & PADDED:
             return self.data[_HEAD:]
         return self.data[_HEAD + 1 : max(_HEAD + 1, len(self.data) - self.data[_HEAD])]
-
-
-def header_block(frame: Frame) -> bytes:
-    """Return what a HEADERS frame and its continuations carry, without padding and priority."""
-    parts, start = [], 0
-    while start < len(frame.data):
-        end = start + _HEAD + int.from_bytes(frame.data[start : start + 3], "big")
-        kind, flags, part = frame.data[start + 3], frame.data[start + 4], frame.data[start + _HEAD : end]
-        if kind == HEADERS and flags & PADDED:
-            part = part[1 : max(1, len(part) - part[0])]
-        if kind == HEADERS and flags & PRIORITY:
-            part = part[_PRIORITY:]
-        parts.append(part)
-        start = end
-    return b"".join(parts)
 
 
 class Frames:
@@ -230,7 +215,6 @@ class OpenCall:
 
     def __init__(self, number: int, end: Callable[[OpenCall, LightboxError], None]) -> None:
         self.number = number
-        self.request_id = ""
         self._end = end
         self.incoming = Messages()
         self.outgoing = Messages()

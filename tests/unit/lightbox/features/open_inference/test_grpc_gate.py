@@ -104,41 +104,6 @@ def test_the_largest_message_in_its_coming_makes_room(serve: Serve, watcher: Wat
         client.close()
 
 
-@pytest.mark.parametrize("name", ["x-amzn-requestid", "x-request-id"])
-def test_a_refusal_has_the_callers_own_request_id(serve: Serve, watcher: Watcher, connect: Connect, name: str) -> None:
-    with serve(calls=1):
-        client = connect()
-        client.open(1)
-        client.open(3, {name: "the-callers-own"})
-        client.wait(lambda: 3 in client.ended)
-        assert b"x-amzn-requestid\x0fthe-callers-own" in client.answers[3]
-        assert watcher.requests.get(timeout=PATIENCE).request_id == "the-callers-own"
-        client.close()
-
-
-def test_a_client_finds_its_request_id_in_a_refusal_each_time(serve: Serve) -> None:
-    with serve(message=1000) as call:
-        for number in range(3):  # from the second call on the client refers to headers that it has sent before
-            with pytest.raises(grpc.RpcError) as caught:
-                call("ModelInfer", images(RED + bytes(MB)), metadata=[("x-amzn-requestid", f"mine-{number}")])
-            assert dict(caught.value.trailing_metadata())["x-amzn-requestid"] == f"mine-{number}"
-
-
-@given(st.binary(max_size=60), st.integers(0, 255), st.booleans(), st.lists(st.binary(max_size=20), max_size=3))
-def test_padding_and_priority_are_no_headers(block: bytes, pad: int, priority: bool, rest: list[bytes]) -> None:
-    payload = bytes(5) * priority + block
-    head = http2.frame(http2.HEADERS, http2.PADDED | http2.PRIORITY * priority, 1, bytes([pad]) + payload + bytes(pad))
-    data = head + b"".join(http2.frame(http2.CONTINUATION, 0, 1, part) for part in rest)
-    assert http2.header_block(http2.Frame(http2.HEADERS, 0, 1, data)) == block + b"".join(rest)
-
-
-def test_headers_that_are_none_end_the_connection(serve: Serve, connect: Connect) -> None:
-    with serve():
-        client = connect()
-        client._send(http2.frame(http2.HEADERS, http2.END_HEADERS, 1, b"\xff\xff\xff"))
-        client.wait(lambda: client.closed)
-
-
 def test_what_is_answered_is_counted_no_more(serve: Serve) -> None:
     with serve(together=MB) as call:
         body = images(RED + bytes(MB // 2))  # bytes behind an image do not matter
