@@ -86,9 +86,9 @@ class Feature:
         """Tell whether its own settings turn it on."""
         return True
 
-    def problems(self, settings: Settings) -> Iterable[str]:
-        """Return a sentence for each setting that does not go with the others, where it is on."""
-        return ()
+    def problems(self, settings: Settings) -> Mapping[str, str]:
+        """Return what was expected of each variable that does not go with the others, where it is on."""
+        return {}
 
     def check(self, settings: Settings) -> None:
         """Raise StartError if it is on and cannot be had."""

@@ -48,37 +48,49 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     known = known_variables()
     given = {name: value for name, value in environ.items() if name in known and value.strip()}
     problems = _misspelled(environ, known)
-    parts = [_validated(feature.settings, given, problems) for feature in FEATURES]
-    on = enabled(_with(Settings.model_construct(), parts))
-    for feature in on:
-        given = {**feature.defaults, **given}
-    settings, wrong = _validated(Settings, given, problems)
-    _with(settings, parts)
-    if any(feature.loads_models for feature in on):
-        settings.expect_other_models()
-    for feature in on:
-        problems += feature.problems(settings)
+    wrong: set[str] = set()
+    settings = _read(given, problems, wrong)
+    for feature in enabled(settings):
+        for variable, expected in feature.problems(settings).items():
+            if variable not in wrong:
+                problems.append(f"{variable}: {expected}, got {given.get(variable, 'its default')!r}")
+                wrong.add(variable)
     if problems:
-        raise SettingsError(problems, settings, wrong.union(*(wrong_in_part for _, wrong_in_part in parts)))
+        usable = _read({name: value for name, value in given.items() if name not in wrong}, [], set())
+        raise SettingsError(list(dict.fromkeys(problems)), usable, frozenset(wrong))
     return settings
 
 
-def _with(settings: Settings, parts: Iterable[tuple[BaseModel, frozenset[str]]]) -> Settings:
-    for part, _ in parts:
+def _read(given: Mapping[str, str], problems: list[str], wrong: set[str]) -> Settings:
+    """Return Lightbox's own settings with those of the features; what is wrong is told as by ``_validated``."""
+    parts = [_validated(feature.settings, given, problems, wrong) for feature in FEATURES]
+    on = enabled(_with(Settings.model_construct(), parts))
+    defaults = {name: value for feature in on for name, value in feature.defaults.items()}
+    settings = _with(_validated(Settings, {**defaults, **given}, problems, wrong), parts)
+    if any(feature.loads_models for feature in on):
+        settings.expect_other_models()
+    return settings
+
+
+def _with(settings: Settings, parts: Iterable[BaseModel]) -> Settings:
+    for part in parts:
         settings.add(part)
     return settings
 
 
-def _validated(part: type[P], given: Mapping[str, str], problems: list[str]) -> tuple[P, frozenset[str]]:
-    """Return settings, without the variables that are wrong, and these; add a sentence for each to ``problems``."""
-    try:
-        return part.model_validate(given), frozenset()
-    except ValidationError as error:
-        # A default that follows another setting is not asked for when any is wrong; that is no problem of its own.
-        details = [detail for detail in error.errors() if detail["type"] != "default_factory_not_called"]
-        problems += [_sentence(detail) for detail in details]
-        wrong = frozenset(_variable(detail) for detail in details)
-        return part.model_validate({name: value for name, value in given.items() if name not in wrong}), wrong
+def _validated(part: type[P], given: Mapping[str, str], problems: list[str], wrong: set[str]) -> P:
+    """Return settings without the variables that are wrong; add these to ``wrong``, and a sentence for each.
+
+    Of a setting with several variables another one counts where the first is wrong, and may be wrong too.
+    """
+    while True:
+        try:
+            return part.model_validate({name: value for name, value in given.items() if name not in wrong})
+        except ValidationError as error:
+            # A default that follows another setting is not asked for when any is wrong; that is no problem of its own.
+            details = [detail for detail in error.errors() if detail["type"] != "default_factory_not_called"]
+            problems += [_sentence(detail) for detail in details]
+            wrong |= {_variable(detail) for detail in details}
 
 
 def _misspelled(environ: Mapping[str, str], known: set[str]) -> list[str]:

@@ -10,7 +10,6 @@ from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
 from lightbox.codecs.base import Parsed, Reader, Writer
-from lightbox.codecs.image import InProgress
 from lightbox.codecs.media_type import best_match, parse_content_type
 from lightbox.core.errors import BadRequest, ImageUndecodable, MalformedBody, NotAcceptable, UnsupportedMediaType
 from lightbox.core.request_context import RequestContext
@@ -18,6 +17,7 @@ from lightbox.images.foreign import file_format
 from lightbox.model.spec import Method
 
 if TYPE_CHECKING:
+    from lightbox.codecs.image import InProgress
     from lightbox.codecs.options import CodecOptions
     from lightbox.images.decode import OriginalImages
 

@@ -21,11 +21,11 @@ from lightbox.core.settings_types import TransportName
 from lightbox.model.catalogue import Catalogue, PlannedModel
 from lightbox.model.layout import is_model_name
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array, Layout, ModelCall, Prediction, SignatureSpec
+from lightbox.model.spec import Layout, ModelCall, Prediction, SignatureSpec
 from lightbox.sagemaker.custom_attributes import CustomAttributes
 from lightbox.transports.base import Transport
 from lightbox.transports.signatures import RankGuard, Signatures, probe, probe_version, traits_by
-from lightbox.user_code.aws import AwsHandlers
+from lightbox.user_code.aws import AwsHandlers, Context
 from lightbox.user_code.aws_context import AwsContexts
 from lightbox.user_code.described_outputs import DescribedOutputs, HandlerOutputs
 from lightbox.user_code.handlers import LightboxHandlers, prepare
@@ -134,9 +134,7 @@ class Pipeline:
         Raises DeadlineExceeded when time is up before.
         """
         _check_time(context)
-        told = self._contexts.of(
-            model.name, call.version, call.attributes, body.content_type, body.accept, len(body.body)
-        )
+        told = self._told(model.name, call, body)
         if handlers.handler is not None:
             with context.stage("handler"):
                 return handlers.answer(body.body, told)
@@ -159,11 +157,26 @@ class Pipeline:
         if not isinstance(handlers, AwsHandlers):
             raise error
 
-        model = self._any_model.model_copy(update={"name": call.model})
-        transport = _NoModel(error)
-        bodies = call.content.for_handler(transport.find, context) or ()
-        responses = [self._ask(handlers, call, body, model, transport, context) for body in bodies]
-        return call.content.joined(responses, transport.find)
+        def find() -> SignatureSpec:
+            raise error
+
+        responses = []
+        for body in call.content.for_handler(find, context) or ():
+            _check_time(context)
+            told = self._told(call.model or "", call, body)
+            if handlers.handler is None:
+                with context.stage("preprocess"):
+                    handlers.prepare(body.body, told)
+                raise error
+            with context.stage("handler"):
+                responses.append(handlers.answer(body.body, told))
+        return call.content.joined(responses, find)
+
+    def _told(self, model: str, call: Call[Any], body: Body) -> Context:
+        """Return what AWS's container tells a handler about a body."""
+        return self._contexts.of(
+            model, call.version, body.method, call.attributes, body.content_type, body.accept, len(body.body)
+        )
 
     def _handlers(self, model: PlannedModel) -> Handlers:
         return NONE if self._user_code is None else self._user_code.of(model)
@@ -291,27 +304,6 @@ class Pipeline:
         if name not in self._transports:
             raise _no_transport(name, list(self._transports))
         return self._transports[name]
-
-
-class _NoModel:
-    """The transport to a model that does not exist: every call raises the error that says so."""
-
-    name = "none"
-
-    def __init__(self, error: ModelNotFound) -> None:
-        self._error = error
-
-    def find(self) -> SignatureSpec:
-        """Raise the error."""
-        raise self._error
-
-    def signature(self, model: str, version: int | None, name: str, context: RequestContext) -> SignatureSpec:
-        """Raise the error."""
-        raise self._error
-
-    def predict(self, call: ModelCall, context: RequestContext) -> dict[str, Array]:
-        """Raise the error."""
-        raise self._error
 
 
 def _no_transport(name: str, there: list[str]) -> BadRequest:

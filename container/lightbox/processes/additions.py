@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from lightbox.model.catalogue import PlannedModel
@@ -56,13 +56,15 @@ class ChildSpec:
 class NginxParts:
     """What nginx.conf gets: ``http`` in its http block, ``server`` in its server block.
 
-    Both may have the placeholders of the file; ``@BOUNDS@`` are the limits of a location that passes requests on.
+    Both may have the placeholders of the file, and those of ``places``: paths and addresses, in double quotes.
+    ``@BOUNDS@`` are the limits of a location that passes requests on.
     Requests from the address ``uncounted`` do not count for the limits of an address.
     """
 
     http: str = ""
     server: str = ""
     uncounted: str | None = None
+    places: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,9 @@ def render(
         "PORT": str(settings.port),
         "READ_TIMEOUT": str(settings.nginx_read_timeout),
         "LOAD_READ_TIMEOUT": str(settings.nginx_load_read_timeout),
-    } | {name: _quotable(address) for name, address in addresses.items()}
+    }
+    places = {name: place for part in parts for name, place in part.places.items()}
+    values |= {name: _quotable(place) for name, place in {**places, **addresses}.items()}
     uncounted = [part.uncounted for part in parts if part.uncounted]
     values |= limits(settings, room, generation, uncounted) | _error_bodies(settings, room)
     text = TEMPLATE.read_text()

@@ -27,6 +27,8 @@ class Invocations:
         self._pipeline = services.pipeline
         self._max_body_mb = services.settings.max_body_mb
         self._refused_headers = services.refused_headers
+        self._own_types = [around.media_type for around in services.around if around.media_type is not None]
+        """Bodies of these types are answered before the pipeline, and read their attributes by themselves."""
         self._answer = self._run
         for around in reversed(services.around):
             self._answer = partial(_within, around, self._answer)
@@ -58,7 +60,12 @@ class Invocations:
             self._pipeline.codecs, body, content_type, headers.get("Accept", "") if accept is None else accept
         )
         text = headers.get(CUSTOM_ATTRIBUTES)
-        return Call(content, model) if text is None else _chosen(content, model, CustomAttributes.read(text))
+        if text is None:
+            return Call(content, model)
+        attributes = CustomAttributes.read(text)
+        if any(_is_of_type(content_type, name) for name in self._own_types):
+            return Call(content, model, attributes=attributes)
+        return _chosen(content, model, attributes)
 
     def _run(self, call: Call[Response], context: RequestContext) -> Response:
         content = call.content

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from lightbox.model.plan import ModelServerAddress
+from lightbox.model.spec import Method
 from lightbox.sagemaker.custom_attributes import CustomAttributes
 from lightbox.user_code.aws import JSON, Context, PortlessContext
 
@@ -34,6 +35,7 @@ class AwsContexts:
         self,
         model: str,
         version: int | None,
+        method: Method,
         attributes: CustomAttributes,
         content_type: str,
         accept: str,
@@ -42,7 +44,7 @@ class AwsContexts:
         """Return the context for a body of ``size`` bytes that asks for a model; a header is "" where there is none."""
         server, channel = self._servers[next(self._turn) % len(self._servers)]
         of_version = "" if version is None else f"/versions/{version}"
-        path = f"/v1/models/{model}{of_version}:{attributes.method.value}"
+        path = f"/v1/models/{model}{of_version}:{method.value}"
         # A model that was loaded later may have the first of AWS's handlers; its server keeps the ports that it has.
         kind = Context if server.rest_port and server.grpc_port else PortlessContext
         return kind(

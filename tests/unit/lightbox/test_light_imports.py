@@ -69,6 +69,12 @@ def test_a_prediction_needs_no_server_and_no_wire() -> None:
     assert python(PREDICTS) == '{"predictions":[[99.0,99.0,99.0]]}'
 
 
+def test_the_supervisor_is_small() -> None:
+    """What it needs no more than a moment, or never, would be memory for as long as Lightbox runs."""
+    heavy = ("numpy", "PIL", "flask", "grpc", "requests", "gunicorn", "prometheus_client", "google.protobuf")
+    assert python(f"import sys, lightbox.cli; print([name for name in {heavy} if name in sys.modules])") == "[]"
+
+
 def test_a_worker_imports_of_features_that_are_off_their_settings_alone(tmp_path: Path) -> None:
     plan = ServingPlan(
         models={"mean": PlannedModel(name="mean", base_path=tmp_path, options=ModelOptions())},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,10 +35,11 @@ class OpenInference(Feature):
     theme = "Open Inference Protocol"
 
     @override
-    def problems(self, settings: Settings) -> Iterable[str]:
+    def problems(self, settings: Settings) -> Mapping[str, str]:
         port = self._port(settings)
-        if port is not None and port == settings.port:
-            yield f"{PORT}: expected another port than nginx's, SAGEMAKER_BIND_TO_PORT={port}, got '{port}'"
+        if port is None or port != settings.port:
+            return {}
+        return {PORT: f"expected another port than nginx's, SAGEMAKER_BIND_TO_PORT={port}"}
 
     @override
     def workers(self, settings: Settings) -> int:

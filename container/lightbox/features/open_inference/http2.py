@@ -56,7 +56,9 @@ class Frame:
 
     def content(self) -> bytes:
         """Return what a DATA frame carries, without its padding."""
-        if not self.flags & PADDED:
+        if (
+            not self.flags & PADDED or len(self.data) == _HEAD
+        ):  # a padded frame without its length is the server's to judge
             return self.data[_HEAD:]
         return self.data[_HEAD + 1 : max(_HEAD + 1, len(self.data) - self.data[_HEAD])]
 

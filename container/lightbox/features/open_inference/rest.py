@@ -86,9 +86,9 @@ class TritonBodies:
         if size is None:
             raise MalformedBody(f"Content-Type: expected {TRITON_TYPE};{SIZE}=N, the length of the JSON; got no {SIZE}")
         attributes = read_attributes(header)
-        length = f"Content-Type: {SIZE}", size
-        asked = read_body(self._pipeline, content.body, length, call.model, attributes.version, attributes, context)
-        found = self._pipeline.run(asked.call(self._pipeline.codecs, call.model, "", attributes), context)
+        length, model = (f"Content-Type: {SIZE}", size), call.model or attributes.model
+        asked = read_body(self._pipeline, content.body, length, model, attributes.version, attributes, context)
+        found = self._pipeline.run(asked.call(self._pipeline.codecs, model, "", attributes), context)
         with context.stage("postprocess"):
             plain = encode_response(found, asked)
         if JSON_LENGTH not in plain.headers:

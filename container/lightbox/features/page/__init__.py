@@ -34,11 +34,11 @@ _LOCATIONS = """
             rewrite ^ /ui/index.html last;
         }}
         location = /ui/start.json {{
-            alias "{start}";
+            alias "@PAGE_START@";
             {headers}
         }}
         location ^~ /ui/ {{
-            alias "{files}/";
+            alias "@PAGE_FILES@/";
             {headers}
         }}
 """
@@ -85,6 +85,5 @@ class Page(Feature):
 
     @override
     def nginx(self, start: Start) -> NginxParts:
-        places = start.run_dir.path / START, FILES
-        facts, files = (str(path).replace("\\", "\\\\").replace('"', '\\"') for path in places)
-        return NginxParts(server=_LOCATIONS.format(start=facts, files=files, headers=_HEADERS.strip()))
+        places = {"PAGE_START": str(start.run_dir.path / START), "PAGE_FILES": str(FILES)}
+        return NginxParts(server=_LOCATIONS.format(headers=_HEADERS.strip()), places=places)

@@ -45,13 +45,12 @@ class Sessions(Feature):
         return settings.of(SessionSettings).sessions
 
     @override
-    def problems(self, settings: Settings) -> Iterable[str]:
+    def problems(self, settings: Settings) -> Mapping[str, str]:
         part = settings.of(SessionSettings).sessions_memory_mb or 0
-        if part >= settings.request_memory_mb:
-            yield (
-                "LIGHTBOX_REQUEST_MEMORY_MB: expected more than its part for sessions, "
-                f"LIGHTBOX_SESSIONS_MEMORY_MB={part}, got {settings.request_memory_mb!r}"
-            )
+        if part < settings.request_memory_mb:
+            return {}
+        expected = f"expected more than its part for sessions, LIGHTBOX_SESSIONS_MEMORY_MB={part}"
+        return {"LIGHTBOX_REQUEST_MEMORY_MB": expected}
 
     @override
     def memory(self, settings: Settings) -> int:

@@ -63,8 +63,8 @@ class Streams(Feature):
 
     @override
     def nginx(self, start: Start) -> NginxParts:
-        upstream = f'upstream streams {{ server "{start.address("streams")}" max_fails=0; }}'
-        return NginxParts(upstream, _SERVER, SOURCE)
+        upstream = 'upstream streams { server "@STREAMS@" max_fails=0; }'
+        return NginxParts(upstream, _SERVER, SOURCE, {"STREAMS": start.address("streams")})
 
     @override
     def measure(self, run_dir: Path) -> Mapping[Metric, float]:

@@ -33,6 +33,16 @@ def test_every_problem_is_named_at_once() -> None:
     assert all("\n" not in line for line in found)
 
 
+def test_a_wrong_variable_is_named_once_and_so_is_the_one_behind_it() -> None:
+    assert len(problems(LIGHTBOX_PAGE="maybe")) == 1
+    found = problems(LIGHTBOX_PAGE="maybe", LIGHTBOX_OPENAPI="perhaps", SAGEMAKER_BIND_TO_PORT="http")
+    assert sorted(line.partition(":")[0] for line in found) == [
+        "LIGHTBOX_OPENAPI",
+        "LIGHTBOX_PAGE",
+        "SAGEMAKER_BIND_TO_PORT",
+    ]
+
+
 @pytest.mark.parametrize(
     ("given", "meant"),
     [
@@ -121,6 +131,14 @@ def test_what_is_right_among_wrong_settings_can_be_used() -> None:
         load_settings({"LIGHTBOX_TRANSPORT": "soap", "SAGEMAKER_BIND_TO_PORT": "8181"})  # unopened
     assert caught.value.wrong == {"LIGHTBOX_TRANSPORT"}
     assert (caught.value.usable.port, caught.value.usable.transports) == (8181, None)
+
+
+def test_settings_that_do_not_go_together_are_left_out_as_well() -> None:
+    with pytest.raises(SettingsError) as caught:
+        load_settings({"LIGHTBOX_KSERVE_GRPC_PORT": " 8080 "})  # unopened
+    assert caught.value.wrong == {"LIGHTBOX_KSERVE_GRPC_PORT"}
+    assert caught.value.usable.of(OpenInferenceSettings).kserve_grpc_port is None
+    assert caught.value.problems[0].endswith("got ' 8080 '")
 
 
 def test_the_request_timeout_is_gunicorns_unless_set() -> None:

@@ -10,6 +10,7 @@ import pytest
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress
+from lightbox.processes.additions import NginxParts
 from lightbox.processes.commands import (
     batching_parameters,
     gunicorn_command,
@@ -117,6 +118,12 @@ def test_idle_connections_are_kept(tmp_path: Path) -> None:
     conf = render(load_settings({}), tmp_path, NOWHERE, 1 << 28)
     kept = {int(seconds) for seconds in re.findall(r"^ {4}keepalive_timeout (\d+)s;", conf, re.MULTILINE)}
     assert kept == {75}
+
+
+def test_a_features_places_are_quoted_and_not_filled_in_themselves(tmp_path: Path) -> None:
+    part = NginxParts(http='upstream mine { server "@MINE@"; }', places={"MINE": 'unix:/@HOME@/a "b"'})
+    conf = render(load_settings({}), tmp_path, NOWHERE, 1 << 28, parts=[part])
+    assert 'upstream mine { server "unix:/@HOME@/a \\"b\\""; }' in conf
 
 
 def test_without_ports_it_is_told_of_none() -> None:

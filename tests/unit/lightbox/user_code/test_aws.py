@@ -94,6 +94,7 @@ def test_a_handler_is_asked_for_models_that_do_not_exist(with_code: WithCode) ->
     ("source", "name", "status"),
     [
         (PAIR, "none", 404),
+        ("def input_handler(d, c): return 'no JSON'\ndef output_handler(r, c): ...", "none", 404),
         ("def input_handler(d, c): raise ValueError\ndef output_handler(r, c): ...", "none", 500),
         (ECHO, "../mean", 404),
         (ECHO, "..", 404),

@@ -132,11 +132,13 @@ def test_sagemakers_form(client: FlaskClient, path: str, binary: bool) -> None:
     assert np.frombuffer(answer.data[int(size) :], "<f4").tolist() == MEANS
 
 
-def test_sagemakers_form_chooses_its_model_by_attributes(client: FlaskClient) -> None:
+@pytest.mark.parametrize("more", ["", ",tfs-crop=a", ",tfs-outputs=none"])
+def test_sagemakers_form_chooses_its_model_by_attributes(client: FlaskClient, more: str) -> None:
+    """Pairs that are about a body of an image, or of a codec's, are not read."""
     text = json.dumps(entry()).encode()
     headers = {
         "Content-Type": f"{FORM}; json-header-size={len(text)}",
-        "X-Amzn-SageMaker-Custom-Attributes": "tfs-model-name=float32",
+        "X-Amzn-SageMaker-Custom-Attributes": f"tfs-model-name=float32{more}",
     }
     assert client.post("/invocations", data=text, headers=headers).get_json()["model_name"] == "float32"
 
@@ -246,3 +248,12 @@ def test_a_handler_is_asked_about_no_more_images_once_time_is_up(transport: Fake
     answer = infer(client, "mean", two_images(), RED, BLUE, X_Lightbox_Received=received)
     assert (answer.status_code, answer.get_json()["code"]) == (504, "deadline_exceeded")
     assert not calls.exists() or calls.read_text() == "x"
+
+
+def test_a_parameter_does_not_choose_the_method_that_a_handler_is_told(
+    transport: FakeTransport, tmp_path: Path
+) -> None:
+    client = with_code(transport, tmp_path, "def handler(data, context): return context.rest_uri, 'text/plain'")
+    answer = infer(client, "mean", two_images(**{"tfs-method": "regress"}), RED, BLUE)
+    assert answer.status_code == 200, answer.text
+    assert all(text.endswith("/mean:predict") for text in answer.get_json()["outputs"][0]["data"])
