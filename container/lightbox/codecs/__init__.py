@@ -40,7 +40,6 @@ def codec_classes() -> tuple[type[Reader] | type[Writer], ...]:
     from lightbox.codecs.json_text import JsonLinesWriter, JsonWriter
     from lightbox.codecs.multipart import MultipartCodec
     from lightbox.codecs.npy import NpyCodec, NpzCodec, OctetStreamWriter
-    from lightbox.codecs.tsv import TsvCodec
 
     return (
         ImageBodyCodec,
@@ -53,7 +52,6 @@ def codec_classes() -> tuple[type[Reader] | type[Writer], ...]:
         NpzCodec,
         OctetStreamWriter,
         MultipartCodec,
-        TsvCodec,
     )
 
 
