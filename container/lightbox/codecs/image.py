@@ -209,8 +209,7 @@ class ImageCodec:
         check(*open_image(body, self._limits).size)
         with self._slots.take(context):
             image = self._open(body, context)
-            with context.stage("session"):
-                keep(image.size, rows_of(image))
+            keep(image.size, rows_of(image))
 
     def _open(self, body: bytes, context: RequestContext, mode: Mode = "RGB", fast_size: Size | None = None) -> Pixels:
         with context.stage("decode"):

@@ -17,7 +17,7 @@ from lightbox.feature import Feature
 from lightbox.sagemaker.event_stream import response_stream_blueprint
 from lightbox.sagemaker.execution_parameters import batch_transform_blueprint
 from lightbox.sagemaker.invocations import Invocations, internal_blueprint, sagemaker_blueprint
-from lightbox.telemetry.logs import MakesContexts
+from lightbox.telemetry.logs import context_maker
 
 
 def create_app(services: Services, features: Sequence[Feature]) -> Flask:
@@ -33,7 +33,7 @@ def create_app(services: Services, features: Sequence[Feature]) -> Flask:
         settings.threads,
         pipeline.allowed_seconds,
         services.observers,
-        next((observer.context for observer in services.observers if isinstance(observer, MakesContexts)), None),
+        context_maker(services.observers),
         settings.nginx_read_timeout if pipeline.catalogue.is_fixed else settings.nginx_load_read_timeout,
         services.count,
     )

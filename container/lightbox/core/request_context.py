@@ -1,4 +1,10 @@
-"""The context of one request: its deadline, the time of its stages, and what logs and metrics record of it."""
+"""The context of one request: its deadline, the time of its stages, its share of the memory, and what logs and metrics
+record of it.
+
+A request takes its share of the memory before its body is read or parsed, as large as counting the body's structure
+tells, and gives it back with the answer. A request that finds no memory is refused and does not wait: two requests that
+wait would each hold what the other needs.
+"""
 
 from __future__ import annotations
 

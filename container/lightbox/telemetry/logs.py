@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -227,6 +227,11 @@ class MakesContexts(Protocol):
     """An observer that makes the contexts of requests."""
 
     context: MakeContext
+
+
+def context_maker(observers: Iterable[Observer]) -> MakeContext | None:
+    """Return what makes the contexts of requests: an observer's way, such as that of traces, or None."""
+    return next((observer.context for observer in observers if isinstance(observer, MakesContexts)), None)
 
 
 class RequestLog(Observer):

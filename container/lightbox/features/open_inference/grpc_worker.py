@@ -22,7 +22,7 @@ from lightbox.features.open_inference.grpc_server import ROOM, InferenceServer
 from lightbox.features.open_inference.grpc_service import InferenceService
 from lightbox.features.open_inference.repository import Repository
 from lightbox.features.open_inference.settings import OpenInferenceSettings
-from lightbox.telemetry.logs import MakesContexts
+from lightbox.telemetry.logs import context_maker
 
 
 def main(front: Front, health: str) -> None:
@@ -43,7 +43,7 @@ async def serve(services: Services, features: Iterable[Feature], health: str) ->
         settings.workers * settings.max_waiting,
         settings.nginx_read_timeout - allowed,
         services.observers,
-        next((observer.context for observer in services.observers if isinstance(observer, MakesContexts)), None),
+        context_maker(services.observers),
         grpc_bytes,
         services.count,
     )

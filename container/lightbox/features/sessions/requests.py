@@ -104,7 +104,8 @@ class SessionRequests:
 
         def keep(size: Size, rows: Iterator[bytes | memoryview]) -> None:
             seconds = context.stages.get("decode", 0.0) - before
-            self._store.keep(session, size, rows, seconds, len(content.body))
+            with context.stage("session"):
+                self._store.keep(session, size, rows, seconds, len(content.body))
 
         content.codecs.images.keep(content.body, context, self._store.check_size, keep)
 
