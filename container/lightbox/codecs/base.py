@@ -15,11 +15,11 @@ from lightbox.codecs.media_type import ContentType
 from lightbox.core.request_context import RequestContext
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec
-from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.schemas import BINARY, Schema
 
 if TYPE_CHECKING:
     from lightbox.codecs.options import CodecOptions
+    from lightbox.openapi.models import DescribedModel
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from typing_extensions import override
@@ -26,7 +26,6 @@ from lightbox.codecs.json_numbers import (
     parsing_bytes,
     rows_of,
 )
-from lightbox.codecs.json_schemas import SHARED, example, request_body
 from lightbox.codecs.json_tensors import (
     all_images,
     images_in_inputs,
@@ -42,8 +41,10 @@ from lightbox.core.errors import BadRequest, LightboxError, MalformedBody
 from lightbox.core.request_context import RequestContext
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, Layout, Method, ModelCall, SignatureSpec, TensorSpec, image_input
-from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.schemas import TEXT, Schema, ref
+
+if TYPE_CHECKING:
+    from lightbox.openapi.models import DescribedModel
 
 _FORMS = ("instances", "inputs", "examples")
 
@@ -117,6 +118,8 @@ class JsonReader(_JsonReader):
 
     @override
     def components(self, models: Sequence[DescribedModel]) -> dict[str, Schema]:
+        from lightbox.codecs.json_schemas import SHARED, request_body
+
         return SHARED | {f"{model.name}.request": request_body(model) for model in models}
 
     @override
@@ -125,6 +128,8 @@ class JsonReader(_JsonReader):
 
     @override
     def example(self, model: DescribedModel) -> Any:
+        from lightbox.codecs.json_schemas import example
+
         return None if model.default is None else example(model.default)
 
 

@@ -14,18 +14,19 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from math import prod
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import orjson
 from typing_extensions import override
 
 from lightbox.codecs.base import Response, Writer
-from lightbox.codecs.json_schemas import SHARED, response_body
 from lightbox.core.errors import NotAcceptable
 from lightbox.model.spec import Array, Layout, Prediction
-from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.schemas import TEXT, Schema, ref
+
+if TYPE_CHECKING:
+    from lightbox.openapi.models import DescribedModel
 
 _NAMES = {"nan": b"NaN", "inf": b"Infinity", "-inf": b"-Infinity"}
 CELLS = (8, 16)
@@ -261,6 +262,8 @@ class JsonWriter(Writer):
 
     @override
     def components(self, models: Sequence[DescribedModel]) -> dict[str, Schema]:
+        from lightbox.codecs.json_schemas import SHARED, response_body
+
         return SHARED | {f"{model.name}.response": response_body(model) for model in models}
 
     @override
