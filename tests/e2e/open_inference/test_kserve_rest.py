@@ -18,11 +18,10 @@ from tritonclient.utils import InferenceServerException
 from sample_models import SAMPLES
 from support import photos
 from support.fakes import png
+from support.infer_requests import LENGTH
 from support.models import copy_golden
 from support.patience import PATIENCE
 from support.stack import Stack, running
-
-LENGTH = "Inference-Header-Content-Length"
 
 
 @pytest.fixture

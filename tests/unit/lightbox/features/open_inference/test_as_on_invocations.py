@@ -16,12 +16,12 @@ from flask.testing import FlaskClient
 from lightbox.model.options import ModelOptions
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
+from support.infer_requests import LENGTH, images, infer, prefixed
 from support.patience import PATIENCE
 
 RED = png(np.full((4, 4, 3), (200, 0, 0)))
 BLUE = png(np.full((9, 5, 3), (0, 0, 100)))
 MEANS = [200, 0, 0, 0, 0, 100]
-LENGTH = "Inference-Header-Content-Length"
 
 
 @pytest.fixture
@@ -36,21 +36,6 @@ def transport() -> FakeTransport:
 @pytest.fixture
 def client(transport: FakeTransport) -> FlaskClient:
     return fake_app(transport, {name: ModelOptions() for name in ("mean", "float32", "string")}).test_client()
-
-
-def infer(client: FlaskClient, model: str, document: Any, *blobs: bytes, **headers: str) -> Any:
-    text = json.dumps(document).encode()
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    named |= {LENGTH: str(len(text))} if blobs else {}
-    return client.post(f"/v2/models/{model}/infer", data=b"".join([text, *blobs]), headers=named)
-
-
-def images(shape: list[int], **parameters: Any) -> dict[str, Any]:
-    return {"inputs": [{"name": "image", "shape": shape, "datatype": "BYTES", "parameters": parameters}]}
-
-
-def prefixed(*elements: bytes) -> bytes:
-    return b"".join(struct.pack("<I", len(element)) + element for element in elements)
 
 
 def entry() -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from lightbox.features.open_inference.tensors import split_prefixed
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model, signature
 from support.grpc_front import BLUE, MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
+from support.infer_requests import prefixed
 from tfs_wire.protobuf import varint
 
 TYPED = {
@@ -53,10 +53,6 @@ def pipeline(transport: FakeTransport) -> Pipeline:
 def call(pipeline: Pipeline, tmp_path: Path) -> Iterator[Caller]:
     with serving(pipeline, f"unix:{tmp_path}/front.sock") as caller:
         yield caller
-
-
-def prefixed(*elements: bytes) -> bytes:
-    return b"".join(struct.pack("<I", len(element)) + element for element in elements)
 
 
 def test_field_numbers_are_the_published_ones() -> None:

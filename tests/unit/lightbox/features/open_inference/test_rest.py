@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import struct
 from typing import Any
 
 import numpy as np
@@ -16,12 +15,12 @@ from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
+from support.infer_requests import LENGTH, images, infer, prefixed
 
 RED = png(np.full((4, 4, 3), (200, 0, 0)))
 BLUE = png(np.full((9, 5, 3), (0, 0, 100)))
 GREY = png(np.full((3, 3), 7))
 MEANS = [200, 0, 0, 0, 0, 100, 7, 7, 7]
-LENGTH = "Inference-Header-Content-Length"
 DTYPES = ["bool", *(f"{k}int{b}" for k in ("", "u") for b in (8, 16, 32, 64)), "float16", "float32", "float64"]
 
 
@@ -45,21 +44,6 @@ def client(transport: FakeTransport) -> FlaskClient:
 
 def datatype(dtype: str) -> str:
     return "BYTES" if dtype == "string" else dtype.upper().replace("FLOAT", "FP")
-
-
-def infer(client: FlaskClient, model: str, document: Any, *blobs: bytes, **headers: str) -> Any:
-    text = json.dumps(document).encode()
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
-    named |= {LENGTH: str(len(text))} if blobs else {}
-    return client.post(f"/v2/models/{model}/infer", data=b"".join([text, *blobs]), headers=named)
-
-
-def images(shape: list[int], **parameters: Any) -> dict[str, Any]:
-    return {"inputs": [{"name": "image", "shape": shape, "datatype": "BYTES", "parameters": parameters}]}
-
-
-def prefixed(*elements: bytes) -> bytes:
-    return b"".join(struct.pack("<I", len(element)) + element for element in elements)
 
 
 def test_metadata(client: FlaskClient) -> None:

@@ -1,0 +1,29 @@
+"""Requests of the Open Inference Protocol: a document, and binary tensors after it."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import Any
+
+from flask.testing import FlaskClient
+
+LENGTH = "Inference-Header-Content-Length"
+
+
+def infer(client: FlaskClient, model: str, document: Any, *blobs: bytes, **headers: str) -> Any:
+    """Post ``document`` and ``blobs`` to the model; in the names of headers ``_`` stands for ``-``."""
+    text = json.dumps(document).encode()
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    named |= {LENGTH: str(len(text))} if blobs else {}
+    return client.post(f"/v2/models/{model}/infer", data=b"".join([text, *blobs]), headers=named)
+
+
+def images(shape: list[int], **parameters: Any) -> dict[str, Any]:
+    """Return the document of an image input of this shape."""
+    return {"inputs": [{"name": "image", "shape": shape, "datatype": "BYTES", "parameters": parameters}]}
+
+
+def prefixed(*elements: bytes) -> bytes:
+    """Return a binary tensor of datatype BYTES."""
+    return b"".join(struct.pack("<I", len(element)) + element for element in elements)
