@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from lightbox.core.edge import Work
 from lightbox.core.settings import Settings
-from lightbox.processes.additions import ChildSpec, NginxParts, Port, ServedModels
+from lightbox.processes.additions import ChildSpec, NginxParts, Port, Probe, ServedModels
 from lightbox.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
@@ -77,6 +77,8 @@ class Feature:
     """Headers of requests that need it, each with what is told where it is off."""
     defaults: ClassVar[Mapping[str, str]] = {}
     """Variables that have another default where it is on."""
+    probes: ClassVar[Mapping[str, Probe]] = {}
+    """Paths that the supervisor answers by itself; its part of nginx.conf passes them to the upstream ``health``."""
     modules: ClassVar[Sequence[str]] = ()
     """What its part of a worker imports: it is imported before workers are forked, which then share the memory."""
     loads_models: ClassVar[bool] = False

@@ -60,6 +60,7 @@ def prepare(start: Start) -> Additions:
         children=[spec for feature in on for spec in feature.children(start)],
         workers=sum(feature.workers(settings) for feature in on),
         nginx=[feature.nginx(start) for feature in on],
+        probes={path: probe for feature in on for path, probe in feature.probes.items()},
         tasks=lambda: [task for feature in on for task in feature.tasks(start)],
         served=next((served for feature in on if (served := feature.served(run_dir))), PlannedAlone(start.plan)),
         shown={feature.name: feature.shown_at for feature in on if feature.shown_at},

@@ -52,6 +52,10 @@ class ChildSpec:
     renew: signal.Signals | None = None
 
 
+Probe = Callable[[bool], Mapping[str, bool]]
+"""Returns what a path answers, given whether requests can be served: with 503 if they cannot and any of it is false."""
+
+
 @dataclass(frozen=True)
 class NginxParts:
     """What nginx.conf gets: ``http`` in its http block, ``server`` in its server block.
@@ -88,6 +92,7 @@ class Additions:
     """What features add to the supervisor's work.
 
     ``workers`` is how many of the ``children`` answer requests as gunicorn does. ``tasks`` run beside the children.
+    ``probes`` are what the supervisor itself answers beside /ping, by path: at once, and while no worker can.
     ``served`` are the models of a model server that is about to start. ``shown`` is what a person opens, by name.
     ``measure`` returns values for /metrics, of which ``counters`` are those that only grow.
     """
@@ -96,6 +101,7 @@ class Additions:
     children: Sequence[ChildSpec]
     workers: int
     nginx: Sequence[NginxParts]
+    probes: Mapping[str, Probe]
     tasks: Callable[[], Iterable[Coroutine[Any, Any, None]]]
     served: ServedModels
     shown: Mapping[str, str]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from email.message import Message
 from email.parser import Parser
@@ -23,7 +23,7 @@ from lightbox.core.error_bodies import Headers, error_body, error_response, http
 from lightbox.core.errors import STATUS_OF_CODE, LightboxError, MethodNotAllowed, Unavailable
 from lightbox.machine.temporary_storage import storage_full
 from lightbox.processes import body_memory
-from lightbox.processes.additions import ChildSpec
+from lightbox.processes.additions import ChildSpec, Probe
 from lightbox.processes.fronts import FrontWatch, connect
 from lightbox.processes.metrics_page import CONTENT_TYPE, MetricsPage
 from lightbox.telemetry.logs import LastResponse, log
@@ -57,7 +57,6 @@ GLANCE_SECONDS = 0.02
 STALE_SECONDS = 10.0
 """A busy model server may answer its status late; for so long its last word counts."""
 
-LIVE_PATH, READY_PATH = "/v2/health/live", "/v2/health/ready"
 REFUSAL_HEADER, MODEL_ERROR_HEADER = "X-Lightbox-Refusal", "X-Lightbox-Model-Error"
 """Of an answer to nginx: the body that its client gets, in our form and as SageMaker's ModelError, ASCII both."""
 _ROOM = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
@@ -194,6 +193,7 @@ class Health:
         self.saturation = Saturation(run_dir, slots)
         self.metrics: MetricsPage | None = None
         self.bodies: body_memory.BodyAccount | None = None
+        self.probes: Mapping[str, Probe] = {}
         self.servers = [ServerWatch(model, status) for status in statuses]
         self.sidecar = SidecarWatch(model, sidecar, self.servers, LastResponse(run_dir))
         self.fronts: dict[str, FrontWatch] = {}
@@ -218,7 +218,7 @@ class Health:
         await asyncio.gather(self.sidecar.follow(), self.saturation.follow(), *fronts, *servers)
 
     async def serve(self, address: str) -> asyncio.Server:
-        """Listen at ``unix:/path`` or ``host:port``; answer LIVE_PATH, READY_PATH, /metrics, and all else as /ping.
+        """Listen at ``unix:/path`` or ``host:port``; answer the probes, /metrics, and all else as /ping.
 
         nginx alone gets answers about room for bodies: it lets no such path in.
         """
@@ -242,14 +242,14 @@ class Health:
     def _reply(self, head: str) -> bytes:
         method, target = head.split(" ", 2)[:2]
         path = target.partition("?")[0]
-        if path in (LIVE_PATH, READY_PATH) and method not in ("GET", "HEAD"):
-            return _failed(MethodNotAllowed(f"{path} takes GET, got {method}", ["GET"]), head, [])
-        if path == LIVE_PATH:
-            return _good({"live": True})
         problem = self.problem()
-        if path == READY_PATH:
-            states = {"live": True, "ready": problem is None}
-            return _good(states) if problem is None else _failed(_not_ready(problem), head, [], **states)
+        if probe := self.probes.get(path):
+            if method not in ("GET", "HEAD"):
+                return _failed(MethodNotAllowed(f"{path} takes GET, got {method}", ["GET"]), head, [])
+            states = probe(problem is None)
+            if problem is None or all(states.values()):
+                return _good(states)
+            return _failed(_not_ready(problem), head, [], **states)
         told = [(SATURATION_HEADER, f"{self.saturation.value:.3f}")]
         if problem is None:
             return http_bytes(200, [("Content-Type", "application/json"), ("Content-Length", "0"), *told], b"")
@@ -280,7 +280,7 @@ def _page(body: bytes) -> bytes:
     return f"{head}\r\n\r\n".encode() + body
 
 
-def _good(value: dict[str, Any]) -> bytes:
+def _good(value: Mapping[str, bool]) -> bytes:
     body = orjson.dumps(value)
     return http_bytes(200, [("Content-Type", "application/json"), ("Content-Length", str(len(body)))], body)
 

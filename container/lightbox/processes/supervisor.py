@@ -56,6 +56,7 @@ class Supervisor:
         sidecar, self._health_address = start.address("sidecar"), start.address("health")
         self._statuses = [ModelStatus(server.grpc_target) for server in plan.model_servers]
         self._health = Health(plan.default_model, self._statuses, sidecar, run_dir.path, settings.slots)
+        self._health.probes = added.probes
         self._health.bodies = self._bodies = BodyAccount(start.room, settings.max_body_mb << 20)
         self._reloads = ReloadWatch(run_dir.path, self._statuses, settings.load_seconds, self._end_blocked)
         self._refused = RefusedRequests(RequestLog(2, settings.log_format == "json", "nginx"))

@@ -11,7 +11,7 @@ from typing_extensions import override
 from lightbox.core.settings import Settings
 from lightbox.feature import Feature
 from lightbox.features.open_inference.settings import OpenInferenceSettings
-from lightbox.processes.additions import ChildSpec, Port
+from lightbox.processes.additions import ChildSpec, NginxParts, Port, Probe
 
 if TYPE_CHECKING:
     from flask import Blueprint
@@ -24,12 +24,17 @@ if TYPE_CHECKING:
     from lightbox.processes.start import Start
 
 PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
+PROBES: Mapping[str, Probe] = {
+    "/v2/health/live": lambda ready: {"live": True},
+    "/v2/health/ready": lambda ready: {"live": True, "ready": ready},
+}
 
 
 class OpenInference(Feature):
     """Routes in every worker, and a worker like gunicorn's that speaks gRPC to callers where a port is set."""
 
     name = "open_inference"
+    probes = PROBES
     modules = (f"{__name__}.rest",)
     settings = OpenInferenceSettings
     theme = "Open Inference Protocol"
@@ -57,6 +62,10 @@ class OpenInference(Feature):
         if port is not None:
             arguments = [start.address("health")]
             yield ChildSpec("grpc_front", "the gRPC front", f"{__name__}.grpc_worker", arguments, f"127.0.0.1:{port}")
+
+    @override
+    def nginx(self, start: Start) -> NginxParts:
+        return NginxParts(server="".join(f"location = {path} {{ proxy_pass http://health; }}\n" for path in PROBES))
 
     @override
     def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Around]:

@@ -146,6 +146,25 @@ def test_a_model_that_fails_is_named_once_and_tried_again_when_its_server_is_bac
     assert capsys.readouterr().err.count("not ready: the model 'net' does not answer: no answer\n") == 1
 
 
+def test_probes_are_answered_whatever_the_model_does(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        async def asked(path: str) -> tuple[int, dict[str, Any]]:
+            status, body = await get(scene.ping, path)
+            return status, json.loads(body)
+
+        scene.health.probes = {"/up": lambda ready: {"up": True}, "/able": lambda ready: {"up": True, "able": ready}}
+        assert await asked("/up?now") == (200, {"up": True})
+        status, told = await asked("/able")
+        assert (status, told["up"], told["able"]) == (503, True, False)
+        assert told["error"] == f"not ready: {scene.health.problem()}"
+        scene.worker.status = 200
+        scene.server.say({1: "AVAILABLE"})
+        await scene.until_pinged(200)
+        assert await asked("/able") == (200, {"up": True, "able": True})
+
+    play(tmp_path, story)
+
+
 def test_ready_means_that_the_model_has_answered(tmp_path: Path) -> None:
     async def story(scene: Scene) -> None:
         scene.server.say({1: "LOADING"})

@@ -132,7 +132,8 @@ def test_each_operation_is_a_route_of_the_app_or_of_the_front() -> None:
             except NotFound:
                 front.add(path)
     configured = set(re.findall(r"location = (/\S+)", (REPOSITORY / "nginx.conf").read_text()))
-    assert front == {path for path in configured if not path.startswith("/nginx-")}
+    probed = {path for feature in FEATURES for path in feature.probes}
+    assert front == {path for path in configured if not path.startswith("/nginx-")} | probed
 
 
 def of_sessions(document: Document, path: str) -> tuple[set[str], set[str], bool]:
