@@ -10,6 +10,7 @@ import traceback
 from pathlib import Path
 
 import lightbox.worker  # noqa: F401 - what a worker has imported when it loads the user's code
+from lightbox.machine.shared_files import replace_file
 from lightbox.model.plan import ServingPlan
 from lightbox.user_code.paths import UserCodeError, find_inference
 from lightbox.user_code.registry import UserCode
@@ -33,9 +34,7 @@ def check(plan: ServingPlan, result: Path) -> int:
 
 
 def _write(result: Path, content: dict[str, object]) -> None:
-    partial = result.with_suffix(".partial")
-    partial.write_text(json.dumps(content))
-    partial.replace(result)
+    replace_file(result, json.dumps(content).encode())
 
 
 if __name__ == "__main__":

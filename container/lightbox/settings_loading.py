@@ -89,11 +89,8 @@ def _validated(part: type[P], given: Mapping[str, str], problems: list[str], wro
         except ValidationError as error:
             # A default that follows another setting is not asked for when any is wrong; that is no problem of its own.
             details = [detail for detail in error.errors() if detail["type"] != "default_factory_not_called"]
-            found = {_variable(detail) for detail in details} - wrong
-            if not found:  # nothing that could be left out
-                raise
             problems += [_sentence(detail) for detail in details]
-            wrong |= found
+            wrong |= {_variable(detail) for detail in details}
 
 
 def _misspelled(environ: Mapping[str, str], known: set[str]) -> list[str]:

@@ -15,6 +15,7 @@ from typing_extensions import override
 from lightbox.core.errors import BadRequest, LightboxError, MethodNotAllowed, ModelNotFound
 from lightbox.core.request_context import RequestContext
 from lightbox.core.settings_types import TransportName
+from lightbox.machine.shared_files import Document, replace_file
 from lightbox.model.catalogue import Catalogue, PlannedModel
 
 
@@ -73,7 +74,7 @@ class ServingPlan(BaseModel):
 
     def write(self, path: Path) -> None:
         """Write the plan as JSON."""
-        path.write_text(self.model_dump_json(indent=1))
+        replace_file(path, self.model_dump_json(indent=1).encode())
 
     @classmethod
     def read(cls, path: Path) -> ServingPlan:
@@ -82,33 +83,23 @@ class ServingPlan(BaseModel):
 
 
 class AnsweringVersions:
-    """Which versions of each model answer requests that name none, the best first: one file in the run directory.
+    """Which versions of each model answer requests that name none, the best first: a document of the run directory.
 
-    The supervisor replaces it as a whole; workers read it again when it is another file than last time.
+    The supervisor writes it, workers read it.
     """
 
-    _content = TypeAdapter(dict[str, tuple[int, ...]])
+    _kind = TypeAdapter(dict[str, tuple[int, ...]])
 
     def __init__(self, run_dir: Path) -> None:
-        self._path = run_dir / "versions.json"
-        self._read: tuple[tuple[int, int], Mapping[str, tuple[int, ...]]] = ((0, 0), {})
+        self._document = Document(run_dir / "versions.json", self._kind, {})
 
     def of(self, model: str) -> tuple[int, ...]:
         """Return a model's versions, none where nothing is known of it."""
-        try:
-            status = self._path.stat()
-        except FileNotFoundError:
-            return ()
-        seen = status.st_mtime_ns, status.st_ino
-        if seen != self._read[0]:
-            self._read = seen, self._content.validate_json(self._path.read_bytes())
-        return self._read[1].get(model, ())
+        return self._document.read().get(model, ())
 
     def write(self, versions: Mapping[str, Sequence[int]]) -> None:
         """Replace the versions of all models."""
-        partial = self._path.with_suffix(".partial")
-        partial.write_bytes(self._content.dump_json({name: tuple(numbers) for name, numbers in versions.items()}))
-        partial.replace(self._path)
+        self._document.write({name: tuple(numbers) for name, numbers in versions.items()})
 
 
 class PlannedModels(Catalogue):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
 import socket
@@ -11,6 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lightbox.core.errors import StartError
+from lightbox.machine.shared_files import hold
 from lightbox.machine.temporary_storage import is_full, temporary_folder
 
 SOCKET_PATH_LIMIT = 100
@@ -132,8 +132,8 @@ def _has_room(folder: Path) -> bool:
 
 def _locked(folder: Path) -> int:
     """Put a lock into a folder that the kernel holds as long as this process lives; return its descriptor."""
-    descriptor = os.open(folder / "new", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    descriptor = hold(folder / "new", wait=True)
+    assert descriptor is not None, "it waits"
     (folder / "new").rename(folder / LOCK)  # nobody ever sees it before it is held
     return descriptor
 
@@ -141,17 +141,10 @@ def _locked(folder: Path) -> int:
 def _remove_abandoned(parent: Path) -> None:
     """Remove the run directories whose process was killed: the lock in them is nobody's."""
     for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
-        try:
-            descriptor = os.open(lock, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
-        except OSError:  # another user's, or gone by now
-            continue
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(lock.parent, ignore_errors=True)
-        except OSError:  # it is held
-            pass
-        finally:
-            os.close(descriptor)
+        with suppress(OSError):  # another user's, or gone by now
+            if (descriptor := hold(lock, flags=os.O_RDWR | os.O_NOFOLLOW)) is not None:
+                shutil.rmtree(lock.parent, ignore_errors=True)
+                os.close(descriptor)
 
 
 def free_port() -> int:

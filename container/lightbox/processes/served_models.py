@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from lightbox.machine.shared_files import replace_file
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.plan import ServingPlan
 from lightbox.processes.additions import ServedModels
@@ -30,7 +31,4 @@ class PlannedAlone:
 
 def write_model_config(served: ServedModels, run_dir: Path) -> None:
     """Write the file for a server that is about to start: it would wait in vain for what is not on the disk."""
-    file = run_dir / MODEL_CONFIG
-    new = file.with_suffix(".new")
-    new.write_text(model_config(served.models()))
-    new.replace(file)
+    replace_file(run_dir / MODEL_CONFIG, model_config(served.models()).encode())

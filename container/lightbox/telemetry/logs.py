@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import logging
-import mmap
 import os
 import re
 import stat
-import struct
 import sys
 import threading
 import time
@@ -25,6 +23,7 @@ from typing_extensions import override
 
 from lightbox.core.request_context import MakeContext, RequestContext
 from lightbox.machine.environment import variable
+from lightbox.machine.shared_files import shared_numbers
 
 DESCRIPTOR_VARIABLE = "LIGHTBOX_LOG_DESCRIPTOR"
 """In a worker's environment: the descriptor of the supervisor's own stderr, for lines that need no prefix."""
@@ -294,22 +293,15 @@ FILE = "last_response"
 
 
 class LastResponse(Observer):
-    """Seconds of the monotonic clock, the same in all processes, in a file of the run directory mapped into memory.
-
-    Its bytes are there from the start: to write to a mapped file without a place on a full disk ends the process.
-    An observer of the workers' requests.
-    """
+    """Seconds of the monotonic clock, the same in all processes; an observer of the workers' requests."""
 
     def __init__(self, run_dir: Path) -> None:
-        path = run_dir / FILE
-        with path.open("ab+") as file:
-            os.posix_fallocate(file.fileno(), 0, struct.calcsize("d"))
-            self._seconds = memoryview(mmap.mmap(file.fileno(), struct.calcsize("d"))).cast("d")
+        self._seconds = shared_numbers(run_dir / FILE, 1, "d")
 
     @property
     def at(self) -> float:
         """When a model has last answered with 200, in whatever worker; 0 before the first time."""
-        return self._seconds[0]
+        return float(self._seconds[0])
 
     @override
     def started(self) -> None:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
 import itertools
 import json
-import mmap
 import os
 import threading
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from typing_extensions import override
 
 from lightbox.core.request_context import TOTAL
+from lightbox.machine.shared_files import hold, shared_numbers
 from lightbox.telemetry.logs import FinishedRequest, Observer
 
 METRICS_FOLDER = "metrics"
@@ -149,12 +148,7 @@ def claim_slot(folder: Path) -> tuple[int, int]:
     """
     folder.mkdir(exist_ok=True)
     for slot in itertools.count():
-        descriptor = os.open(folder / f"{slot}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            os.close(descriptor)
-        else:
+        if (descriptor := hold(folder / f"{slot}.lock")) is not None:
             return slot, descriptor
     raise AssertionError("numbers do not end")
 
@@ -181,20 +175,15 @@ def _models_counted(folder: Path, slot: int) -> set[str]:
 
 
 _FOLDER, _TABLE = "requests_here", "table"
-ROWS, _ROW_BYTES = 256, 16
+ROWS = 256
 """More rows than processes: at most 64 workers and the gRPC front, twice while they are replaced."""
 
 
-def request_table(run_dir: Path) -> memoryview:
-    """Map the table that all processes share: for each process its id and its requests, signed 64-bit integers.
-
-    Its space is taken at once: to write to a mapped file without a place on a full disk ends the process.
-    """
+def request_table(run_dir: Path) -> memoryview[Any]:
+    """Map the table that all processes share: for each process its id and its requests."""
     folder = run_dir / _FOLDER
     folder.mkdir(exist_ok=True)
-    with (folder / _TABLE).open("ab+") as file:
-        os.posix_fallocate(file.fileno(), 0, ROWS * _ROW_BYTES)
-        return memoryview(mmap.mmap(file.fileno(), ROWS * _ROW_BYTES)).cast("q")
+    return shared_numbers(folder / _TABLE, 2 * ROWS, "q")
 
 
 class RequestCount:

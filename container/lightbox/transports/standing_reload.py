@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 from lightbox.core.errors import DeadlineExceeded
 from lightbox.core.request_context import RequestContext
-from lightbox.machine.file_locks import locked
+from lightbox.machine.shared_files import locked
 
 FILE = "reload-{}.lock"
 LATE = "the model server did not change its models in time; try again"

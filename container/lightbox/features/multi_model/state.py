@@ -14,11 +14,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
 from lightbox.core.request_context import RequestContext
-from lightbox.machine.file_locks import locked, try_lock
+from lightbox.machine.shared_files import Document, held, locked, try_lock
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.layout import is_saved_model
 from lightbox.telemetry.logs import log
@@ -61,11 +61,11 @@ class LoadedModels:
 
     def __init__(self, run_dir: Path) -> None:
         self._run_dir = run_dir
-        self._path = run_dir / "loaded_models.json"
+        self._document = Document(run_dir / "loaded_models.json", TypeAdapter(_File), _File())
         self._listeners: list[Callable[[str], None]] = []
         self._reading = threading.Lock()
-        self._seen: tuple[int, int] | None = None
-        self._loaded: dict[str, LoadedModel] = {}
+        self._stamp: tuple[int, int] | None = None
+        self._loaded: Mapping[str, LoadedModel] = {}
 
     def find(self, name: str | None) -> PlannedModel:
         """Return a model; there is no default one here. Raises BadRequest and ModelNotFound."""
@@ -92,24 +92,20 @@ class LoadedModels:
 
     def all(self) -> Mapping[str, LoadedModel]:
         """Return the models that are loaded now, by name."""
-        try:
-            status = self._path.stat()
-        except FileNotFoundError:
-            return {}
-        seen = status.st_mtime_ns, status.st_ino
-        if seen != self._seen:
+        stamp = self._document.stamp()
+        if stamp != self._stamp:
             with self._reading:
-                self._read(seen)
+                self._read(stamp)
         return self._loaded
 
-    def _read(self, seen: tuple[int, int]) -> None:
-        before, after = self._loaded, _File.model_validate_json(self._path.read_bytes()).loaded
+    def _read(self, stamp: tuple[int, int] | None) -> None:
+        before, after = self._loaded, self._document.read().loaded
         for name in before.keys() | after.keys():
             if before.get(name) != after.get(name):
                 for listener in self._listeners:
                     listener(name)
         # Last: until then other threads wait, and none uses what was remembered of a model that is gone.
-        self._loaded, self._seen = after, seen
+        self._loaded, self._stamp = after, stamp
 
     def removed(self) -> list[LoadedModel]:
         """Return the models that somebody has removed from the disk: servers that have them answer, no other can."""
@@ -117,33 +113,22 @@ class LoadedModels:
 
     def leaving(self) -> Mapping[str, LoadedModel]:
         """Return the models whose unload was begun and has not ended yet, by name. They are not invoked any more."""
-        return self._content().leaving
-
-    def _content(self) -> _File:
-        try:
-            return _File.model_validate_json(self._path.read_bytes())
-        except FileNotFoundError:
-            return _File()
+        return self._document.read().leaving
 
     def update(self, name: str, loaded: LoadedModel | None = None, leaving: LoadedModel | None = None) -> None:
         """Say what is loaded as ``name`` and what is leaving, None for nothing; other names stay as they are."""
-        turn = os.open(self._run_dir, os.O_RDONLY)
-        try:
-            fcntl.flock(turn, fcntl.LOCK_EX)
-            content = self._content()
-            for models, model in ((content.loaded, loaded), (content.leaving, leaving)):
+        with held(self._run_dir, os.O_RDONLY):
+            now = self._document.read()
+            changed = _File(loaded=dict(now.loaded), leaving=dict(now.leaving))
+            for models, model in ((changed.loaded, loaded), (changed.leaving, leaving)):
                 models.pop(name, None)
                 if model is not None:
                     models[name] = model
-            self.write(content.loaded, content.leaving)
-        finally:
-            os.close(turn)
+            self._document.write(changed)
 
-    def write(self, loaded: Mapping[str, LoadedModel], leaving: Mapping[str, LoadedModel] | None = None) -> None:
+    def write(self, loaded: Mapping[str, LoadedModel]) -> None:
         """Replace the list."""
-        partial = self._path.with_suffix(".partial")
-        partial.write_text(_File(loaded=dict(loaded), leaving=dict(leaving or {})).model_dump_json())
-        partial.replace(self._path)
+        self._document.write(_File(loaded=dict(loaded)))
 
     @contextmanager
     def using(self, name: str | None) -> Iterator[PlannedModel]:
@@ -160,7 +145,7 @@ class LoadedModels:
             os.close(use)
 
     def _begin_use(self, loaded: LoadedModel) -> int | None:
-        use = try_lock(self._use_file(loaded), fcntl.LOCK_SH)
+        use = try_lock(self._use_file(loaded), shared=True)
         if use is None or self.all().get(loaded.model.name) == loaded:
             return use
         os.close(use)

@@ -8,7 +8,6 @@ or replaces files holds the lock of the folder; readers hold nothing.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import math
 import mmap
@@ -24,6 +23,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lightbox.core.errors import BadRequest, TooLarge, Unavailable
+from lightbox.machine.shared_files import held, hold
 
 FOLDER = "sessions"
 """Name in the run directory of the folder, or of the link to it."""
@@ -38,7 +38,7 @@ _KEPT = struct.Struct("<dIIdQ")
 """Expiry in seconds since the epoch, width, height, seconds of decoding, bytes that were sent."""
 _PIXEL = 4
 """Bytes of one: as the compiled resize reads them, which then needs no copy."""
-_SUFFIX, _PARTIAL = ".session", ".partial"
+_SUFFIX, _PARTIAL, _TURN = ".session", ".partial", "turn"
 
 
 class UnknownSession(BadRequest):
@@ -92,7 +92,7 @@ class SessionStore:
     def open(self) -> Session:
         """Return a new session without an image. Raises Unavailable when there are as many as may be."""
         session = Session(secrets.token_hex(16), float(math.ceil(time.time() + self._seconds)))
-        with self._locked():
+        with held(self._folder / _TURN):
             if self._count() >= self._most:
                 self._remove_expired()
             if self._count() >= self._most:
@@ -116,7 +116,7 @@ class SessionStore:
 
     def close(self, session: Session) -> None:
         """End a session and remove its image. Raises UnknownSession if it has ended."""
-        with self._locked():
+        with held(self._folder / _TURN):
             self.find(session.id)
             self._path(session.id).unlink()
 
@@ -150,7 +150,7 @@ class SessionStore:
             with open(descriptor, "wb", closefd=False) as file:
                 file.write(_KEPT.pack(session.expires, width, height, decode_seconds, sent_bytes))
                 file.writelines(rows)
-            with self._locked():
+            with held(self._folder / _TURN):
                 self.find(session.id)  # else a file would come back that was removed
                 partial.rename(path)
 
@@ -169,8 +169,11 @@ class SessionStore:
 
     def remove_expired(self) -> None:
         """Remove what has expired, and what writers that were killed have left; nothing while another has the lock."""
-        with suppress(BlockingIOError), self._locked(fcntl.LOCK_NB):
-            self._remove_expired()
+        if (turn := hold(self._folder / _TURN)) is not None:
+            try:
+                self._remove_expired()
+            finally:
+                os.close(turn)
 
     def usage(self) -> tuple[int, int]:
         """Return how many sessions are open, and the bytes of their images; none where there is no folder."""
@@ -187,9 +190,9 @@ class SessionStore:
             if expires <= now:
                 path.unlink()
         for partial in self._folder.glob(f"*{_PARTIAL}"):
-            with _opened(partial, os.O_RDWR) as descriptor, suppress(BlockingIOError):
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if (writer := hold(partial, flags=os.O_RDWR)) is not None:
                 partial.unlink(missing_ok=True)
+                os.close(writer)
 
     @contextmanager
     def _reserved(self, path: Path, session: Session, length: int) -> Iterator[tuple[Path, int]]:
@@ -198,7 +201,7 @@ class SessionStore:
         The old image goes first where there is no room otherwise.
         """
         partial = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{_PARTIAL}")
-        with self._locked():
+        with held(self._folder / _TURN):
             self.find(session.id)
             room = self._most_bytes - self._bytes()
             if length > room + _pixel_bytes(path.stat()):
@@ -208,8 +211,9 @@ class SessionStore:
                 )
             if length > room:
                 self._replace(path, [_KEPT.pack(session.expires, 0, 0, 0.0, 0)])
-            descriptor = os.open(partial, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-            fcntl.flock(descriptor, fcntl.LOCK_EX)  # until it is closed: the file has a living writer
+            # Held until it is closed: the file has a living writer.
+            descriptor = hold(partial, flags=os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            assert descriptor is not None, "nobody else knows it"
             os.ftruncate(descriptor, _KEPT.size + length)
         try:
             yield partial, descriptor
@@ -239,12 +243,6 @@ class SessionStore:
     def _path(self, session_id: str) -> Path:
         return self._folder / f"{_hash(session_id)}{_SUFFIX}"
 
-    @contextmanager
-    def _locked(self, flags: int = 0) -> Iterator[None]:
-        with _opened(self._folder / "turn", os.O_RDWR | os.O_CREAT) as descriptor:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | flags)
-            yield
-
 
 def _hash(session_id: str) -> str:
     return hashlib.sha256(session_id.encode()).hexdigest()
@@ -260,12 +258,3 @@ def _mib(size: int) -> str:
 
 def _private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
-
-
-@contextmanager
-def _opened(path: Path, flags: int) -> Iterator[int]:
-    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)

@@ -82,7 +82,7 @@ def test_a_model_that_is_made_ready_holds_up_no_other(tmp_path: Path) -> None:
 
 
 def test_a_lock_whose_file_comes_and_goes_has_one_holder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lightbox.machine.file_locks.LOCK_PAUSE_SECONDS", 0.0001)
+    monkeypatch.setattr("lightbox.machine.shared_files.LOCK_PAUSE_SECONDS", 0.0001)
     holders: list[int] = []
 
     def hold(_: int) -> int:

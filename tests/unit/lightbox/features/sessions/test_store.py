@@ -17,6 +17,7 @@ from lightbox.core.errors import BadRequest, TooLarge, Unavailable
 from lightbox.features.sessions import Sessions
 from lightbox.features.sessions.settings import SessionSettings
 from lightbox.features.sessions.store import FOLDER, HEADER, Session, SessionStore, UnknownSession
+from lightbox.machine.shared_files import held
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings_loading import load_settings
 from lightbox.worker import worker_memory
@@ -161,6 +162,7 @@ def test_a_failed_image_leaves_nothing(folder: Path) -> None:
 WRITER = """
 import sys
 from pathlib import Path
+from lightbox.machine.shared_files import held
 from lightbox.features.sessions.store import SessionStore
 
 def rows():
@@ -202,7 +204,7 @@ def test_threads_stay_within_the_bounds(folder: Path) -> None:
             except (Unavailable, UnknownSession) as error:
                 refused.append(error)
                 session = opened[len(refused) % len(opened)]
-            with sessions._locked():
+            with held(sessions._folder / "turn"):
                 count, size = sessions.usage()
             assert count <= 8
             assert size <= 4 * IMAGE_BYTES

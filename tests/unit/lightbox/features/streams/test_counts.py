@@ -21,12 +21,6 @@ def test_a_restart_forgets_streams_and_keeps_dropped_frames(tmp_path: Path) -> N
     assert read(path) == (1, 3)
 
 
-def test_half_a_file_is_none(tmp_path: Path) -> None:
-    (tmp_path / "counts").write_bytes(b"\1")
-    assert read(tmp_path / "counts") == (0, 0)
-    StreamCounts(tmp_path / "counts").opened()
-    assert read(tmp_path / "counts") == (1, 0)
-
 
 def test_nobody_need_be_told() -> None:
     counts = StreamCounts()

@@ -1,0 +1,137 @@
+"""Facts that processes share, in files: documents that are replaced as a whole, numbers written in place, and locks.
+
+A process that is killed at any moment leaves the old document or the new one, and the kernel lets go of its locks.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import mmap
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Generic, Literal, TypeVar
+
+from pydantic import TypeAdapter
+
+from lightbox.core.errors import LightboxError
+from lightbox.core.request_context import RequestContext
+
+T = TypeVar("T")
+LOCK_PAUSE_SECONDS = 0.02
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Replace a file as a whole. Of several writers one at a time may do so. Raises OSError."""
+    partial = path.with_name(f"{path.name}.partial")
+    partial.write_bytes(content)
+    partial.replace(path)
+
+
+class Document(Generic[T]):
+    """A JSON document in a file; readers see each one that was written, as a whole.
+
+    The value that ``read`` returns is remembered until the file is another one.
+    """
+
+    def __init__(self, path: Path, kind: TypeAdapter[T], empty: T) -> None:
+        """``empty`` is what there is as long as nobody has written."""
+        self._path = path
+        self._kind = kind
+        self._read: tuple[tuple[int, int] | None, T] = (None, empty)
+        self._empty = empty
+
+    def stamp(self) -> tuple[int, int] | None:
+        """Return what tells one document from the next, None where there is none."""
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return None
+        return status.st_mtime_ns, status.st_ino
+
+    def read(self) -> T:
+        """Return the value. Raises OSError."""
+        stamp = self.stamp()
+        if stamp is None:
+            return self._empty
+        if stamp != self._read[0]:
+            self._read = stamp, self._kind.validate_json(self._path.read_bytes())
+        return self._read[1]
+
+    def write(self, value: T) -> None:
+        """Replace the value. Of several writers one at a time may do so. Raises OSError."""
+        replace_file(self._path, self._kind.dump_json(value))
+
+
+def shared_numbers(path: Path, count: int, kind: Literal["q", "d"]) -> memoryview[Any]:
+    """Return ``count`` numbers in a file, zeros at first: signed 64-bit integers (q) or doubles (d).
+
+    All processes that map the file see what one of them writes. The file's space is taken at once: to write to a mapped
+    file without a place on a full disk ends the process. Raises OSError.
+    """
+    size = 8 * count
+    with path.open("ab+") as file:
+        os.posix_fallocate(file.fileno(), 0, size)
+        return memoryview(mmap.mmap(file.fileno(), size)).cast(kind)
+
+
+def hold(path: Path, *, shared: bool = False, wait: bool = False, flags: int = os.O_RDWR | os.O_CREAT) -> int | None:
+    """Return the descriptor of a file whose lock is held until it is closed; None while another holds it.
+
+    A ``shared`` lock is held beside other shared ones. With ``wait`` there is always a descriptor, some time. Raises
+    OSError.
+    """
+    descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
+    except BaseException as error:
+        os.close(descriptor)
+        if isinstance(error, BlockingIOError):
+            return None
+        raise
+    return descriptor
+
+
+@contextmanager
+def held(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[None]:
+    """Hold the lock of a file; wait for it. Raises OSError."""
+    descriptor = hold(path, wait=True, flags=flags)
+    assert descriptor is not None, "it waits"
+    try:
+        yield
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def locked(path: Path, context: RequestContext, busy: LightboxError) -> Iterator[int]:
+    """Hold a lock whose file exists while it is held, and give its descriptor.
+
+    Raises ``busy`` when others hold it until the request's deadline.
+    """
+    while (lock := try_lock(path)) is None:
+        if context.remaining() <= 0:
+            raise busy
+        time.sleep(LOCK_PAUSE_SECONDS)
+    try:
+        yield lock
+    finally:
+        # Before it is given up: who opened it meanwhile sees that it is not the one any more.
+        path.unlink(missing_ok=True)
+        os.close(lock)
+
+
+def try_lock(path: Path, shared: bool = False) -> int | None:
+    """Return the descriptor of such a lock's file, None while another process or thread holds it."""
+    lock = hold(path, shared=shared)
+    if lock is None:
+        return None
+    try:
+        if path.stat().st_ino == os.fstat(lock).st_ino:
+            return lock
+    except FileNotFoundError:
+        pass
+    os.close(lock)
+    return None
