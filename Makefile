@@ -135,8 +135,10 @@ settings-page: $(READY_DEV)  ## Write docs/settings.md
 
 protos:  ## Write the descriptors of protos/*.proto
 	scripts/make_venv.sh $(PYTHON) $(VENV)-protos && $(VENV)-protos/bin/pip install --quiet grpcio-tools==1.81.1
-	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos \
-	  --descriptor_set_out=container/lightbox/features/open_inference/descriptors.binpb protos/*.proto
+	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos --descriptor_set_out=container/lightbox/model/saved_model.binpb \
+	  protos/saved_model.proto
+	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos --descriptor_set_out=container/lightbox/features/open_inference/descriptors.binpb \
+	  protos/health.proto protos/open_inference.proto protos/reflection.proto
 
 lock:  ## Write requirements/*.lock from requirements/*.in
 	scripts/make_venv.sh $(PYTHON) $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv

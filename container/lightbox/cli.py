@@ -15,8 +15,8 @@ from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
 from lightbox.features import enabled, prepare, wants
 from lightbox.images.resize_library import resize_line
+from lightbox.machine.memory import find_trim
 from lightbox.model.checks import newest_folder, newest_signatures
-from lightbox.model.graph import forget_graph
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import load_options
 from lightbox.processes import op_threads
@@ -86,7 +86,7 @@ def serve(options: list[str]) -> int:
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until the supervisor minds them
     with _prepared(threads.applied(settings), _stoppable()) as supervisor:
         log(f"{threads}; {resize_line(settings.resize)}")
-        forget_graph()
+        find_trim()()  # of the graphs that were looked at
         return asyncio.run(supervisor.run())
 
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from lightbox.model.graph import Graph, Node, fields, read_graph
-from lightbox.model.saved_model import FILE, serving_graph, shape_of
+from lightbox.model.graph import Function, Graph, Node, base_name, shape_of
+from lightbox.model.saved_model import FILE, serving_graph
 
 _COUNTED = frozenset({"Conv2D", "DepthwiseConv2dNative", "MatMul"})
 _UNCOUNTED = frozenset(
@@ -21,8 +21,6 @@ _UNCOUNTED = frozenset(
     }
 )
 """Operations that may take long, or run others any number of times."""
-_LISTED_SHAPES = 7
-"""The number of ``shape`` in ``AttrValue.ListValue``."""
 
 
 class _Unknown(ValueError):
@@ -33,9 +31,9 @@ def multiplications(folder: Path) -> int | None:
     """Return the multiplications of one call with one row, of the signature that has most.
 
     None where the graph does not tell: images have open sides, there are loops or operations that are not counted, or
-    nothing is. Raises SavedModelError where the file cannot be read, and ValueError where it is damaged.
+    nothing is. Raises SavedModelError where the file cannot be read.
     """
-    graph = read_graph(serving_graph(folder / FILE))
+    graph = Graph(serving_graph(folder / FILE))
     try:
         work = _Work(graph)
         called = [work.of_call(node) for node in graph.nodes.values()]
@@ -48,7 +46,7 @@ def multiplications(folder: Path) -> int | None:
 class _Work:
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
-        self._above: list[Node] = []
+        self._above: list[Function] = []
 
     def of_nodes(self, nodes: dict[str, Node], calls: bool = True) -> int:
         return sum(self._of_node(node, nodes) + (self.of_call(node) if calls else 0) for node in nodes.values())
@@ -57,9 +55,9 @@ class _Work:
         function = self._graph.called_by(node)
         if function is None:
             return 0
-        if node in self._above:
+        if function in self._above:
             raise _Unknown
-        self._above.append(node)
+        self._above.append(function)
         try:
             return self.of_nodes(function.nodes)
         finally:
@@ -70,8 +68,8 @@ class _Work:
             raise _Unknown
         if node.op not in _COUNTED:
             return 0
-        weights = nodes.get(node.inputs[1]) if len(node.inputs) > 1 else None
-        if weights is None or b"NCHW" in bytes(node.attributes.get("data_format", b"")):
+        weights = nodes.get(base_name(node.input[1])) if len(node.input) > 1 else None
+        if weights is None or ("data_format" in node.attr and node.attr["data_format"].s == b"NCHW"):
             raise _Unknown
         # Each value of a filter is used once for each place of the output.
         *places, _ = _output_shape(node)
@@ -80,9 +78,8 @@ class _Work:
 
 def _output_shape(node: Node) -> tuple[int, ...]:
     """Return the shape of the first output, for one row."""
-    listed = dict(fields(node.attributes.get("_output_shapes", memoryview(b"")))).get(1, memoryview(b""))
-    first = next((value for number, value in fields(listed) if number == _LISTED_SHAPES), None)
-    shape = None if first is None else shape_of(first)
+    listed = node.attr["_output_shapes"].list.shape if "_output_shapes" in node.attr else ()
+    shape = shape_of(listed[0]) if listed else None
     if not shape:
         raise _Unknown
     rows, *others = shape

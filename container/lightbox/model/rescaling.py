@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from lightbox.model.graph import Function, Node, base_name, fields, read_graph
-from tfs_wire.protobuf import read_varint
+from lightbox.model.graph import Function, Graph, MetaGraph, Node, base_name
 
 _MOST_STEPS = 200
 _MOST_VALUES = 16
@@ -107,9 +107,9 @@ class _Scope:
     returned: frozenset[str] = frozenset()
 
 
-def find_rescaling(meta_graph: memoryview, tensor: str) -> Rescaling:
-    """Return what becomes of the input ``tensor`` of a serialized MetaGraphDef; raise ValueError for a damaged one."""
-    graph = read_graph(meta_graph)
+def find_rescaling(meta_graph: MetaGraph, tensor: str) -> Rescaling:
+    """Return what becomes of a graph's input ``tensor``. Raises ValueError where numbers of values do not fit."""
+    graph = Graph(meta_graph)
     scope, name = _Scope(graph.nodes), base_name(tensor)
     scale: _Values = (1.0,)
     offset: _Values = (0.0,)
@@ -147,30 +147,28 @@ def _at_a_fork(takers: list[Node], scale: _Values, offset: _Values) -> Rescaling
 
 
 def _takers(scope: _Scope, name: str) -> list[Node]:
-    return [
-        node
-        for node in scope.nodes.values()
-        if node.op not in _IGNORED and any(_is(node, place, name) for place in range(len(node.inputs)))
-    ]
+    return [node for node in scope.nodes.values() if node.op not in _IGNORED and name in _sources(node)]
 
 
-def _is(node: Node, place: int, name: str) -> bool:
-    return node.inputs[place] == name and not bytes(node.attributes[f"input_{place}"]).startswith(b"^")
+def _sources(node: Node) -> list[str]:
+    """Return the nodes that a node takes values of; those that it only waits for come after them."""
+    return [base_name(tensor) for tensor in node.input if not tensor.startswith("^")]
 
 
 def _into(scope: _Scope, call: Node, function: Function, name: str) -> tuple[_Scope, str]:
     """Return the scope of a call, and the name there of what is ``name`` in the caller's."""
-    given = dict(zip(function.arguments, call.inputs, strict=False))
+    given = dict(zip(function.arguments, _sources(call), strict=False))
     inside = _Scope(function.nodes, scope, call.name, given, function.returned)
     return inside, next((argument for argument, source in given.items() if source == name), "")
 
 
 def _step(scope: _Scope, node: Node, name: str) -> tuple[_Values, _Values] | None:
     """Return factor and summand of an operation on an image and a constant, None where they cannot be told."""
-    if len(node.inputs) < 2 or node.inputs[0] == node.inputs[1]:
+    sources = _sources(node)
+    if len(sources) < 2 or sources[0] == sources[1]:
         return None
-    first = node.inputs[0] == name
-    other = _constant(scope, node.inputs[1 if first else 0])
+    first = sources[0] == name
+    other = _constant(scope, sources[1 if first else 0])
     if other is None:
         return None
     if node.op == "Mul":
@@ -190,8 +188,8 @@ def _constant(scope: _Scope | None, name: str, depth: int = 0) -> _Values | None
     if node is None or depth > _MOST_VALUES:
         return None
     if node.op == "Const":
-        return _values(node.attributes.get("value", memoryview(b"")))
-    values = [_constant(scope, source, depth + 1) for source in node.inputs[:2]]
+        return _values(node.attr["value"].tensor)
+    values = [_constant(scope, source, depth + 1) for source in _sources(node)[:2]]
     try:
         match values:
             case [tuple() as only, *_] if node.op in ("Identity", "Cast", "Reshape", "Squeeze", "ExpandDims"):
@@ -220,33 +218,12 @@ _FORMATS = {1: "f", 2: "d", 3: "i", 4: "B", 6: "b", 9: "q", 19: "e"}
 """Of struct, for DT_FLOAT, DT_DOUBLE, DT_INT32, DT_UINT8, DT_INT8, DT_INT64 and DT_HALF."""
 
 
-def _values(attribute: memoryview) -> _Values | None:
-    """Return the elements of a constant (TensorProto's numbers), None where they are too many or no numbers."""
-    tensor = next((value for number, value in fields(attribute) if number == 8), memoryview(b""))
-    dtype, content, listed = 0, b"", list[float]()
-    for number, value in fields(tensor):
-        if number == 1:
-            dtype = read_varint(value, 0)[0]
-        elif number == 4:
-            content = bytes(value)
-        elif number == 5:
-            listed += [part for (part,) in struct.iter_unpack("<f", value)] if len(value) % 4 == 0 else []
-        elif number == 6:
-            listed += [part for (part,) in struct.iter_unpack("<d", value)] if len(value) % 8 == 0 else []
-        elif number in (7, 10):
-            listed += _integers(value)
-    if content and dtype in _FORMATS:
-        letter = _FORMATS[dtype]
-        size = struct.calcsize(letter)
-        if len(content) % size or len(content) > size * _MOST_VALUES:
-            return None
-        listed = [float(part) for (part,) in struct.iter_unpack(f"<{letter}", content)]
-    return tuple(listed) if 0 < len(listed) <= _MOST_VALUES and all(map(math.isfinite, listed)) else None
-
-
-def _integers(packed: memoryview) -> list[float]:
-    numbers, position = list[float](), 0
-    while position < len(packed):
-        number, position = read_varint(packed, position)
-        numbers.append(float(number - (1 << 64) if number >> 63 else number))
-    return numbers
+def _values(tensor: Any) -> _Values | None:
+    """Return the elements of a constant, None where they are too many or no numbers."""
+    listed: Sequence[float] = tensor.float_val or tensor.double_val or tensor.int_val or tensor.int64_val
+    if tensor.tensor_content and tensor.dtype in _FORMATS:
+        content, letter = tensor.tensor_content, _FORMATS[tensor.dtype]
+        count, rest = divmod(len(content), struct.calcsize(letter))
+        listed = struct.unpack(f"<{count}{letter}", content) if not rest and count <= _MOST_VALUES else ()
+    found = tuple(map(float, listed)) if len(listed) <= _MOST_VALUES else ()
+    return found if found and all(map(math.isfinite, found)) else None

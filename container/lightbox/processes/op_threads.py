@@ -83,5 +83,5 @@ def _work(model: ModelOnDisk) -> int | None:
     """Return the multiplications of the newest version's call, None where they cannot be told."""
     try:
         return multiplications(newest_folder(model))
-    except (StartError, ValueError):
+    except StartError:
         return None

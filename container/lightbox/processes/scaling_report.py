@@ -15,13 +15,13 @@ from typing import Any
 
 from lightbox.core.errors import StartError
 from lightbox.model.checks import newest_folder, newest_signatures
+from lightbox.model.graph import parse
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import Overrides, load_options, options_file
 from lightbox.model.rescaling import Rescaling
 from lightbox.model.saved_model import FILE, SavedModelError, input_rescaling
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, image_input
 from lightbox.user_code.paths import find_code
-from tfs_wire.protobuf import read_fields
 
 PIXELS = {
     "none": "0..255",
@@ -164,16 +164,9 @@ def _descriptions(folder: Path) -> Iterator[tuple[Path, str]]:
         with suppress(OSError, ValueError):
             if path.is_file() and path.stat().st_size <= _MOST_BYTES:
                 if path.name == KERAS_METADATA:
-                    yield from ((path, text) for text in _saved_objects(path.read_bytes()))
+                    yield from ((path, node.metadata) for node in parse("SavedMetadata", path.read_bytes()).nodes)
                 else:
                     yield path, path.read_text("utf-8")
-
-
-def _saved_objects(data: bytes) -> Iterator[str]:
-    """Yield the JSON of each object in Keras's saved_metadata.proto: field 5 of each field 1."""
-    for number, _, saved in read_fields(memoryview(data)):
-        if number == 1:
-            yield from (str(value, "utf-8") for field, _, value in read_fields(saved) if field == 5)
 
 
 def _layers(description: Any) -> Iterator[dict[str, Any]]:

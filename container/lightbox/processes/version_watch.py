@@ -13,10 +13,10 @@ from typing_extensions import override
 
 from lightbox.core.errors import StartError, Unavailable
 from lightbox.core.settings import Settings
+from lightbox.machine.memory import find_trim
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.changes import change_problem
 from lightbox.model.checks import signatures_of, version_problem
-from lightbox.model.graph import forget_graph
 from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, find_models, is_version
 from lightbox.model.plan import AnsweringVersions, ServingPlan
 from lightbox.model.spec import SignatureSpec
@@ -145,10 +145,7 @@ class _Judge:
 
     def problem(self, version: int, folder: Path) -> str | None:
         """Return why a version cannot be served, judged by its files; None where it is whole."""
-        try:
-            return version_problem(folder, self.model.name, version)
-        finally:
-            forget_graph()
+        return version_problem(folder, self.model.name, version)
 
     def misfit(self, version: int, folder: Path, answering: int | None) -> str | None:
         """Return why a whole version must not take the place of the answering one; None where it may.
@@ -190,6 +187,7 @@ class _AroundModel(Surroundings):
         self._sidecar = sidecar
         self._probe_seconds = probe_seconds + PROBE_MARGIN_SECONDS
         self._publish = publish
+        self._trim = find_trim()
         self._late_probes: dict[int, int] = {}
         self._away: set[int] = set()
         self._held = ExitStack()
@@ -240,11 +238,17 @@ class _AroundModel(Surroundings):
 
     @override
     async def problem(self, version: int) -> str | None:
-        return await asyncio.to_thread(self._judge.problem, version, self._folder(version))
+        return await self._judged(self._judge.problem, version, self._folder(version))
 
     @override
     async def misfit(self, version: int, answering: int | None) -> str | None:
-        return await asyncio.to_thread(self._judge.misfit, version, self._folder(version), answering)
+        return await self._judged(self._judge.misfit, version, self._folder(version), answering)
+
+    async def _judged(self, look: Callable[..., str | None], *about: object) -> str | None:
+        try:
+            return await asyncio.to_thread(look, *about)
+        finally:
+            self._trim()  # of the graphs that were looked at
 
     def _folder(self, version: int) -> Path:
         with suppress(OSError):

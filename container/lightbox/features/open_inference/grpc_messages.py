@@ -1,8 +1,4 @@
-"""The gRPC messages, from descriptors that ``make protos`` writes.
-
-They live in a pool of their own: a user's code, or a client in the same process, may bring its own messages of the
-package ``inference``, and one pool holds a name once.
-"""
+"""The gRPC messages, from descriptors that ``make protos`` writes."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import message_factory
 from google.protobuf.descriptor import FileDescriptor, MethodDescriptor
 
 from lightbox.core.errors import InputMismatch, MalformedBody, TooLarge
@@ -30,16 +26,14 @@ from lightbox.features.open_inference.tensors import (
 )
 from lightbox.model.casting import string_tensor
 from lightbox.model.spec import Array
+from tfs_wire.descriptors import read_pool
 from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
 
 INFERENCE_SERVICE = "inference.GRPCInferenceService"
 HEALTH_SERVICE = "grpc.health.v1.Health"
 REFLECTION_SERVICE = "grpc.reflection.v1.ServerReflection"
 
-_FILES = descriptor_pb2.FileDescriptorSet.FromString((Path(__file__).parent / "descriptors.binpb").read_bytes())
-_POOL = descriptor_pool.DescriptorPool()
-for _file in _FILES.file:
-    _POOL.AddSerializedFile(_file.SerializeToString())
+_POOL = read_pool(Path(__file__).with_name("descriptors.binpb"))
 MAX_FIELDS = 16 * MAX_NAMED
 """Fields of a message and of its inputs and outputs, all together; the numbers of a tensor are one field."""
 _TENSORS = {"inputs", "outputs"}

@@ -176,6 +176,33 @@ def test_a_compressed_index_is_left_to_the_model_server(tmp_path: Path) -> None:
     assert "variables.index is missing: the graph restores 1 variables from it" in problem(model)
 
 
+def test_variables_in_several_files(tmp_path: Path) -> None:
+    model = module_with_variables(tmp_path / "1", (2, 3), (100,))
+    shutil.rmtree(model / "variables")
+    copy_made("sharded_variables", save_in_two_files, model / "variables", MAKER)
+    check_whole(model)
+    last = model / "variables" / "variables.data-00001-of-00002"
+    last.write_bytes(last.read_bytes()[:-1])
+    assert f"{last} is cut short: expected 400 bytes, got 399" in problem(model)
+    last.unlink()
+    assert f"{last} is missing: expected 400 bytes" in problem(model)
+
+
+def save_in_two_files(folder: Path) -> None:
+    quiet_tensorflow()
+    import tensorflow as tf
+
+    parts = [str(folder / f"part{i}") for i in range(2)]
+    for i, (part, shape) in enumerate(zip(parts, [(2, 3), (100,)], strict=True)):
+        tf.raw_ops.SaveV2(
+            prefix=part,
+            tensor_names=[f"v/{i}/.ATTRIBUTES/VARIABLE_VALUE"],
+            shape_and_slices=[""],
+            tensors=[tf.ones(shape)],
+        )
+    tf.raw_ops.MergeV2Checkpoints(checkpoint_prefixes=parts, destination_prefix=str(folder / "variables"))
+
+
 def test_a_graph_that_is_cut_at_any_place(model: Path) -> None:
     whole = (model / "saved_model.pb").read_bytes()
     for size in range(0, len(whole), len(whole) // 50):
