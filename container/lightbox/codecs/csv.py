@@ -24,7 +24,7 @@ from lightbox.codecs.media_type import ContentType, check_size, checked_utf8
 from lightbox.codecs.options import CodecOptions
 from lightbox.core.errors import InputMismatch, MalformedBody
 from lightbox.core.request_context import RequestContext
-from lightbox.model.casting import cast, numpy_dtype, only_input, string_tensor
+from lightbox.model.casting import cast, numbers, numpy_dtype, only_input, string_tensor
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec, TensorSpec, describe_shape
 from lightbox.openapi.schemas import TEXT, Schema
@@ -187,11 +187,11 @@ def _numbers(fields: _Fields, spec: TensorSpec) -> Array:
     if numpy_dtype(spec).kind == "b":
         return np.array(_converted(lambda field: _BOOLS[field.strip().lower()], fields, spec), bool)
     _check_plain(fields, spec)
-    numbers = np.array(_converted(float, fields, spec), np.float64)
-    for index in np.flatnonzero(np.isinf(numbers)).tolist():
+    floats = np.array(_converted(float, fields, spec), np.float64)
+    for index in np.flatnonzero(np.isinf(floats)).tolist():
         if not _INFINITY.fullmatch(fields.flat[index]):
             raise fields.bad(index, spec)
-    return cast(numbers, spec)
+    return cast(floats, spec)
 
 
 def _check_plain(fields: _Fields, spec: TensorSpec) -> None:
@@ -210,10 +210,7 @@ def _integers(fields: _Fields, spec: TensorSpec) -> Array | None:
         values = list(map(int, fields.flat))
     except ValueError:
         return None
-    limits = np.iinfo(numpy_dtype(spec))
-    if not limits.min <= min(values) <= max(values) <= limits.max:
-        raise InputMismatch(f"input {spec.name}: expected {spec.dtype} from {limits.min} to {limits.max}")
-    return np.array(values, numpy_dtype(spec))
+    return numbers(values, spec)
 
 
 def _converted(convert: Callable[[str], bool | float], fields: _Fields, spec: TensorSpec) -> list[bool | float]:

@@ -17,6 +17,7 @@ from lightbox.core.error_texts import shorten
 from lightbox.core.errors import BadRequest, InputMismatch, MalformedBody, TooLarge
 from lightbox.model.casting import string_tensor
 from lightbox.model.spec import Array, Layout, Method, ModelCall, Prediction, SignatureSpec, TensorSpec
+from tfs_wire.dtypes import LARGEST_FLOAT
 from tfs_wire.messages import input_pb2
 from tfs_wire.rest.examples import read_examples_document
 from tfs_wire.status import StatusError
@@ -25,7 +26,6 @@ _OUTPUTS = {Method.CLASSIFY: ("classes", "scores"), Method.REGRESS: ("outputs",)
 _ECHO = 200
 MAX_BYTES = 1 << 30
 """Size of all examples together, each with the context that they share."""
-_LARGEST_FLOAT = float(np.finfo(np.float32).max)
 
 
 def decode_examples(
@@ -91,7 +91,7 @@ def _check_floats(document: dict[str, Any]) -> None:
     for example in (document.get("context", {}), *document["examples"]):
         for name, content in example.items():
             for value in content if isinstance(content, list) else [content]:
-                if isinstance(value, float) and math.isfinite(value) and abs(value) > _LARGEST_FLOAT:
+                if isinstance(value, float) and math.isfinite(value) and abs(value) > LARGEST_FLOAT["float32"]:
                     raise InputMismatch(f"examples: feature {shorten(name, _ECHO)}: {value} is beyond float32")
 
 

@@ -17,14 +17,12 @@ from typing_extensions import override
 from lightbox.codecs.base import Parsed, Reader
 from lightbox.codecs.examples import decode_examples
 from lightbox.codecs.json_numbers import (
-    MIN_BYTES,
-    MIN_NUMBERS,
     Hollow,
     NumberList,
+    RowList,
     hollowed,
     parse_values,
     parsing_bytes,
-    rows_of,
 )
 from lightbox.codecs.json_tensors import (
     all_images,
@@ -34,7 +32,6 @@ from lightbox.codecs.json_tensors import (
     read_inputs,
     read_instances,
     read_numbers,
-    read_rows,
 )
 from lightbox.codecs.media_type import ContentType, as_utf8, check_size
 from lightbox.core.errors import BadRequest, LightboxError, MalformedBody
@@ -69,14 +66,17 @@ class _JsonReader(Reader):
         check_size(body, self._options.max_text_mb)
         with context.stage("decode"):
             text = as_utf8(body, content_type)
-        numbers = _numbers(text, context) if method is Method.PREDICT else None
-        if numbers is None:
+            hollow = hollowed(text, context) if method is Method.PREDICT else None
+            parsed = None if hollow is None else _parsed_hollow(hollow)
+        if hollow is None or parsed is None:
             return self._values(text, method, context)
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
-            return numbers.read(signature) or self._values(text, method, context).decode(signature, options)
+            with context.stage("decode"):
+                call = _read_numbers(parsed, hollow, signature)
+            return call or self._values(text, method, context).decode(signature, options)
 
-        return Parsed(decode, numbers.signature)
+        return Parsed(decode, parsed.document.get("signature_name") or None)
 
     def _values(self, text: bytes, method: Method, context: RequestContext) -> Parsed:
         """Read the text as Python's objects."""
@@ -146,35 +146,8 @@ class JsonLinesReader(_JsonReader):
     schema: ClassVar[Schema] = TEXT
 
 
-@dataclass(frozen=True)
-class _Numbers:
-    """A text whose long lists are numbers; ``read`` returns None where they turn out not to be regular."""
-
-    signature: str | None
-    read: Callable[[SignatureSpec], ModelCall | None]
-
-
-def _numbers(text: bytes, context: RequestContext) -> _Numbers | None:
-    """Read the text if its long lists are regular arrays of numbers: then no object is made for each of them."""
-    if len(text) < MIN_BYTES or text.count(b",") + text.count(b"\n") < MIN_NUMBERS:
-        return None
-    with context.stage("decode"):
-        context.memory.hold(3 * len(text) + max(2 * len(text), 8 * text.count(b",")), "the JSON")
-        hollow = hollowed(text, context.check)
-        parsed = None if hollow is None else _parsed_hollow(hollow)
-    if hollow is None:
-        return _rows(text, context)
-    if parsed is None:
-        return None
-
-    def read(signature: SignatureSpec) -> ModelCall | None:
-        with context.stage("decode"):
-            return _read_numbers(parsed, hollow, signature)
-
-    return _Numbers(parsed.document.get("signature_name") or None, read)
-
-
 def _read_numbers(parsed: _Body, hollow: Hollow, signature: SignatureSpec) -> ModelCall | None:
+    """Return the call if the long lists are regular arrays of numbers: then no object is made for each of them."""
     by_row = parsed.form == "instances"
     payload = parsed.document[parsed.form] if parsed.plain is None else _only(parsed.plain)
     inputs = read_numbers(payload, by_row, signature, hollow)
@@ -183,20 +156,6 @@ def _read_numbers(parsed: _Body, hollow: Hollow, signature: SignatureSpec) -> Mo
     if isinstance(payload, NumberList) and parsed.plain is not None and not hollow.lines:  # rows by name are rows
         inputs = {name: _as_batch(array, signature.inputs[name]) for name, array in inputs.items()}
     return ModelCall(signature, inputs, layout=Layout.INSTANCES if by_row else Layout.COLUMNS)
-
-
-def _rows(text: bytes, context: RequestContext) -> _Numbers | None:
-    """Read the text if it is rows by name, of regular numbers: then not all of them are objects at once."""
-    rows = rows_of(text)
-    if rows is None:
-        return None
-
-    def read(signature: SignatureSpec) -> ModelCall | None:
-        with context.stage("decode"):
-            inputs = read_rows(rows, signature, context.check)
-            return None if inputs is None else ModelCall(signature, inputs, layout=Layout.INSTANCES)
-
-    return _Numbers(rows.signature or None, read)
 
 
 def _parsed_hollow(hollow: Hollow) -> _Body | None:
@@ -208,7 +167,7 @@ def _parsed_hollow(hollow: Hollow) -> _Body | None:
 
 
 def _only(values: list[Any]) -> Any:
-    return values[0] if len(values) == 1 else None
+    return values[0] if len(values) == 1 and not isinstance(values[0], dict) else values
 
 
 def _as_batch(array: Array, spec: TensorSpec) -> Array:
@@ -235,7 +194,7 @@ def _check(document: dict[str, Any], given: list[str], method: Method) -> None:
         raise MalformedBody(f"JSON: expected one of instances, inputs and examples, got {' and '.join(given)}")
     if not isinstance(document.get("signature_name", ""), str):
         raise MalformedBody("signature_name: expected a string")
-    if form != "inputs" and not (isinstance(document[form], list | NumberList) and document[form]):
+    if form != "inputs" and not (isinstance(document[form], list | NumberList | RowList) and document[form]):
         raise MalformedBody(f"{form}: expected a list of at least one")
     if (form == "examples") != (method is not Method.PREDICT):
         raise BadRequest(

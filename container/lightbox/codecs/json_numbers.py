@@ -1,7 +1,7 @@
-"""JSON text to values, one or many; and long lists of numbers, which are read without a list for each row.
+"""JSON text to values, one or many; and long lists of numbers, which are read without an object for each.
 
 The lists are taken out of the text first, so that a parser sees what is left: names and a few small values. A list of
-one-digit numbers is 15 times its text as Python's objects, and 2 to 4 times as an array.
+one-digit numbers is 15 times its text as Python's objects, and 2 to 4 times as an array; rows by name are 30 times.
 """
 
 from __future__ import annotations
@@ -9,16 +9,19 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import orjson
 
 from lightbox.core.errors import MalformedBody, TooLarge
+from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import Array
 from tfs_wire.rest import flat, quick
 
+Step = Callable[[], None]
+"""Called again and again by what may take long; it may raise."""
 _SPACE = re.compile(r"[ \t\n\r]*")
 MAX_VALUES = 1_000_000
 """Values one after another, each of which is an object in memory; a list of numbers costs far less."""
@@ -125,32 +128,27 @@ def _int(text: str) -> int | float:
 _DECODER = json.JSONDecoder(parse_float=_finite, parse_int=_int)
 
 
-MIN_BYTES = 1 << 16
+_MIN_BYTES = 1 << 16
 """Shorter text is read as lists: that is little memory, and as quick."""
-MIN_NUMBERS = 16
+_MIN_NUMBERS = 16
 """A text with fewer commas and lines has no long lists: it is an image in base64, most of the time."""
 _MIN_LIST = 1 << 12
 _BLOCK = 1 << 16
 _NUMERIC = np.zeros(256, bool)
 _NUMERIC[list(b"[]0123456789+-.eE, \t\r\n")] = True
 _BLANKS = b" \t\r\n"
-_FIRST = b"[-0123456789"
 _MARK = "\0"
 """Begins the string that stands for a list; a text with this character, written as an escape, is left alone."""
 _PIECE = 1 << 16
 _LONGEST = 16 * _PIECE
 """A piece that is longer, for want of a place to cut, is not read here."""
-_ROW_BLANKS = b" \t\r\n"
-# Python's \s is more than JSON's blanks.
-_B = rb"[ \t\r\n]*"
-_HEAD = re.compile(rb'%b\{%b(?:"signature_name"%b:%b"(\w*)"%b,%b)?"instances"%b:%b\[(?=%b\{)' % ((_B,) * 9))
-_TAIL = re.compile(rb"\]%b\}%b\Z" % (_B, _B))
+_ROWS = re.compile(rb"\[[ \t\r\n]*(?=\{)")
 
 
 class NumberList:
     """A list of numbers, nested or flat, that is still text; ``used`` once it has been read."""
 
-    def __init__(self, text: memoryview, step: Callable[[], None]) -> None:
+    def __init__(self, text: memoryview, step: Step) -> None:
         self._text = text
         self._step = step
         self.used = False
@@ -161,13 +159,47 @@ class NumberList:
         return flat.array(self._text, number, self._step)
 
 
+class RowList:
+    """A list of objects that is still text, from ``start`` to ``end``; ``used`` once it has been read."""
+
+    def __init__(self, text: bytes, start: int, end: int, step: Step) -> None:
+        self._text, self._start, self._end = text, start, end
+        self._step = step
+        self.used = False
+
+    def arrays(self, types: Mapping[str, int]) -> dict[str, Array] | None:
+        """Return each input's array, by its dtype's number; None where rows are not regular lists of numbers."""
+        self.used = True
+        found: dict[str, list[Array]] = {name: [] for name in types}
+        for piece in self._pieces():
+            self._step()
+            arrays = _piece_arrays(piece, types)
+            if arrays is None:
+                return None
+            for name, array in arrays.items():
+                found[name].append(array)
+        if any(len({array.shape[1:] for array in arrays}) != 1 for arrays in found.values()):
+            return None
+        return {name: np.concatenate(arrays) for name, arrays in found.items()}
+
+    def _pieces(self) -> Iterator[bytes]:
+        at, end = self._start + 1, self._end - 1
+        while at <= end:  # a comma at the end leaves an empty piece, which is none
+            cut = self._text.find(b"},", at + _PIECE, end) + 1 or end
+            if cut - at > _LONGEST:
+                yield b""
+                return
+            yield self._text[at:cut]
+            at = cut + 1
+
+
 class Hollow:
-    """A JSON text without its long lists of numbers: ``text``, in which a string stands for each of ``lists``.
+    """A JSON text without its long lists: ``text``, in which a string stands for each of ``lists``.
 
     ``lines`` tells that the one list is made of lines, each of which is a value.
     """
 
-    def __init__(self, text: bytes, lists: list[NumberList], lines: bool = False) -> None:
+    def __init__(self, text: bytes, lists: Sequence[NumberList | RowList], lines: bool = False) -> None:
         self.text = text
         self.lines = lines
         self._lists = lists
@@ -184,19 +216,28 @@ class Hollow:
         return all(found.used for found in self._lists)
 
 
-def hollowed(text: bytes, step: Callable[[], None]) -> Hollow | None:
-    """Return a text without its long lists of numbers; None where it has none. ``step`` is called in between."""
-    if b"\\u0000" in text:
+def hollowed(text: bytes, context: RequestContext, body_bytes: int | None = None) -> Hollow | None:
+    """Return a text without its long lists of numbers, or of objects; None where it has none.
+
+    Holds the memory that reading these takes; ``body_bytes`` is the length of the body where the text is a part of it.
+    """
+    if len(text) < _MIN_BYTES or text.count(b",") + text.count(b"\n") < _MIN_NUMBERS or b"\\u0000" in text:
         return None
-    if text[0] in _FIRST and (joined := _joined_lines(text)) is not None:
-        return Hollow(_mark(0), [NumberList(memoryview(joined), step)], lines=True)
+    body = 2 * (len(text) if body_bytes is None else body_bytes)
+    context.memory.hold(body + len(text) + max(2 * len(text), 8 * text.count(b",")), "the JSON")
+    if (lines := _joined_lines(text, context.check)) is not None:
+        return Hollow(_mark(0), [lines], lines=True)
     view, at = memoryview(text), 0
     pieces: list[bytes | memoryview] = []
-    lists: list[NumberList] = []
-    for start, end in _number_lists(text, step):
+    lists: list[NumberList | RowList] = []
+    for start, end in _number_lists(text, context.check):
         pieces += [view[at:start], _mark(len(lists))]
-        lists.append(NumberList(view[start:end], step))
+        lists.append(NumberList(view[start:end], context.check))
         at = end
+    if not lists and (rows := _rows(text)) is not None:
+        start, at = rows
+        pieces += [view[:start], _mark(0)]
+        lists.append(RowList(text, start, at, context.check))
     return Hollow(b"".join([*pieces, view[at:]]), lists) if lists else None
 
 
@@ -204,17 +245,39 @@ def _mark(number: int) -> bytes:
     return b'"\\u0000%d"' % number
 
 
-def _joined_lines(text: bytes) -> bytes | None:
-    """Return lines of numbers, or of lists of them, as the JSON of one list; None where there is anything else."""
+def _joined_lines(text: bytes, step: Step) -> NumberList | RowList | None:
+    """Return lines of numbers, or of lists of them, or of objects, as one list; None where there is anything else."""
     inner = text.strip(_BLANKS)
-    if b"\n" not in inner or any(inside in inner for inside in (b"\n\n", b",\n", b"[\n", b"\n]")):
+    count = inner.count(b"\n")
+    if count and count == inner.count(b"}\n{") == inner.count(b"{") - 1 and not _has_bools(inner):
+        rows = b"[%b]" % inner.replace(b"\n", b",")
+        return RowList(rows, 0, len(rows), step)
+    if (
+        not 0 < count < MAX_VALUES
+        or not _NUMERIC[inner[0]]
+        or any(inside in inner for inside in (b"\n\n", b",\n", b"[\n", b"\n]"))
+    ):
         return None
-    if inner.count(b"\n") >= MAX_VALUES or not _NUMERIC[np.frombuffer(inner, np.uint8)].all():
+    if not _NUMERIC[np.frombuffer(inner, np.uint8)].all():
         return None
-    return b"[%b]" % inner.replace(b"\n", b",")
+    return NumberList(memoryview(b"[%b]" % inner.replace(b"\n", b",")), step)
 
 
-def _number_lists(text: bytes, step: Callable[[], None]) -> Iterator[tuple[int, int]]:
+def _has_bools(text: bytes) -> bool:
+    """They would pass for numbers."""
+    return b"true" in text or b"false" in text
+
+
+def _rows(text: bytes) -> tuple[int, int] | None:
+    """Return where a list of objects begins and may end: what is no such list is found out when it is read."""
+    found = _ROWS.search(text)
+    if found is None or text.endswith(b"\\", 0, found.start()) or _has_bools(text):
+        return None
+    end = text.rfind(b"]") + 1
+    return None if end < found.end() else (found.start(), end)
+
+
+def _number_lists(text: bytes, step: Step) -> Iterator[tuple[int, int]]:
     """Yield where what is between two other characters begins and ends with a bracket, blanks and a comma aside."""
     for start, end in _numeric_runs(text, step):
         opening, closing = text.find(b"[", start, end), text.rfind(b"]", start, end) + 1
@@ -226,7 +289,7 @@ def _number_lists(text: bytes, step: Callable[[], None]) -> Iterator[tuple[int, 
             yield opening, closing
 
 
-def _numeric_runs(text: bytes, step: Callable[[], None]) -> Iterator[tuple[int, int]]:
+def _numeric_runs(text: bytes, step: Step) -> Iterator[tuple[int, int]]:
     """Yield where a list may be: long stretches of characters of which lists of numbers are made."""
     octets, after = np.frombuffer(text, np.uint8), 0
     for start in range(0, len(octets), _BLOCK):
@@ -240,54 +303,6 @@ def _numeric_runs(text: bytes, step: Callable[[], None]) -> Iterator[tuple[int, 
 def _gaps(places: Array) -> Iterable[tuple[int, int]]:
     for index in np.flatnonzero(np.diff(places) > _MIN_LIST).tolist():
         yield int(places[index]) + 1, int(places[index + 1])
-
-
-class Rows:
-    """The text of rows, each of them an object, from ``start`` to ``end``; ``signature`` is the name given, or ""."""
-
-    def __init__(self, text: bytes, start: int, end: int, separator: bytes, signature: str = "") -> None:
-        self.signature = signature
-        self._text, self._start, self._end = text, start, end
-        self._separator = separator
-
-    def arrays(self, types: Mapping[str, int], step: Callable[[], None]) -> dict[str, Array] | None:
-        """Return each input's array, by its dtype's number; None where rows are not regular lists of numbers."""
-        found: dict[str, list[Array]] = {name: [] for name in types}
-        for piece in self._pieces():
-            step()
-            arrays = _piece_arrays(piece, types)
-            if arrays is None:
-                return None
-            for name, array in arrays.items():
-                found[name].append(array)
-        if any(len({array.shape[1:] for array in arrays}) != 1 for arrays in found.values()):
-            return None
-        return {name: np.concatenate(arrays) for name, arrays in found.items()}
-
-    def _pieces(self) -> Iterator[bytes]:
-        at = self._start
-        while at < self._end:
-            cut = self._text.find(self._separator, at + _PIECE, self._end)
-            cut = self._end if cut < 0 else cut + 1
-            if cut - at > _LONGEST:
-                yield b""
-                return
-            yield self._text[at:cut].replace(b"\n", b",") if self._separator == b"}\n" else self._text[at:cut]
-            at = cut + 1
-
-
-def rows_of(text: bytes) -> Rows | None:
-    """Return the rows of ``{"instances": [{...}, ...]}``, of a bare list, or of lines; None where there are none."""
-    if b"true" in text or b"false" in text:
-        return None
-    if (head := _HEAD.match(text)) and (tail := _TAIL.search(text, max(head.end(), len(text) - 64))):
-        return Rows(text, head.end(), tail.start(), b"},", (head[1] or b"").decode())
-    inner = text.strip(_ROW_BLANKS)
-    if inner.startswith(b"[{") and inner.endswith(b"}]"):
-        return Rows(inner, 1, len(inner) - 1, b"},")
-    if inner.startswith(b"{") and b"}\n{" in inner:
-        return Rows(inner, 0, len(inner), b"}\n")
-    return None
 
 
 def _piece_arrays(piece: bytes, types: Mapping[str, int]) -> dict[str, Array] | None:

@@ -9,33 +9,25 @@ from __future__ import annotations
 import re
 from binascii import Error as BadBase64
 from binascii import a2b_base64
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from lightbox.codecs.json_numbers import Hollow, NumberList, Rows
+from lightbox.codecs.json_numbers import Hollow, NumberList, RowList, Step
 from lightbox.core.error_texts import shorten
 from lightbox.core.errors import InputMismatch, MalformedBody
 from lightbox.images.decode import is_image
-from lightbox.model.casting import cast, dtype_number
+from lightbox.model.casting import READ_AS, cast, dtype_number
 from lightbox.model.spec import Array, SignatureSpec
-from tfs_wire import dtypes
 from tfs_wire.rest import base64_value, quick, request
 from tfs_wire.status import StatusError
 
-Step = Callable[[], None]
 _ECHO = 200
 """Characters of an error text that may quote the body."""
 _NAME = 60
 """Characters of a key in it."""
 
-_UINT16 = 17
-_READ_AS = {
-    **dict.fromkeys((dtypes.DT_INT8, dtypes.DT_UINT8, dtypes.DT_INT16, _UINT16), dtypes.DT_INT32),
-    dtypes.DT_HALF: dtypes.DT_FLOAT,
-}
-"""Dtypes that are read as a wider one and then checked."""
 _DATA_URI = re.compile(r"data:[^,]{0,200};base64,")
 _MAGIC_DIGITS = 44
 """Base64 digits of the 32 bytes that tell an image."""
@@ -47,8 +39,7 @@ def read_instances(
     """Return the inputs of ``{"instances": [...]}``: values, or objects with a value for each input.
 
     ``has_bools`` says that the text may hold true or false; ``step`` is called in between. Raises
-    InputMismatch for values that are not
-    of their tensor's dtype or shape.
+    InputMismatch for values that are not of their tensor's dtype or shape.
     """
     if not instances:
         raise InputMismatch("instances: expected at least one, got an empty list")
@@ -62,57 +53,46 @@ def read_inputs(inputs: Any, signature: SignatureSpec, has_bools: bool, step: St
 
 
 def read_numbers(payload: Any, by_row: bool, signature: SignatureSpec, hollow: Hollow) -> dict[str, Array] | None:
-    """Return the inputs in ``instances`` (``by_row``) or ``inputs`` of a text without its long lists of numbers.
+    """Return the inputs in ``instances`` (``by_row``) or ``inputs`` of a text without its long lists.
 
     None where these are not regular, not all of the lists that the text has, or not for a tensor of numbers.
     """
     types = _types(signature)
-    if not types.keys() or not all(number in quick.DTYPES for number in types.values()):
+    if not types or not quick.DTYPES.issuperset(types.values()):
         return None
-    arrays = {name: _filled(payload, name, by_row, number, len(types), hollow) for name, number in types.items()}
+    if isinstance(payload, RowList):
+        found = payload.arrays(types) if by_row else None
+    elif isinstance(payload, NumberList):
+        found = _arrays_of({next(iter(types)): payload} if len(types) == 1 else None, types, hollow)
+    elif payload and isinstance(payload, list | dict):
+        found = _arrays_of(quick.columns(payload, by_row, types), types, hollow)
+    else:
+        return None
+    return _cast(found, signature) if found is not None and hollow.all_used else None
+
+
+def _arrays_of(columns: Mapping[str, Any] | None, types: Mapping[str, int], hollow: Hollow) -> dict[str, Array] | None:
+    arrays = {name: _array(values, types[name], hollow) for name, values in (columns or {}).items()}
     found = {name: array for name, array in arrays.items() if array is not None}
-    return _cast(found, signature) if len(found) == len(types) and hollow.all_used else None
+    return found if len(found) == len(types) else None
 
 
-def read_rows(rows: Rows, signature: SignatureSpec, step: Callable[[], None]) -> dict[str, Array] | None:
-    """Return the inputs of rows by name, None where these are not regular or not for a tensor of numbers."""
-    types = _types(signature)
-    if not types.keys() or not all(number in quick.DTYPES for number in types.values()):
-        return None
-    found = rows.arrays(types, step)
-    return None if found is None else _cast(found, signature)
-
-
-def _filled(payload: Any, name: str, by_row: bool, number: int, inputs: int, hollow: Hollow) -> Array | None:
-    """Return one input: all of the payload, its value of that name, or the values of that name in its rows."""
-    whole = hollow.filled(payload)
-    if isinstance(whole, NumberList):
-        return whole.array(number) if inputs == 1 else None
-    if not by_row:
-        value = hollow.filled(payload.get(name)) if isinstance(payload, dict) and len(payload) == inputs else None
-        return value.array(number) if isinstance(value, NumberList) else _array(value, number)
-    if not isinstance(payload, list) or not all(isinstance(row, dict) and len(row) == inputs for row in payload):
-        return None
-    values = [hollow.filled(row.get(name)) for row in payload]
-    if not any(isinstance(value, NumberList) for value in values):
-        return _array(values, number)
-    return _stacked(values, number)
-
-
-def _array(values: Any, number: int) -> Array | None:
-    found = quick.regular({"x": values}, False, {"x": number})
-    return None if found is None else found["x"]
-
-
-def _stacked(values: list[Any], number: int) -> Array | None:
+def _array(values: Any, number: int, hollow: Hollow) -> Array | None:
+    """Return an input: one long list, a long one in each row, or lists without any."""
+    values = hollow.filled(values)
+    if isinstance(values, NumberList):
+        return values.array(number)
+    rows = list(map(hollow.filled, values)) if isinstance(values, list) else []
+    if not any(isinstance(row, NumberList) for row in rows):
+        return quick.array(values, number)
     stacked: Array | None = None
-    for index, value in enumerate(values):
-        row = value.array(number) if isinstance(value, NumberList) else None
-        if row is None or (stacked is not None and stacked.shape[1:] != row.shape):
+    for index, row in enumerate(rows):
+        array = row.array(number) if isinstance(row, NumberList) else None
+        if array is None or (stacked is not None and stacked.shape[1:] != array.shape):
             return None
         if stacked is None:
-            stacked = np.empty((len(values), *row.shape), row.dtype)
-        stacked[index] = row
+            stacked = np.empty((len(rows), *array.shape), array.dtype)
+        stacked[index] = array
     return stacked
 
 
@@ -139,7 +119,7 @@ def _check_names(instances: list[Any], signature: SignatureSpec) -> None:
 
 def _types(signature: SignatureSpec) -> dict[str, int]:
     numbers = {name: dtype_number(spec) for name, spec in signature.inputs.items()}
-    return {name: _READ_AS.get(number, number) for name, number in numbers.items()}
+    return {name: READ_AS.get(number, number) for name, number in numbers.items()}
 
 
 def _read(document: dict[str, Any], signature: SignatureSpec, has_bools: bool, step: Step) -> dict[str, Array]:
@@ -148,7 +128,7 @@ def _read(document: dict[str, Any], signature: SignatureSpec, has_bools: bool, s
 
 def _cast(arrays: Mapping[str, Array], signature: SignatureSpec) -> dict[str, Array]:
     return {
-        name: cast(arrays[name], spec) if dtype_number(spec) in _READ_AS else arrays[name]
+        name: cast(arrays[name], spec) if dtype_number(spec) in READ_AS else arrays[name]
         for name, spec in signature.inputs.items()
     }
 

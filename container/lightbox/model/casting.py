@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from lightbox.core.error_texts import shorten
 from lightbox.core.errors import HandlerFailed, InputMismatch
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
 from tfs_wire import dtypes
 
-_DTYPE_OF: dict[str, np.dtype[Any]] = {
-    name: np.dtype(name)
-    for name in (
-        *("bool", "uint8", "uint16", "uint32", "uint64", "int8", "int16", "int32", "int64"),
-        *("float16", "float32", "float64", "complex64", "complex128"),
-    )
+_ECHO = 40
+"""Characters of an error text that a number may have."""
+READ_AS = {
+    **dict.fromkeys((dtypes.DT_INT8, dtypes.DT_UINT8, dtypes.DT_INT16, dtypes.DT_UINT16), dtypes.DT_INT32),
+    dtypes.DT_HALF: dtypes.DT_DOUBLE,
 }
-_NUMBER_OF = {name: dtypes.number_of(dtype) for name, dtype in {**_DTYPE_OF, "string": np.dtype(object)}.items()}
+"""Dtypes of JSON's numbers that are read as a wider one, and then cast."""
 
 
 def numpy_dtype(spec: TensorSpec) -> np.dtype[Any]:
     """Return the dtype of a tensor of numbers; raise InputMismatch for one that numpy lacks."""
-    if spec.dtype not in _DTYPE_OF:
+    if spec.dtype not in dtypes.PLAIN:
         raise InputMismatch(f"input {spec.name}: a tensor of {spec.dtype} cannot be sent")
-    return _DTYPE_OF[spec.dtype]
+    return np.dtype(spec.dtype)
 
 
 def dtype_number(spec: TensorSpec) -> int:
     """Return the number of TensorFlow's DataType; raise InputMismatch for one that cannot be sent."""
-    if spec.dtype not in _NUMBER_OF:
-        raise InputMismatch(f"input {spec.name}: a tensor of {spec.dtype} cannot be sent")
-    return _NUMBER_OF[spec.dtype]
+    return dtypes.DT_STRING if spec.is_string else dtypes.number_of(numpy_dtype(spec))
 
 
 def only_input(signature: SignatureSpec, media_type: str) -> TensorSpec:
@@ -99,27 +97,53 @@ def _numbers(array: Array, spec: TensorSpec) -> Array:
         return np.ascontiguousarray(array).reshape(array.shape)
     if came == "b" or wanted == "b" or came not in "iufc" or (came == "c" and wanted != "c"):
         raise _mismatch(array, spec)
-    if wanted in "iu":
-        _check_integers(array, dtype, spec)
+    if wanted in "iu" and array.size:
+        if came == "f" and not (np.isfinite(array) & (np.trunc(array) == array)).all():
+            raise _fractions(spec)
+        # As Python's numbers, which compare exactly: 2**63 is a float, the limit below it is none.
+        _check_range(array.min().item(), array.max().item(), dtype, spec)
     with np.errstate(over="ignore"):
         converted = array.astype(dtype, order="C")
     if wanted in "fc" and (np.isfinite(array) & ~np.isfinite(converted)).any():
-        raise InputMismatch(f"input {spec.name}: a number is beyond the range of {spec.dtype}")
+        raise _beyond(spec)
     return converted
 
 
-def _check_integers(array: Array, dtype: np.dtype[Any], spec: TensorSpec) -> None:
-    if not array.size:
-        return
-    if array.dtype.kind == "f" and not (np.isfinite(array) & (np.trunc(array) == array)).all():
-        raise InputMismatch(f"input {spec.name}: expected whole numbers for {spec.dtype}, got fractions")
+def numbers(values: Sequence[Any], spec: TensorSpec) -> Array:
+    """Return Python's numbers, or bools for a tensor of these, as ``cast`` returns an array; integers stay exact."""
+    dtype = numpy_dtype(spec)
+    kinds = set(map(type, values))
+    expected: set[type] = {bool} if dtype.kind == "b" else {int, float}
+    if not kinds <= expected:
+        came = ", ".join(sorted(kind.__name__ for kind in kinds - expected))
+        raise InputMismatch(f"input {spec.name}: expected {spec.dtype}, got {came}")
+    if dtype.kind in "iu":
+        if float in kinds:
+            if not all(value.is_integer() for value in values if isinstance(value, float)):
+                raise _fractions(spec)
+            values = list(map(int, values))
+        if values:
+            _check_range(min(values), max(values), dtype, spec)
+        return np.array(values, dtype)
+    try:
+        return cast(np.array(values, bool if dtype.kind == "b" else np.float64), spec)
+    except OverflowError:
+        raise _beyond(spec) from None
+
+
+def _fractions(spec: TensorSpec) -> InputMismatch:
+    return InputMismatch(f"input {spec.name}: expected whole numbers for {spec.dtype}, got fractions")
+
+
+def _beyond(spec: TensorSpec) -> InputMismatch:
+    return InputMismatch(f"input {spec.name}: a number is beyond the range of {spec.dtype}")
+
+
+def _check_range(low: float, high: float, dtype: np.dtype[Any], spec: TensorSpec) -> None:
     limits = np.iinfo(dtype)
-    # As Python's numbers, which compare exactly: 2**63 is a float, the limit below it is none.
-    low, high = array.min().item(), array.max().item()
     if not limits.min <= low <= high <= limits.max:
-        raise InputMismatch(
-            f"input {spec.name}: expected {spec.dtype} from {limits.min} to {limits.max}, got {low} to {high}"
-        )
+        got = f"{shorten(str(low), _ECHO)} to {shorten(str(high), _ECHO)}"
+        raise InputMismatch(f"input {spec.name}: {spec.dtype} holds {limits.min} to {limits.max}, got {got}")
 
 
 def _mismatch(array: Array, spec: TensorSpec) -> InputMismatch:
@@ -131,7 +155,7 @@ def fit(inputs: Mapping[str, Any], signature: SignatureSpec) -> dict[str, Array]
     """Return arrays in the dtypes that the signature wants; raise HandlerFailed unless names and shapes are its own.
 
     Lists and numbers become arrays, text becomes UTF-8. Floats are rounded to the wanted float; integers
-    must be in range; fractions never become integers.
+    must be in range; floats never become integers.
     """
     try:
         arrays = {name: _array(name, value, signature.inputs.get(name)) for name, value in inputs.items()}
@@ -152,10 +176,13 @@ def _array(name: str, value: Any, spec: TensorSpec | None) -> Array:
         return array
     if spec.is_string:
         return _output_strings(name, array)
-    wanted = _numpy_dtype(spec)
-    if wanted is None or array.dtype == wanted or array.dtype.kind not in "biuf":
+    if spec.dtype not in dtypes.PLAIN:
         return array
-    return _cast(spec, array, wanted)
+    came, wanted = array.dtype.kind, numpy_dtype(spec).kind
+    if came == "b" and wanted == "f":
+        return array.astype(spec.dtype)
+    # Another array is left to the check of dtypes, which refuses it: a handler's fractions may be a mistake.
+    return cast(array, spec) if (came in "iu" and wanted in "iuf") or came == wanted == "f" else array
 
 
 def _output_strings(name: str, array: Array) -> Array:
@@ -170,30 +197,3 @@ def _bytes(name: str, element: Any) -> bytes:
     if not isinstance(element, bytes):
         raise InputMismatch(f"input {name}: expected str or bytes, got {type(element).__name__}")
     return element
-
-
-def _numpy_dtype(spec: TensorSpec) -> np.dtype[Any] | None:
-    try:
-        return np.dtype(spec.dtype)
-    except TypeError:
-        return None
-
-
-def _cast(spec: TensorSpec, array: Array, wanted: np.dtype[Any]) -> Array:
-    """Cast where no value changes by more than rounding; otherwise return the array for the check to refuse."""
-    if wanted.kind == "f":
-        with np.errstate(over="ignore"):
-            cast = array.astype(wanted)
-        if np.isinf(cast).sum() != np.isinf(array).sum():
-            raise InputMismatch(f"input {spec.name}: a number is too large for {spec.dtype}")
-        return cast
-    if wanted.kind not in "iu" or array.dtype.kind not in "iu":
-        return array
-    if array.size:
-        limits = np.iinfo(wanted)
-        low, high = int(array.min()), int(array.max())
-        if low < limits.min or high > limits.max:
-            raise InputMismatch(
-                f"input {spec.name}: {spec.dtype} holds {limits.min} to {limits.max}, got {low} to {high}"
-            )
-    return array.astype(wanted)

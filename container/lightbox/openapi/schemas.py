@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lightbox.model.spec import TensorSpec
+from tfs_wire.dtypes import LARGEST_FLOAT
 
 Schema = dict[str, Any]
 
@@ -18,7 +19,6 @@ BASE64: Schema = {
 }
 TEXT: Schema = {"type": "string"}
 BINARY: Schema = {"type": "string", "format": "binary"}
-_LARGEST = {"float16": 65504.0, "float32": 3.4028234663852886e38, "float64": 1.7976931348623157e308}
 
 
 def ref(name: str, kind: str = "schemas") -> dict[str, str]:
@@ -69,7 +69,7 @@ def bounded(spec: TensorSpec) -> Schema:
     """Return one element of an input: a number may not be beyond its dtype."""
     if spec.is_string:
         return any_of([{"type": "string"}, BASE64])
-    largest = _LARGEST.get(spec.dtype)
+    largest = LARGEST_FLOAT.get(spec.dtype)
     return element(spec) | ({} if largest is None else {"minimum": -largest, "maximum": largest})
 
 

@@ -22,7 +22,16 @@ from lightbox.core.errors import DeadlineExceeded, ModelFailed
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import ModelCall, SignatureSpec
 from lightbox.transports.base import Transport
-from tfs_wire.dtypes import DT_BFLOAT16, DT_HALF, DT_STRING, name_of, number_of, numpy_dtype
+from tfs_wire.dtypes import (
+    DT_BFLOAT16,
+    DT_HALF,
+    DT_STRING,
+    FIXED_WIDTH,
+    VARINTS,
+    name_of,
+    number_of,
+    numpy_dtype,
+)
 from tfs_wire.messages import predict_pb2, tensor_pb2, tensor_shape_pb2
 from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields, read_varint, varint
 
@@ -43,20 +52,6 @@ _DTYPE, _SHAPE, _CONTENT, _STRINGS = (
     _T.TENSOR_CONTENT_FIELD_NUMBER,
     _T.STRING_VAL_FIELD_NUMBER,
 )
-_FIXED_WIDTH = {
-    _T.FLOAT_VAL_FIELD_NUMBER: "<f4",
-    _T.DOUBLE_VAL_FIELD_NUMBER: "<f8",
-    _T.SCOMPLEX_VAL_FIELD_NUMBER: "<c8",
-    _T.DCOMPLEX_VAL_FIELD_NUMBER: "<c16",
-}
-_VARINTS = {
-    _T.HALF_VAL_FIELD_NUMBER,
-    _T.INT_VAL_FIELD_NUMBER,
-    _T.INT64_VAL_FIELD_NUMBER,
-    _T.BOOL_VAL_FIELD_NUMBER,
-    _T.UINT32_VAL_FIELD_NUMBER,
-    _T.UINT64_VAL_FIELD_NUMBER,
-}
 
 
 def time_left(context: RequestContext) -> float:
@@ -222,9 +217,9 @@ def read_tensor(data: memoryview) -> Array:
             content = value
         elif field == _STRINGS:
             strings.append(bytes(value))
-        elif field in _FIXED_WIDTH:
-            values.append(np.frombuffer(value, _FIXED_WIDTH[field]))
-        elif field in _VARINTS:
+        elif field in FIXED_WIDTH:
+            values.append(np.frombuffer(value, FIXED_WIDTH[field]))
+        elif field in VARINTS:
             values.append(decode_varints(value))
     if number == DT_STRING:
         return _strings(strings, shape)

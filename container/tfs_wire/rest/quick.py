@@ -78,8 +78,8 @@ def regular(values: Any, by_row: bool, types: Mapping[str, int]) -> Inputs | Non
     """
     if any(number not in _CODES for number in types.values()) or (by_row and not values):
         return None
-    columns = _columns(values, _objects(values, by_row), by_row, types)
-    return None if columns is None else _converted(columns, types)
+    found = columns(values, by_row, types)
+    return None if found is None else _converted(found, types)
 
 
 def _has(body: bytes | bytearray, octet: bytes, wanted: int) -> bool:
@@ -102,10 +102,9 @@ def _objects(values: Any, by_row: bool) -> list[dict[str, Any]]:
     return []
 
 
-def _columns(
-    values: Any, objects: list[dict[str, Any]], by_row: bool, types: Mapping[str, int]
-) -> dict[str, Any] | None:
-    """Return the nested list of each input."""
+def columns(values: Any, by_row: bool, types: Mapping[str, int]) -> dict[str, Any] | None:
+    """Return the nested list of each input in parsed ``instances`` (``by_row``) or ``inputs``, or None."""
+    objects = _objects(values, by_row)
     if not objects:
         return {next(iter(types)): values} if len(types) == 1 else None
     if any(item.keys() != types.keys() for item in objects) or (by_row and len(objects) != len(values)):
@@ -115,17 +114,18 @@ def _columns(
     return {name: [item[name] for item in objects] for name in types}
 
 
-def _converted(columns: Mapping[str, Any], types: Mapping[str, int]) -> Inputs | None:
+def _converted(nested_lists: Mapping[str, Any], types: Mapping[str, int]) -> Inputs | None:
     found = {}
-    for name, nested in columns.items():
-        values = _array(nested, types[name])
+    for name, nested in nested_lists.items():
+        values = array(nested, types[name])
         if values is None:
             return None
         found[name] = values
     return found
 
 
-def _array(nested: Any, number: int) -> Array | None:
+def array(nested: Any, number: int) -> Array | None:
+    """Return nested lists of numbers as an array, or None."""
     shape = _shape(nested)
     try:
         return packed(_flatten(nested, shape), shape, number)

@@ -274,7 +274,7 @@ def _checked(value: Any, number: int) -> Any:
 
 
 # From here on the nearest float32 is infinity.
-_FLOAT_OVERFLOW = float(np.finfo(np.float32).max) + 2.0**103
+_FLOAT_OVERFLOW = dtypes.LARGEST_FLOAT["float32"] + 2.0**103
 
 
 def _type_error(value: Any, number: int) -> StatusError:

@@ -21,10 +21,10 @@ from lightbox.features.open_inference.tensors import (
     checked_shape,
     datatype_of,
     from_buffer,
-    numeric_dtype,
+    numeric_spec,
     split,
 )
-from lightbox.model.casting import string_tensor
+from lightbox.model.casting import cast, string_tensor
 from lightbox.model.spec import Array
 from tfs_wire.descriptors import read_pool
 from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
@@ -52,6 +52,8 @@ _FIELD_OF = {
     "FP64": "fp64_contents",
     BYTES: "bytes_contents",
 }
+_WIDE = {"int_contents": "int32", "uint_contents": "uint32"}
+"""Dtypes of fields that also carry smaller ones."""
 
 
 def message_class(name: str) -> Any:
@@ -174,7 +176,7 @@ def _from_contents(tensor: Any) -> Array:
     name, datatype = tensor.name, tensor.datatype
     shape = checked_shape(name, list(tensor.shape))
     if datatype not in _FIELD_OF:
-        numeric_dtype(name, datatype)
+        numeric_spec(name, datatype)
         raise InputMismatch(f"input {name}: {datatype} has no typed contents; send raw_input_contents")
     field = _FIELD_OF[datatype]
     others = [found.name for found, _ in tensor.contents.ListFields() if found.name != field]
@@ -187,14 +189,8 @@ def _from_contents(tensor: Any) -> Array:
         )
     if datatype == BYTES:
         return string_tensor(values).reshape(shape)
-    return _numbers(name, datatype, values).reshape(shape)
-
-
-def _numbers(name: str, datatype: str, values: Any) -> Array:
-    try:
-        return np.array(values, numeric_dtype(name, datatype).newbyteorder("="))
-    except OverflowError:
-        raise InputMismatch(f"input {name}: a number is beyond the range of {datatype}") from None
+    spec = numeric_spec(name, datatype)
+    return cast(np.array(values, _WIDE.get(field, spec.dtype)), spec).reshape(shape)
 
 
 def _value(parameter: Any) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from lightbox.codecs.json_numbers import MIN_BYTES, hollowed, parse_values, parsing_bytes
+from lightbox.codecs.json_numbers import hollowed, parse_values, parsing_bytes
 from lightbox.codecs.media_type import check_size
 from lightbox.core.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.core.pipeline import Pipeline
@@ -16,14 +16,14 @@ from lightbox.features.open_inference.tensors import (
     checked_shape,
     described,
     from_buffer,
-    numeric_dtype,
+    numeric_spec,
     parse_sizes,
     read_data,
     split,
     split_bare,
 )
 from lightbox.images.decode import is_image
-from lightbox.model.casting import string_tensor
+from lightbox.model.casting import numpy_dtype, string_tensor
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
 from lightbox.sagemaker.custom_attributes import CustomAttributes
 
@@ -38,7 +38,7 @@ def parse_body(body: bytes, header_length: int | None, context: RequestContext) 
     """
     end = len(body) if header_length is None else header_length
     text, blobs = (body, memoryview(b"")) if end == len(body) else (body[:end], memoryview(body)[end:])
-    found = _numbers(text, blobs, len(body), context) if end >= MIN_BYTES else None
+    found = _numbers(text, blobs, len(body), context)
     if found is None:
         context.memory.hold(2 * len(body) + parsing_bytes(text), "the JSON")
         found = _request(text, _Blobs(blobs, len(body), context))
@@ -48,8 +48,7 @@ def parse_body(body: bytes, header_length: int | None, context: RequestContext) 
 
 def _numbers(text: bytes, blobs: memoryview, size: int, context: RequestContext) -> InferRequest | None:
     """Read the text if its long lists are arrays of numbers: then no object is made for each of them."""
-    context.memory.hold(2 * size + len(text) + max(2 * len(text), 8 * text.count(b",")), "the JSON")
-    hollow = hollowed(text, context.check)
+    hollow = hollowed(text, context, size)
     if hollow is None:
         return None
     try:
@@ -244,7 +243,7 @@ def raw_request(body: bytes, signature: SignatureSpec) -> InferRequest:
 def _raw_numbers(spec: TensorSpec, body: bytes) -> Array:
     """Return the numbers of a body; its size settles the one dimension that the signature leaves open."""
     datatype = described(spec)["datatype"]
-    size = numeric_dtype(spec.name, datatype).itemsize
+    size = numpy_dtype(numeric_spec(spec.name, datatype)).itemsize
     shape = spec.shape
     if shape is None or shape.count(None) > 1:
         raise InputMismatch(

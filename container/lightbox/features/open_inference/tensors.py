@@ -1,4 +1,4 @@
-"""The protocol's datatypes, beside TensorFlow's and numpy's names of them, and where tensors lie in bodies."""
+"""The protocol's tensors: their datatypes and shapes, and where they lie in bodies."""
 
 from __future__ import annotations
 
@@ -12,47 +12,38 @@ import numpy as np
 
 from lightbox.codecs.json_numbers import NumberList
 from lightbox.core.errors import InputMismatch, MalformedBody
-from lightbox.model.casting import cast, string_tensor
+from lightbox.model.casting import READ_AS, cast, dtype_number, numbers, numpy_dtype, string_tensor
 from lightbox.model.spec import Array, TensorSpec
-from tfs_wire.dtypes import DT_DOUBLE, DT_INT32, number_of
+from tfs_wire.dtypes import PLAIN, PROTOCOL_NAMES
 
 JSON_LENGTH = "Inference-Header-Content-Length"
 """The header that tells where the JSON ends, and the tensors behind it begin."""
 TRITON_TYPE = "application/vnd.sagemaker-triton.binary+json"
 """A body of the protocol on SageMaker's own route: JSON, and tensors behind it."""
 BYTES = "BYTES"
-_NUMPY_NAME = {
-    "BOOL": "bool",
-    **{f"UINT{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
-    **{f"INT{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
-    **{f"FP{bits}": f"float{bits}" for bits in (16, 32, 64)},
-}
-_DTYPES: dict[str, np.dtype[Any]] = {name: np.dtype(numpy).newbyteorder("<") for name, numpy in _NUMPY_NAME.items()}
-_DATATYPE_OF = {numpy: name for name, numpy in _NUMPY_NAME.items()} | {"string": BYTES, "bfloat16": "BF16"}
+_DTYPES = {name: numpy for numpy, name in PROTOCOL_NAMES.items() if numpy in PLAIN}
 MAX_DIMENSIONS = 32
 _LENGTH = struct.Struct("<I")
-_READ_AS = {"FP16": DT_DOUBLE, "INT8": DT_INT32, "UINT8": DT_INT32, "INT16": DT_INT32, "UINT16": DT_INT32}
-"""Datatypes that are read as a wider one and then checked."""
 
 
-def numeric_dtype(name: str, datatype: str) -> np.dtype[Any]:
-    """Return the little-endian numpy dtype of a tensor of numbers; raise InputMismatch for an unknown datatype."""
+def numeric_spec(name: str, datatype: str) -> TensorSpec:
+    """Return an input of numbers, of whatever shape; raise InputMismatch for an unknown datatype."""
     if datatype not in _DTYPES:
         raise InputMismatch(
             f"input {name}: expected one of the datatypes {', '.join(_DTYPES)}, {BYTES}; got {datatype[:40]!r}"
         )
-    return _DTYPES[datatype]
+    return TensorSpec(name, _DTYPES[datatype], None)
 
 
 def datatype_of(array: Array) -> str:
     """Return the datatype that an output has; one without a name here is told as numpy does."""
-    return BYTES if array.dtype.kind in "OSU" else _DATATYPE_OF.get(array.dtype.name, array.dtype.name.upper())
+    return BYTES if array.dtype.kind in "OSU" else PROTOCOL_NAMES.get(array.dtype.name, array.dtype.name.upper())
 
 
 def described(spec: TensorSpec) -> dict[str, Any]:
     """Return an input's or output's metadata; unknown dimensions, and an unknown rank, are -1."""
     shape = (None,) if spec.shape is None else spec.shape
-    datatype = _DATATYPE_OF.get(spec.dtype, spec.dtype.upper())
+    datatype = PROTOCOL_NAMES.get(spec.dtype, spec.dtype.upper())
     return {"name": spec.name, "datatype": datatype, "shape": [-1 if size is None else size for size in shape]}
 
 
@@ -66,13 +57,13 @@ def checked_shape(name: str, shape: Any) -> tuple[int, ...]:
 
 def from_buffer(name: str, datatype: str, shape: tuple[int, ...], data: bytes | memoryview) -> Array:
     """Return the numbers of a blob, little-endian and row-major; raise InputMismatch when its size is another."""
-    dtype = numeric_dtype(name, datatype)
+    dtype = numpy_dtype(numeric_spec(name, datatype))
     wanted = math.prod(shape) * dtype.itemsize
     if len(data) != wanted:
         raise InputMismatch(f"input {name}: {datatype} of shape {list(shape)} is {wanted} bytes, got {len(data)} bytes")
     if datatype == "BOOL" and len(data) and max(data) > 1:
         raise InputMismatch(f"input {name}: expected 0 or 1 for each BOOL")
-    return np.frombuffer(data, dtype).reshape(shape).astype(dtype.newbyteorder("="), copy=False)
+    return np.frombuffer(data, dtype.newbyteorder("<")).reshape(shape).astype(dtype, copy=False)
 
 
 def to_buffer(array: Array) -> bytes:
@@ -149,16 +140,17 @@ def read_data(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> Ar
         )
     if datatype == BYTES:
         return string_tensor(_encoded(name, value) for value in values).reshape(shape)
-    return _numbers(name, datatype, values).reshape(shape)
+    return numbers(values, numeric_spec(name, datatype)).reshape(shape)
 
 
 def _long_list(name: str, datatype: str, shape: tuple[int, ...], data: NumberList) -> Array:
     """Return what ``read_data`` would; raise InputMismatch, for one reason or another, where it must look."""
-    dtype = numeric_dtype(name, datatype).newbyteorder("=")
-    found = data.array(_READ_AS.get(datatype) or number_of(dtype))
+    spec = numeric_spec(name, datatype)
+    number = dtype_number(spec)
+    found = data.array(READ_AS.get(number, number))
     if found is None or found.size != math.prod(shape) or (found.ndim > 1 and found.shape != shape):
         raise InputMismatch(f"input {name}: data: expected {datatype} of shape {list(shape)}")
-    return cast(found, TensorSpec(name, dtype.name, None)).reshape(shape)
+    return cast(found, spec).reshape(shape)
 
 
 def _flat(name: str, data: Any, rank: int) -> tuple[list[Any], list[int]]:
@@ -179,34 +171,3 @@ def _encoded(name: str, value: Any) -> bytes:
     if not isinstance(value, str):
         raise InputMismatch(f"input {name}: expected a string for each of BYTES, got {type(value).__name__}")
     return value.encode()
-
-
-def _numbers(name: str, datatype: str, values: list[Any]) -> Array:
-    dtype = numeric_dtype(name, datatype).newbyteorder("=")
-    kinds = {type(value) for value in values}
-    expected = {bool} if dtype.kind == "b" else {int, float}
-    if not kinds <= expected:
-        came = ", ".join(sorted(kind.__name__ for kind in kinds - expected))
-        raise InputMismatch(f"input {name}: data: expected {datatype}, got {came}")
-    if dtype.kind in "iu":
-        return _integers(name, values, dtype)
-    if dtype.kind == "b":
-        return np.array(values, dtype)
-    try:
-        return cast(np.array(values, np.float64), TensorSpec(name, dtype.name, None))
-    except OverflowError:
-        raise InputMismatch(f"input {name}: data: a number is beyond the range of {datatype}") from None
-
-
-def _integers(name: str, values: list[Any], dtype: np.dtype[Any]) -> Array:
-    fraction = next((value for value in values if isinstance(value, float) and not value.is_integer()), None)
-    if fraction is not None:
-        raise InputMismatch(f"input {name}: data: expected whole numbers, got {fraction}")
-    try:
-        return np.array([int(value) for value in values], dtype)
-    except OverflowError:
-        limits = np.iinfo(dtype)
-        raise InputMismatch(
-            f"input {name}: data: expected whole numbers from {limits.min} to {limits.max}, "
-            f"got {min(values)} to {max(values)}"
-        ) from None

@@ -11,11 +11,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lightbox.codecs import json_body, json_numbers
+from lightbox.codecs import json_numbers
 from lightbox.codecs.json_numbers import hollowed
 from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
-from lightbox.features.open_inference import rest_body
 from lightbox.features.open_inference.rest_body import parse_body
 from support.decoding import decode
 from support.fakes import Tensor
@@ -36,8 +35,8 @@ def said(body: bytes, inputs: Mapping[str, Tensor]) -> Any:
 
 
 def read_as_text(monkeypatch: pytest.MonkeyPatch, yes: bool) -> None:
-    for module in (json_body, rest_body):
-        monkeypatch.setattr(module, "MIN_BYTES", 0 if yes else LONG)
+    monkeypatch.setattr(json_numbers, "_MIN_BYTES", 0 if yes else LONG)
+    monkeypatch.setattr(json_numbers, "_MIN_NUMBERS", 0)
     monkeypatch.setattr(json_numbers, "_MIN_LIST", 2)
     monkeypatch.setattr(json_numbers, "_PIECE", 3)
 
@@ -98,6 +97,16 @@ BODIES = [
     '{"instances":[{"x":1},{"x":2}]} {"x":1}',
     '{"instances":[{"x":{"b64":"AA=="}},{"x":2}]}',
     '[{"x":1},{"x":2}]',
+    '[{"x":1},{"x":2},]',
+    '{"x":1},\n{"x":2}',
+    '{"x":1},{"x":2}\n{"x":3}',
+    '{"x":1}\n{"x":2},{"x":3}',
+    '{"signature_name":"[{","instances":[{"x":1},{"x":2}]}',
+    '{"instances":[{"x":1},{"x":2}],"other":"]"}',
+    '{"inputs":[{"x":1},{"x":2}]}',
+    '{"x":[1,2,3]}\n{"x":[4,5,6]}',
+    '{"x":[1,2,3]}',
+    '["a",[1,2,3]]',
     '[{"x":1},{"x":2}][{"x":3}]',
     '{"instances":1}\n{"instances":2}',
     '{"inputs":{"x":[99999999999999999999,1]}}',
@@ -177,7 +186,7 @@ def test_the_open_inference_protocol_gives_what_lists_give(
 def test_long_lists_are_taken_out_across_blocks() -> None:
     numbers = b"[" + b"1," * 50_000 + b"1]"
     text = b'{"a":"' + b"x" * 65_536 + b'","instances": ' + numbers + b' ,"b":' + numbers + b"}"
-    hollow = hollowed(text, lambda: None)
+    hollow = hollowed(text, RequestContext(PATIENCE))
     assert hollow is not None
     document = json.loads(hollow.text)
     assert hollow.filled(document["instances"]).array(1).shape == (50_001,)

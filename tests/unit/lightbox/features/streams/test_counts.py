@@ -21,7 +21,6 @@ def test_a_restart_forgets_streams_and_keeps_dropped_frames(tmp_path: Path) -> N
     assert read(path) == (1, 3)
 
 
-
 def test_nobody_need_be_told() -> None:
     counts = StreamCounts()
     counts.opened()
