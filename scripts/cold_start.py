@@ -1,6 +1,6 @@
 """How long a start takes until /ping is 200, and where the time goes: `cold_start.py MODEL_DIR`, for each engine.
 
-Each engine starts with a filled LIGHTBOX_ENGINE_CACHE_DIR, with an empty one, and with an empty one for a model that
+Each engine starts with a filled XDG_CACHE_HOME, with an empty one, and with an empty one for a model that
 `serve.sh engines --write` has seen. Every start finds all files in the page cache, and compiled Python modules.
 The steps are read from the JSON log of `serve.sh serve`, and the processor time from /proc when /ping is 200.
 """
@@ -105,7 +105,7 @@ def start_once(model: Path, engine: str, folder: Path, cache: Path, bytecode: Pa
         "LIGHTBOX_MODEL_DIR": str(model),
         "LIGHTBOX_MODEL_SERVER": "embedded",
         "LIGHTBOX_ENGINE": engine,
-        "LIGHTBOX_ENGINE_CACHE_DIR": str(cache),
+        "XDG_CACHE_HOME": str(cache),
         "LIGHTBOX_LOG_FORMAT": "json",
         "SAGEMAKER_GUNICORN_LOGLEVEL": "debug",
         "TMPDIR": str(folder),

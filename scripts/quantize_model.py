@@ -4,7 +4,7 @@ make quantize MODEL=models/efficientnet_lite0 IMAGES=photos
 
 Half of the images, at most --count, calibrate the model; the others, at most --compare, compare it with f32. Images are
 decoded, resized and scaled as Lightbox does it for this model. Where they lie in folders named after classes, by number
-or by the label in code/lightbox.json, the accuracy is printed too. LIGHTBOX_PRECISION=int8 serves the result.
+or by the label in code/lightbox.json, the accuracy is printed too. The option "precision": "int8" serves the result.
 
 Exit code 0: the model is written; 1: it cannot be made; 2: wrong usage.
 """
@@ -182,7 +182,7 @@ def quantize(subject: Subject, calibrating: Sequence[Photo], comparing: Sequence
     Quantized(place, digest(subject.folder), comparison.summary(len(calibrating))).write()
     for line in comparison.lines():
         print(line)
-    print(f"{place} is ready: serve it with LIGHTBOX_ENGINE=auto LIGHTBOX_PRECISION=int8")
+    print(f'{place} is ready: serve it with LIGHTBOX_ENGINE=auto LIGHTBOX_OPTIONS=\'{{"precision": "int8"}}\'')
 
 
 def _run(compiled: Any) -> Callable[[Array], tuple[list[Array], float]]:

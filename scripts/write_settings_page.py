@@ -6,7 +6,6 @@ import ast
 import inspect
 import textwrap
 from collections.abc import Iterator
-from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import NoneType
@@ -16,52 +15,11 @@ import annotated_types
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from lightbox.core.settings import Settings, variable_names
-from lightbox.features import FEATURES
+from lightbox.core.settings import variable_names
+from lightbox.core.settings_types import default_of, told
+from lightbox.settings_loading import parts
 
 PAGE = Path(__file__).parents[1] / "docs" / "settings.md"
-
-THEMES = {
-    "Models": "model_dir default_model scaling image_size outputs labels top_k model_changes jsonlines "
-    "exif_orientation fast_decode resize",
-    "Model servers and wires": "model_server transports instance_count safe_port_range inter_op_parallelism "
-    "intra_op_parallelism gpu_memory_margin",
-    "Engines of the embedded model server": "engine precision engine_cache_dir",
-    "Port": "port",
-    "Workers and queue": "workers threads max_waiting worker_class",
-    "Time": "request_timeout proxy_read_timeout wait_seconds drain_seconds batch",
-    "Limits": "max_body_mb max_text_mb max_bodies_mb request_memory_mb max_image_pixels "
-    "max_image_side max_image_memory_mb max_request_pixels max_connections_per_address max_rate_per_address",
-    "Batching in the model server": "enable_batching max_batch_size batch_timeout_micros num_batch_threads "
-    "max_enqueued_batches",
-    "Code for all models": "code_dir universal_bucket universal_prefix",
-    "Logs and metrics": "log_format gunicorn_loglevel nginx_loglevel metrics",
-}
-"""Headings of the page, and Lightbox's own settings below each. Those of a feature have a heading of their own."""
-
-DERIVED = {
-    "request_timeout": "30; 60 where an `inference.py` answers; 600 in batch transform",
-    "proxy_read_timeout": "10 more than the request timeout",
-    "max_text_mb": "`LIGHTBOX_MAX_BODY_MB`",
-    "max_bodies_mb": "from free memory and disk",
-    "request_memory_mb": "a quarter of the container's memory",
-    "max_request_pixels": "10 times `LIGHTBOX_MAX_IMAGE_PIXELS`",
-    "workers": "the number of cores",
-    "threads": "8; 1 with `sync` and `tornado`",
-    "num_batch_threads": "the number of cores",
-    "max_enqueued_batches": "the number of cores; 100000000 in batch transform",
-    "transports": "`local,grpc,rest` with the embedded model server, else `grpc`",
-    "default_model": "the first by name",
-    "outputs": "all",
-}
-"""Defaults that no single value says; a feature's are in the ``json_schema_extra`` of its fields."""
-
-ACCEPTED = {
-    "transports": "one or several of `local`, `grpc`, `rest`, such as `grpc,rest`",
-    "image_size": "1 to 99999 each",
-    "safe_port_range": "1 to 65535, two ports per model server",
-}
-"""Values that are allowed, where the field's type does not say it."""
 
 TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", Path: "path"}
 
@@ -70,7 +28,7 @@ HEAD = """# Settings
 Every setting is an environment variable that Lightbox reads once, at start. A wrong value stops the start with a
 sentence that names the variable. So does a misspelled `LIGHTBOX_` name, with a suggestion. A misspelled `SAGEMAKER_`
 name gets a warning in the log that suggests the right one, unless it is a variable of SageMaker's own. `./serve.sh
-check` prints the effective values.
+check` prints the values that are no defaults, `./serve.sh check --all` all of them.
 
 Booleans are `true` or `false`; `on` and `off`, `yes` and `no`, `1` and `0` work too. "Unset" means that the variable is
 not set or is empty.
@@ -80,28 +38,23 @@ This page is generated: `make settings-page`.
 
 
 def page() -> str:
-    """Return the page: a section for each theme, with a table of its settings and what the table has no room for.
-
-    Raises ValueError for a setting without a theme.
-    """
-    themes = {theme: names.split() for theme, names in THEMES.items()}
-    listed = [name for names in themes.values() for name in names]
-    if sorted(listed) != sorted(Settings.model_fields):
-        raise ValueError(f"THEMES: expected each setting once; differing: {set(listed) ^ set(Settings.model_fields)}")
-    own = "".join(_section(theme, Settings, names) for theme, names in themes.items())
-    added = ((feature.theme, feature.settings) for feature in FEATURES if feature.settings.model_fields)
-    return HEAD + own + "".join(_section(theme, part, list(part.model_fields)) for theme, part in added)
+    """Return the page: a section for each theme, with a table of its settings and what the table has no room for."""
+    themes: dict[str, list[tuple[str, type[BaseModel]]]] = {}
+    for part in parts():
+        for name, field in part.model_fields.items():
+            themes.setdefault(told(field, "theme"), []).append((name, part))
+    return HEAD + "".join(_section(theme, settings) for theme, settings in themes.items())
 
 
-def _section(theme: str, part: type[BaseModel], names: list[str]) -> str:
-    rows = "".join(_row(name, part) for name in names)
-    details = "".join(_details(name, part) for name in names)
+def _section(theme: str, settings: list[tuple[str, type[BaseModel]]]) -> str:
+    rows = "".join(_row(name, part) for name, part in settings)
+    details = "".join(_details(name, part) for name, part in settings)
     return f"\n## {theme}\n\n| setting | type | default | values | meaning |\n|---|---|---|---|---|\n{rows}{details}"
 
 
 def _row(name: str, part: type[BaseModel]) -> str:
     field = part.model_fields[name]
-    cells = (f"`{variable_names(name, part)[0]}`", _type(name, field), _default(name, field), _values(name, field))
+    cells = (f"`{variable_names(name, part)[0]}`", _type(field), default_of(field), _values(field))
     return f"| {' | '.join(cells)} | {_description(name, part)[0]} |\n"
 
 
@@ -141,18 +94,18 @@ def _kind(field: FieldInfo) -> Any:
     return kinds[0] if get_origin(field.annotation) is not Literal and kinds else field.annotation
 
 
-def _type(name: str, field: FieldInfo) -> str:
-    kind = _kind(field)
+def _type(field: FieldInfo) -> str:
+    kind, unit = _kind(field), told(field, "unit")
     if get_origin(kind) is Literal:
         return "choice"
     if get_origin(kind) is tuple:
-        return {"image_size": "size", "safe_port_range": "range"}.get(name, "list")
-    return TYPES[kind]
+        return "range" if get_args(kind)[0] is int else "list"
+    return TYPES.get(kind, "JSON") + (f", {unit}" if unit else "")
 
 
-def _values(name: str, field: FieldInfo) -> str:
-    if name in ACCEPTED:
-        return ACCEPTED[name]
+def _values(field: FieldInfo) -> str:
+    if values := told(field, "values"):
+        return values
     kind = _kind(field)
     if get_origin(kind) is Literal:
         return ", ".join(f"`{value}`" for value in get_args(kind))
@@ -164,21 +117,6 @@ def _values(name: str, field: FieldInfo) -> str:
     lower = f"from {low.ge:g}" if low else f"above {above.gt:g}" if above else ""
     upper = f"to {high.le}" if high else f"below {below.lt}" if below else ""
     return f"{lower} {upper}".strip() or "any"
-
-
-def _default(name: str, field: FieldInfo) -> str:
-    if name in DERIVED:
-        return DERIVED[name]
-    if isinstance(field.json_schema_extra, dict):
-        return str(field.json_schema_extra["default"])
-    if field.default_factory is not None:
-        raise ValueError(f"DERIVED: expected a text for the default of {name}")
-    value: Any = field.default
-    if value is None:
-        return "unset"
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    return f"`{value.value if isinstance(value, Enum) else f'{value:g}' if isinstance(value, float) else value}`"
 
 
 if __name__ == "__main__":

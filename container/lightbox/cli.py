@@ -8,11 +8,14 @@ import shlex
 import signal
 import subprocess
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+
+from pydantic import BaseModel
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
+from lightbox.core.settings_types import default_of, told
 from lightbox.features import enabled, prepare, wants
 from lightbox.images.resize_library import resize_line
 from lightbox.machine.memory import find_trim
@@ -20,7 +23,7 @@ from lightbox.model.checks import newest_folder, newest_signatures
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import load_options
 from lightbox.processes import op_threads
-from lightbox.processes.commands import PYTHON, child_environ, model_server_program
+from lightbox.processes.commands import PYTHON, child_environ, kept_engine_cache, model_server_program
 from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs
 from lightbox.processes.nginx import find_nginx
 from lightbox.processes.run_dir import RunDir
@@ -40,12 +43,14 @@ class StartRefused(StartError):
 
 USAGE = """usage: serve.sh serve|check|engines|tune|try
   serve   start the model server, gunicorn and nginx in the foreground
-  check   print the effective settings and what would be served, try what a start does first, and exit; check --settings
-          prints only the settings, for a shell to read
+  check   print what differs from the defaults and what would be served, try what a start does first, and exit;
+          check --all prints all settings, check --settings only these, for a shell to read
   engines compare OpenVINO with TensorFlow for each model; engines --write keeps the result in the model's folder
   tune    find the best settings for a model and this machine; tune --help tells more
   try     print a model's answer for an image under each scaling: try MODEL --image photo.jpg; try --help tells more"""
 
+
+MEANS_MORE_WHEN_SET = {"request_timeout", "request_memory_mb", "intra_op_parallelism"}
 
 TOOLS = {"tune": "tune.command", "try": "tune.try_image"}
 """Commands that measure what serves, and the modules that have them: a start of the service needs none of these."""
@@ -58,7 +63,7 @@ def main(arguments: list[str]) -> int:
         print(USAGE)
         return 0
     commands = {"serve": serve, "check": check, "engines": engines}
-    may_have = {"serve": ([],), "check": ([], ["--settings"])}
+    may_have = {"serve": ([],), "check": ([], ["--all"], ["--settings"])}
     if command not in (*commands, *TOOLS) or options not in may_have.get(command, (options,)):
         print(USAGE, file=sys.stderr)
         return 2
@@ -85,7 +90,7 @@ def serve(options: list[str]) -> int:
     threads = op_threads.choose(settings, _served(settings))
     signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until the supervisor minds them
     with _prepared(threads.applied(settings), _stoppable()) as supervisor:
-        log(f"{threads}; {resize_line(settings.resize)}")
+        log(f"{threads}; {resize_line()}")
         find_trim()()  # of the graphs that were looked at
         return asyncio.run(supervisor.run())
 
@@ -113,17 +118,17 @@ def _stoppable() -> Iterator[None]:
 
 
 def check(options: list[str]) -> int:
-    """Print every setting with its variable, then the models; then try all that ``serve`` does before its children.
+    """Print the settings that are no defaults, then the models; then try what ``serve`` does before its children.
 
-    With ``--settings`` only the settings are printed.
+    With ``--all`` all settings are printed, with ``--settings`` these alone.
     """
     settings, problems = _judged()
-    for line in _setting_lines(settings):
+    for line in _setting_lines(settings, defaults=bool(options)):
         print(line)
     if problems:
         raise StartRefused("\n".join(problems))
-    if not options:
-        _print_plan(settings)
+    is_told = options != ["--settings"]
+    warnings = _print_plan(settings) if is_told else 0
     sys.stdout.flush()
     before = {number: signal.signal(number, lambda *_: sys.exit(0)) for number in STOP_SIGNALS}
     try:
@@ -132,27 +137,36 @@ def check(options: list[str]) -> int:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+    if is_told:
+        print(f"\nverdict: a start would serve{f'; warnings: {warnings}' if warnings else ''}")
     return 0
 
 
-def _setting_lines(settings: Settings) -> Iterator[str]:
-    """Yield lines that a shell reads as these settings.
+def _setting_lines(settings: Settings, defaults: bool) -> Iterator[str]:
+    """Yield lines that a shell reads as these settings; those that are as they would be unset only with ``defaults``.
 
-    A default is among them, but for those that mean something else when they are set: the request's timeout would bound
-    an inference.py as well, and the threads for an operation would not be chosen at the start.
+    A default is a comment where it means something else when it is set: the request's timeout would bound an
+    inference.py as well, the requests' memory what nginx holds, and threads for an operation would not be chosen.
     """
+    unset = load_settings({})
     for part, field in [(owner, name) for owner in parts() for name in owner.model_fields]:
-        value = getattr(settings if part is Settings else settings.of(part), field)
-        line = f"{variable_names(field, part)[0]}={shlex.quote(_text(field, value))}".replace("=''", "=")
-        given = field not in ("request_timeout", "intra_op_parallelism") or field in settings.model_fields_set
-        yield line if given else f"# {line}"
+        value, default = (_text(getattr(of if part is Settings else of.of(part), field)) for of in (settings, unset))
+        if value == default and not defaults:
+            continue
+        about = part.model_fields[field]
+        unit = told(about, "unit")
+        line = f"{variable_names(field, part)[0]}={shlex.quote(value)}".replace("=''", "=")
+        given = field not in MEANS_MORE_WHEN_SET or field in settings.model_fields_set
+        line = line if given else f"# {line}"
+        yield f"{line}  # {f'{unit}, ' if unit else ''}default: {default_of(about).replace('`', '')}"
 
 
-def _print_plan(settings: Settings) -> None:
+def _print_plan(settings: Settings) -> int:
+    """Return how many warnings are among it."""
     kind, program = model_server_program(settings)
     print(f"\nmodel server: {kind} ({program[0]})\nnginx: {find_nginx()}")
     print(op_threads.choose(settings, _served(settings)))
-    print(resize_line(settings.resize))
+    print(resize_line())
     wanted = wants(settings)
     wires = wires_to_come(settings, wanted.why_rest_port)
     print(f"wires: {', '.join(wires.names)}")
@@ -164,10 +178,10 @@ def _print_plan(settings: Settings) -> None:
         models, default = plan_models(settings)
         for model in models.values():
             _print_model(model, model.name == default, settings)
-    for scaling in find_scaling_lines(settings):
-        print(scaling)
-    for warning in spelling_hints() + find_warnings(settings):
-        print(f"warning: {warning}")
+    scalings = find_scaling_lines(settings)
+    warnings = [f"warning: {warning}" for warning in spelling_hints() + find_warnings(settings)]
+    print(*scalings, *warnings, sep="\n")
+    return len(warnings) + sum(scaling.wrong for scaling in scalings)
 
 
 def _served(settings: Settings) -> Collection[ModelOnDisk]:
@@ -197,16 +211,17 @@ def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> No
         print(f"  its labels: {len(options.labels)}, the first {options.labels[0]!r}")
     if {options.engine, settings.engine} & {"auto", "openvino"}:
         told = subprocess.run(  # noqa: S603 - our own program
-            _engines_command([model], settings), env=child_environ(), capture_output=True, text=True, check=False
+            _engines_command(model, settings), env=child_environ(), capture_output=True, text=True, check=False
         )
         for line in (told.stdout or told.stderr).splitlines():
             print(f"  its engine for {line}" if told.stdout else f"  its engine: {line}")
 
 
-def _engines_command(models: Iterable[ModelOnDisk], settings: Settings, *options: str) -> list[str]:
-    folders = [str(newest_folder(model)) for model in models]
-    cache = [f"--cache={settings.engine_cache_dir}"] if settings.engine_cache_dir is not None else []
-    return [*PYTHON, "model_server.engines", f"--precision={settings.precision}", *cache, *options, *folders]
+def _engines_command(model: ModelOnDisk, settings: Settings, *options: str) -> list[str]:
+    precision = load_options(code_dirs(model, shared_code_dirs(settings)), settings).precision
+    cache = [f"--cache={folder}"] if (folder := kept_engine_cache()) is not None else []
+    command = [*PYTHON, "model_server.engines", f"--precision={precision}", *cache, *options]
+    return [*command, str(newest_folder(model))]
 
 
 def engines(options: list[str]) -> int:
@@ -218,14 +233,15 @@ def engines(options: list[str]) -> int:
     code = 0
     for model in plan_models(settings)[0].values():
         print(f"model: {model.name}", flush=True)
-        command = _engines_command([model], settings, "--compare", *options)
+        command = _engines_command(model, settings, "--compare", *options)
         code = max(code, subprocess.run(command, env=child_environ(), check=False).returncode)  # noqa: S603
     return code
 
 
-def _text(field: str, value: object) -> str:
+def _text(value: object) -> str:
     """Return a setting's value as its variable has it."""
-    if value is None:
-        return ""
-    between = {"image_size": "x", "safe_port_range": "-"}.get(field, ",")
-    return between.join(map(str, value)) if isinstance(value, tuple) else str(value)
+    if isinstance(value, BaseModel):
+        return value.model_dump_json(exclude_unset=True) if value.model_fields_set else ""
+    if isinstance(value, tuple):
+        return ("-" if isinstance(value[0], int) else ",").join(map(str, value))  # ports, or names
+    return "" if value is None else str(value)

@@ -64,8 +64,6 @@ class Feature:
     name: ClassVar[str]
     settings: ClassVar[type[BaseModel]] = NoSettings
     """Its variables. A docstring below a field is its text on the settings page."""
-    theme: ClassVar[str] = ""
-    """Heading of its variables on that page."""
     gauges: ClassVar[Sequence[Metric]] = ()
     counters: ClassVar[Sequence[Metric]] = ()
     shown_at: ClassVar[str | None] = None
@@ -81,6 +79,8 @@ class Feature:
     """Paths that the supervisor answers by itself; its part of nginx.conf passes them to the upstream ``health``."""
     modules: ClassVar[Sequence[str]] = ()
     """What its part of a worker imports: it is imported before workers are forked, which then share the memory."""
+    describes: ClassVar[bool] = False
+    """Whether tools may ask what there is: the port for gRPC tells them too."""
     loads_models: ClassVar[bool] = False
     """Whether it loads models, in place of those that a start finds."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
@@ -12,6 +13,7 @@ from pydantic import BaseModel, ValidationError
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
 from lightbox.features import FEATURES, enabled
+from lightbox.model.options import OptionSettings
 
 P = TypeVar("P", bound=BaseModel)
 
@@ -31,7 +33,7 @@ class SettingsError(StartError):
 
 def parts() -> list[type[BaseModel]]:
     """Return the classes that have settings: Lightbox's own, and those of the features."""
-    return [Settings, *(feature.settings for feature in FEATURES)]
+    return [Settings, OptionSettings, *(feature.settings for feature in FEATURES)]
 
 
 def known_variables() -> set[str]:
@@ -63,10 +65,10 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
 
 def _read(given: Mapping[str, str], problems: list[str], wrong: set[str]) -> Settings:
     """Return Lightbox's own settings with those of the features; what is wrong is told as by ``_validated``."""
-    parts = [_validated(feature.settings, given, problems, wrong) for feature in FEATURES]
-    on = enabled(_with(Settings.model_construct(), parts))
+    others = [_validated(part, given, problems, wrong) for part in parts() if part is not Settings]
+    on = enabled(_with(Settings.model_construct(), others))
     defaults = {name: value for feature in on for name, value in feature.defaults.items()}
-    settings = _with(_validated(Settings, {**defaults, **given}, problems, wrong), parts)
+    settings = _with(_validated(Settings, {**defaults, **given}, problems, wrong), others)
     if any(feature.loads_models for feature in on):
         settings.expect_other_models()
     return settings
@@ -89,8 +91,11 @@ def _validated(part: type[P], given: Mapping[str, str], problems: list[str], wro
         except ValidationError as error:
             # A default that follows another setting is not asked for when any is wrong; that is no problem of its own.
             details = [detail for detail in error.errors() if detail["type"] != "default_factory_not_called"]
+            found = {_variable(detail) for detail in details} - wrong
+            if not found:  # nothing that could be left out
+                raise
             problems += [_sentence(detail) for detail in details]
-            wrong |= {_variable(detail) for detail in details}
+            wrong |= found
 
 
 def _misspelled(environ: Mapping[str, str], known: set[str]) -> list[str]:
@@ -100,7 +105,8 @@ def _misspelled(environ: Mapping[str, str], known: set[str]) -> list[str]:
         if name.startswith("LIGHTBOX_") and name not in known and name not in NOT_SETTINGS:
             close = difflib.get_close_matches(name, ours, n=1)
             hint = f"did you mean {close[0]}?" if close else "the names are listed in docs/settings.md."
-            problems.append(f"{name}: there is no such setting; {hint}")
+            gone = f"this setting is gone; {REMOVED[name]}" if name in REMOVED else ""
+            problems.append(f"{name}: {gone or f'there is no such setting; {hint}'}")
     return problems
 
 
@@ -152,6 +158,39 @@ NOT_SETTINGS = frozenset({"LIGHTBOX_TENSORFLOW_MESSAGES", "LIGHTBOX_LOG_DESCRIPT
 """Variables of the installation and of our own processes, read where there are no settings."""
 
 
+def _option(key: str, example: object) -> str:
+    return f'set "{key}" in LIGHTBOX_OPTIONS, such as {json.dumps({key: example})}'
+
+
+REMOVED = {
+    "LIGHTBOX_ENGINE_CACHE_DIR": "set XDG_CACHE_HOME, below which a folder lightbox keeps what was compiled",
+    "LIGHTBOX_EXIF_ORIENTATION": "images are always turned as their EXIF orientation says",
+    "LIGHTBOX_FAST_DECODE": _option("fast_decode", True),
+    "LIGHTBOX_IMAGE_SIZE": _option("image_size", "640x480"),
+    "LIGHTBOX_JSONLINES": _option("jsonlines", "document"),
+    "LIGHTBOX_KSERVE_REFLECTION": "set LIGHTBOX_OPENAPI, which describes the gRPC services too",
+    "LIGHTBOX_MAX_ARCHIVE_MB": "the limit is 4096 MiB",
+    "LIGHTBOX_MAX_BODIES_MB": "set LIGHTBOX_REQUEST_MEMORY_MB, which bounds them too",
+    "LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS": "limit addresses in the proxy or load balancer in front",
+    "LIGHTBOX_MAX_GRPC_MB": "set LIGHTBOX_MAX_BODY_MB, of which it is twice as much",
+    "LIGHTBOX_MAX_IMAGE_MEMORY_MB": "set LIGHTBOX_MAX_IMAGE_PIXELS, from which it follows",
+    "LIGHTBOX_MAX_IMAGE_SIDE": "the limit is 65535; set LIGHTBOX_MAX_IMAGE_PIXELS to bound images",
+    "LIGHTBOX_MAX_RATE_PER_ADDRESS": "limit addresses in the proxy or load balancer in front",
+    "LIGHTBOX_MAX_REQUEST_PIXELS": "set LIGHTBOX_MAX_IMAGE_PIXELS, of which it is ten times as much",
+    "LIGHTBOX_MAX_SESSIONS": "the limit is 1000",
+    "LIGHTBOX_MAX_STREAMS": "the limit is 1000",
+    "LIGHTBOX_MAX_TEXT_MB": "set LIGHTBOX_MAX_BODY_MB, which bounds text too",
+    "LIGHTBOX_MODEL_CHANGES": _option("model_changes", "allow"),
+    "LIGHTBOX_OUTPUTS": _option("outputs", ["scores"]),
+    "LIGHTBOX_PRECISION": _option("precision", "int8"),
+    "LIGHTBOX_RESIZE": "the compiled resize is used where it runs, with Pillow's pixels",
+    "LIGHTBOX_SESSIONS_MEMORY_MB": "set LIGHTBOX_REQUEST_MEMORY_MB, of which it is a quarter",
+    "LIGHTBOX_SESSION_SECONDS": "set SAGEMAKER_SESSIONS_EXPIRATION",
+    "LIGHTBOX_TOP_K": _option("top_k", 3),
+}
+"""Settings that there were, and what to do instead."""
+
+
 def _variable(detail: Any) -> str:
     """Return the variable that a problem is about; what concerns several names it in its message."""
     return str(detail["loc"][0]) if detail["loc"] else str(detail["msg"]).removeprefix("Value error, ").split(":")[0]
@@ -159,4 +198,6 @@ def _variable(detail: Any) -> str:
 
 def _sentence(detail: Any) -> str:
     message = str(detail["msg"]).removeprefix("Value error, ")
+    if detail["type"] == "options":  # it names each key and its value
+        return f"{detail['loc'][0]}: {message}"
     return f"{detail['loc'][0]}: {message[0].lower()}{message[1:]}, got {detail['input']!r}"

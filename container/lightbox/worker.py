@@ -142,16 +142,8 @@ def worker_memory(settings: Settings) -> int:
 
 def codec_options(settings: Settings) -> CodecOptions:
     """Return how bodies are read and written."""
-    limits = ImageLimits(
-        max_pixels=settings.max_image_pixels,
-        max_request_pixels=settings.max_request_pixels,
-        max_side=settings.max_image_side,
-        max_memory_mb=settings.max_image_memory_mb,
-    )
-    images = ImageOptions(
-        limits, settings.exif_orientation, settings.fast_decode, settings.resize == "auto", settings.workers
-    )
-    return CodecOptions(images, settings.max_body_mb, settings.max_text_mb, settings.jsonlines == "document")
+    images = ImageOptions(ImageLimits.of(settings.max_image_pixels), settings.workers)
+    return CodecOptions(images, settings.max_body_mb)
 
 
 def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import os
 from collections.abc import Callable
@@ -11,8 +12,8 @@ import grpc
 
 from model_server import batching_options, model_config
 from model_server.batching_options import BatchingOptions
-from model_server.engines.choice import ENGINES, Opener
-from model_server.engines.openvino import PRECISIONS, Hardware, cores
+from model_server.engines.choice import ENGINES, Opener, checked_options
+from model_server.engines.openvino import Hardware, cores
 from model_server.flags import Options
 from model_server.manager import LoadPolicy
 from model_server.protos import MonitoringConfig, SSLConfig
@@ -35,9 +36,9 @@ def check(options: Options) -> None:
         if options.values[name] and not options.enable_batching:
             text = f"server_options.{name} is set without setting server_options.enable_batching to true."
             raise invalid(text)
-    for name, allowed in (("engine", ENGINES), ("engine_precision", PRECISIONS)):
-        if options.values[name] not in allowed:
-            raise invalid(f"--{name}: expected {', '.join(allowed)}, got {options.values[name]!r}")
+    if options.engine not in ENGINES:
+        raise invalid(f"--engine: expected {', '.join(ENGINES)}, got {options.engine!r}")
+    engine_options(options)
     if options.platform_config_file:
         platforms: Any = platform_config_pb2.PlatformConfigMap()
         model_config.read_text_proto(options.platform_config_file, platforms)
@@ -80,13 +81,22 @@ def session_config(options: Options) -> bytes:
     return bytes(config.SerializeToString())
 
 
+def engine_options(options: Options) -> dict[str, str]:
+    """Return what holds for the engines of all models; raise INVALID_ARGUMENT."""
+    try:
+        return checked_options(json.loads(options.engine_options), "--engine_options")
+    except ValueError as error:
+        raise invalid(f"--engine_options: expected a JSON object: {error}") from None
+
+
 def engine(options: Options, tags: tuple[str, ...]) -> Opener:
     """Return what opens models; one thread of an operation means as many calls at once as there are cores."""
     count = cores()
     for_one_call = options.tensorflow_intra_op_parallelism or options.tensorflow_session_parallelism or 1
     streams = max(1, count // for_one_call)
-    hardware = Hardware(count, streams, options.engine_precision, options.engine_cache_dir)
-    return Opener(options.engine, tags, session_config(options), hardware, options.rank_guard)
+    hardware = Hardware(count, streams, cache_folder=options.engine_cache_dir)
+    guard, chosen = options.rank_guard, engine_options(options)
+    return Opener(options.engine, tags, session_config(options), hardware, guard, chosen)
 
 
 def batching(options: Options) -> tuple[BatchingOptions, Callable[[str], BatchingOptions | None]] | None:

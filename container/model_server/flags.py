@@ -125,7 +125,7 @@ FLAGS = [
 
 OWN_FLAGS = [
     Flag("engine", "string", "tensorflow", "tensorflow, openvino, or auto: OpenVINO where it is equal and faster."),
-    Flag("engine_precision", "string", "f32", "f32, bf16 or int8: how OpenVINO computes."),
+    Flag("engine_options", "string", "{}", "engine and precision, in JSON; each wins over a model's own."),
     Flag("engine_cache_dir", "string", "", "Folder for compiled models and for what was found out about engines."),
     Flag("engine_report_dir", "string", "", "Folder in which each loaded version's engines are told as JSON."),
     Flag("local_socket_path", "string", "", "UNIX socket for the wire local: Predict without gRPC."),

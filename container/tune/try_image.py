@@ -32,7 +32,7 @@ INTERRUPTED = 130
 _SCORES, _CLASSES = "detection_scores", "detection_classes"
 _LABELLED = "a folder that has a folder of images for each class, named by its label or number"
 _HARDER = f"take an image that is harder to classify, or {_LABELLED}"
-_OVERRIDES = ("LIGHTBOX_SCALING", "LIGHTBOX_LABELS", "LIGHTBOX_TOP_K", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME")
+_OVERRIDES = ("LIGHTBOX_OPTIONS", "LIGHTBOX_SCALING", "LIGHTBOX_LABELS", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME")
 """Settings that would win over the options that each copy of the model has."""
 
 

@@ -207,5 +207,5 @@ def _infer(container: Container, image: bytes) -> list[float]:
 
 
 def _unpack(archive: Path, folder: Path) -> Path:
-    unpack(archive, folder, str(archive), MAX_MB, RequestContext(UNPACK_SECONDS))
+    unpack(archive, folder, str(archive), RequestContext(UNPACK_SECONDS), MAX_MB << 20)
     return folder

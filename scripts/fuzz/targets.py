@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache, partial
 
 import numpy as np
@@ -33,7 +34,8 @@ from lightbox.sagemaker.custom_attributes import CustomAttributes
 from lightbox.settings_loading import load_settings
 from lightbox.worker import codec_options
 
-LIMITS = {"LIGHTBOX_MAX_BODY_MB": "4", "LIGHTBOX_MAX_IMAGE_PIXELS": "1000000", "LIGHTBOX_MAX_IMAGE_MEMORY_MB": "32"}
+LIMITS = {"LIGHTBOX_MAX_BODY_MB": "4", "LIGHTBOX_MAX_IMAGE_PIXELS": "1000000"}
+MEMORY_MB = 32
 """Small, so that an input at the limit does not take the time of a thousand others."""
 
 
@@ -48,7 +50,7 @@ def image(data: bytes) -> None:
 
 def jpeg(data: bytes) -> None:
     """A JPEG for the compiled resize beside what Pillow makes of it: the same pixels, or the same error."""
-    limits = ImageLimits(max_pixels=1_000_000, max_memory_mb=32)
+    limits = ImageLimits(max_pixels=1_000_000, max_memory_mb=MEMORY_MB)
     if not data.startswith(b"\xff\xd8\xff"):
         return
     try:
@@ -241,7 +243,9 @@ BOUNDS: defaultdict[str, Bound] = defaultdict(
 
 @cache
 def _codecs() -> Codecs:
-    return Codecs(codec_options(load_settings(LIMITS)))
+    options = codec_options(load_settings(LIMITS))
+    limits = replace(options.images.limits, max_memory_mb=MEMORY_MB)
+    return Codecs(replace(options, images=replace(options.images, limits=limits)))
 
 
 @cache

@@ -61,7 +61,7 @@ def load(archive: Path, folder: Path) -> Any:
     import tensorflow as tf
 
     try:
-        unpack(archive, folder, str(archive), MAX_MB, RequestContext(UNPACK_SECONDS))
+        unpack(archive, folder, str(archive), RequestContext(UNPACK_SECONDS), MAX_MB << 20)
     except LightboxError as error:
         raise Refused(f"{archive} is not a .tar.gz archive that can be read: {error.message}") from error
     models = sorted(folder.rglob("saved_model.pb"))

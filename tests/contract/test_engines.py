@@ -171,6 +171,10 @@ def test_a_model_chooses_for_itself(tmp_path: Path) -> None:
     with server(tmp_path / "1", linked, engine="tensorflow") as running:
         running.wait_ready()
         assert chosen(running) == {"serving_default": "openvino"}
+    (model / "code" / "lightbox.json").write_text('{"engine": "tensorflow", "precision": "bf16"}')
+    with server(tmp_path / "all", model, '--engine_options={"engine": "openvino", "precision": "f32"}') as running:
+        running.wait_ready()
+        assert chosen(running) == {"serving_default": "openvino"}
     (model / "code" / "lightbox.json").write_text('{"engine": "fast"}')
     with server(tmp_path / "2", model) as running:
         assert running.wait_end() == 255
@@ -192,7 +196,8 @@ def test_engines_are_told(tmp_path: Path) -> None:
     ("flag", "text"),
     [
         ("--engine=fast", "--engine: expected tensorflow, openvino, auto, got 'fast'"),
-        ("--engine_precision=f16", "--engine_precision: expected f32, bf16, int8, got 'f16'"),
+        ('--engine_options={"precision": "f16"}', "--engine_options: precision: expected f32, bf16, int8, got 'f16'"),
+        ("--engine_options=int8", "--engine_options: expected a JSON object"),
     ],
 )
 def test_flags_that_cannot_be_followed(tmp_path: Path, flag: str, text: str) -> None:

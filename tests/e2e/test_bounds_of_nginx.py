@@ -32,9 +32,9 @@ def bounded_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("bounds")
     copy_golden("image_mean", folder / "models" / "image_mean")
     environ = {
-        "LIGHTBOX_MAX_BODIES_MB": str(ROOM_MB),
+        "LIGHTBOX_REQUEST_MEMORY_MB": str(ROOM_MB),
+        "SAGEMAKER_GUNICORN_WORKERS": "1",
         "LIGHTBOX_MAX_BODY_MB": "8",
-        "LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS": "12",
         "SAGEMAKER_TFS_NGINX_LOGLEVEL": "notice",
     }
     with running(folder / "models", folder / "run", **environ) as bounded_stack:
@@ -131,7 +131,7 @@ def test_large_bodies_are_bounded_together_before_they_arrive(bounded_stack: Sta
     with holding(bounded_stack, *[(size if kind == "declared" else None, path)] * 2):
         status, told = refusal(begun(bounded_stack, 1_000_000, path))
         assert (status, told["code"]) == (424 if "endpoints" in path else 503, "unavailable")
-        assert f"{ROOM_MB} MiB (LIGHTBOX_MAX_BODIES_MB)" in told["error"]
+        assert f"{ROOM_MB} MiB (LIGHTBOX_REQUEST_MEMORY_MB)" in told["error"]
         assert bounded_stack.invoke(IMAGE, Content_Type="image/png").status_code == 200
     assert until_answered(bounded_stack, 8_000_000) == 400
 
@@ -151,8 +151,8 @@ def test_chunked_bodies_that_are_small_need_no_room_for_the_largest(bounded_stac
         refused = send(bytes(3 << 20))
         assert refused.status_code == status
         assert refused.headers["Retry-After"] == "1"
-        assert "LIGHTBOX_MAX_BODIES_MB" in refused.text
-    assert any("LIGHTBOX_MAX_BODIES_MB" not in send(bytes(3 << 20)).text for _ in poll())
+        assert "LIGHTBOX_REQUEST_MEMORY_MB" in refused.text
+    assert any("LIGHTBOX_REQUEST_MEMORY_MB" not in send(bytes(3 << 20)).text for _ in poll())
 
 
 def test_what_was_answered_gives_its_room_back(bounded_stack: Stack) -> None:
@@ -194,13 +194,3 @@ def test_a_killed_nginx_worker_keeps_no_room_and_no_count(bounded_stack: Stack) 
     assert until_answered(bounded_stack, 8_000_000) == 400
     with holding(bounded_stack, *[(1000, PATHS[0])] * 12):
         pass
-
-
-@pytest.mark.parametrize("path", PATHS)
-def test_connections_of_an_address_are_bounded(bounded_stack: Stack, path: str) -> None:
-    with holding(bounded_stack, *[(1000, PATHS[0])] * 12):
-        status, told = refusal(begun(bounded_stack, 1000, path))
-        assert (status, told["code"]) == (424 if "endpoints" in path else 429, "too_many_requests")
-        assert "LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS" in told["error"]
-        bounded_stack.wait_for_ping(200)
-    assert any(bounded_stack.invoke(IMAGE, Content_Type="image/png").status_code == 200 for _ in poll())

@@ -1,4 +1,4 @@
-"""LIGHTBOX_FAST_DECODE changes pixels a little and labels not at all: on the digits and scikit-learn's photographs."""
+"""The option fast_decode changes pixels a little and labels not at all: on digits and scikit-learn's photographs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SIDE = 64
 
 @pytest.fixture(scope="module")
 def fast(sample_models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    settings = {"LIGHTBOX_FAST_DECODE": "true", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "mobilenet_v2"}
+    settings = {"LIGHTBOX_OPTIONS": '{"fast_decode": true}', "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "mobilenet_v2"}
     with running(sample_models, tmp_path_factory.mktemp("fast"), **settings) as stack:
         yield stack
 

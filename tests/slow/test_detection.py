@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,9 @@ def photo() -> bytes:
 
 @pytest.fixture(scope="module")
 def chosen(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    with running(models, tmp_path_factory.mktemp("chosen"), LIGHTBOX_OUTPUTS=",".join(sorted(FEW))) as stack:
+    with running(
+        models, tmp_path_factory.mktemp("chosen"), LIGHTBOX_OPTIONS=json.dumps({"outputs": sorted(FEW)})
+    ) as stack:
         yield stack
 
 

@@ -20,7 +20,7 @@ from support.patience import PATIENCE
 from support.stack import REPOSITORY, free_port, running
 
 ON = {
-    "open_inference": ("LIGHTBOX_KSERVE_GRPC_PORT", "LIGHTBOX_KSERVE_REFLECTION"),
+    "open_inference": ("LIGHTBOX_KSERVE_GRPC_PORT",),
     "tfs_api": ("LIGHTBOX_TFS_API",),
     "sessions": ("LIGHTBOX_SESSIONS",),
     "streams": ("LIGHTBOX_STREAMS",),

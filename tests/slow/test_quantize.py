@@ -39,7 +39,7 @@ def test_the_digits_keep_their_classes(sample_models: Path, tmp_path: Path) -> N
     assert in_f32 >= 96
     assert in_int8 >= in_f32 - 2
 
-    environ = {"LIGHTBOX_ENGINE": "auto", "LIGHTBOX_PRECISION": "int8"}
+    environ = {"LIGHTBOX_ENGINE": "auto", "LIGHTBOX_OPTIONS": '{"precision": "int8"}'}
     with running(tmp_path / "models", tmp_path / "run", **environ) as stack:
         answers = [np.array(stack.invoke(body).json()["predictions"][0]) for body in bodies]
         engines = requests.get(f"{stack.url}/v2/models/digits", timeout=PATIENCE).json()["parameters"]["engines"]

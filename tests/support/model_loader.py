@@ -50,7 +50,7 @@ def loader(run_dir: Path, server: Listener, code_problem: str | None = None, che
 
     environ = {"LIGHTBOX_MODEL_DIR": str(run_dir.parent / "models"), "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "1"}
     settings = load_settings(environ | {"SAGEMAKER_MULTI_MODEL": "true"})
-    return ModelLoader(settings, run_dir, LoadedModels(run_dir), server, check_code)
+    return ModelLoader(settings, 1000, run_dir, LoadedModels(run_dir), server, check_code)
 
 
 def bare(run_dir: Path) -> Source:

@@ -71,7 +71,6 @@ class Codecs:
         """``in_progress`` are the calls that this process works on."""
         from lightbox.codecs.image import ImageCodec
 
-        self.max_text_mb = options.max_text_mb
         self.images = images = ImageCodec(options.images, in_progress)
         codecs = [codec(images, options) for codec in codec_classes()]
         self.readers = [codec for codec in codecs if isinstance(codec, Reader)]
@@ -173,5 +172,5 @@ def check_single(codec: Writer, outputs: int) -> None:
     if codec.single and outputs != 1:
         raise NotAcceptable(
             f"Accept: {codec.media_types[0]} holds one output and this model gives {outputs}; choose one with "
-            "LIGHTBOX_OUTPUTS or outputs in code/lightbox.json, or accept application/json or application/x-npz"
+            "outputs in code/lightbox.json or LIGHTBOX_OPTIONS, or accept application/json or application/x-npz"
         )

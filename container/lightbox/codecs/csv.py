@@ -20,7 +20,7 @@ from typing_extensions import override
 
 from lightbox.codecs.base import Images, Parsed, Reader, Response, Writer
 from lightbox.codecs.json_text import whole_text
-from lightbox.codecs.media_type import ContentType, check_size, checked_utf8
+from lightbox.codecs.media_type import ContentType, checked_utf8
 from lightbox.codecs.options import CodecOptions
 from lightbox.core.errors import InputMismatch, MalformedBody
 from lightbox.core.request_context import RequestContext
@@ -50,11 +50,10 @@ class CsvCodec(Reader, Writer):
     @override
     def __init__(self, images: Images, options: CodecOptions) -> None:
         super().__init__(images, options)
-        csv.field_size_limit(options.max_text_mb << 20)  # for the whole process; 131072 without it
+        csv.field_size_limit(options.max_body_mb << 20)  # for the whole process; 131072 without it
 
     @override
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
-        check_size(body, self._options.max_text_mb)
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
             spec = only_input(signature, "text/csv")

@@ -130,11 +130,9 @@ class ImageCodec:
     def __init__(self, options: ImageOptions, in_progress: InProgress | None = None) -> None:
         self._in_progress = in_progress or InProgress()
         self._limits = options.limits
-        self._upright = options.upright
-        self._fast = options.fast_decode
         cores = available_cores()
         self._slots = DecodeSlots(decoding_at_once(cores, options.processes))
-        native = load_native() if options.compiled else None
+        native = load_native()
         self._resizer = Resizer(cores, native)
         # A resize by Pillow wants Pillow's image: what the other decoder saves, a copy would cost.
         self._decode: Decode = decode_for_resize if native and jpeg_agrees() else decode_rgb
@@ -147,7 +145,6 @@ class ImageCodec:
         return OriginalImages(
             bodies,
             self._limits,
-            self._upright,
             turn=partial(self._slots.take, context),
             one_of_batch=partial(_image_of_batch, context=context),
         )
@@ -213,13 +210,7 @@ class ImageCodec:
 
     def _open(self, body: bytes, context: RequestContext, mode: Mode = "RGB", fast_size: Size | None = None) -> Pixels:
         with context.stage("decode"):
-            image = self._decode(
-                body,
-                self._limits,
-                apply_exif_orientation=self._upright,
-                mode=mode,
-                fast_size=fast_size if self._fast else None,
-            )
+            image = self._decode(body, self._limits, mode=mode, fast_size=fast_size)
         context.images.append((sniff_format(body) or "", image.width * image.height))
         return image
 
@@ -268,12 +259,13 @@ class ImageCodec:
                 f"scaling: {problem}; set it to none in the model's code/lightbox.json or LIGHTBOX_SCALING"
             )
         fixed = _fixed_size(wanted, options)
+        fast_size = fixed if options.fast_decode and by.averages else None
         batch: Array | None = None
         mode: Mode = "RGB" if wanted.channels == 3 else "L"
         for index, opened in enumerate(openers):
             with self._slots.take(context):
                 with _image_of_batch(index, len(openers), context):
-                    image = opened(mode, fixed if by.averages else None)
+                    image = opened(mode, fast_size)
                 with context.stage("preprocess"):
                     size = fixed or (wanted.width or image.width, wanted.height or image.height)
                     if batch is None:
@@ -283,7 +275,8 @@ class ImageCodec:
                         first = f"{batch.shape[2]}x{batch.shape[1]}"
                         raise MalformedBody(
                             f"image {index + 1} is {size[0]}x{size[1]} and the first {first}: "
-                            "images of different sizes make a batch only for a fixed size; set LIGHTBOX_IMAGE_SIZE"
+                            "images of different sizes make a batch only for a fixed size; "
+                            "set image_size in code/lightbox.json or LIGHTBOX_OPTIONS"
                         )
                     alone = self._in_progress.at_most_one
                     self._resizer.fill(image, scaling, batch[index], by, by_all_cores=alone)

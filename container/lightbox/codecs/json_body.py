@@ -33,7 +33,7 @@ from lightbox.codecs.json_tensors import (
     read_instances,
     read_numbers,
 )
-from lightbox.codecs.media_type import ContentType, as_utf8, check_size
+from lightbox.codecs.media_type import ContentType, as_utf8
 from lightbox.core.errors import BadRequest, LightboxError, MalformedBody
 from lightbox.core.request_context import RequestContext
 from lightbox.model.options import ModelOptions
@@ -63,7 +63,6 @@ class _JsonReader(Reader):
 
     @override
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
-        check_size(body, self._options.max_text_mb)
         with context.stage("decode"):
             text = as_utf8(body, content_type)
             hollow = hollowed(text, context) if method is Method.PREDICT else None

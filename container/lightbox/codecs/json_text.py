@@ -272,12 +272,12 @@ class JsonWriter(Writer):
 
 
 class JsonLinesWriter(Writer):
-    """One prediction a line. LIGHTBOX_JSONLINES may choose AWS's way: the document on one line, without an end."""
+    """One prediction a line. A model's options may choose AWS's way: the document on one line, without an end."""
 
     media_types: ClassVar[tuple[str, ...]] = ("application/jsonlines",)
     schema: ClassVar[Schema] = TEXT
 
     @override
     def encode(self, prediction: Prediction) -> Response:
-        write = encode_document if self._options.lines_as_document else encode_lines
+        write = encode_document if prediction.lines_as_document else encode_lines
         return Response(write(prediction), self.media_types[0])

@@ -165,13 +165,6 @@ def _unfolded(body: bytes, window_bits: int, coding: str, limit: int, context: R
     return b"".join(pieces)
 
 
-def check_size(body: bytes, max_mb: int, length: int | None = None) -> None:
-    """Raise TooLarge for a text of more than ``max_mb`` MiB; it is the first ``length`` bytes of the body."""
-    size = len(body) if length is None else length
-    if size > max_mb << 20:
-        raise TooLarge(f"the text is {size} bytes, more than LIGHTBOX_MAX_TEXT_MB={max_mb} MiB")
-
-
 def as_utf8(body: bytes, content_type: ContentType) -> bytes:
     """Return the text of a body as UTF-8 without a byte order mark.
 

@@ -21,7 +21,6 @@
     │   ├── ModelServerAway   never sent, for want of a connection
     │   ├── WaitedTooLong     its deadline passed before its turn came
     │   └── HungUp            its caller was gone before its turn came
-    ├── TooManyRequests       of one address; told by nginx
     ├── DeadlineExceeded
     │   └── LateLoad          of POST /models, 408
     ├── ScalingMismatch       the model's options ask for a scaling that its dtype cannot hold
@@ -64,7 +63,6 @@ STATUS_OF_CODE: dict[str, Status] = {
     "model_not_found": Status(404, "NOT_FOUND"),
     "route_not_found": Status(404, "NOT_FOUND"),
     "method_not_allowed": Status(405, "UNIMPLEMENTED"),
-    "too_many_requests": Status(429, "RESOURCE_EXHAUSTED"),
     "already_loaded": Status(409, "ALREADY_EXISTS"),
     "no_room": Status(507, "RESOURCE_EXHAUSTED"),
     "not_acceptable": Status(406, "INVALID_ARGUMENT"),
@@ -247,12 +245,6 @@ class HungUp(Unavailable):
     """The caller had hung up before the request's turn came; it was not begun."""
 
     log_code = "hung_up"
-
-
-class TooManyRequests(LightboxError):
-    """One address has more requests in progress, or sends more per second, than the settings allow."""
-
-    code = "too_many_requests"
 
 
 class DeadlineExceeded(LightboxError):

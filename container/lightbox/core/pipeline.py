@@ -232,7 +232,8 @@ class Pipeline:
             # In the signature's order: gRPC's map has none, and answers over both wires are to be the same.
             ordered = {name: found[name] for name in signature.outputs if name in found}
             if postprocess is None:
-                prediction = request.predicted(ordered)
+                as_document = model.options.jsonlines == "document"
+                prediction = replace(request.predicted(ordered), lines_as_document=as_document)
                 is_ranked = handlers.preprocess is None and not call.outputs
                 return writer.write(_ranked(prediction, model.options) if is_ranked else prediction, signature)
             shown = content.shown(call, request, model.options, context)

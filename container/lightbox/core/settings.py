@@ -9,20 +9,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
-from pydantic import AliasChoices, BaseModel, BeforeValidator, Field, PrivateAttr, ValidationInfo, field_validator
+from pydantic import AliasChoices, BaseModel, BeforeValidator, PrivateAttr, ValidationInfo, field_validator
 
 from lightbox.core.settings_types import (
     NO_LIMIT,
     ONE_AT_A_TIME,
     PART,
-    ScalingName,
     TransportName,
     in_lower_case,
     parse_default_model,
-    parse_image_size,
-    parse_names,
     parse_port_range,
     parse_transports,
+    setting,
 )
 from lightbox.machine.cores import available_cores
 from lightbox.machine.memory import default_request_memory_mb
@@ -47,116 +45,34 @@ class Settings(BaseModel):
 
     model_config = PART
 
-    port: int = Field(8080, ge=1, le=65535, validation_alias="SAGEMAKER_BIND_TO_PORT")
-    """Port on which nginx listens."""
-
-    safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = Field(
-        None, validation_alias="SAGEMAKER_SAFE_PORT_RANGE"
-    )
-    """Ports for the model servers, as `low-high`. Server i uses low+2i for gRPC and low+2i+1 for REST. Unset, gRPC uses
-    9000 and REST 8501. `LIGHTBOX_TRANSPORT` decides which of them are open."""
-
-    max_bodies_mb: int | None = Field(None, ge=1, le=1 << 20, validation_alias="LIGHTBOX_MAX_BODIES_MB")
-    """Limit in MiB for all request bodies that nginx holds together. Over it a request gets 503 before its body is
-    read. Bodies of 1 MB and more count with their declared length. A chunked body declares none: it counts as
-    `LIGHTBOX_MAX_BODY_MB`, or as 2 MiB where there is no room for that, and may then have no more. Bodies larger than
-    10 MB share half of the limit. The number of requests bounds bodies under 1 MB. A value below `LIGHTBOX_MAX_BODY_MB`
-    counts as that. The default is a quarter of the memory that is free at start, at most half of the free space of
-    `TMPDIR`, and at least twice `LIGHTBOX_MAX_BODY_MB`."""
-
-    max_connections_per_address: int | None = Field(
-        None, ge=1, le=65535, validation_alias="LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS"
-    )
-    """Limit for connections of one client address that have a request in progress. Over it a request gets 429. The
-    arrival of its body counts. Leave it unset behind a proxy or load balancer: all callers share its address there.
-    gRPC callers are not counted."""
-
-    max_rate_per_address: int | None = Field(None, ge=1, le=100_000, validation_alias="LIGHTBOX_MAX_RATE_PER_ADDRESS")
-    """Limit for the requests per second of one client address. Over it a request gets 429. A burst may be as large as
-    the requests of one second. Leave it unset behind a proxy or load balancer. gRPC callers are not counted."""
-
-    batch: bool = Field(False, validation_alias="SAGEMAKER_BATCH")
-    """Batch transform mode; SageMaker sets it. Requests get more time and the model server's queue has no limit, unless
-    the settings for these say otherwise."""
-
-    request_timeout: float = Field(
-        default_factory=lambda given: BATCH_TIMEOUT if given.get("batch") else 30.0,
-        gt=0,
-        le=3600,
-        validation_alias=AliasChoices("LIGHTBOX_REQUEST_TIMEOUT_SECONDS", "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS"),
-    )
-    """Seconds until a request that is not answered gets 504. The timeouts of gunicorn and nginx are derived from it,
-    each longer than the one inside it. In multi-model mode loading or unloading a model may take 60 s, if that is
-    more."""
-
-    proxy_read_timeout: float | None = Field(
-        None, gt=0, le=7200, validation_alias="SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS"
-    )
-    """Seconds that nginx waits for a response. Set alone, it bounds requests too: an `inference.py` may take a second
-    less than this, the built-in handling this long, but no longer than its default. A request timeout that is set and
-    at least as long overrides it."""
-
-    wait_seconds: float | None = Field(None, gt=0, le=86400, validation_alias="SAGEMAKER_TFS_WAIT_TIME_SECONDS")
-    """Seconds that the models may take to become ready at start. After them the start fails. Handlers of AWS's API get
-    the value as `context.timeout` (60 if unset). If it is set, it also bounds the load of a model in multi-model mode
-    and the request that Lightbox sends to the model between `input_handler` and `output_handler`."""
-
-    drain_seconds: float = Field(30.0, ge=0, le=3600, validation_alias="LIGHTBOX_DRAIN_SECONDS")
-    """Seconds that accepted requests have to finish after SIGTERM."""
-
-    inter_op_parallelism: int = Field(0, ge=0, validation_alias="SAGEMAKER_TFS_INTER_OP_PARALLELISM")
-    """Operations that the model server runs at once. 0 lets it choose."""
-
-    intra_op_parallelism: int = Field(0, ge=0, validation_alias="SAGEMAKER_TFS_INTRA_OP_PARALLELISM")
-    """Threads for one operation of the model server. Unset, a start chooses: one where a call of the model is short or
-    there is one core, else one for each core; `serve.sh check` tells which and why. 0 leaves it to TensorFlow."""
-
-    gpu_memory_margin: float = Field(0.2, ge=0, lt=1, validation_alias="SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN")
-    """Share of the GPU's memory that stays free when several model servers divide it."""
-
-    enable_batching: bool = Field(False, validation_alias="SAGEMAKER_TFS_ENABLE_BATCHING")
-    """Let the model server combine concurrent requests into batches."""
-
-    max_batch_size: int = Field(8, ge=1, validation_alias="SAGEMAKER_TFS_MAX_BATCH_SIZE")
-    """Limit for the number of instances in one batch."""
-
-    batch_timeout_micros: int = Field(1000, ge=0, validation_alias="SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS")
-    """Microseconds that a batch waits for more requests."""
-
-    num_batch_threads: int = Field(
-        default_factory=available_cores, ge=1, validation_alias="SAGEMAKER_TFS_NUM_BATCH_THREADS"
-    )
-    """Batches that run at once."""
-
-    max_enqueued_batches: int = Field(
-        default_factory=lambda given: NO_LIMIT if given.get("batch") else available_cores(),
-        ge=1,
-        validation_alias="SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES",
-    )
-    """Batches that may wait for a thread. Over it the model server refuses requests."""
-
-    model_dir: Path = Field(Path("/opt/ml/model"), validation_alias="LIGHTBOX_MODEL_DIR")
+    model_dir: Path = setting("Models", "LIGHTBOX_MODEL_DIR", default=Path("/opt/ml/model"))
     """Folder of the models. It holds `<N>/`, `<name>/<N>/`, `export/Servo/<N>/` or one SavedModel. In multi-model mode
     the default is `/opt/ml/models`."""
 
-    code_dir: Path = Field(Path("/opt/ml/code"), validation_alias="LIGHTBOX_CODE_DIR")
-    """Folder with `inference.py`, `lib/` and `requirements.txt` for models without code of their own, in multi-model
-    mode. Lightbox searches `code/` in the model directory after it."""
-
-    universal_bucket: str | None = Field(None, validation_alias="SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET")
-    """S3 bucket with an `inference.py` for all models of multi-model mode. It is downloaded at start, if the prefix is
-    set too and neither `LIGHTBOX_CODE_DIR` nor `code/` in the model directory exists."""
-
-    universal_prefix: str | None = Field(None, validation_alias="SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX")
-    """Prefix of the keys in that bucket, such as a folder."""
-
-    default_model: Annotated[str | None, BeforeValidator(parse_default_model)] = Field(
-        None, validation_alias="SAGEMAKER_TFS_DEFAULT_MODEL_NAME"
+    default_model: Annotated[str | None, BeforeValidator(parse_default_model)] = setting(
+        "Models", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME", told_default="the first by name"
     )
     """Model for requests that name none. Unset, or with the value `None`, it is the first model by name."""
 
-    transports: Annotated[tuple[TransportName, ...] | None, BeforeValidator(parse_transports)] = Field(
-        None, validation_alias=AliasChoices("LIGHTBOX_TRANSPORT", "PREDICT_USING_GRPC")
+    model_server: Annotated[Literal["auto", "tensorflow_model_server", "embedded"], BeforeValidator(in_lower_case)] = (
+        setting("Model servers and wires", "LIGHTBOX_MODEL_SERVER", default="auto")
+    )
+    """Model server to start. `tensorflow_model_server` is TensorFlow Serving's binary, `embedded` the one in this
+    repository. `auto` takes the binary if it is on PATH, else the embedded one."""
+
+    engine: Annotated[Literal["tensorflow", "openvino", "auto"] | None, BeforeValidator(in_lower_case)] = setting(
+        "Model servers and wires", "LIGHTBOX_ENGINE"
+    )
+    """What the embedded model server executes models with: `tensorflow`, `openvino`, or `auto` for OpenVINO where its
+    answers are TensorFlow's and come faster. Set, it asks for the embedded server; without it `tensorflow`. `engine` in
+    a model's `code/lightbox.json` is for that model alone."""
+
+    transports: Annotated[tuple[TransportName, ...] | None, BeforeValidator(parse_transports)] = setting(
+        "Model servers and wires",
+        "LIGHTBOX_TRANSPORT",
+        "PREDICT_USING_GRPC",
+        told_default="`local,grpc,rest` with the embedded model server, else `grpc`",
+        told_values="one or several of `local`, `grpc`, `rest`, such as `grpc,rest`",
     )
     """Wires to the model server, the default one first. A request chooses one with `X-Amzn-SageMaker-Custom-Attributes:
     tfs-transport=rest`, and gets 400 for a wire that is not listed. `local` carries gRPC's messages over a unix socket
@@ -164,158 +80,188 @@ class Settings(BaseModel):
     TCP port. `rest` opens one, which tensorflow_model_server binds on all interfaces. `PREDICT_USING_GRPC` set to true
     or false means `grpc` or `rest`."""
 
-    model_server: Annotated[Literal["auto", "tensorflow_model_server", "embedded"], BeforeValidator(in_lower_case)] = (
-        Field("auto", validation_alias="LIGHTBOX_MODEL_SERVER")
+    safe_port_range: Annotated[tuple[int, int] | None, BeforeValidator(parse_port_range)] = setting(
+        "Model servers and wires", "SAGEMAKER_SAFE_PORT_RANGE", told_values="1 to 65535, two ports per model server"
     )
-    """Model server to start. `tensorflow_model_server` is TensorFlow Serving's binary, `embedded` the one in this
-    repository. `auto` takes the binary if it is on PATH, else the embedded one."""
+    """Ports for the model servers, as `low-high`. Server i uses low+2i for gRPC and low+2i+1 for REST. Unset, gRPC uses
+    9000 and REST 8501. `LIGHTBOX_TRANSPORT` decides which of them are open."""
 
-    engine: Annotated[Literal["tensorflow", "openvino", "auto"] | None, BeforeValidator(in_lower_case)] = Field(
-        None, validation_alias="LIGHTBOX_ENGINE"
-    )
-    """What the embedded model server executes models with: `tensorflow`, `openvino`, or `auto` for OpenVINO where its
-    answers are TensorFlow's and come faster. Set, it asks for the embedded server; without it `tensorflow`. `engine` in
-    a model's `code/lightbox.json` is for that model alone."""
-
-    precision: Annotated[Literal["f32", "bf16", "int8"], BeforeValidator(in_lower_case)] = Field(
-        "f32", validation_alias="LIGHTBOX_PRECISION"
-    )
-    """How OpenVINO computes: `f32`; `bf16`, which is faster on CPUs that have it and less exact: under `auto` such
-    answers seldom pass for TensorFlow's; or `int8` for the models that `scripts/quantize_model.py` has made, whose
-    answers are not TensorFlow's, and f32 for the others."""
-
-    engine_cache_dir: Path | None = Field(None, validation_alias="LIGHTBOX_ENGINE_CACHE_DIR")
-    """Folder in which OpenVINO's compiled models are kept, and what was found out about each model; without it, or
-    where it cannot be made, they are made again at each start."""
-
-    instance_count: int = Field(1, ge=1, le=64, validation_alias="SAGEMAKER_TFS_INSTANCE_COUNT")
+    instance_count: int = setting("Model servers and wires", "SAGEMAKER_TFS_INSTANCE_COUNT", default=1, ge=1, le=64)
     """Number of model servers behind the sidecar. Requests avoid one that has ended until it is back."""
 
-    scaling: Annotated[ScalingName | None, BeforeValidator(in_lower_case)] = Field(
-        None, validation_alias="LIGHTBOX_SCALING"
+    inter_op_parallelism: int = setting(
+        "Model servers and wires", "SAGEMAKER_TFS_INTER_OP_PARALLELISM", default=0, ge=0
     )
-    """Scaling of pixel values. `none` leaves 0..255, `unit` gives 0..1, `tf` -1..1; `tf`, `torch` and `caffe` are
-    Keras's modes. Overrides `scaling` in a model's `code/lightbox.json`. Without either the scaling is `none`."""
+    """Operations that the model server runs at once. 0 lets it choose."""
 
-    image_size: Annotated[tuple[int, int] | None, BeforeValidator(parse_image_size)] = Field(
-        None, validation_alias="LIGHTBOX_IMAGE_SIZE"
+    intra_op_parallelism: int = setting(
+        "Model servers and wires", "SAGEMAKER_TFS_INTRA_OP_PARALLELISM", default=0, ge=0
     )
-    """Size of images for a model without a fixed input size: `640` or `640x480` (width x height). Unset, such a model
-    gets images in their original size."""
+    """Threads for one operation of the model server. Unset, a start chooses: one where a call of the model is short or
+    there is one core, else one for each core; `serve.sh check` tells which and why. 0 leaves it to TensorFlow."""
 
-    outputs: Annotated[tuple[str, ...] | None, BeforeValidator(parse_names)] = Field(
-        None, validation_alias="LIGHTBOX_OUTPUTS"
+    gpu_memory_margin: float = setting(
+        "Model servers and wires", "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", default=0.2, ge=0, lt=1
     )
-    """Comma-separated names of the outputs to return. Unset, all outputs are returned."""
+    """Share of the GPU's memory that stays free when several model servers divide it."""
 
-    model_changes: Annotated[Literal["hold", "allow"], BeforeValidator(in_lower_case)] = Field(
-        "hold", validation_alias="LIGHTBOX_MODEL_CHANGES"
-    )
-    """What becomes of a new version that takes or gives other things than the version that answers: another kind of
-    input, or outputs of other names, dtypes or ranks. `hold` leaves it out and names it in the log, `allow` serves it.
-    A version that a start would refuse is left out with both."""
+    port: int = setting("Port", "SAGEMAKER_BIND_TO_PORT", default=8080, ge=1, le=65535)
+    """Port on which nginx listens."""
 
-    jsonlines: Annotated[Literal["rows", "document"], BeforeValidator(in_lower_case)] = Field(
-        "rows", validation_alias="LIGHTBOX_JSONLINES"
-    )
-    """Form of responses in `application/jsonlines`. `rows` is one prediction per line, `document` is
-    `{"predictions": [...]}` on a single line, as in AWS's container."""
-
-    labels: str | None = Field(None, validation_alias="LIGHTBOX_LABELS")
-    """File with the model's class names, one a line: a path, or a name in the model's `code/`. Responses then name
-    classes. Overrides `labels` in a model's `code/lightbox.json`."""
-
-    top_k: int | None = Field(None, ge=1, validation_alias="LIGHTBOX_TOP_K")
-    """How many classes a response has, the most likely first. Overrides `top_k` in a model's `code/lightbox.json`."""
-
-    max_body_mb: int = Field(100, ge=1, le=2048, validation_alias="LIGHTBOX_MAX_BODY_MB")
-    """Limit in MiB for one request body or gRPC message. Over it a request gets 413, a gRPC call RESOURCE_EXHAUSTED."""
-
-    max_text_mb: int = Field(
-        default_factory=lambda given: given.get("max_body_mb", 100),
+    workers: int = setting(
+        "Workers and queue",
+        "SAGEMAKER_GUNICORN_WORKERS",
+        default=available_cores,
         ge=1,
-        le=2048,
-        validation_alias="LIGHTBOX_MAX_TEXT_MB",
+        le=64,
+        told_default="the number of cores",
     )
-    """Limit in MiB for one JSON or CSV body, decompressed. Over it a request gets 413."""
-
-    request_memory_mb: int = Field(
-        default_factory=default_request_memory_mb, ge=16, validation_alias="LIGHTBOX_REQUEST_MEMORY_MB"
-    )
-    """Limit in MiB for the memory that the requests of all workers hold together. Each worker gets an equal part. A
-    request that needs more than the part gets 413, one that finds it in use gets 503."""
-
-    max_image_pixels: int = Field(50_000_000, ge=1, validation_alias="LIGHTBOX_MAX_IMAGE_PIXELS")
-    """Limit for the pixels (width times height) of one image. Over it a request gets 413 before the image is
-    decoded."""
-
-    max_request_pixels: int = Field(
-        default_factory=lambda given: 10 * given.get("max_image_pixels", 50_000_000),
-        ge=1,
-        validation_alias="LIGHTBOX_MAX_REQUEST_PIXELS",
-    )
-    """Limit for the pixels of all images of one request, in a form, in JSON or in a BYTES tensor. Over it a request
-    gets 413 before any image is decoded."""
-
-    max_image_side: int = Field(65_535, ge=1, validation_alias="LIGHTBOX_MAX_IMAGE_SIDE")
-    """Limit for the width and the height of one image in pixels. Over it a request gets 413."""
-
-    max_image_memory_mb: int = Field(400, ge=1, validation_alias="LIGHTBOX_MAX_IMAGE_MEMORY_MB")
-    """Limit in MB for the memory that decoding one image takes. Over it a request gets 413. The image's header gives
-    the estimate: 8 bytes per pixel for most formats, 16.5 for WEBP, 20 for AVIF, up to 12 for progressive JPEG.
-    A worker decodes at most twice its share of the cores at once, and at least two images."""
-
-    exif_orientation: bool = Field(True, validation_alias="LIGHTBOX_EXIF_ORIENTATION")
-    """Rotate images as their EXIF orientation says."""
-
-    fast_decode: bool = Field(False, validation_alias="LIGHTBOX_FAST_DECODE")
-    """Decode large JPEGs at reduced scale, which is faster. Pixels change by up to 2/255."""
-
-    resize: Annotated[Literal["auto", "pillow"], BeforeValidator(in_lower_case)] = Field(
-        "auto", validation_alias="LIGHTBOX_RESIZE"
-    )
-    """What resizes images and decodes JPEGs. `auto` uses the compiled resize and simplejpeg where the resize was built
-    and the CPU has AVX2 or NEON, and Pillow elsewhere; `pillow` always uses Pillow. The pixels are the same."""
-
-    workers: int = Field(default_factory=available_cores, ge=1, le=64, validation_alias="SAGEMAKER_GUNICORN_WORKERS")
     """Number of gunicorn worker processes."""
 
     worker_class: Annotated[
         Literal["gthread", "gevent", "eventlet", "sync", "tornado"], BeforeValidator(in_lower_case)
-    ] = Field("gthread", validation_alias="SAGEMAKER_GUNICORN_WORKER_CLASS")
+    ] = setting("Workers and queue", "SAGEMAKER_GUNICORN_WORKER_CLASS", default="gthread")
     """gunicorn's worker class, accepted for AWS's sake. Workers always have threads, as with `gthread`. `sync` and
     `tornado` only change the default number of threads to 1, because they run one request at a time."""
 
-    threads: int = Field(
-        default_factory=lambda given: 1 if given.get("worker_class") in ONE_AT_A_TIME else 8,
+    threads: int = setting(
+        "Workers and queue",
+        "SAGEMAKER_GUNICORN_THREADS",
+        default=lambda given: 1 if given.get("worker_class") in ONE_AT_A_TIME else 8,
         ge=1,
         le=256,
-        validation_alias="SAGEMAKER_GUNICORN_THREADS",
+        told_default="8; 1 with `sync` and `tornado`",
     )
     """Number of threads in each worker: the requests that it works on at once."""
 
-    max_waiting: int = Field(32, ge=0, le=1024, validation_alias="LIGHTBOX_MAX_WAITING")
+    max_waiting: int = setting("Workers and queue", "LIGHTBOX_MAX_WAITING", default=32, ge=0, le=1024)
     """Requests per worker that may wait for a thread. The limit holds for the sum over all workers. Over it a request
     gets 503 with Retry-After at once."""
 
-    gunicorn_loglevel: Annotated[
-        Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(in_lower_case)
-    ] = Field("info", validation_alias="SAGEMAKER_GUNICORN_LOGLEVEL")
-    """Log level of the sidecar and of handlers. `debug` also logs each step of a start of gunicorn and of the model
-    server."""
+    batch: bool = setting("Time", "SAGEMAKER_BATCH", default=False)
+    """Batch transform mode; SageMaker sets it. Requests get more time and the model server's queue has no limit, unless
+    the settings for these say otherwise."""
 
-    log_format: Annotated[Literal["text", "json"], BeforeValidator(in_lower_case)] = Field(
-        "text", validation_alias="LIGHTBOX_LOG_FORMAT"
+    request_timeout: float = setting(
+        "Time",
+        "LIGHTBOX_REQUEST_TIMEOUT_SECONDS",
+        "SAGEMAKER_GUNICORN_TIMEOUT_SECONDS",
+        default=lambda given: BATCH_TIMEOUT if given.get("batch") else 30.0,
+        gt=0,
+        le=3600,
+        told_default="30; 60 where an `inference.py` answers; 600 in batch transform",
+        unit="s",
+    )
+    """Time until a request that is not answered gets 504. The timeouts of gunicorn and nginx are derived from it,
+    each longer than the one inside it. In multi-model mode loading or unloading a model may take 60 s, if that is
+    more."""
+
+    proxy_read_timeout: float | None = setting(
+        "Time",
+        "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS",
+        gt=0,
+        le=7200,
+        told_default="10 more than the request timeout",
+        unit="s",
+    )
+    """Time that nginx waits for a response. Set alone, it bounds requests too: an `inference.py` may take a second
+    less than this, the built-in handling this long, but no longer than its default. A request timeout that is set and
+    at least as long overrides it."""
+
+    wait_seconds: float | None = setting("Time", "SAGEMAKER_TFS_WAIT_TIME_SECONDS", gt=0, le=86400, unit="s")
+    """Time that the models may take to become ready at start. After it the start fails. Handlers of AWS's API get
+    the value as `context.timeout` (60 if unset). If it is set, it also bounds the load of a model in multi-model mode
+    and the request that Lightbox sends to the model between `input_handler` and `output_handler`."""
+
+    drain_seconds: float = setting("Time", "LIGHTBOX_DRAIN_SECONDS", default=30.0, ge=0, le=3600, unit="s")
+    """Time that accepted requests have to finish after SIGTERM."""
+
+    max_body_mb: int = setting("Limits", "LIGHTBOX_MAX_BODY_MB", default=100, ge=1, le=2048, unit="MiB")
+    """Limit for one request body or gRPC message, also when it is decompressed. Over it a request gets 413, a gRPC call
+    RESOURCE_EXHAUSTED."""
+
+    request_memory_mb: int = setting(
+        "Limits",
+        "LIGHTBOX_REQUEST_MEMORY_MB",
+        default=default_request_memory_mb,
+        ge=16,
+        told_default="a quarter of the container's memory",
+        unit="MiB",
+    )
+    """Limit for the memory that the requests of all workers hold together. Each worker gets an equal part. A request
+    that needs more than the part gets 413, one that finds it in use gets 503. A quarter of it is for the images of
+    sessions, where these are on. Set, it also bounds the request bodies that nginx holds together, in place of a
+    quarter of the memory that is free at start. Half of the free space of `TMPDIR` bounds them as well, but twice
+    `LIGHTBOX_MAX_BODY_MB` always has room. Over that a request gets 503 before its body is read. Bodies of 1 MB and
+    more count with their declared length. A chunked body declares none: it counts as `LIGHTBOX_MAX_BODY_MB`, or as 2
+    MiB where there is no room for that, and may then have no more. Bodies larger than 10 MB share half of the limit.
+    The number of requests bounds bodies under 1 MB."""
+
+    max_image_pixels: int = setting("Limits", "LIGHTBOX_MAX_IMAGE_PIXELS", default=50_000_000, ge=1, unit="pixels")
+    """Limit for the width times the height of one image. Over it a request gets 413 before the image is decoded. All
+    images of one request, in a form, in JSON or in a BYTES tensor, may have ten times as many. Decoding one image may
+    take 8 bytes for each, and at least 400 MB: the image's header gives the estimate, 8 bytes per pixel for most
+    formats, 16.5 for WEBP, 20 for AVIF, up to 12 for progressive JPEG. No side may have more than 65535. A worker
+    decodes at most twice its share of the cores at once, and at least two images."""
+
+    enable_batching: bool = setting("Batching in the model server", "SAGEMAKER_TFS_ENABLE_BATCHING", default=False)
+    """Let the model server combine concurrent requests into batches."""
+
+    max_batch_size: int = setting("Batching in the model server", "SAGEMAKER_TFS_MAX_BATCH_SIZE", default=8, ge=1)
+    """Limit for the number of instances in one batch."""
+
+    batch_timeout_micros: int = setting(
+        "Batching in the model server", "SAGEMAKER_TFS_BATCH_TIMEOUT_MICROS", default=1000, ge=0, unit="µs"
+    )
+    """Time that a batch waits for more requests."""
+
+    num_batch_threads: int = setting(
+        "Batching in the model server",
+        "SAGEMAKER_TFS_NUM_BATCH_THREADS",
+        default=available_cores,
+        ge=1,
+        told_default="the number of cores",
+    )
+    """Batches that run at once."""
+
+    max_enqueued_batches: int = setting(
+        "Batching in the model server",
+        "SAGEMAKER_TFS_MAX_ENQUEUED_BATCHES",
+        default=lambda given: NO_LIMIT if given.get("batch") else available_cores(),
+        ge=1,
+        told_default="the number of cores; 100000000 in batch transform",
+    )
+    """Batches that may wait for a thread. Over it the model server refuses requests."""
+
+    code_dir: Path = setting("Code for all models", "LIGHTBOX_CODE_DIR", default=Path("/opt/ml/code"))
+    """Folder with `inference.py`, `lib/` and `requirements.txt` for models without code of their own, in multi-model
+    mode. Lightbox searches `code/` in the model directory after it."""
+
+    universal_bucket: str | None = setting("Code for all models", "SAGEMAKER_MULTI_MODEL_UNIVERSAL_BUCKET")
+    """S3 bucket with an `inference.py` for all models of multi-model mode. It is downloaded at start, if the prefix is
+    set too and neither `LIGHTBOX_CODE_DIR` nor `code/` in the model directory exists."""
+
+    universal_prefix: str | None = setting("Code for all models", "SAGEMAKER_MULTI_MODEL_UNIVERSAL_PREFIX")
+    """Prefix of the keys in that bucket, such as a folder."""
+
+    log_format: Annotated[Literal["text", "json"], BeforeValidator(in_lower_case)] = setting(
+        "Logs and metrics", "LIGHTBOX_LOG_FORMAT", default="text"
     )
     """Format of the log lines. `json` writes one object per line."""
 
-    metrics: bool = Field(True, validation_alias="LIGHTBOX_METRICS")
-    """Serve `/metrics` for Prometheus. If it is off, nothing is counted and the route is 404."""
+    gunicorn_loglevel: Annotated[
+        Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(in_lower_case)
+    ] = setting("Logs and metrics", "SAGEMAKER_GUNICORN_LOGLEVEL", default="info")
+    """Log level of the sidecar and of handlers. `debug` also logs each step of a start of gunicorn and of the model
+    server."""
 
     nginx_loglevel: Annotated[
         Literal["debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"], BeforeValidator(in_lower_case)
-    ] = Field("error", validation_alias="SAGEMAKER_TFS_NGINX_LOGLEVEL")
+    ] = setting("Logs and metrics", "SAGEMAKER_TFS_NGINX_LOGLEVEL", default="error")
     """Log level of nginx."""
+
+    metrics: bool = setting("Logs and metrics", "LIGHTBOX_METRICS", default=True)
+    """Serve `/metrics` for Prometheus. If it is off, nothing is counted and the route is 404."""
 
     _parts: dict[type[BaseModel], BaseModel] = PrivateAttr(default_factory=dict)
     _has_fixed_models: bool = PrivateAttr(True)
@@ -353,10 +299,10 @@ class Settings(BaseModel):
             raise ValueError("expected no engine with LIGHTBOX_MODEL_SERVER=tensorflow_model_server, which has its own")
         return value
 
-    @field_validator("model_dir", "code_dir", "engine_cache_dir")
+    @field_validator("model_dir", "code_dir")
     @classmethod
-    def _absolute(cls, value: Path | None) -> Path | None:
-        return None if value is None else value.absolute()
+    def _absolute(cls, value: Path) -> Path:
+        return value.absolute()
 
     @property
     def deadline_seconds(self) -> float:

@@ -1,14 +1,13 @@
-"""The types of settings: how their texts are read."""
+"""What settings are made of: how one is declared, and how its text is read."""
 
 from __future__ import annotations
 
 import re
-from enum import StrEnum
+from enum import Enum, StrEnum
 from typing import Any, Literal
 
-from pydantic import (
-    ConfigDict,
-)
+from pydantic import AliasChoices, ConfigDict, Field
+from pydantic.fields import FieldInfo
 
 NO_LIMIT = 100_000_000
 """Batches in the queue; AWS's container takes the same number in batch transform."""
@@ -71,13 +70,6 @@ def parse_image_size(value: Any) -> Any:
     return width, height
 
 
-def parse_names(value: Any) -> Any:
-    """Return the names of a comma-separated list, None where there is none."""
-    if not isinstance(value, str):
-        return value
-    return tuple(_words(value)) or None
-
-
 def _words(value: str) -> list[str]:
     return [word.strip() for word in value.split(",") if word.strip()]
 
@@ -85,3 +77,41 @@ def _words(value: str) -> list[str]:
 PART = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 """Of every class with settings. They are built when first used. The docstrings of fields are for the settings page
 (scripts/write_settings_page.py): to read them here, every process would parse the source."""
+
+
+def setting(
+    theme: str,
+    *variables: str,
+    default: Any = None,
+    told_default: str = "",
+    told_values: str = "",
+    unit: str = "",
+    **bounds: Any,
+) -> Any:
+    """Return a field that ``variables`` set, of which the first one counts most.
+
+    ``theme`` is its heading on the settings page. ``default`` may be what computes it; ``told_default`` then says it in
+    words. ``told_values`` says what is allowed, where the type and the bounds do not.
+    """
+    about: dict[str, Any] = {"theme": theme, "default": told_default, "values": told_values, "unit": unit}
+    alias = AliasChoices(*variables) if len(variables) > 1 else variables[0]
+    bounds |= {"default_factory": default} if callable(default) else {"default": default}
+    return Field(validation_alias=alias, json_schema_extra=about, **bounds)
+
+
+def told(field: FieldInfo, key: str) -> str:
+    """Return what a setting says of itself: its ``theme``, ``default``, ``values`` or ``unit``; empty for nothing."""
+    extra = field.json_schema_extra
+    return str(extra.get(key, "")) if isinstance(extra, dict) else ""
+
+
+def default_of(field: FieldInfo) -> str:
+    """Return a setting's default for people to read, a value between backticks."""
+    value: Any = field.default
+    if text := told(field, "default"):
+        return text
+    if value is None:
+        return "unset"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    return f"`{value.value if isinstance(value, Enum) else f'{value:g}' if isinstance(value, float) else value}`"

@@ -165,7 +165,6 @@ def decode_rgb(
     body: bytes | memoryview,
     limits: ImageLimits = DEFAULT_LIMITS,
     *,
-    apply_exif_orientation: bool = True,
     mode: Literal["RGB", "L"] = "RGB",
     fast_size: tuple[int, int] | None = None,
 ) -> Image:
@@ -176,7 +175,7 @@ def decode_rgb(
     Transparent pixels are composited on white. Raises as open_image does, also for a file
     whose pixels are truncated or broken.
     """
-    found = _decoded(bytes(body), limits, apply_exif_orientation, mode, fast_size, for_pillow=True)
+    found = _decoded(bytes(body), limits, mode, fast_size, for_pillow=True)
     assert isinstance(found, Image)
     return found
 
@@ -185,18 +184,16 @@ def decode_for_resize(
     body: bytes,
     limits: ImageLimits = DEFAULT_LIMITS,
     *,
-    apply_exif_orientation: bool = True,
     mode: Literal["RGB", "L"] = "RGB",
     fast_size: tuple[int, int] | None = None,
 ) -> Image | Rgbx:
     """Decode as decode_rgb does, to the same pixels; those of most JPEGs are where the compiled resize reads them."""
-    return _decoded(body, limits, apply_exif_orientation, mode, fast_size, for_pillow=False)
+    return _decoded(body, limits, mode, fast_size, for_pillow=False)
 
 
 def _decoded(
     body: bytes,
     limits: ImageLimits,
-    upright: bool,
     mode: Literal["RGB", "L"],
     fast_size: tuple[int, int] | None,
     *,
@@ -209,7 +206,7 @@ def _decoded(
         if pixels is None:
             _allow(image, limits.cpu_seconds)
             image.load()
-        orientation = orientation_of(image) if upright else UPRIGHT
+        orientation = orientation_of(image)
     if pixels is not None and orientation == UPRIGHT:
         return pixels
     converted = pixels.image if pixels is not None else to_rgb(image) if mode == "RGB" else to_grey(image)
@@ -242,13 +239,11 @@ class OriginalImages:
         self,
         bodies: Callable[[], Sequence[bytes]],
         limits: ImageLimits,
-        upright: bool,
         turn: Turn,
         one_of_batch: OneOfBatch,
     ) -> None:
         self._find_bodies = bodies
         self._limits = limits
-        self._upright = upright
         self._turn = turn
         self._one_of_batch = one_of_batch
 
@@ -279,11 +274,11 @@ class OriginalImages:
         if image.format != "JPEG":  # other formats may tell the orientation after the pixels
             return self._decode(body).size
         width, height = image.size
-        return (height, width) if self._upright and swaps_sides(orientation_of(image)) else (width, height)
+        return (height, width) if swaps_sides(orientation_of(image)) else (width, height)
 
     def _decode(self, body: bytes) -> Image:
         with self._turn():
-            return decode_rgb(body, self._limits, apply_exif_orientation=self._upright)
+            return decode_rgb(body, self._limits)
 
     def _check_together(self) -> None:
         """All have as many pixels as one image may have: they are in memory together."""

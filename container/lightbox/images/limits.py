@@ -20,9 +20,12 @@ from lightbox.core.errors import ImageUndecodable, LightboxError, TooLarge
 from lightbox.images.avif import Avif
 
 MAX_PIXELS_SETTING = "LIGHTBOX_MAX_IMAGE_PIXELS"
-REQUEST_PIXELS_SETTING = "LIGHTBOX_MAX_REQUEST_PIXELS"
-MAX_SIDE_SETTING = "LIGHTBOX_MAX_IMAGE_SIDE"
-MAX_MEMORY_SETTING = "LIGHTBOX_MAX_IMAGE_MEMORY_MB"
+PIXELS_OF_REQUEST = 10
+"""The images of a request may have so many times the pixels of one."""
+BYTES_OF_PIXEL = 8
+"""Decoding may take so much for each pixel that one image may have."""
+LEAST_MEMORY_MB = 400
+"""Decoding may take so much, however few pixels an image may have."""
 SCANNED_PIXELS = 2_500_000_000
 """Scans of a JPEG times its pixels; at worst about a nanosecond each. 50 scans of 50 megapixels."""
 
@@ -51,22 +54,28 @@ class ImageLimits:
     """Width times height. LIGHTBOX_MAX_IMAGE_PIXELS."""
 
     max_request_pixels: int = 500_000_000
-    """Pixels of all images of a request together. LIGHTBOX_MAX_REQUEST_PIXELS."""
+    """Pixels of all images of a request together."""
 
     pixels_before: int = 0
     """Pixels of the request's images that came before this one."""
 
     max_side: int = 65_535
-    """Pixels in one direction; resizing takes 32 bytes for each. LIGHTBOX_MAX_IMAGE_SIDE."""
+    """Pixels in one direction; resizing takes 32 bytes for each."""
 
-    max_memory_mb: int = 400
-    """Peak of decoding in MB, as estimated from the header. LIGHTBOX_MAX_IMAGE_MEMORY_MB."""
+    max_memory_mb: int = LEAST_MEMORY_MB
+    """Peak of decoding in MB, as estimated from the header."""
 
     header_cpu_seconds: float = 1.0
     """Processor time for reading what lies before the pixels; only a hostile file comes near it."""
 
     cpu_seconds: float = 4.0
     """Processor time for reading the whole file, as far as it is read piece by piece."""
+
+    @classmethod
+    def of(cls, max_pixels: int) -> ImageLimits:
+        """Return the limits that follow from the pixels that one image may have."""
+        memory_mb = max(LEAST_MEMORY_MB, BYTES_OF_PIXEL * max_pixels // 1_000_000)
+        return cls(max_pixels, PIXELS_OF_REQUEST * max_pixels, max_memory_mb=memory_mb)
 
     def after(self, pixels: int) -> ImageLimits:
         """Return the limits of a request's next image, when those before it have ``pixels`` together."""
@@ -81,13 +90,12 @@ class ImageLimits:
             )
         if max(width, height) > self.max_side:
             raise TooLarge(
-                f"The image has {width} x {height} pixels; "
-                f"at most {self.max_side:,} are accepted in one direction ({MAX_SIDE_SETTING})."
+                f"The image has {width} x {height} pixels; at most {self.max_side:,} are accepted in one direction."
             )
         if (together := self.pixels_before + width * height) > self.max_request_pixels:
             raise TooLarge(
                 f"The images of the request up to this one have {together:,} pixels; "
-                f"at most {self.max_request_pixels:,} are accepted ({REQUEST_PIXELS_SETTING})."
+                f"at most {self.max_request_pixels:,} are accepted, {PIXELS_OF_REQUEST} times {MAX_PIXELS_SETTING}."
             )
 
     def check_memory(self, estimate: int) -> None:
@@ -95,7 +103,7 @@ class ImageLimits:
         if estimate > self.max_memory_mb * 1_000_000:
             raise TooLarge(
                 f"Decoding the image would take about {estimate // 1_000_000:,} MB; "
-                f"at most {self.max_memory_mb:,} MB are allowed ({MAX_MEMORY_SETTING})."
+                f"at most {self.max_memory_mb:,} MB are allowed ({MAX_PIXELS_SETTING} raises it)."
             )
 
 
@@ -247,7 +255,7 @@ def undecodable(name: str) -> Iterator[None]:
     except DecompressionBombError as error:
         raise TooLarge(f"The {name} has more pixels than are accepted ({MAX_PIXELS_SETTING}).") from error
     except MemoryError as error:
-        raise TooLarge(f"The {name} needs more memory than is available ({MAX_MEMORY_SETTING}).") from error
+        raise TooLarge(f"The {name} needs more memory than is available.") from error
     except Exception as error:
         # Decoders of hostile files raise a dozen unrelated types (OSError, SyntaxError, struct.error,
         # KeyError, zlib.error, RecursionError, ...), and a new release may add one. None of them is a 500.

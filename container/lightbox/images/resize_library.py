@@ -13,10 +13,8 @@ INSTRUCTIONS = ("plain C", "AVX2", "NEON", "AVX-512 VNNI")
 """What ``lightbox_instructions`` of the library counts."""
 
 
-def resize_line(setting: str, library: Path = LIBRARY) -> str:
-    """Say what resizes images with this value of LIGHTBOX_RESIZE, and why."""
-    if setting == "pillow":
-        return "resize: Pillow, as LIGHTBOX_RESIZE says"
+def resize_line(library: Path = LIBRARY) -> str:
+    """Say what resizes images, and why."""
     if not library.exists():
         return "resize: Pillow, because the native resize is not compiled"
     try:

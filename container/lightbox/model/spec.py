@@ -244,6 +244,8 @@ class Prediction:
     batch: int | None = None
     ranked: Callable[[], Sequence[bytes] | None] | None = None
     """Makes the rows that ``labels`` and ``top_k`` ask for, as JSON text; None if nothing asks for them."""
+    lines_as_document: bool = False
+    """Answer ``application/jsonlines`` with the whole document on one line, as AWS's container does."""
 
     @property
     def by_row(self) -> bool:

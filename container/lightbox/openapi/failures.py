@@ -93,7 +93,7 @@ def _response(status: int, codes: list[str]) -> dict[str, Any]:
     found = _body("Error", f"code: {' or '.join(codes)}")
     only = {"type": "object", "properties": {"code": {"enum": codes}}}
     found["content"]["application/json"]["schema"] = {"allOf": [{"$ref": "#/components/schemas/Error"}, only]}
-    if status in (429, 503):
+    if status == 503:
         found["headers"]["Retry-After"] = {"$ref": "#/components/headers/Retry-After"}
     if status == 405:
         found["headers"]["Allow"] = {"schema": {"type": "string"}}

@@ -92,8 +92,7 @@ class Served:
         found = {"200": dict(ok)}
         if by_user_code and self.user_code:
             return found | {status: ref(failures.component_name(status), "responses") for status in ("4XX", "5XX")}
-        limited = self.settings.max_connections_per_address or self.settings.max_rate_per_address
-        told = failures.statuses({*codes, *(["too_many_requests"] if limited else [])})
+        told = failures.statuses(set(codes))
         return found | {str(status): ref(failures.component_name(status), "responses") for status in told}
 
 

@@ -62,12 +62,10 @@ class NginxParts:
 
     Both may have the placeholders of the file, and those of ``places``: paths and addresses, in double quotes.
     ``@BOUNDS@`` are the limits of a location that passes requests on.
-    Requests from the address ``uncounted`` do not count for the limits of an address.
     """
 
     http: str = ""
     server: str = ""
-    uncounted: str | None = None
     places: Mapping[str, str] = field(default_factory=dict)
 
 

@@ -33,13 +33,13 @@ _DIGITS = re.compile("[0-9]{1,18}")
 
 
 def room_for_bodies(settings: Settings) -> int:
-    """Return the bytes that large bodies may hold together: as set, else by what memory and TMPDIR have free now."""
-    largest = settings.max_body_mb << 20
-    if settings.max_bodies_mb is not None:
-        return max(settings.max_bodies_mb << 20, largest)
-    free = free_bytes() // 2
-    memory = available_bytes()
-    return max(2 * largest, free if memory is None else min(free, memory // 4))
+    """Return the bytes that large bodies may hold together: as memory is set or free now, and TMPDIR has room."""
+    room = free_bytes() // 2
+    if "request_memory_mb" in settings.model_fields_set:
+        room = min(room, settings.request_memory_mb << 20)
+    elif (memory := available_bytes()) is not None:
+        room = min(room, memory // 4)
+    return max(2 * settings.max_body_mb << 20, room)
 
 
 def missing_storage(length: str, target: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ from lightbox.core.settings import Settings
 from lightbox.machine.environment import environment, variable
 from lightbox.model import engine_report
 from lightbox.model.catalogue import PlannedModel
+from lightbox.model.options import OptionSettings
 from lightbox.model.plan import ModelServerAddress
 from lightbox.processes.run_dir import RunDir
 
@@ -99,12 +101,20 @@ def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir:
 
 def engine_flags(settings: Settings, run_dir: Path) -> list[str]:
     """Return the flags that only the embedded server has."""
+    overrides = settings.of(OptionSettings).overrides()
+    chosen = {key: overrides[key] for key in ("engine", "precision") if key in overrides}
     return [
         f"--engine={settings.engine or 'tensorflow'}",
-        f"--engine_precision={settings.precision}",
-        f"--engine_cache_dir={settings.engine_cache_dir or run_dir / ENGINE_CACHE}",
+        *([f"--engine_options={json.dumps(chosen)}"] if chosen else []),
+        f"--engine_cache_dir={kept_engine_cache() or run_dir / ENGINE_CACHE}",
         f"--engine_report_dir={run_dir / engine_report.FOLDER}",
     ]
+
+
+def kept_engine_cache() -> Path | None:
+    """Return the folder for compiled models that outlives a start, None where no XDG_CACHE_HOME says where."""
+    folder = variable("XDG_CACHE_HOME")
+    return Path(folder).absolute() / "lightbox" if folder else None
 
 
 def batching_parameters(settings: Settings) -> str:

@@ -1,4 +1,4 @@
-"""What nginx bounds besides the sidecar's queue: bodies by number, and addresses where the settings say so."""
+"""nginx.conf filled in: what nginx bounds besides the sidecar's queue, and what it answers by itself."""
 
 from __future__ import annotations
 
@@ -20,7 +20,6 @@ from lightbox.core.errors import (
     RouteNotFound,
     StartError,
     TooLarge,
-    TooManyRequests,
     Unavailable,
 )
 from lightbox.core.settings import Settings
@@ -31,8 +30,6 @@ from lightbox.processes.body_memory import SMALL_BYTES
 from lightbox.processes.nginx_log import ANSWERED, FINISHED, level_to_log
 from lightbox.processes.startup import PortTaken
 
-_ZONE_SIZE = "10m"
-"""Room for the counts of 160,000 addresses."""
 _TIMES_IN_PROGRESS = 4
 """Bodies of 0.1 to 1 MB that may be arriving or in progress, for each request that the sidecar takes, at least."""
 TEMPLATE = Path(__file__).resolve().parents[3] / "nginx.conf"
@@ -46,26 +43,13 @@ INHERIT_VARIABLE = "NGINX"
 """Where nginx is told the sockets that it finds open; it is how a new binary takes over from an old one."""
 
 
-def limits(settings: Settings, room: int, generation: int, uncounted: Sequence[str] = ()) -> dict[str, str]:
-    """Return the placeholders of nginx.conf: the zones, and what bounds a location that passes requests on."""
-    connections, rate = settings.max_connections_per_address, settings.max_rate_per_address
+def limits(settings: Settings, room: int, generation: int) -> dict[str, str]:
+    """Return the placeholders of nginx.conf: the zone, and what bounds a location that passes requests on."""
     middling = max(_TIMES_IN_PROGRESS * settings.most_requests, room >> 21)
-    zones = [f"limit_conn_zone $middling_body zone=middling_{generation}:64k;"]
-    bounds = [f"limit_conn middling_{generation} {middling};"]
-    address = "$binary_remote_addr"
-    if uncounted:
-        address = "$limited_address"
-        exempt = " ".join(f'{other} "";' for other in uncounted)
-        zones.insert(0, f"map $remote_addr {address} {{ {exempt} default $binary_remote_addr; }}")
-    if connections is not None:
-        zones.append(f"limit_conn_zone {address} zone=address_{generation}:{_ZONE_SIZE};")
-        bounds.append(f"limit_conn address_{generation} {connections};")
-    if rate is not None:
-        zones.append(f"limit_req_zone {address} zone=rate_{generation}:{_ZONE_SIZE} rate={rate}r/s;")
-        bounds.append(f"limit_req zone=rate_{generation} burst={rate} nodelay;")
-    # One status for all counts of connections: 403 is told as a lack of room, 429 as too many of one address.
-    status = f"limit_conn_status {403 if connections is None else 429};"
-    return {"ZONES": " ".join([*zones, status]), "BOUNDS": " ".join(bounds)}
+    return {
+        "ZONES": f"limit_conn_zone $middling_body zone=middling_{generation}:64k;",
+        "BOUNDS": f"limit_conn middling_{generation} {middling};",
+    }
 
 
 class NginxMissing(StartError):
@@ -115,8 +99,7 @@ def render(
     }
     places = {name: place for part in parts for name, place in part.places.items()}
     values |= {name: _quotable(place) for name, place in {**places, **addresses}.items()}
-    uncounted = [part.uncounted for part in parts if part.uncounted]
-    values |= limits(settings, room, generation, uncounted) | _error_bodies(settings, room)
+    values |= limits(settings, room, generation) | _error_bodies(settings, room)
     text = TEMPLATE.read_text()
     for name in ("http", "server"):
         text = text.replace(f"@FEATURES_{name.upper()}@", "\n".join(getattr(part, name) for part in parts))
@@ -140,10 +123,8 @@ def _error_bodies(settings: Settings, room: int) -> dict[str, str]:
         "try again: as many requests as are allowed are in progress and waiting, "
         "or the sidecar is starting, restarting or stopping"
     )
-    no_room = Unavailable(f"try again: all request bodies together may hold {room >> 20} MiB (LIGHTBOX_MAX_BODIES_MB)")
-    too_many = TooManyRequests(
-        "try again: this address has more requests in progress, or sends more per second, than "
-        "LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS and LIGHTBOX_MAX_RATE_PER_ADDRESS allow"
+    no_room = Unavailable(
+        f"try again: all request bodies together may hold {room >> 20} MiB (LIGHTBOX_REQUEST_MEMORY_MB)"
     )
     timed_out = DeadlineExceeded(f"no answer came within {settings.nginx_read_timeout} s")
     plain = {
@@ -153,14 +134,12 @@ def _error_bodies(settings: Settings, room: int) -> dict[str, str]:
         "ERROR_ROUTE_NOT_FOUND": RouteNotFound("there is no such route"),
         "ERROR_METHOD_NOT_ALLOWED": MethodNotAllowed("this route does not accept the method $request_method"),
         "ERROR_TOO_LARGE": too_large,
-        "ERROR_TOO_MANY": too_many,
         "ERROR_NO_ROOM": no_room,
         "ERROR_UNAVAILABLE": unavailable,
         "ERROR_TIMED_OUT": timed_out,
     }
     on_endpoints = {
         "MODEL_ERROR_TOO_LARGE": too_large,
-        "MODEL_ERROR_TOO_MANY": too_many,
         "MODEL_ERROR_NO_ROOM": no_room,
         "MODEL_ERROR_UNAVAILABLE": unavailable,
         "MODEL_ERROR_TIMED_OUT": timed_out,

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from lightbox.core.settings import Settings
 from lightbox.model.checks import newest_signatures
 from lightbox.model.layout import ModelOnDisk
-from lightbox.model.options import OPTIONS_FILE, ModelOptions, Overrides, load_options, options_file
+from lightbox.model.options import OPTIONS_FILE, ModelOptions, OptionSettings, load_options, options_file
 from lightbox.model.ranking import ranking_problem
 from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, image_input, scaling_problem
 from lightbox.user_code.paths import find_code
 
 
-def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], overrides: Overrides) -> Iterator[tuple[bool, str]]:
+def option_problems(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> Iterator[tuple[bool, str]]:
     """Yield what a model's newest version cannot follow, and whether it is its own lightbox.json that asks for it.
 
     Raises ModelOptionsError and UserCodeError for what cannot be read in ``code_dirs``.
     """
-    options = load_options(code_dirs, overrides)
-    return misfits(model.name, newest_signatures(model), options, code_dirs, overrides)
+    options = load_options(code_dirs, settings)
+    return misfits(model.name, newest_signatures(model), options, code_dirs, settings)
 
 
 def misfits(
@@ -27,24 +28,20 @@ def misfits(
     signatures: Mapping[str, SignatureSpec],
     options: ModelOptions,
     code_dirs: Sequence[Path],
-    overrides: Overrides,
+    settings: Settings,
 ) -> Iterator[tuple[bool, str]]:
     """Yield what a version with these signatures cannot follow, as ``option_problems`` does of these ``options``."""
-    file = options_file(code_dirs) or OPTIONS_FILE
     # Code of a user's may scale and name classes by itself.
     signature = signatures.get(DEFAULT_SIGNATURE) if find_code(code_dirs) is None else None
-    if problem := _misfit_of_outputs(model, signatures, options):
-        own = overrides.outputs is None
-        yield own, f"{f'{file}: outputs' if own else 'LIGHTBOX_OUTPUTS'}: {problem}"
-    if signature and (problem := _misfit_of_scaling(model, signature, options)):
-        own = overrides.scaling is None
-        yield own, f"{f'{file}: scaling' if own else 'LIGHTBOX_SCALING'}: {problem}"
+    found = {"outputs": _misfit_of_outputs(model, signatures, options)}
+    if signature:
+        found["scaling"] = _misfit_of_scaling(model, signature, options)
     if signature and (options.labels is not None or options.top_k is not None):
-        key, own = (
-            ("labels", overrides.labels is None) if options.labels is not None else ("top_k", overrides.top_k is None)
-        )
-        if problem := ranking_problem(options, signature.outputs):
-            yield own, f"{f'{file}: {key}' if own else f'LIGHTBOX_{key.upper()}'}: {problem}"
+        found["labels" if options.labels is not None else "top_k"] = ranking_problem(options, signature.outputs)
+    for key, problem in found.items():
+        variable = settings.of(OptionSettings).variable(key)
+        if problem:
+            yield variable is None, f"{variable or f'{options_file(code_dirs) or OPTIONS_FILE}: {key}'}: {problem}"
 
 
 def _misfit_of_outputs(model: str, signatures: Mapping[str, SignatureSpec], options: ModelOptions) -> str | None:

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from lightbox.core.errors import StartError
+from lightbox.core.settings import Settings
 from lightbox.model.checks import newest_folder, newest_signatures
 from lightbox.model.graph import parse
 from lightbox.model.layout import ModelOnDisk
-from lightbox.model.options import Overrides, load_options, options_file
+from lightbox.model.options import OptionSettings, load_options, options_file
 from lightbox.model.rescaling import Rescaling
 from lightbox.model.saved_model import FILE, SavedModelError, input_rescaling
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, image_input
@@ -66,7 +67,7 @@ def scaled_input(model: ModelOnDisk) -> ImageInput | None:
     return wanted if wanted is not None and not wanted.encoded and "float" in wanted.dtype else None
 
 
-def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], overrides: Overrides) -> ScalingLine | None:
+def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settings) -> ScalingLine | None:
     """Return the line about a model, None for one that takes no pixels as floating-point numbers.
 
     Raises ModelOptionsError and UserCodeError for what cannot be read in ``code_dirs``.
@@ -74,11 +75,10 @@ def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], overrides: Overr
     wanted = scaled_input(model)
     if wanted is None:
         return None
-    options, code = load_options(code_dirs, overrides), find_code(code_dirs)
+    options, code = load_options(code_dirs, settings), find_code(code_dirs)
     given = "scaling" in options.model_fields_set
-    place = (
-        "LIGHTBOX_SCALING" if overrides.scaling else f"{options_file(code_dirs)}: scaling" if given else "the default"
-    )
+    variable = settings.of(OptionSettings).variable("scaling")
+    place = variable or (f"{options_file(code_dirs)}: scaling" if given else "the default")
     expects, found = _look(newest_folder(model), wanted.name)
     assumed = f"scaling of {model.name}: {options.scaling}, pixels {PIXELS[options.scaling]} ({place})"
     if code is not None:
@@ -88,12 +88,12 @@ def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], overrides: Overr
     return ScalingLine(f"{assumed}; {found}{f': {advice}{try_it}' if advice else ''}", bool(advice))
 
 
-def scaling_lines(models: Iterable[tuple[ModelOnDisk, Sequence[Path]]], overrides: Overrides) -> list[ScalingLine]:
+def scaling_lines(models: Iterable[tuple[ModelOnDisk, Sequence[Path]]], settings: Settings) -> list[ScalingLine]:
     """Return the lines about models with the folders of their code; none about what cannot be read."""
     lines = []
     for model, code_dirs in models:
         with suppress(StartError):
-            if line := scaling_line(model, code_dirs, overrides):
+            if line := scaling_line(model, code_dirs, settings):
                 lines.append(line)
     return lines
 

@@ -160,10 +160,10 @@ class _Judge:
             return str(error)
         if problem := next((text for own, text in found if own or self._is_default), None):
             return f"{problem}; other options need a restart"
-        if not new or answering is None or self._settings.model_changes == "allow":
+        if not new or answering is None or model.options.model_changes == "allow":
             return None
         if problem := change_problem(self._signatures.get(answering, {}), new):
-            return f"{problem}; LIGHTBOX_MODEL_CHANGES=allow serves such a version"
+            return f'{problem}; the option "model_changes": "allow" serves such a version'
         return None
 
 

@@ -7,7 +7,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +17,7 @@ from model_server.engines.base import Runner
 from model_server.engines.graph import read_meta_graph
 from model_server.engines.guards import LARGEST
 from model_server.engines.int8 import INT8, quantized
-from model_server.engines.openvino import Compiled, Hardware
+from model_server.engines.openvino import PRECISIONS, Compiled, Hardware
 from model_server.engines.verdicts import OPENVINO, TENSORFLOW, Key, Verdict, digest, keep, recall
 from model_server.tensors import Array
 from tfs_wire.messages import meta_graph_pb2
@@ -36,8 +36,8 @@ def is_installed(engine: str) -> bool:
     return importlib.util.find_spec(engine) is not None
 
 
-def own_engine(folder: str) -> str:
-    """Return the engine that the model's ``code/lightbox.json`` names, empty for none; raise INVALID_ARGUMENT."""
+def own_options(folder: str) -> dict[str, str]:
+    """Return ``engine`` and ``precision`` as the model's ``code/lightbox.json`` has them; raise INVALID_ARGUMENT."""
     version = Path(folder)
     target = version.resolve()  # Lightbox shows versions as links
     for beside in (version.parent, target, target.parent):
@@ -48,11 +48,20 @@ def own_engine(folder: str) -> str:
             continue
         except (OSError, ValueError) as error:
             raise invalid(f"{path} cannot be read: {error}") from None
-        engine = content.get("engine") if isinstance(content, dict) else None
-        if engine not in (None, *ENGINES):
-            raise invalid(f"{path}: engine: expected {', '.join(ENGINES)}, got {engine!r}")
-        return engine or ""
-    return ""
+        return checked_options(content, str(path))
+    return {}
+
+
+def checked_options(content: object, place: str) -> dict[str, str]:
+    """Return what ``content`` has of ``engine`` and ``precision``; raise INVALID_ARGUMENT for another value."""
+    found = {}
+    for key, allowed in (("engine", ENGINES), ("precision", PRECISIONS)):
+        value = content.get(key) if isinstance(content, dict) else None
+        if value not in (None, *allowed):
+            raise invalid(f"{place}: {key}: expected {', '.join(allowed)}, got {value!r}")
+        if value is not None:
+            found[key] = value
+    return found
 
 
 @dataclass(frozen=True)
@@ -65,13 +74,20 @@ class Opener:
     hardware: Hardware
     is_guarded: bool = True
     """Whether no input may end the process, see RankGuard."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """``engine`` and ``precision`` for all models, whatever their own ``lightbox.json`` says."""
 
     def open(self, folder: str, batches: Sequence[int] = (1,)) -> tuple[Runner, dict[str, Verdict]]:
         """Load the SavedModel in ``folder`` and answer made inputs of each batch size; raise StatusError.
 
         Return the verdict on each signature too; there is none where nothing was to be decided.
         """
-        wanted = own_engine(folder) or self.engine
+        options = own_options(folder) | dict(self.options)
+        precision = options.get("precision", self.hardware.precision)
+        with_precision = replace(self, hardware=replace(self.hardware, precision=precision))
+        return with_precision._open(folder, batches, options.get("engine", self.engine))
+
+    def _open(self, folder: str, batches: Sequence[int], wanted: str) -> tuple[Runner, dict[str, Verdict]]:
         can_fall_back = wanted == AUTO and is_installed(TENSORFLOW)
         if wanted == TENSORFLOW or (wanted == AUTO and not is_installed(OPENVINO)):
             return self._tensorflow(folder), {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -153,7 +154,7 @@ def settings(described: Sequence[Mapping[str, Any]]) -> list[str]:
     lines = []
     for server in described:
         kept = {k: v for k, v in server.get("settings", {}).items() if k not in _OF_THE_RUN}
-        variables = " ".join(f"{key}={value}" for key, value in kept.items())
+        variables = " ".join(f"{key}={shlex.quote(value)}" for key, value in kept.items())
         lines.append(f"- {server['name']}: `{' '.join(filter(None, [variables, server.get('command', '')]))}`")
     return [*lines, ""]
 

@@ -167,7 +167,7 @@ def test_the_lines_of_the_page(session_stack: Stack, tmp_path: Path, monkeypatch
 @pytest.mark.extended
 def test_expiry_and_a_stop_leave_nothing(models: Path, tmp_path: Path) -> None:
     seconds = 7200
-    settings = {**ON, "LIGHTBOX_SESSION_SECONDS": str(seconds), "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "image_mean"}
+    settings = {**ON, "SAGEMAKER_SESSIONS_EXPIRATION": str(seconds), "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "image_mean"}
     with Stack(models, tmp_path, settings) as stack, closing(stack.wait_ready().boto3()) as client:
         folder, began = places(stack), time.time()
         answer = ask(client, "NEW_SESSION", IMAGE, ContentType="image/png")

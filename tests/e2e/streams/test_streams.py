@@ -36,11 +36,9 @@ def streams(module_door: Door, tmp_path_factory: pytest.TempPathFactory) -> Iter
     export_held_image(folder / "models" / "held_image", module_door)
     environ = {
         "LIGHTBOX_STREAMS": "true",
-        "LIGHTBOX_MAX_STREAMS": "4",
         "LIGHTBOX_MAX_BODY_MB": "1",
         "LIGHTBOX_MAX_WAITING": "0",
         "LIGHTBOX_TRANSPORT": "grpc,rest",
-        "LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS": "4",
         "SAGEMAKER_GUNICORN_WORKERS": "1",
         "SAGEMAKER_GUNICORN_THREADS": "1",
         "SAGEMAKER_TFS_DEFAULT_MODEL_NAME": "image_mean",

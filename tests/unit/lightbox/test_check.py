@@ -12,7 +12,7 @@ import pytest
 
 from harness.ports import free_ports
 from lightbox import cli
-from lightbox.settings_loading import load_settings
+from lightbox.settings_loading import load_settings, parts
 from support.log_lines import without_times
 from support.models import copy_golden
 from support.patience import PATIENCE
@@ -37,12 +37,12 @@ def test_check_says_what_a_start_would_stumble_over(
     with socket.socket() as other:  # a Lightbox that runs, say: the settings are printed all the same
         other.bind(("0.0.0.0", int(own["SAGEMAKER_BIND_TO_PORT"])))
         other.listen()
-        as_if_started(own | {"LIGHTBOX_OUTPUTS": "median", "LIGHTBOX_SCALING": "tf"})
+        as_if_started(own | {"LIGHTBOX_OPTIONS": '{"outputs": ["median"]}', "LIGHTBOX_SCALING": "tf"})
         assert cli.main(["check"]) == 1
     said = capsys.readouterr()
     assert f"LIGHTBOX_MODEL_DIR={models}" in said.out
     named = [line.split(":")[0] for line in said.err.splitlines()[1:]]
-    assert named == ["SAGEMAKER_BIND_TO_PORT", "LIGHTBOX_OUTPUTS", "LIGHTBOX_SCALING"]
+    assert named == ["SAGEMAKER_BIND_TO_PORT", "LIGHTBOX_OPTIONS", "LIGHTBOX_SCALING"]
 
 
 def test_check_prints_settings_and_models(
@@ -54,12 +54,17 @@ def test_check_prints_settings_and_models(
     as_if_started(own | {"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_TRANSPORT": "rest"})
     assert cli.main(["check"]) == 0
     said = capsys.readouterr().out
-    assert "LIGHTBOX_TRANSPORT=rest" in said
+    assert "LIGHTBOX_TRANSPORT=rest  # default: local,grpc,rest with the embedded model server, else grpc\n" in said
+    assert "LIGHTBOX_DRAIN_SECONDS" not in said
+    assert said.endswith("\n\nverdict: a start would serve\n")
     assert f"model: image_mean in {models}/image_mean (default)" in said
     assert f"its code: {models}/code/inference.py" in said
     assert re.search(r"^threads for one operation of TensorFlow: [1-9]\d* \(.+\)$", said, re.MULTILINE)
-    assert "\n# SAGEMAKER_TFS_INTRA_OP_PARALLELISM=0\n" in said, "set, it would leave it to TensorFlow"
     assert "its signature serving_default: image (uint8 [-1,8,8,3]) -> mean (float32 [-1,3])" in said
+    assert cli.main(["check", "--all"]) == 0
+    everything = capsys.readouterr().out
+    assert "\n# SAGEMAKER_TFS_INTRA_OP_PARALLELISM=0  " in everything, "set, it would leave it to TensorFlow"
+    assert "\nLIGHTBOX_DRAIN_SECONDS=30.0  # s, default: 30\n" in everything
 
 
 @pytest.mark.extended
@@ -101,7 +106,7 @@ def test_check_tries_the_code_as_a_start_does(
     "environ",
     [
         {},
-        {"SAGEMAKER_SAFE_PORT_RANGE": "{low}-{high}", "LIGHTBOX_IMAGE_SIZE": "8", "LIGHTBOX_OUTPUTS": "mean"},
+        {"SAGEMAKER_SAFE_PORT_RANGE": "LOW-HIGH", "LIGHTBOX_OPTIONS": '{"image_size": 8, "outputs": ["mean"]}'},
         {"PREDICT_USING_GRPC": "false", "SAGEMAKER_BATCH": "true", "LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "12.5"},
         {"LIGHTBOX_LABELS": "class names $HOME 'x'.txt", "SAGEMAKER_TFS_WAIT_TIME_SECONDS": "90"},
     ],
@@ -112,7 +117,7 @@ def test_a_shell_reads_the_settings_that_check_prints(
     (models / "code").mkdir()
     (models / "code" / "class names $HOME 'x'.txt").write_text("red\ngreen\nblue\n")
     low = free_ports(4)
-    own = {name: value.format(low=low, high=low + 3) for name, value in environ.items()}
+    own = {name: value.replace("LOW", str(low)).replace("HIGH", str(low + 3)) for name, value in environ.items()}
     own |= {"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MODEL_SERVER": "embedded"}
     own |= {"LIGHTBOX_MODEL_DIR": str(models)}
 
@@ -131,5 +136,7 @@ def test_a_shell_reads_the_settings_that_check_prints(
     assert printed(f'set -a; . {file}; exec "$0" check --settings', {}) == settings
     lines = printed(f"set -a; . {file}; env", {}).splitlines()
     fed = {name: value for name, between, value in (line.partition("=") for line in lines) if between}
+    for part in parts():
+        assert load_settings(fed).of(part) == load_settings(own).of(part)
     assert load_settings(fed).model_dump() == load_settings(own).model_dump()
     assert load_settings(fed).handler_seconds == load_settings(own).handler_seconds

@@ -25,7 +25,7 @@ def test_help_is_no_error(word: str, capsys: pytest.CaptureFixture[str]) -> None
     assert capsys.readouterr().out.startswith("usage: serve.sh serve|check|engines|tune|try")
 
 
-@pytest.mark.parametrize("arguments", [[], ["server"], ["check", "--all"]])
+@pytest.mark.parametrize("arguments", [[], ["server"], ["check", "--everything"]])
 def test_a_wrong_command_gets_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
     assert capsys.readouterr().err.startswith("usage: serve.sh serve|check|engines|tune|try")
@@ -41,7 +41,11 @@ def test_check_warns_of_a_misspelled_name_of_aws(
     monkeypatch.setenv("SAGEMAKER_BIND_TO_PORT", str(free_ports()))
     assert main(["check"]) == 0
     hint = "SAGEMAKER_GUNICORN_WORKER: there is no such setting; did you mean SAGEMAKER_GUNICORN_WORKERS?"
-    assert capsys.readouterr().out.splitlines()[-1] == f"warning: {hint}"
+    assert capsys.readouterr().out.splitlines()[-3:] == [
+        f"warning: {hint}",
+        "",
+        "verdict: a start would serve; warnings: 1",
+    ]
 
 
 @pytest.mark.parametrize(

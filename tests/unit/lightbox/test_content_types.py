@@ -123,7 +123,7 @@ def test_the_answer_that_was_asked_for(client: FlaskClient, accept: str, content
 
 
 def test_json_lines_may_be_chosen_to_be_one_document(transport: FakeTransport) -> None:
-    client = fake_app(transport, {"double": ModelOptions()}, {"LIGHTBOX_JSONLINES": "Document"}).test_client()
+    client = fake_app(transport, {"double": ModelOptions(jsonlines="document")}).test_client()
     answer = post(client, "[[1, 2], [3, 4]]", Accept="application/jsonlines")
     document = b'{"predictions":[[2.0,4.0],[6.0,8.0]]}'
     assert (answer.content_type, answer.get_data()) == ("application/jsonlines", document)

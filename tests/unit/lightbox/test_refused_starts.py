@@ -91,7 +91,7 @@ def test_wrong_settings_do_not_hide_wrong_models(refuse: Refuse, models: Path) -
         SAGEMAKER_SAFE_PORT_RANGE=f"{low}-{low + 1}",
     )
     lines = [line.split(":")[0] for line in said.splitlines() if line.startswith(("LIGHTBOX_", "SAGEMAKER_"))]
-    assert lines == ["SAGEMAKER_TFS_INSTANCE_COUNT", "LIGHTBOX_SCALING", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"]
+    assert lines == ["LIGHTBOX_SCALING", "SAGEMAKER_TFS_INSTANCE_COUNT", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME"]
 
 
 def test_every_wrong_model_is_named(refuse: Refuse, models: Path) -> None:
@@ -193,8 +193,8 @@ def test_an_unknown_default_model(refuse: Refuse, models: Path) -> None:
 
 
 def test_an_output_that_the_default_model_does_not_give(refuse: Refuse, models: Path) -> None:
-    said = refuse(LIGHTBOX_MODEL_DIR=str(models), LIGHTBOX_OUTPUTS="median")
-    assert "LIGHTBOX_OUTPUTS: the model 'image_mean' gives mean; got median" in said
+    said = refuse(LIGHTBOX_MODEL_DIR=str(models), LIGHTBOX_OPTIONS='{"outputs": ["median"]}')
+    assert "LIGHTBOX_OPTIONS: outputs: the model 'image_mean' gives mean; got median" in said
 
 
 @pytest.mark.parametrize(

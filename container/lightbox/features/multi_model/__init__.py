@@ -9,11 +9,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from pydantic import BaseModel
 from typing_extensions import override
 
 from lightbox.core.settings import Settings
+from lightbox.core.settings_types import PART, setting
 from lightbox.feature import Feature
-from lightbox.features.multi_model.settings import MultiModelSettings
 from lightbox.processes.additions import NginxParts, ServedModels
 
 if TYPE_CHECKING:
@@ -38,13 +39,25 @@ _LOADS = """# Loading and unloading a model may take longer than a request.
         }"""
 
 
+class MultiModelSettings(BaseModel):
+    """The variables of multi-model mode."""
+
+    model_config = PART
+
+    multi_model: bool = setting("Multi-model mode", "SAGEMAKER_MULTI_MODEL", default=False)
+    """Multi-model mode: start without models, and load, list and unload them with requests to `/models`. The archive of
+    a model may unpack to 4 GiB, and not to more than 64 MiB and 100 times its own size; over it a load gets 413."""
+
+    max_models: int = setting("Multi-model mode", "LIGHTBOX_MAX_MODELS", default=1000, ge=1, le=100_000)
+    """Limit for the number of models that are loaded in multi-model mode. Over it a load gets 507."""
+
+
 class MultiModel(Feature):
     """Starts without models; requests load, list and unload them."""
 
     name = "multi_model"
     modules = (f"{__name__}.catalogue", f"{__name__}.routes")
     settings = MultiModelSettings
-    theme = "Multi-model mode"
     defaults: ClassVar[Mapping[str, str]] = {"LIGHTBOX_MODEL_DIR": "/opt/ml/models"}  # where SageMaker puts them
     loads_models = True
 
@@ -66,7 +79,8 @@ class MultiModel(Feature):
     def catalogue(self, settings: Settings, plan: ServingPlan, run_dir: Path, user_code: UserCode) -> Catalogue | None:
         from lightbox.features.multi_model.catalogue import LoadableModels
 
-        return LoadableModels.of(settings, plan, run_dir, user_code)
+        most = settings.of(MultiModelSettings).max_models
+        return LoadableModels.of(settings, most, plan, run_dir, user_code)
 
     @override
     def operations(self, models: Sequence[DescribedModel]) -> Description:

@@ -16,18 +16,20 @@ MAX_ENTRIES = 20_000
 """Files and folders of one model."""
 MAX_DEPTH = 32
 """Folders within folders."""
+MOST_BYTES = 4 << 30
+"""Bytes of one model, unpacked."""
 MAX_RATIO, FREE_BYTES = 100, 64 << 20
 """An archive may unpack to so many times its size and some bytes more: weights do not shrink to a hundredth."""
 _PIECE = 1 << 20
 
 
-def unpack(archive: Path, folder: Path, field: str, max_mb: int, context: RequestContext) -> None:
+def unpack(archive: Path, folder: Path, field: str, context: RequestContext, most: int = MOST_BYTES) -> None:
     """Unpack a .tar.gz into a new folder. Files and folders get permissions of our own, links are not followed.
 
     ``field`` is what the caller calls the archive. Raises BadRequest, TooLarge, NoRoom and DeadlineExceeded; the
     folder may then hold a part.
     """
-    count = _counter(archive.stat().st_size, field, max_mb, context)
+    count = _counter(archive.stat().st_size, field, most, context)
     try:
         folder.mkdir(parents=True)
         with archive.open("rb") as file:
@@ -40,7 +42,7 @@ def unpack(archive: Path, folder: Path, field: str, max_mb: int, context: Reques
         raise BadRequest(f"{field}: the archive cannot be unpacked: {error.strerror}") from None
 
 
-def _counter(archive_bytes: int, field: str, max_mb: int, context: RequestContext) -> Callable[[int], None]:
+def _counter(archive_bytes: int, field: str, most: int, context: RequestContext) -> Callable[[int], None]:
     """Return what counts the bytes that come out, and ends it when they are too many or the time has passed."""
     ratio = MAX_RATIO * archive_bytes + FREE_BYTES
     free = available_bytes()
@@ -49,8 +51,8 @@ def _counter(archive_bytes: int, field: str, max_mb: int, context: RequestContex
     def count(size: int) -> None:
         nonlocal total
         total += size
-        if total > max_mb << 20:
-            raise TooLarge(f"{field}: the archive unpacks to more than LIGHTBOX_MAX_ARCHIVE_MB={max_mb} MiB")
+        if total > most:
+            raise TooLarge(f"{field}: the archive unpacks to more than {most >> 20:,} MiB")
         if total > ratio:
             raise TooLarge(
                 f"{field}: the archive of {archive_bytes:,} bytes unpacks to more than {ratio >> 20:,} MiB, "

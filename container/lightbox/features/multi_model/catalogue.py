@@ -38,7 +38,9 @@ class LoadableModels(Catalogue):
         self.state = state
 
     @classmethod
-    def of(cls, settings: Settings, plan: ServingPlan, run_dir: Path, user_code: UserCode) -> LoadableModels:
+    def of(
+        cls, settings: Settings, max_models: int, plan: ServingPlan, run_dir: Path, user_code: UserCode
+    ) -> LoadableModels:
         """Return the models of a run."""
 
         def check_code(model: PlannedModel) -> None:
@@ -48,7 +50,9 @@ class LoadableModels(Catalogue):
 
         state = LoadedModels(run_dir)
         management = ModelManagement([open_channel(server.grpc_target) for server in plan.model_servers], run_dir)
-        return cls(ModelLoader(settings, run_dir, state, management, check_code, plan.shared_code_dirs), state)
+        return cls(
+            ModelLoader(settings, max_models, run_dir, state, management, check_code, plan.shared_code_dirs), state
+        )
 
     @override
     def find(self, name: str | None) -> PlannedModel:

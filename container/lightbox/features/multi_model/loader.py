@@ -16,7 +16,6 @@ from lightbox.core.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, Li
 from lightbox.core.request_context import RequestContext
 from lightbox.core.settings import Settings
 from lightbox.features.multi_model.archives import unpack
-from lightbox.features.multi_model.settings import MultiModelSettings
 from lightbox.features.multi_model.sources import Source, check_name, find_model, locate, measure
 from lightbox.features.multi_model.state import LoadedModel, LoadedModels
 from lightbox.features.multi_model.transition import ROLLBACK_SECONDS, LoadFailed, Management, Transition
@@ -53,6 +52,7 @@ class ModelLoader:
     def __init__(
         self,
         settings: Settings,
+        max_models: int,
         run_dir: Path,
         state: LoadedModels,
         management: Management,
@@ -60,7 +60,7 @@ class ModelLoader:
         shared_code_dirs: Sequence[Path] = (),
     ) -> None:
         self._settings = settings
-        self._limits = settings.of(MultiModelSettings)
+        self._max_models = max_models
         self._shared_code_dirs = shared_code_dirs
         self._run_dir = run_dir
         self._state = state
@@ -159,7 +159,7 @@ class ModelLoader:
         if name in loaded:
             place = without_folders(loaded[name].url)
             raise AlreadyLoaded(f"Model {name} is already loaded, from {place!r}")
-        if len(loaded) >= self._limits.max_models:
+        if len(loaded) >= self._max_models:
             raise NoRoom(f"{len(loaded)} models are loaded, as many as LIGHTBOX_MAX_MODELS allows")
         return loaded
 
@@ -174,7 +174,7 @@ class ModelLoader:
         root = self._settings.model_dir
         folder = locate(source, root)
         if folder.is_file():
-            unpack(folder, own / "unpacked", source.field, self._limits.max_archive_mb, context)
+            unpack(folder, own / "unpacked", source.field, context)
             folder = root = own / "unpacked"
         found = find_model(folder, root, source, context)
         code_dirs = list(dict.fromkeys([found.base_path / "code", folder / "code", *self._shared_code_dirs]))

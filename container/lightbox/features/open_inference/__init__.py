@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import BaseModel
 from typing_extensions import override
 
 from lightbox.core.settings import Settings
+from lightbox.core.settings_types import PART, setting
 from lightbox.feature import Feature
-from lightbox.features.open_inference.settings import OpenInferenceSettings
 from lightbox.processes.additions import ChildSpec, NginxParts, Port, Probe
 
 if TYPE_CHECKING:
@@ -30,6 +31,18 @@ PROBES: Mapping[str, Probe] = {
 }
 
 
+class OpenInferenceSettings(BaseModel):
+    """The variable of the protocol."""
+
+    model_config = PART
+
+    kserve_grpc_port: int | None = setting("Open Inference Protocol", "LIGHTBOX_KSERVE_GRPC_PORT", ge=1, le=65535)
+    """Port of the Open Inference Protocol's gRPC service. Unset, that service is off. Its REST form is always on, at
+    nginx's port. A message counts from its first byte until it is answered, a compressed one with its decompressed
+    size; all together may have twice `LIGHTBOX_MAX_BODY_MB`. Over that the largest message that is still arriving ends
+    with UNAVAILABLE."""
+
+
 class OpenInference(Feature):
     """Routes in every worker, and a worker like gunicorn's that speaks gRPC to callers where a port is set."""
 
@@ -37,7 +50,6 @@ class OpenInference(Feature):
     probes = PROBES
     modules = (f"{__name__}.rest",)
     settings = OpenInferenceSettings
-    theme = "Open Inference Protocol"
 
     @override
     def problems(self, settings: Settings) -> Mapping[str, str]:

@@ -175,8 +175,8 @@ class Gate:
         while self.held > self.bounds.together and call in self.calls:
             largest = max(self.calls, key=lambda one: one.incoming.partial)
             victim = largest if largest.incoming.partial else call
-            most = f"LIGHTBOX_MAX_GRPC_MB={self.bounds.together >> 20} MiB"
-            victim.end(Unavailable(f"try again: gRPC messages hold as much memory as {most} allows"))
+            most = f"{self.bounds.together >> 20} MiB, twice LIGHTBOX_MAX_BODY_MB"
+            victim.end(Unavailable(f"try again: gRPC messages hold as much memory as they may together, {most}"))
 
     def forget(self, call: OpenCall) -> None:
         """Count a call no more."""

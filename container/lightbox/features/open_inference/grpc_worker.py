@@ -10,18 +10,18 @@ import gc
 import signal
 import socket
 import uuid
-from collections.abc import Iterable
+from collections.abc import Sequence
 from contextlib import suppress
 
 from lightbox.core.services import Services
 from lightbox.feature import Feature, Front
+from lightbox.features.open_inference import OpenInferenceSettings
 from lightbox.features.open_inference.grpc_calls import WorkerPool
 from lightbox.features.open_inference.grpc_gate import Bounds, Gate
 from lightbox.features.open_inference.grpc_health import Readiness, ping
 from lightbox.features.open_inference.grpc_server import ROOM, InferenceServer
 from lightbox.features.open_inference.grpc_service import InferenceService
 from lightbox.features.open_inference.repository import Repository
-from lightbox.features.open_inference.settings import OpenInferenceSettings
 from lightbox.telemetry.logs import context_maker
 
 
@@ -30,14 +30,13 @@ def main(front: Front, health: str) -> None:
     asyncio.run(serve(front.assemble("grpc_front"), front.features, health))
 
 
-async def serve(services: Services, features: Iterable[Feature], health: str) -> None:
+async def serve(services: Services, features: Sequence[Feature], health: str) -> None:
     """Run the server until a signal to stop has come and every call is answered."""
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     settings, allowed = services.settings, services.pipeline.allowed_seconds
-    own = settings.of(OpenInferenceSettings)
-    grpc_bytes = own.grpc_bytes(settings.max_body_mb)
+    grpc_bytes = 2 * settings.max_body_mb << 20
     pool = WorkerPool(
         settings.slots,
         settings.workers * settings.max_waiting,
@@ -55,7 +54,7 @@ async def serve(services: Services, features: Iterable[Feature], health: str) ->
         allowed,
         settings.load_seconds,
         settings.max_body_mb << 20,
-        own.kserve_reflection,
+        any(feature.describes for feature in features),
     )
     for grpc_services in added:
         for service, works in grpc_services.works.items():
@@ -65,8 +64,9 @@ async def serve(services: Services, features: Iterable[Feature], health: str) ->
     await server.server.start()
     bounds = Bounds(message=ROOM * settings.max_body_mb << 20, together=grpc_bytes)
     gate = Gate(f"\0{name}", bounds, pool.report_refused)
-    assert own.kserve_grpc_port is not None, "the supervisor starts it for a port"
-    await gate.listen(listener(own.kserve_grpc_port))
+    port = settings.of(OpenInferenceSettings).kserve_grpc_port
+    assert port is not None, "the supervisor starts it for a port"
+    await gate.listen(listener(port))
     gc.collect()
     gc.freeze()  # as in gunicorn's workers
     await stopping.wait()

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any
 
 from lightbox.codecs.json_numbers import hollowed, parse_values, parsing_bytes
-from lightbox.codecs.media_type import check_size
 from lightbox.core.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request_context import RequestContext
@@ -221,7 +220,6 @@ def read_body(
         return raw_request(body, pipeline.describe(model, version, context, attributes.signature))
     if length is not None and length > len(body):
         raise MalformedBody(f"{name}: the JSON should have {length} bytes, the body has {len(body)}")
-    check_size(body, pipeline.codecs.max_text_mb, length)
     with context.stage("decode"):
         return parse_body(body, length, context)
 

@@ -5,16 +5,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from pydantic import BaseModel
 from typing_extensions import override
 
 from lightbox.core.settings import Settings
+from lightbox.core.settings_types import PART, setting
 from lightbox.feature import Feature
-from lightbox.features.openapi.settings import OpenApiSettings
 
 if TYPE_CHECKING:
     from flask import Blueprint
 
     from lightbox.core.services import Services
+
+
+class OpenApiSettings(BaseModel):
+    """The variable of the description."""
+
+    model_config = PART
+
+    openapi: bool = setting("Description", "LIGHTBOX_OPENAPI", "LIGHTBOX_PAGE", default=False)
+    """Serve `/openapi.json`, which describes the routes and models of this start to tools. At
+    `LIGHTBOX_KSERVE_GRPC_PORT` gRPC server reflection does so, for tools such as grpcurl. It is on where the page is.
+    If it is off, the route is 404."""
 
 
 class OpenApi(Feature):
@@ -23,7 +35,7 @@ class OpenApi(Feature):
     name = "openapi"
     modules = (f"{__name__}.blueprint",)
     settings = OpenApiSettings
-    theme = "Description"
+    describes = True
 
     @override
     def enabled(self, settings: Settings) -> bool:

@@ -6,11 +6,12 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import BaseModel
 from typing_extensions import override
 
 from lightbox.core.settings import Settings
+from lightbox.core.settings_types import PART, setting
 from lightbox.feature import Feature
-from lightbox.features.page.settings import PageSettings
 from lightbox.processes.additions import NginxParts
 
 if TYPE_CHECKING:
@@ -59,12 +60,20 @@ _HEADERS = f"""
 """
 
 
+class PageSettings(BaseModel):
+    """The variable of the page."""
+
+    model_config = PART
+
+    page: bool = setting("Page", "LIGHTBOX_PAGE", default=False)
+    """Serve a page to try models with, at `/` and `/ui`. `make serve` turns it on."""
+
+
 class Page(Feature):
     """Files that nginx serves by itself, and what of this start they need to know."""
 
     name = "page"
     settings = PageSettings
-    theme = "Page"
     shown_at = "/"
 
     @override

@@ -6,11 +6,12 @@ from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from pydantic import BaseModel
 from typing_extensions import override
 
 from lightbox.core.settings import Settings
+from lightbox.core.settings_types import PART, setting
 from lightbox.feature import Feature
-from lightbox.features.sessions.settings import SessionSettings
 from lightbox.telemetry.logs import log
 from lightbox.telemetry.metrics import Metric
 
@@ -26,13 +27,28 @@ OPEN = Metric("lightbox_sessions", "Open sessions.")
 BYTES = Metric("lightbox_session_bytes", "Bytes that the images of sessions take.")
 
 
+class SessionSettings(BaseModel):
+    """The variables of sessions."""
+
+    model_config = PART
+
+    sessions: bool = setting("Sessions", "LIGHTBOX_SESSIONS", "SAGEMAKER_ENABLE_STATEFUL_SESSIONS", default=False)
+    """Keep a caller's image in a session for later requests. If it is off, a request with a session's header gets 400.
+    There may be 1000 sessions, each of which keeps at most one image; over it a new session gets 503. Their images have
+    a quarter of `LIGHTBOX_REQUEST_MEMORY_MB`, at 4 bytes a pixel, and requests have the rest. An image that does not
+    fit gets 503, one that can never fit 413. The images are in `/dev/shm` if that has so much space free at start, else
+    in `TMPDIR`."""
+
+    session_seconds: int = setting("Sessions", "SAGEMAKER_SESSIONS_EXPIRATION", default=1200, ge=1, le=86400, unit="s")
+    """Time from a session's beginning until it expires."""
+
+
 class Sessions(Feature):
     """Answers requests that belong to a session, and keeps their images."""
 
     name = "sessions"
     modules = (f"{__name__}.requests",)
     settings = SessionSettings
-    theme = "Sessions"
     gauges = (OPEN, BYTES)
     headers: ClassVar[Mapping[str, str]] = {
         "X-Amzn-SageMaker-Session-Id": (
@@ -45,16 +61,8 @@ class Sessions(Feature):
         return settings.of(SessionSettings).sessions
 
     @override
-    def problems(self, settings: Settings) -> Mapping[str, str]:
-        part = settings.of(SessionSettings).sessions_memory_mb or 0
-        if part < settings.request_memory_mb:
-            return {}
-        expected = f"expected more than its part for sessions, LIGHTBOX_SESSIONS_MEMORY_MB={part}"
-        return {"LIGHTBOX_REQUEST_MEMORY_MB": expected}
-
-    @override
     def memory(self, settings: Settings) -> int:
-        return (settings.of(SessionSettings).sessions_memory_mb or settings.request_memory_mb // 4) << 20
+        return settings.request_memory_mb // 4 << 20
 
     @override
     def prepare(self, start: Start) -> None:
@@ -89,7 +97,7 @@ class Sessions(Feature):
         return DESCRIPTION
 
     def _store(self, settings: Settings, run_dir: Path) -> SessionStore:
-        from lightbox.features.sessions.store import FOLDER, SessionStore
+        from lightbox.features.sessions.store import FOLDER, MAX_SESSIONS, SessionStore
 
-        own = settings.of(SessionSettings)
-        return SessionStore(run_dir / FOLDER, own.session_seconds, own.max_sessions, self.memory(settings))
+        seconds = settings.of(SessionSettings).session_seconds
+        return SessionStore(run_dir / FOLDER, seconds, MAX_SESSIONS, self.memory(settings))

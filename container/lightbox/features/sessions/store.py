@@ -29,7 +29,8 @@ FOLDER = "sessions"
 """Name in the run directory of the folder, or of the link to it."""
 HEADER = "X-Amzn-SageMaker-Session-Id"
 NEW, CLOSE = "NEW_SESSION", "CLOSE"
-MEMORY_SETTING = "LIGHTBOX_SESSIONS_MEMORY_MB"
+MEMORY_SETTING = "a quarter of LIGHTBOX_REQUEST_MEMORY_MB"
+MAX_SESSIONS = 1000
 
 _ID = re.compile(r"[a-zA-Z0-9](?:-*[a-zA-Z0-9])*")
 """As botocore's model of the API has it."""
@@ -96,9 +97,7 @@ class SessionStore:
             if self._count() >= self._most:
                 self._remove_expired()
             if self._count() >= self._most:
-                raise Unavailable(
-                    f"try again: {self._most} sessions are open, and there may be no more (LIGHTBOX_MAX_SESSIONS)"
-                )
+                raise Unavailable(f"try again: {self._most} sessions are open, and there may be no more")
             self._replace(self._path(session.id), [_KEPT.pack(session.expires, 0, 0, 0.0, 0)])
         return session
 

@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from pydantic import BaseModel
 from typing_extensions import override
 
 from lightbox.core.settings import Settings
+from lightbox.core.settings_types import PART, setting
 from lightbox.feature import Feature
-from lightbox.features.streams.settings import StreamSettings
 from lightbox.processes.additions import ChildSpec, NginxParts
 from lightbox.telemetry.metrics import Metric
 
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
 
 RENEW_SIGNAL = signal.SIGWINCH
 """Tells the process that holds streams to end the open ones. Before it handles the signal, it ignores it."""
-SOURCE = "127.0.77.1"
-"""The loopback address from which frames come to nginx: their stream has been counted."""
 _SERVER = """# A socket that is not read is no error, because a frame takes its time; a process that sends no ping is.
         location = /invocations-bidirectional-stream {
             if ($request_method != GET) {
@@ -41,12 +40,22 @@ OPEN = Metric("lightbox_streams", "Open streams of frames.")
 DROPPED = Metric("lightbox_stream_frames_dropped", "Frames that streams with latest=true dropped.")
 
 
+class StreamSettings(BaseModel):
+    """The variable of streams."""
+
+    model_config = PART
+
+    streams: bool = setting("Streams of frames", "LIGHTBOX_STREAMS", default=False)
+    """Serve streams of frames, WebSockets at `/invocations-bidirectional-stream` of nginx's port. If it is off, the
+    route is 404. 1000 streams may be open; over it an opening gets 503. Their frames count as requests, while they are
+    in progress."""
+
+
 class Streams(Feature):
     """A process that holds the streams, behind nginx; each frame is a request to nginx."""
 
     name = "streams"
     settings = StreamSettings
-    theme = "Streams of frames"
     gauges, counters = (OPEN,), (DROPPED,)
 
     @override
@@ -64,7 +73,7 @@ class Streams(Feature):
     @override
     def nginx(self, start: Start) -> NginxParts:
         upstream = 'upstream streams { server "@STREAMS@" max_fails=0; }'
-        return NginxParts(upstream, _SERVER, SOURCE, {"STREAMS": start.address("streams")})
+        return NginxParts(upstream, _SERVER, {"STREAMS": start.address("streams")})
 
     @override
     def measure(self, run_dir: Path) -> Mapping[Metric, float]:

@@ -15,7 +15,6 @@ import urllib3
 from lightbox.core.edge import MODEL_HEADER
 from lightbox.core.error_bodies import REQUEST_ID_HEADER, error_body
 from lightbox.core.errors import LightboxError, Unavailable
-from lightbox.features.streams import SOURCE
 
 _CONNECT_SECONDS = 5.0
 _NOT_TAKEN = "try again: the frame was not taken, because nginx is starting or stopping"
@@ -65,9 +64,7 @@ class Relay:
     def __init__(self, port: int, most: int, read_seconds: float) -> None:
         self._threads = ThreadPoolExecutor(most, "frame")
         timeout = urllib3.Timeout(connect=_CONNECT_SECONDS, read=read_seconds)
-        self._pool = urllib3.HTTPConnectionPool(
-            "127.0.0.1", port, maxsize=most, timeout=timeout, retries=False, source_address=(SOURCE, 0)
-        )
+        self._pool = urllib3.HTTPConnectionPool("127.0.0.1", port, maxsize=most, timeout=timeout, retries=False)
 
     async def ask(self, frame: bytes, headers: Mapping[str, str], request_id: str) -> Answer:
         """Return the answer to a frame; raise Unavailable where nothing takes it."""

@@ -115,7 +115,7 @@ class StreamServer:
             if request.headers.get("Upgrade", "").lower() != "websocket":
                 raise BadRequest("this route takes WebSockets: expected the header Upgrade: websocket", status=426)
             if self._stopping or len(self._streams) + len(self._opening) >= self._most:
-                raise Unavailable(f"try again: {self._most} streams may be open (LIGHTBOX_MAX_STREAMS)")
+                raise Unavailable(f"try again: {self._most} streams may be open")
         except LightboxError as error:
             return _refusal(connection, error)
         self._opening.add(connection)

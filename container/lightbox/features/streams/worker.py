@@ -17,11 +17,11 @@ from lightbox.features.streams import RENEW_SIGNAL
 from lightbox.features.streams.counts import StreamCounts
 from lightbox.features.streams.relay import Relay
 from lightbox.features.streams.server import StreamServer
-from lightbox.features.streams.settings import StreamSettings
 from lightbox.telemetry.logs import log_like_others, worker_descriptor
 
 PATIENCE = 5
 """Seconds that nginx gets beyond its own timeout to say so."""
+MAX_STREAMS = 1000
 
 
 def main(front: Front, address: str, most_bytes: str, counts: str) -> None:
@@ -43,9 +43,7 @@ async def serve(settings: Settings, address: str, most_bytes: int, counts: Path)
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
     relay = Relay(settings.port, settings.most_requests, settings.nginx_read_timeout + PATIENCE)
     frame = settings.max_body_mb << 20
-    server = StreamServer(
-        relay, settings.of(StreamSettings).max_streams, frame, max(most_bytes, 2 * frame), StreamCounts(counts)
-    )
+    server = StreamServer(relay, MAX_STREAMS, frame, max(most_bytes, 2 * frame), StreamCounts(counts))
     asyncio.get_running_loop().add_signal_handler(RENEW_SIGNAL, server.renew)
     listener = await server.listen(address)
     watching = asyncio.create_task(server.watch())

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from pydantic import BaseModel
 from typing_extensions import override
 
 from lightbox.core.settings import Settings
+from lightbox.core.settings_types import PART, setting
 from lightbox.feature import Feature, GrpcServices
-from lightbox.features.tfs_api.settings import TfsApiSettings
 
 if TYPE_CHECKING:
     from flask import Blueprint
@@ -19,13 +20,22 @@ if TYPE_CHECKING:
     from lightbox.openapi.operations import Description
 
 
+class TfsApiSettings(BaseModel):
+    """The variable of TensorFlow Serving's APIs."""
+
+    model_config = PART
+
+    tfs_api: bool = setting("TensorFlow Serving's APIs", "LIGHTBOX_TFS_API", default=False)
+    """Serve TensorFlow Serving's own APIs to callers: REST below `/v1/` at nginx's port, gRPC at
+    `LIGHTBOX_KSERVE_GRPC_PORT` where that is set. Opens the model server's REST port inside the container."""
+
+
 class TfsApi(Feature):
     """Sends requests on to the model server as they come."""
 
     name = "tfs_api"
     modules = (f"{__name__}.forward", f"{__name__}.rest")
     settings = TfsApiSettings
-    theme = "TensorFlow Serving's APIs"
     why_rest_port = "LIGHTBOX_TFS_API passes requests on to it"
 
     @override

@@ -9,17 +9,32 @@ from collections.abc import Iterable
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
+from pydantic import BaseModel
 from typing_extensions import override
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
+from lightbox.core.settings_types import PART, setting
 from lightbox.feature import Feature
-from lightbox.features.tracing.settings import ENDPOINT, TracingSettings
 
 if TYPE_CHECKING:
     from lightbox.telemetry.logs import Observer
 
 PACKAGES = ("opentelemetry.sdk.trace", "opentelemetry.exporter.otlp.proto.http")
+
+
+ENDPOINT = "OTEL_EXPORTER_OTLP_ENDPOINT"
+
+
+class TracingSettings(BaseModel):
+    """The variables of traces; OpenTelemetry reads its others itself."""
+
+    model_config = PART
+
+    otlp_endpoint: str | None = setting("Traces", ENDPOINT)
+    """URL to send OpenTelemetry traces to, as OTLP over HTTP. Needs the packages of `requirements/tracing.lock`.
+    OpenTelemetry's other variables (`OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`, `OTEL_EXPORTER_OTLP_HEADERS`, ...) work
+    as well."""
 
 
 class TracingMissing(StartError):
@@ -31,7 +46,6 @@ class Tracing(Feature):
 
     name = "tracing"
     settings = TracingSettings
-    theme = "Traces"
 
     @override
     def enabled(self, settings: Settings) -> bool:

@@ -14,6 +14,7 @@ from PIL.PngImagePlugin import PngImageFile
 from lightbox.codecs.image import ImageCodec
 from lightbox.core.errors import DeadlineExceeded, ImageUndecodable, LightboxError, MalformedBody, TooLarge
 from lightbox.core.request_context import RequestContext
+from lightbox.images.limits import ImageLimits
 from lightbox.model.options import ModelOptions
 from lightbox.settings_loading import load_settings
 from lightbox.worker import codec_options
@@ -112,27 +113,28 @@ def test_small_images_do_not_make_a_large_batch() -> None:
 
 @pytest.mark.parametrize("inputs", [PIXELS, TEXTS], ids=["pixels", "encoded"])
 @pytest.mark.parametrize("as_json", [False, True], ids=["form", "json"])
-def test_the_pixels_of_a_requests_images_are_bounded_together(inputs: Mapping[str, Tensor], as_json: bool) -> None:
+def test_the_pixels_of_a_requests_images_are_bounded_together(
+    inputs: Mapping[str, Tensor], as_json: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def read(*images: bytes) -> int:
         body = {"instances": [{"b64": b64(image)} for image in images]}
-        found = (
-            decode(json.dumps(body), inputs=inputs, environ=environ)
-            if as_json
-            else decode(form(*images), FORM, inputs, environ=environ)
-        )
+        found = decode(json.dumps(body), inputs=inputs) if as_json else decode(form(*images), FORM, inputs)
         return len(next(iter(found.inputs.values())))
 
-    environ = {"LIGHTBOX_MAX_REQUEST_PIXELS": "44"}
+    monkeypatch.setattr(ImageLimits, "of", lambda pixels: ImageLimits(max_request_pixels=44))
     assert read(RED, GREEN, RED) == 3
-    with pytest.raises(TooLarge, match=r"image 4: .* up to this one have 58 pixels; .*LIGHTBOX_MAX_REQUEST_PIXELS"):
+    with pytest.raises(
+        TooLarge, match=r"image 4: .* up to this one have 58 pixels; .*, 10 times LIGHTBOX_MAX_IMAGE_PIXELS"
+    ):
         read(RED, GREEN, RED, GREEN)
 
 
-def test_texts_that_begin_as_images_do_not_hide_images_behind_them() -> None:
+def test_texts_that_begin_as_images_do_not_hide_images_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = {"instances": [{"b64": b64(RED[:20])}, *[{"b64": b64(RED)}] * 3]}
     assert len(decode(json.dumps(texts), inputs=TEXTS).inputs["text"]) == 4
-    with pytest.raises(TooLarge, match="LIGHTBOX_MAX_REQUEST_PIXELS"):
-        decode(json.dumps(texts), inputs=TEXTS, environ={"LIGHTBOX_MAX_REQUEST_PIXELS": "44"})
+    monkeypatch.setattr(ImageLimits, "of", lambda pixels: ImageLimits(max_request_pixels=44))
+    with pytest.raises(TooLarge, match="10 times LIGHTBOX_MAX_IMAGE_PIXELS"):
+        decode(json.dumps(texts), inputs=TEXTS)
 
 
 def test_nothing_is_decoded_of_images_that_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -144,7 +146,7 @@ def test_nothing_is_decoded_of_images_that_are_too_many(monkeypatch: pytest.Monk
             found.append(image.width * image.height)
             prepare(image)
 
-        with monkeypatch.context() as patched, pytest.raises(TooLarge, match="LIGHTBOX_MAX_REQUEST_PIXELS"):
+        with monkeypatch.context() as patched, pytest.raises(TooLarge, match="10 times LIGHTBOX_MAX_IMAGE_PIXELS"):
             patched.setattr(PngImageFile, "load_prepare", counted)
             decode(form(*[image] * count), FORM, PIXELS, environ={"LIGHTBOX_MAX_IMAGE_PIXELS": "10000"})
         return sum(found)

@@ -12,10 +12,12 @@ from PIL.Image import Image
 
 from lightbox.codecs import image as image_codec
 from lightbox.codecs.image import ImageCodec
+from lightbox.codecs.options import ImageOptions
 from lightbox.core.errors import DeadlineExceeded, ImageUndecodable, TooLarge
 from lightbox.core.request_context import RequestContext
 from lightbox.images import decode as originals
 from lightbox.images.decode import OriginalImages, decode_rgb
+from lightbox.images.limits import ImageLimits
 from lightbox.settings_loading import load_settings
 from lightbox.worker import codec_options
 from support.fakes import png
@@ -55,10 +57,10 @@ def test_images_together_are_kept_to_the_pixels_of_one_before_any_is_decoded(mon
 
 
 def test_sizes_are_read_for_no_more_pixels_than_a_request_may_have() -> None:
-    codec = ImageCodec(codec_options(load_settings({"LIGHTBOX_MAX_REQUEST_PIXELS": "44"})).images)
+    codec = ImageCodec(ImageOptions(ImageLimits(max_request_pixels=44)))
     assert of(RED, GREEN, RED, codec=codec).sizes == [(3, 5), (7, 2), (3, 5)]
     for read in READ:
-        with pytest.raises(TooLarge, match=r"image 4: .* 59 pixels; at most 44 .*LIGHTBOX_MAX_REQUEST_PIXELS"):
+        with pytest.raises(TooLarge, match=r"image 4: .* 59 pixels; at most 44 .*, 10 times LIGHTBOX_MAX_IMAGE_PIXELS"):
             read(of(RED, GREEN, RED, RED, codec=codec))
 
 

@@ -144,12 +144,9 @@ def test_several_outputs_need_a_media_type_that_holds_them() -> None:
 
 
 def test_json_lines_may_be_awss_document() -> None:
-    prediction = Prediction({"y": np.array([1.5, 2], "f4")}, batch=2)
-
     def answer(accept: str, jsonlines: Literal["rows", "document"]) -> tuple[bytes, str]:
-        found = (
-            Codecs(codec_options(load_settings({"LIGHTBOX_JSONLINES": jsonlines}))).negotiate(accept).encode(prediction)
-        )
+        outputs, as_document = {"y": np.array([1.5, 2], "f4")}, jsonlines == "document"
+        found = CODECS.negotiate(accept).encode(Prediction(outputs, batch=2, lines_as_document=as_document))
         return found.body, found.content_type
 
     assert answer("application/jsonlines", "rows") == (b"1.5\n2.0\n", "application/jsonlines")

@@ -113,7 +113,6 @@ def client(entered: tuple[threading.Event, threading.Event]) -> FlaskClient:
     environ = {
         "LIGHTBOX_REQUEST_MEMORY_MB": "16",
         "SAGEMAKER_GUNICORN_WORKERS": "1",
-        "LIGHTBOX_MAX_TEXT_MB": "10",
     }
     return fake_app(fake, {"float32": ModelOptions(), "slow": ModelOptions()}, environ).test_client()
 
@@ -129,23 +128,6 @@ def test_gzip_is_refused_before_it_is_unfolded(client: FlaskClient) -> None:
     answer = client.post("/invocations", data=packed, headers={**JSON, "Content-Encoding": "gzip"})
     assert answer.status_code == 413
     assert "the gzip body: it would take" in answer.get_json()["error"]
-
-
-@pytest.mark.parametrize("content_type", ["application/json", "text/csv"])
-def test_text_has_a_limit_of_its_own(client: FlaskClient, content_type: str) -> None:
-    environ = {"LIGHTBOX_MAX_TEXT_MB": "1", "LIGHTBOX_MAX_BODY_MB": "2"}
-    fake = FakeTransport()
-    fake.serve(
-        signature("m", {"x": ("float32", (None,))}, {"y": ("float32", (None,))}), lambda inputs: {"y": inputs["x"]}
-    )
-    limited = fake_app(fake, {"m": ModelOptions()}, environ).test_client()
-    answer = limited.post("/invocations", data=b" " * (MIB + 1), headers={"Content-Type": content_type})
-    assert (answer.status_code, answer.get_json()["error"]) == (
-        413,
-        "the text is 1048577 bytes, more than LIGHTBOX_MAX_TEXT_MB=1 MiB",
-    )
-    long = limited.post("/v2/models/m/infer", data=b" " * (MIB + 1))
-    assert (long.status_code, "LIGHTBOX_MAX_TEXT_MB=1" in long.get_json()["error"]) == (413, True)
 
 
 def test_memory_that_others_hold_is_503_and_comes_back(

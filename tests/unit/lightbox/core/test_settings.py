@@ -1,12 +1,23 @@
 from __future__ import annotations
 
+import json
+import re
+
 import pytest
 
 from lightbox.core.settings import variable_names
-from lightbox.core.settings_types import TransportName, parse_image_size
-from lightbox.features.open_inference.settings import OpenInferenceSettings
-from lightbox.settings_loading import SettingsError, load_settings, parts, spelling_hints
-from write_settings_page import PAGE, THEMES, docstrings, page
+from lightbox.core.settings_types import TransportName, parse_image_size, told
+from lightbox.features.open_inference import OpenInferenceSettings
+from lightbox.model.options import ModelOptions
+from lightbox.settings_loading import (
+    REMOVED,
+    SettingsError,
+    known_variables,
+    load_settings,
+    parts,
+    spelling_hints,
+)
+from write_settings_page import PAGE, docstrings, page
 
 
 def problems(**environ: str) -> list[str]:
@@ -23,12 +34,19 @@ def test_defaults() -> None:
 
 def test_every_problem_is_named_at_once() -> None:
     found = problems(
-        SAGEMAKER_BIND_TO_PORT="http", LIGHTBOX_TRANSPORT="soap", LIGHTBOX_IMAGE_SIZE="big", LIGHTBOX_TRANSPROT="grpc"
+        SAGEMAKER_BIND_TO_PORT="http",
+        LIGHTBOX_TRANSPORT="soap",
+        LIGHTBOX_OPTIONS='{"image_size": "big", "topk": 3}',
+        LIGHTBOX_TRANSPROT="grpc",
+        LIGHTBOX_TOP_K="3",
     )
-    assert len(found) == 4
+    assert len(found) == 5
     assert any(line.startswith("SAGEMAKER_BIND_TO_PORT: ") and "'http'" in line for line in found)
     assert any(line.startswith("LIGHTBOX_TRANSPORT: ") and "'soap'" in line for line in found)
-    assert any(line.startswith("LIGHTBOX_IMAGE_SIZE: ") and "640x480" in line for line in found)
+    assert any(line.startswith("LIGHTBOX_OPTIONS: image_size: ") and "640x480" in line for line in found)
+    assert any("; topk: there is no such option; did you mean top_k?" in line for line in found)
+    gone = 'LIGHTBOX_TOP_K: this setting is gone; set "top_k" in LIGHTBOX_OPTIONS, such as {"top_k": 3}'
+    assert gone in found
     assert any("did you mean LIGHTBOX_TRANSPORT?" in line for line in found)
     assert all("\n" not in line for line in found)
 
@@ -85,7 +103,22 @@ def test_image_size(text: str, size: tuple[int, int]) -> None:
 
 @pytest.mark.parametrize("text", ["0", "640x0", "x", "-3", "640x480x3", "123456"])
 def test_image_size_refused(text: str) -> None:
-    assert problems(LIGHTBOX_IMAGE_SIZE=text)
+    assert problems(LIGHTBOX_OPTIONS=json.dumps({"image_size": text}))
+
+
+@pytest.mark.parametrize(("text", "said"), [("{", "the text: "), ("[]", "the text: "), ('{"a": 1}', "a: there is no")])
+def test_options_that_are_none(text: str, said: str) -> None:
+    (line,) = problems(LIGHTBOX_OPTIONS=text)
+    assert line.startswith(f"LIGHTBOX_OPTIONS: {said}")
+
+
+def test_what_is_said_of_removed_settings_can_be_followed() -> None:
+    assert len(problems(**dict.fromkeys(REMOVED, "1"))) == len(REMOVED)
+    assert not known_variables() & REMOVED.keys()
+    for text in REMOVED.values():
+        assert set(re.findall(r"LIGHTBOX_\w+", text)) <= known_variables()
+        if options := re.search(r"such as (\{.*\})", text):
+            assert ModelOptions.model_validate_json(options[1]) != ModelOptions()
 
 
 @pytest.mark.parametrize(
@@ -195,7 +228,7 @@ def test_the_settings_page_has_a_row_for_each_setting() -> None:
     ("name", "shown"),
     [
         ("SAGEMAKER_BIND_TO_PORT", "integer | `8080` | from 1 to 65535"),
-        ("LIGHTBOX_DRAIN_SECONDS", "number | `30` | from 0 to 3600"),
+        ("LIGHTBOX_DRAIN_SECONDS", "number, s | `30` | from 0 to 3600"),
         ("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", "number | `0.2` | from 0 below 1"),
         ("LIGHTBOX_METRICS", "boolean | `true` | `true`, `false`"),
         ("LIGHTBOX_LOG_FORMAT", "choice | `text` | `text`, `json`"),
@@ -207,14 +240,10 @@ def test_the_settings_page_shows_type_default_and_values(name: str, shown: str) 
     assert f"| `{name}` | {shown} |" in page()
 
 
-def test_the_settings_page_wants_a_theme_for_each_setting(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(THEMES, "Port", "")
-    with pytest.raises(ValueError, match=r"expected each setting once; differing: \{'port'\}"):
-        page()
-
-
 def test_every_setting_is_described() -> None:
-    assert [name for part in parts() for name in part.model_fields if not docstrings(part).get(name)] == []
+    fields = [(part, name, field) for part in parts() for name, field in part.model_fields.items()]
+    assert [name for part, name, field in fields if not (docstrings(part).get(name) and told(field, "theme"))] == []
+    assert [name for _, name, field in fields if field.default_factory and not told(field, "default")] == []
 
 
 def test_no_variable_sets_two_things() -> None:

@@ -71,7 +71,7 @@ def test_too_large_is_known_from_the_header() -> None:
     large = [path for path in files("invalid") if expectation(path)["code"] == "too_large"]
     assert len(large) >= 7
     for path in large:
-        with pytest.raises(LightboxError, match=r"\(LIGHTBOX_MAX_IMAGE_(PIXELS|SIDE)\)"):
+        with pytest.raises(LightboxError, match=r"\(LIGHTBOX_MAX_IMAGE_PIXELS\)|in one direction"):
             open_image(path.read_bytes())
 
 

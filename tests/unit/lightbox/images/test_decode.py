@@ -62,18 +62,17 @@ def test_the_background_is_white() -> None:
 
 @pytest.mark.parametrize("orientation", range(1, 9))
 @pytest.mark.parametrize("format_name", ["JPEG", "PNG", "WEBP", "TIFF"])
-def test_orientation_is_applied_unless_it_is_turned_off(format_name: str, orientation: int) -> None:
+def test_orientation_is_applied(format_name: str, orientation: int) -> None:
     if format_name == "TIFF":
         body = saved(blocks(COLOURS), "TIFF", tiffinfo={274: orientation}, compression="tiff_lzw")
     elif format_name == "JPEG":
         body = oriented(orientation)
     else:
         body = saved(blocks(COLOURS), format_name, exif=exif(orientation), lossless=True)
-    for apply, colours in ((True, as_seen(COLOURS, orientation)), (False, COLOURS)):
-        image = decode_rgb(body, apply_exif_orientation=apply)
-        centres = np.asarray(image)[BLOCK // 2 :: BLOCK, BLOCK // 2 :: BLOCK].astype(int)
-        assert centres.shape == np.shape(colours)
-        assert np.abs(centres - np.array(colours)).max() <= 4
+    colours = as_seen(COLOURS, orientation)
+    centres = np.asarray(decode_rgb(body))[BLOCK // 2 :: BLOCK, BLOCK // 2 :: BLOCK].astype(int)
+    assert centres.shape == np.shape(colours)
+    assert np.abs(centres - np.array(colours)).max() <= 4
 
 
 def test_orientation_as_imagemagick_writes_it_into_png() -> None:
@@ -115,18 +114,18 @@ def test_fast_size_reduces_a_jpeg_to_no_less_than_twice_that(orientation: int) -
 
 
 @pytest.mark.parametrize(
-    ("limits", "setting"),
+    ("limits", "told"),
     [
-        (ImageLimits(max_pixels=10_000), "LIGHTBOX_MAX_IMAGE_PIXELS"),
-        (ImageLimits(max_side=150), "LIGHTBOX_MAX_IMAGE_SIDE"),
-        (ImageLimits(max_memory_mb=0), "LIGHTBOX_MAX_IMAGE_MEMORY_MB"),
+        (ImageLimits(max_pixels=10_000), r"10,000 are accepted \(LIGHTBOX_MAX_IMAGE_PIXELS\)"),
+        (ImageLimits(max_side=150), "150 are accepted in one direction"),
+        (ImageLimits(max_memory_mb=0), r"0 MB are allowed \(LIGHTBOX_MAX_IMAGE_PIXELS raises it\)"),
     ],
 )
 @pytest.mark.parametrize("format_name", ["JPEG", "PNG", "GIF", "WEBP", "BMP", "TIFF", "PPM"])
-def test_each_limit_names_its_setting(limits: ImageLimits, setting: str, format_name: str) -> None:
+def test_each_limit_is_told(limits: ImageLimits, told: str, format_name: str) -> None:
     body = saved(Image.effect_noise((200, 100), 50).convert("RGB"), format_name)
     assert decode_rgb(body).size == (200, 100)
-    with pytest.raises(TooLarge, match=rf"\({setting}\)\.$"):
+    with pytest.raises(TooLarge, match=rf"{told}\.$"):
         open_image(body, limits)
 
 
@@ -161,7 +160,7 @@ def test_whatever_pillow_raises_is_the_callers_fault(error: Exception) -> None:
 
 @pytest.mark.parametrize("error", [MemoryError(), Image.DecompressionBombError("x")])
 def test_lack_of_memory_is_too_large(error: Exception) -> None:
-    with pytest.raises(TooLarge, match=r"\(LIGHTBOX_MAX_IMAGE_\w+\)"), undecodable("GIF image"):
+    with pytest.raises(TooLarge, match=r"than (are accepted|is available)"), undecodable("GIF image"):
         raise error
 
 

@@ -16,6 +16,7 @@ from PIL import Image
 from corpus.writers import exif, jpeg_segment, with_segments
 from harness.memory import PeakGrowth
 from lightbox.codecs.image import ImageCodec
+from lightbox.codecs.options import ImageOptions
 from lightbox.core.errors import ImageUndecodable, TooLarge
 from lightbox.images import decode
 from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb
@@ -98,14 +99,13 @@ def test_damaged_files_end_as_with_pillow(path: Path, place: int, piece: bytes, 
 
 
 @pytest.mark.parametrize("orientation", range(1, 9))
-@pytest.mark.parametrize("apply", [True, False])
-def test_a_photo_is_turned_upright(orientation: int, apply: bool) -> None:
+def test_a_photo_is_turned_upright(orientation: int) -> None:
     noise = np.random.default_rng(5).integers(0, 256, (30, 50, 3), np.uint8)
     body = with_segments(saved(Image.fromarray(noise), "JPEG"), jpeg_segment(0xE1, exif(orientation)))
-    expected = decode_rgb(body, apply_exif_orientation=apply)
-    found = decode_for_resize(body, apply_exif_orientation=apply)
+    expected = decode_rgb(body)
+    found = decode_for_resize(body)
     assert as_pillow(found).tobytes() == expected.tobytes()
-    assert isinstance(found, Rgbx) == (orientation == 1 or not apply)
+    assert isinstance(found, Rgbx) == (orientation == 1)
 
 
 def test_pillow_reduces_and_makes_grey() -> None:
@@ -161,10 +161,11 @@ def test_a_turned_photo_takes_no_more_memory_than_is_estimated() -> None:
     assert growth.mb() < 190
 
 
-def test_pillow_does_all_where_the_setting_says_so() -> None:
-    assert ImageCodec(codec_options(load_settings({"LIGHTBOX_RESIZE": "pillow"})).images)._decode is decode_rgb
-    if load_native() is not None:
-        assert ImageCodec(codec_options(load_settings({})).images)._decode is decode_for_resize
+@pytest.mark.skipif(load_native() is None, reason="the resize is not compiled")
+def test_the_decoder_is_that_of_the_resize(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ImageCodec(ImageOptions())._decode is decode_for_resize
+    monkeypatch.setattr("lightbox.codecs.image.load_native", lambda: None)
+    assert ImageCodec(ImageOptions())._decode is decode_rgb
 
 
 def test_the_copy_for_pillow_has_its_own_memory() -> None:

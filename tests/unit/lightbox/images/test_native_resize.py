@@ -163,12 +163,11 @@ def test_tensors_are_the_same_with_every_scaling(
 
 def test_the_line_says_what_resizes(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "broken.so").write_bytes(b"no library")
-    assert resize_line("pillow", library) == "resize: Pillow, as LIGHTBOX_RESIZE says"
-    assert resize_line("auto", tmp_path / "none.so") == "resize: Pillow, because the native resize is not compiled"
-    assert "cannot be loaded" in resize_line("auto", tmp_path / "broken.so")
+    assert resize_line(tmp_path / "none.so") == "resize: Pillow, because the native resize is not compiled"
+    assert "cannot be loaded" in resize_line(tmp_path / "broken.so")
     native = load_native(library)
     decoded = "; JPEGs are decoded by simplejpeg"
     found = f"native, with {native.instructions}{decoded}" if native else "Pillow, because the CPU has no AVX2"
-    assert resize_line("auto", library) == f"resize: {found}"
+    assert resize_line(library) == f"resize: {found}"
     monkeypatch.setattr("lightbox.images.resize_library.find_spec", lambda name: None)
-    assert native is None or resize_line("auto", library).endswith("by Pillow, because simplejpeg is not installed")
+    assert native is None or resize_line(library).endswith("by Pillow, because simplejpeg is not installed")

@@ -27,7 +27,10 @@ def test_a_models_own_file_wins_over_the_roots(tmp_path: Path) -> None:
 
 def test_the_environment_wins_over_files(tmp_path: Path) -> None:
     own = write(tmp_path, '{"scaling": "tf", "outputs": ["a"], "image_size": 32}')
-    environ = {"LIGHTBOX_SCALING": "none", "LIGHTBOX_OUTPUTS": "b,c", "LIGHTBOX_IMAGE_SIZE": "16"}
+    environ = {
+        "LIGHTBOX_SCALING": "none",
+        "LIGHTBOX_OPTIONS": '{"scaling": "unit", "outputs": ["b", "c"], "image_size": 16}',
+    }
     options = load_options([own], load_settings(environ))
     assert (options.scaling, options.outputs, options.image_size) == ("none", ("b", "c"), (16, 16))
 
@@ -72,7 +75,7 @@ def test_labels_are_read_from_the_file_that_is_named(tmp_path: Path) -> None:
 
 def test_labels_from_the_environment(tmp_path: Path) -> None:
     (tmp_path / "x.txt").write_text("a\nb")
-    environ = {"LIGHTBOX_LABELS": str(tmp_path / "x.txt"), "LIGHTBOX_TOP_K": "2"}
+    environ = {"LIGHTBOX_LABELS": str(tmp_path / "x.txt"), "LIGHTBOX_OPTIONS": '{"top_k": 2, "labels": ["y"]}'}
     options = load_options([write(tmp_path / "code", '{"labels": ["z"], "top_k": 1}')], load_settings(environ))
     assert (options.labels, options.top_k) == (("a", "b"), 2)
 

@@ -48,13 +48,14 @@ def test_a_lost_worker_holds_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "memory_mb", "room_mb"), [(None, 4096, 1024), (None, 100, 200), ("500", 4096, 500), ("1", 4096, 100)]
+    ("given", "memory_mb", "room_mb"), [(None, 4096, 1024), (None, 100, 200), ("500", 4096, 500), ("16", 4096, 200)]
 )
 def test_the_room_is_what_is_set_or_a_quarter_of_the_memory(
     monkeypatch: pytest.MonkeyPatch, given: str | None, memory_mb: int, room_mb: int
 ) -> None:
     monkeypatch.setattr(body_memory, "available_bytes", lambda: memory_mb << 20)
-    settings = load_settings({} if given is None else {"LIGHTBOX_MAX_BODIES_MB": given})
+    monkeypatch.setattr(body_memory, "free_bytes", lambda: 4 << 30)
+    settings = load_settings({} if given is None else {"LIGHTBOX_REQUEST_MEMORY_MB": given})
     assert room_for_bodies(settings) >> 20 == room_mb
 
 

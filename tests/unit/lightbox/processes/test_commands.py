@@ -13,6 +13,7 @@ from lightbox.model.plan import ModelServerAddress
 from lightbox.processes.additions import NginxParts
 from lightbox.processes.commands import (
     batching_parameters,
+    engine_flags,
     gunicorn_command,
     model_server_flags,
     unloadable,
@@ -152,3 +153,12 @@ def test_a_model_that_the_server_cannot_load_is_named_with_its_folder() -> None:
     )
     assert unloadable(RECORDED, {"other": model}) is None
     assert unloadable("Failed to start server", {"m": model}) is None
+
+
+def test_options_of_all_models_reach_the_engines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    options = load_settings({"LIGHTBOX_OPTIONS": '{"precision": "int8", "top_k": 3}'})
+    assert '--engine_options={"precision": "int8"}' in engine_flags(options, tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "kept"))
+    flags = engine_flags(load_settings({}), tmp_path)
+    assert f"--engine_cache_dir={tmp_path / 'kept' / 'lightbox'}" in flags
+    assert not any(flag.startswith("--engine_options") for flag in flags)

@@ -148,11 +148,13 @@ def test_a_version_without_a_saved_model(root: Path, tmp_path_factory: pytest.Te
 
 
 def test_outputs_that_the_default_model_does_not_give(root: Path) -> None:
-    wrong = settings(root, LIGHTBOX_OUTPUTS="mean,median", SAGEMAKER_TFS_DEFAULT_MODEL_NAME="image_mean")
-    assert find_problems(wrong) == ["LIGHTBOX_OUTPUTS: the model 'image_mean' gives mean; got median"]
-    right = settings(root, LIGHTBOX_OUTPUTS="mean", SAGEMAKER_TFS_DEFAULT_MODEL_NAME="image_mean")
+    wrong = settings(
+        root, LIGHTBOX_OPTIONS='{"outputs": ["mean", "median"]}', SAGEMAKER_TFS_DEFAULT_MODEL_NAME="image_mean"
+    )
+    assert find_problems(wrong) == ["LIGHTBOX_OPTIONS: outputs: the model 'image_mean' gives mean; got median"]
+    right = settings(root, LIGHTBOX_OPTIONS='{"outputs": ["mean"]}', SAGEMAKER_TFS_DEFAULT_MODEL_NAME="image_mean")
     assert find_problems(right) == []
-    assert find_warnings(right) == ["LIGHTBOX_OUTPUTS: the model 'half_plus_two' gives y; got mean"]
+    assert find_warnings(right) == ["LIGHTBOX_OPTIONS: outputs: the model 'half_plus_two' gives y; got mean"]
 
 
 def test_outputs_of_a_models_own_file(root: Path) -> None:

@@ -119,9 +119,10 @@ def pictures(tmp_path: Path) -> Path:
     return folder
 
 
-def beside(folder: Path, labels: bool = True, default: str = "m", **environ: str) -> _AroundModel:
+def beside(folder: Path, labels: bool = True, default: str = "m", allows: bool = False, **environ: str) -> _AroundModel:
     """Return what is around the model as a start with version 1 leaves it."""
-    options = ModelOptions(labels=tuple(NAMES) if labels else None)
+    labelled = ModelOptions(labels=tuple(NAMES) if labels else None)
+    options = labelled.model_copy(update={"model_changes": "allow"}) if allows else labelled
     code = (folder / "code",)
     shown = folder.parents[1] / "shown"
     model = PlannedModel(name="m", base_path=shown, options=options, versions_dir=folder, code_dirs=code)
@@ -141,7 +142,7 @@ def test_a_version_is_held_for_what_a_start_is_refused_for(pictures: Path) -> No
     (refusal,) = find_problems(load_settings(environ))
     assert told == f"{refusal}; other options need a restart"
     assert "expected a label for each of the 7 classes of the output scores, got 10" in refusal
-    assert misfit(beside(pictures, LIGHTBOX_MODEL_CHANGES="allow"), 2) == told, "no change is allowed to break a start"
+    assert misfit(beside(pictures, allows=True), 2) == told, "no change is allowed to break a start"
     export_classes(pictures, 3, 10)
     assert misfit(around, 3) is None
 
@@ -172,18 +173,18 @@ def test_code_in_a_versions_folder_is_found_while_serving_too(pictures: Path) ->
 
 
 def test_what_takes_no_image_any_more_is_held_unless_changes_are_allowed(pictures: Path) -> None:
-    around, allowed = beside(pictures), beside(pictures, LIGHTBOX_MODEL_CHANGES="allow")
+    around, allowed = beside(pictures), beside(pictures, allows=True)
     export_classes(pictures, 2, 10, flat=True)
     shutil.rmtree(pictures / "1")  # what it took is remembered
     assert misfit(around, 2) == (
         "signature 'serving_default': expected an image, as image (uint8 [-1,8,8,3]) of version 1 takes it, "
-        "got image (uint8 [-1,192]); LIGHTBOX_MODEL_CHANGES=allow serves such a version"
+        'got image (uint8 [-1,192]); the option "model_changes": "allow" serves such a version'
     )
     assert misfit(allowed, 2) is None
 
 
 def test_a_version_is_compared_with_one_that_has_come_while_serving(pictures: Path) -> None:
-    around = beside(pictures, labels=False, LIGHTBOX_MODEL_CHANGES="hold")
+    around = beside(pictures, labels=False)
     export_classes(pictures, 2, 10, flat=True)
     export_classes(pictures, 3, 10, flat=True)
     assert misfit(around, 2) is not None

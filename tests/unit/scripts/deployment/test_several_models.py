@@ -33,13 +33,13 @@ def made() -> dict[str, Any]:
 
 def test_containers_have_a_model_each_and_callers_name_one(aws: Aws) -> None:
     pairs = [word for name, url in TWO.items() for word in ("--container", f"{name}={url}")]
-    wanted = planned(*pairs, "--env", "LIGHTBOX_PRECISION=int8")
+    wanted = planned(*pairs, "--env", "LIGHTBOX_ENGINE=auto")
     for _ in range(2):
         steps.deploy(aws, wanted, None, pause=0)
     assert made()["Containers"] == [
         {
             "Image": IMAGE,
-            "Environment": {"LIGHTBOX_PRECISION": "int8"},
+            "Environment": {"LIGHTBOX_ENGINE": "auto"},
             "ContainerHostname": name,
             "ModelDataUrl": url,
         }

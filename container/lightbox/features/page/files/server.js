@@ -7,7 +7,6 @@ const WORDS = {
   input_mismatch: "The model does not take an image like this.",
   malformed_body: "The server could not read the request.",
   unavailable: "The server is busy, starting or stopping. Try again in a moment.",
-  too_many_requests: "This address sends more requests than the server allows. Try again in a moment.",
   deadline_exceeded: "The server did not finish in time.",
   model_failed: "The model failed on this image.",
   handler_failed: "The code that was deployed with the model failed.",

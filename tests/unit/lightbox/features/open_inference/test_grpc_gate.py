@@ -94,7 +94,7 @@ def test_the_largest_message_in_its_coming_makes_room(serve: Serve, watcher: Wat
         client.wait(lambda: client.push(1, LARGE, MB - 10) == 0 and call.gate.held == MB - 10)
         client.open(3)
         client.wait(lambda: client.push(3, LARGE, 1000) == 0 and 1 in client.ended)
-        assert b"LIGHTBOX_MAX_GRPC_MB=1 MiB" in client.answers[1]
+        assert b"1 MiB, twice LIGHTBOX_MAX_BODY_MB" in client.answers[1]
         assert b"grpc-status\x0214" in client.answers[1]
         client.wait(lambda: call.gate.held == 1000)
         assert 3 not in client.ended
@@ -200,7 +200,7 @@ def test_a_compressed_message_counts_as_what_it_may_unfold_to(serve: Serve, watc
         client.open(1, {"grpc-encoding": "gzip"})
         client.push(1, whole, len(whole))
         client.wait(lambda: 1 in client.ended)
-        assert b"LIGHTBOX_MAX_GRPC_MB" in client.answers[1]
+        assert b"LIGHTBOX_MAX_BODY_MB" in client.answers[1]
         client.close()
         answer, _ = call.with_call("ModelInfer", images(RED), compression=grpc.Compression.Gzip)
         assert floats(answer) == [200, 0, 0]

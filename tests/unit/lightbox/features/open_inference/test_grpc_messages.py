@@ -16,6 +16,7 @@ from lightbox.core import errors
 from lightbox.core.pipeline import Pipeline
 from lightbox.features.open_inference import grpc_messages
 from lightbox.features.open_inference.tensors import split_prefixed
+from lightbox.images.limits import ImageLimits
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model, signature
 from support.grpc_front import BLUE, MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
@@ -265,15 +266,22 @@ def test_fields_are_counted_all_together(call: Caller) -> None:
 
 
 @pytest.mark.parametrize("raw", [False, True])
-def test_the_pixels_of_all_images_are_bounded_together(transport: FakeTransport, tmp_path: Path, raw: bool) -> None:
+def test_the_pixels_of_all_images_are_bounded_together(
+    transport: FakeTransport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bool
+) -> None:
     def request(*bodies: bytes) -> dict[str, Any]:
         if not raw:
             return images(*bodies)
         entry = {"name": "image", "datatype": "BYTES", "shape": [len(bodies)]}
         return {"model_name": "mean", "inputs": [entry], "raw_input_contents": [prefixed(*bodies)]}
 
-    pipeline = make_pipeline(transport, ["mean"], environ={"LIGHTBOX_MAX_REQUEST_PIXELS": "48"})
+    monkeypatch.setattr(ImageLimits, "of", lambda pixels: ImageLimits(max_request_pixels=48))
+    pipeline = make_pipeline(transport, ["mean"])
     with serving(pipeline, f"unix:{tmp_path}/s") as call:
         assert floats(call("ModelInfer", request(*[RED] * 3))) == [200, 0, 0] * 3
         code, text = call.fails("ModelInfer", request(*[RED] * 4))
-    assert (code, "image 4: " in text, "LIGHTBOX_MAX_REQUEST_PIXELS" in text) == ("RESOURCE_EXHAUSTED", True, True)
+    assert (code, "image 4: " in text, "10 times LIGHTBOX_MAX_IMAGE_PIXELS" in text) == (
+        "RESOURCE_EXHAUSTED",
+        True,
+        True,
+    )

@@ -29,7 +29,6 @@ pytestmark = pytest.mark.extended
 
 Document = dict[str, Any]
 ON = {"LIGHTBOX_OPENAPI": "true"}
-LIMITED = ON | {"LIGHTBOX_MAX_RATE_PER_ADDRESS": "1000"}
 MULTI = ON | {"SAGEMAKER_MULTI_MODEL": "true"}
 SESSIONS = {"LIGHTBOX_SESSIONS": "true"}
 IMAGE = png(np.full((4, 4, 3), (10, 20, 30)))
@@ -91,8 +90,8 @@ ALL = {"mean": ModelOptions(), "detector": ModelOptions(), "two": ModelOptions()
 
 @pytest.mark.parametrize(
     "environ",
-    [ON, LIMITED, MULTI, ON | SESSIONS, MULTI | SESSIONS],
-    ids=["fixed", "limited", "multi-model", "sessions", "multi-model sessions"],
+    [ON, MULTI, ON | SESSIONS, MULTI | SESSIONS],
+    ids=["fixed", "multi-model", "sessions", "multi-model sessions"],
 )
 def test_it_is_openapi(environ: Mapping[str, str]) -> None:
     document = document_of(app_of(ALL, environ))
@@ -202,11 +201,11 @@ def codes(document: Document, used_only: bool) -> set[str]:
 
 
 def test_each_error_code_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    limited, multi = document_of(app_of(ALL, LIMITED)), document_of(app_of(ALL, MULTI))
-    assert codes(limited, used_only=False) == STATUS_OF_CODE.keys()
-    assert limited["components"]["schemas"]["Error"]["properties"]["code"]["enum"] == [*STATUS_OF_CODE]
+    single, multi = document_of(app_of(ALL, ON)), document_of(app_of(ALL, MULTI))
+    assert codes(single, used_only=False) == STATUS_OF_CODE.keys()
+    assert single["components"]["schemas"]["Error"]["properties"]["code"]["enum"] == [*STATUS_OF_CODE]
     # What is described is a route and takes its method.
-    assert codes(limited, used_only=True) | codes(multi, used_only=True) == STATUS_OF_CODE.keys() - {
+    assert codes(single, used_only=True) | codes(multi, used_only=True) == STATUS_OF_CODE.keys() - {
         "method_not_allowed"
     }
     monkeypatch.setitem(STATUS_OF_CODE, "on_fire", Status(418, "UNKNOWN"))

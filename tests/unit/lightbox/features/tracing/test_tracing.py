@@ -19,8 +19,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 import lightbox
 from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
-from lightbox.features.tracing import Tracing, TracingMissing
-from lightbox.features.tracing.settings import ENDPOINT
+from lightbox.features.tracing import ENDPOINT, Tracing, TracingMissing
 from lightbox.features.tracing.spans import Spans
 from lightbox.model.spec import ModelCall
 from lightbox.settings_loading import load_settings
