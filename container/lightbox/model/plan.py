@@ -15,7 +15,7 @@ from typing_extensions import override
 from lightbox.core.errors import BadRequest, LightboxError, MethodNotAllowed, ModelNotFound
 from lightbox.core.request_context import RequestContext
 from lightbox.core.settings_types import TransportName
-from lightbox.machine.shared_files import Document, replace_file
+from lightbox.machine.shared_files import replace_file
 from lightbox.model.catalogue import Catalogue, PlannedModel
 
 
@@ -83,23 +83,31 @@ class ServingPlan(BaseModel):
 
 
 class AnsweringVersions:
-    """Which versions of each model answer requests that name none, the best first: a document of the run directory.
+    """Which versions of each model answer requests that name none, the best first: a file of the run directory.
 
-    The supervisor writes it, workers read it.
+    The supervisor writes it. Workers look at it for every request, and read it when it is another one than last time.
     """
 
-    _kind = TypeAdapter(dict[str, tuple[int, ...]])
+    _content = TypeAdapter(dict[str, tuple[int, ...]])
 
     def __init__(self, run_dir: Path) -> None:
-        self._document = Document(run_dir / "versions.json", self._kind, {})
+        self._path = run_dir / "versions.json"
+        self._read: tuple[tuple[int, int], Mapping[str, tuple[int, ...]]] = ((0, 0), {})
 
     def of(self, model: str) -> tuple[int, ...]:
         """Return a model's versions, none where nothing is known of it."""
-        return self._document.read().get(model, ())
+        try:
+            status = self._path.stat()
+        except FileNotFoundError:
+            return ()
+        seen = status.st_mtime_ns, status.st_ino
+        if seen != self._read[0]:
+            self._read = seen, self._content.validate_json(self._path.read_bytes())
+        return self._read[1].get(model, ())
 
     def write(self, versions: Mapping[str, Sequence[int]]) -> None:
         """Replace the versions of all models."""
-        self._document.write({name: tuple(numbers) for name, numbers in versions.items()})
+        replace_file(self._path, self._content.dump_json({name: tuple(numbers) for name, numbers in versions.items()}))
 
 
 class PlannedModels(Catalogue):
