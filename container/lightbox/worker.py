@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from flask import Flask
 from lightbox.codecs import codec_classes
 from lightbox.codecs.options import CodecOptions, ImageOptions
 from lightbox.core.app import create_app
+from lightbox.core.edge import Requests
 from lightbox.core.error_texts import hide
 from lightbox.core.pipeline import Pipeline, PipelineOptions, Times
 from lightbox.core.services import Services
@@ -27,7 +28,7 @@ from lightbox.model.catalogue import Catalogue
 from lightbox.model.plan import AnsweringVersions, ModelServerAddress, PlannedModels, ServingPlan
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import LastResponse, Observer, RequestLog, log_like_others, worker_descriptor
-from lightbox.telemetry.metrics import METRICS_FOLDER, RequestCount, WorkerMetrics
+from lightbox.telemetry.metrics import METRICS_FOLDER, RequestTable, WorkerMetrics
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.base import Transport
 from lightbox.transports.grpc import GrpcTransport, open_channel
@@ -64,12 +65,14 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
     # As in AWS's container, what a handler logs with the logging module is seen.
     # A no-op in gunicorn's workers, whose logging stands by now.
     logging.basicConfig(level=settings.gunicorn_loglevel.upper())
-    count = RequestCount(run_dir).add
     user_code = UserCode()
     user_code.load(plan.models.values())
     catalogue = find_catalogue(settings, plan, run_dir, user_code)
     has_code = not catalogue.is_fixed or not user_code.is_empty()
-    pipeline = make_pipeline(settings, plan, connect(plan, settings), user_code if has_code else None, catalogue)
+    answered_after = settings.nginx_read_timeout if catalogue.is_fixed else settings.nginx_load_read_timeout
+    requests = Requests(answered_after, RequestTable(run_dir).claim())
+    transports = connect(plan, settings)
+    pipeline = make_pipeline(settings, plan, transports, user_code if has_code else None, catalogue, requests.alone)
     features = enabled(settings)
     return Services(
         settings,
@@ -77,7 +80,7 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
         run_dir,
         pipeline,
         observers,
-        count,
+        requests,
         [part for feature in features for part in feature.around(settings, run_dir, pipeline)],
         partial(operations, features),
         refused_headers(features),
@@ -118,6 +121,7 @@ def make_pipeline(
     transports: dict[str, Transport],
     user_code: UserCode | None = None,
     catalogue: Catalogue | None = None,
+    alone: Callable[[], bool] = lambda: True,
 ) -> Pipeline:
     """Return the pipeline that the settings ask for."""
     # Not the transports' own channels: a handler may close them.
@@ -130,7 +134,7 @@ def make_pipeline(
         worker_memory(settings),
         plan.shared_code_dirs,
     )
-    return Pipeline(catalogue or PlannedModels(plan), transports, user_code, contexts, options)
+    return Pipeline(catalogue or PlannedModels(plan), transports, user_code, contexts, options, alone)
 
 
 def worker_memory(settings: Settings) -> int:

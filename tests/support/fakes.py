@@ -12,7 +12,7 @@ from flask import Flask
 from PIL import Image
 
 from lightbox.core.app import create_app
-from lightbox.core.edge import uncounted
+from lightbox.core.edge import Requests
 from lightbox.core.request import Around
 from lightbox.core.services import Services
 from lightbox.features import enabled
@@ -74,13 +74,15 @@ def fake_app(
     )
     user_code = UserCode()
     user_code.load(plan.models.values())
-    pipeline = make_pipeline(settings, plan, {"grpc": transport, "rest": transport}, user_code)
+    requests = Requests()
+    transports = {"grpc": transport, "rest": transport}
+    pipeline = make_pipeline(settings, plan, transports, user_code, alone=requests.alone)
     features, run_dir = enabled(settings), Path("/nowhere")
     own = [part for feature in features for part in feature.around(settings, run_dir, pipeline)]
     refused = {} if around else refused_headers(features)
     return create_app(
         Services(
-            settings, plan, run_dir, pipeline, (), uncounted, [*around, *own], partial(operations, features), refused
+            settings, plan, run_dir, pipeline, (), requests, [*around, *own], partial(operations, features), refused
         ),
         features,
     )

@@ -84,14 +84,7 @@ class Watcher:
     """Keeps what observers hear."""
 
     def __init__(self) -> None:
-        self.progress = 0
         self.requests: queue.Queue[FinishedRequest] = queue.Queue()
-
-    def started(self) -> None:
-        self.progress += 1
-
-    def closed(self) -> None:
-        self.progress -= 1
 
     def responded(self, request: FinishedRequest) -> None:
         self.requests.put(request)

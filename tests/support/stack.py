@@ -79,8 +79,8 @@ class Stack(harness.stack.Stack):
 
     def present(self) -> int:
         """Return how many requests the workers have, begun or waiting for their turn, probes among them."""
-        (table,) = self.tmp.glob("lightbox-*/requests_here/table")  # see lightbox/telemetry/saturation.py
-        return sum(memoryview(table.read_bytes()).cast("q")[1::2])
+        (table,) = self.tmp.glob("lightbox-*/requests_here/table")  # see lightbox/telemetry/metrics.py
+        return sum(memoryview(table.read_bytes()).cast("q")[1::3])
 
     def boto3(self) -> Any:
         """Return a SageMaker Runtime client that calls this stack."""

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
@@ -17,7 +17,6 @@ from lightbox.images.foreign import file_format
 from lightbox.model.spec import Method
 
 if TYPE_CHECKING:
-    from lightbox.codecs.image import InProgress
     from lightbox.codecs.options import CodecOptions
     from lightbox.images.decode import OriginalImages
 
@@ -67,11 +66,11 @@ _CURL_HINT = "; curl -d takes the line breaks out of a file: use --data-binary @
 class Codecs:
     """The codecs by media type, both ways; one for each worker process, safe to use from several threads."""
 
-    def __init__(self, options: CodecOptions, in_progress: InProgress | None = None) -> None:
-        """``in_progress`` are the calls that this process works on."""
+    def __init__(self, options: CodecOptions, alone: Callable[[], bool] = lambda: True) -> None:
+        """``alone`` tells whether this process works on one request."""
         from lightbox.codecs.image import ImageCodec
 
-        self.images = images = ImageCodec(options.images, in_progress)
+        self.images = images = ImageCodec(options.images, alone)
         codecs = [codec(images, options) for codec in codec_classes()]
         self.readers = [codec for codec in codecs if isinstance(codec, Reader)]
         self._readers = {name: codec for codec in self.readers for name in (*codec.media_types, *codec.synonyms)}

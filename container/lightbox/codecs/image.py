@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from itertools import chain
-from types import TracebackType
 from typing import ClassVar
 
 import numpy as np
@@ -59,29 +58,6 @@ Decode = Callable[..., Pixels]
 """``decode_rgb``, or what else takes its arguments."""
 
 
-class InProgress:
-    """Counts the threads inside; enter it with ``with``."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._count = 0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._count += 1
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        with self._lock:
-            self._count -= 1
-
-    @property
-    def at_most_one(self) -> bool:
-        """Whether at most one thread is inside."""
-        return self._count <= 1
-
-
 def decoding_at_once(cores: int, workers: int) -> int:
     """Return how many images each of the workers may decode at once: twice its share of the cores, at least 2.
 
@@ -124,11 +100,11 @@ class DecodeSlots:
 class ImageCodec:
     """Turns one or more encoded images into a batch, as signature and options want them.
 
-    ``in_progress`` are the calls that this process works on: while one is alone, all cores resize its images.
+    While a request is ``alone`` in this process, all cores resize its images.
     """
 
-    def __init__(self, options: ImageOptions, in_progress: InProgress | None = None) -> None:
-        self._in_progress = in_progress or InProgress()
+    def __init__(self, options: ImageOptions, alone: Callable[[], bool] = lambda: True) -> None:
+        self._alone = alone
         self._limits = options.limits
         cores = available_cores()
         self._slots = DecodeSlots(decoding_at_once(cores, options.processes))
@@ -278,8 +254,7 @@ class ImageCodec:
                             "images of different sizes make a batch only for a fixed size; "
                             "set image_size in code/lightbox.json or LIGHTBOX_OPTIONS"
                         )
-                    alone = self._in_progress.at_most_one
-                    self._resizer.fill(image, scaling, batch[index], by, by_all_cores=alone)
+                    self._resizer.fill(image, scaling, batch[index], by, by_all_cores=self._alone())
                 del image  # its memory is what the slots bound
         assert batch is not None, "a request holds at least one image"
         return batch if wanted.batched or len(batch) != 1 else batch[0]

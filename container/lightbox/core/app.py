@@ -34,8 +34,7 @@ def create_app(services: Services, features: Sequence[Feature]) -> Flask:
         pipeline.allowed_seconds,
         services.observers,
         context_maker(services.observers),
-        settings.nginx_read_timeout if pipeline.catalogue.is_fixed else settings.nginx_load_read_timeout,
-        services.count,
+        services.requests,
     )
     invocations = Invocations(services)
     blueprints = [

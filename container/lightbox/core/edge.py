@@ -47,12 +47,8 @@ _PIECE = 1 << 18
 WsgiApp = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
 Work = Callable[[bytes, Callable[[str], str | None], RequestContext], bytes]
 """Answers a serialized message of gRPC, with a look-up of the caller's headers. Raises LightboxError."""
-Count = Callable[[int], None]
-"""Hears 1 of each request that comes, and -1 when it is over."""
-
-
-def uncounted(change: int) -> None:
-    """Count nothing: for a server without a supervisor beside it."""
+Tell = Callable[[int, int], None]
+"""Hears how many requests a process has, waiting or in progress, and how many are in progress."""
 
 
 def choose_request_id(header: Callable[[str], str | None]) -> str:
@@ -88,40 +84,63 @@ def server_timing(context: RequestContext) -> str:
     return ", ".join([*told, f'wire;desc="{context.transport}"'] if context.transport else told)
 
 
-class Overdue:
-    """Knows the requests in progress, and which have taken more than ``answered_after`` seconds since they came.
+class Requests:
+    """The requests of one process: those that wait for their turn, and those in progress with their contexts.
 
-    Then nginx has answered 504. Threads cannot be ended, so what does not look at its deadline runs on, a user's loop
-    above all; it is told of in the log, once, and a stop does not wait for it.
+    ``tell`` hears of every change. A request in progress is overdue ``answered_after`` seconds after it came: nginx has
+    answered 504. Threads cannot be ended, so what does not look at its deadline runs on, a user's loop above all; the
+    log tells of it, once, and a stop does not wait for it.
     """
 
-    def __init__(self, answered_after: float) -> None:
+    def __init__(self, answered_after: float = math.inf, tell: Tell | None = None) -> None:
+        self.here = 0
+        """How many there are, waiting or in progress."""
         self._answered_after = answered_after
+        self._tell = tell or (lambda here, in_progress: None)
         self._lock = threading.Lock()
         self._in_progress: dict[str, RequestContext] = {}
-        self._told: set[str] = set()
+        self._overdue: set[str] = set()
+
+    def come(self) -> None:
+        """Count a request that has come."""
+        self._change(1)
+
+    def leave(self) -> None:
+        """Count a request no more."""
+        self._change(-1)
+
+    def _change(self, by: int) -> None:
+        with self._lock:
+            self.here += by
+            self._tell(self.here, len(self._in_progress))
 
     @contextmanager
-    def watch(self, request_id: str, context: RequestContext) -> Iterator[None]:
-        """Count a request as in progress for as long; its id may be another's too."""
+    def progress(self, request_id: str, context: RequestContext) -> Iterator[None]:
+        """Count a request that has come as in progress for as long; its id may be another's too."""
         key = f"{request_id} {id(context)}"
         with self._lock:
             self._in_progress[key] = context
+            self._tell(self.here, len(self._in_progress))
         try:
             yield
         finally:
             with self._lock:
                 del self._in_progress[key]
-                if key in self._told:
-                    self._told.discard(key)
+                self._tell(self.here, len(self._in_progress))
+                if key in self._overdue:
+                    self._overdue.discard(key)
                     log.warning("request %s: ended %.0f s after its arrival", request_id, _age(context))
 
-    def count(self) -> int:
-        """Return how many there are; tell of those that are new."""
+    def alone(self) -> bool:
+        """Tell whether at most one is in progress."""
+        return len(self._in_progress) <= 1
+
+    def overdue(self) -> int:
+        """Return how many are overdue; have the log tell of those that are new."""
         with self._lock:
             late = {key: _age(context) for key, context in self._in_progress.items() if self._is_late(context)}
-            new = late.keys() - self._told
-            self._told |= new
+            new = late.keys() - self._overdue
+            self._overdue |= new
         for key in new:
             log.warning(
                 "request %s: still in progress %.0f s after its arrival, answered with 504 after %.0f s",
@@ -143,8 +162,8 @@ class Edge:
     """Admits ``in_progress`` requests at once; the others wait for their turn, as long as their deadline allows.
 
     nginx counts those that wait, for all workers together. A request that waits costs next to nothing: Flask does not
-    see it. ``observers`` hear of every request; ``make_context`` makes a request's context. ``overdue`` knows the
-    requests in progress that nginx has answered, ``answered_after`` seconds after they came.
+    see it. ``observers`` hear of every response; ``make_context`` makes a request's context; ``requests`` are those of
+    this process.
     """
 
     def __init__(
@@ -154,11 +173,9 @@ class Edge:
         deadline_seconds: float,
         observers: Sequence[Observer] = (),
         make_context: MakeContext | None = None,
-        answered_after: float = math.inf,
-        count: Count = uncounted,
+        requests: Requests | None = None,
     ) -> None:
-        self.overdue = Overdue(answered_after)
-        self._count = count
+        self.requests = requests or Requests()
         self._app = app
         self._slots = threading.Semaphore(in_progress)
         self._deadline_seconds = deadline_seconds
@@ -169,19 +186,19 @@ class Edge:
         """Answer a request when its turn comes, with 504 when its time has passed before."""
         waited, came = seconds_since_received(environ), time.perf_counter()
         left = self._deadline_seconds - waited
-        self._count(1)
+        self.requests.come()
         admitted = left > 0 and self._slots.acquire(timeout=left)
         try:
             exchange = self._exchange(environ, start_response, waited + time.perf_counter() - came)
             refusal = self._refusal(environ, admitted, exchange.context.waited)
             if refusal is not None:
                 return exchange.refuse(refusal)
-            with self.overdue.watch(exchange.request_id, exchange.context):
+            with self.requests.progress(exchange.request_id, exchange.context):
                 return exchange.run(self._app)
         finally:
             if admitted:
                 self._slots.release()
-            self._count(-1)
+            self.requests.leave()
 
     def _exchange(self, environ: dict[str, Any], start_response: Callable[..., Any], waited: float) -> Exchange:
         def header(name: str) -> str | None:
@@ -227,15 +244,10 @@ class Exchange:
 
     def run(self, app: WsgiApp) -> Iterable[bytes]:
         """Have the app answer. An exception becomes an error response."""
-        for observer in self._observers:
-            observer.started()
         try:
             return app(self._environ, self._start)
         except Exception as error:
             return self._fail(as_lightbox_error(error, self.request_id))
-        finally:
-            for observer in self._observers:
-                observer.closed()
 
     def refuse(self, error: LightboxError) -> list[bytes]:
         """Answer a request that is not begun."""

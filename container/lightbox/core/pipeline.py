@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -11,7 +11,6 @@ from typing import Any, TypeVar
 
 from lightbox.codecs import Codecs
 from lightbox.codecs.base import Response
-from lightbox.codecs.image import InProgress
 from lightbox.codecs.options import CodecOptions
 from lightbox.codecs.ranked import ranked_rows
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound
@@ -64,7 +63,7 @@ class Pipeline:
     """Answers calls; one for each worker process, safe to use from several threads.
 
     The first of ``transports`` carries requests that choose none. Without ``user_code`` no model has handlers;
-    ``contexts`` are what AWS's get.
+    ``contexts`` are what AWS's get. ``alone`` tells whether this process works on one request.
     """
 
     def __init__(
@@ -74,6 +73,7 @@ class Pipeline:
         user_code: UserCode | None = None,
         contexts: AwsContexts | None = None,
         options: PipelineOptions | None = None,
+        alone: Callable[[], bool] = lambda: True,
     ) -> None:
         options = options or PipelineOptions()
         self.catalogue = catalogue
@@ -89,8 +89,7 @@ class Pipeline:
         self._signatures = Signatures(self.catalogue.versions, traits := traits_by(self.catalogue))
         self.rank_guard = RankGuard(self._signatures, next(iter(transports.values())), traits)
         self._handler_outputs = HandlerOutputs()
-        self._in_progress = InProgress()
-        self.codecs = Codecs(options.codecs, self._in_progress)
+        self.codecs = Codecs(options.codecs, alone)
         """With them protocols make the content of calls."""
 
     @property
@@ -101,24 +100,23 @@ class Pipeline:
 
     def run(self, call: Call[R], context: RequestContext) -> R:
         """Return the response to a call, in the form of its content, or raise a LightboxError."""
-        with self._in_progress:
-            try:
-                use = self.catalogue.using(call.model)
-            except ModelNotFound as error:
-                return self._respond_for_unknown(error, call, context)
-            with use as model:
-                handlers = self._begin(model, context)
-                transport = self._transport(call.transport)
-                if not isinstance(handlers, AwsHandlers):
-                    _check_names(call.attributes)
-                    return self._predict(handlers, call, model, transport, context)
-                find = partial(self.describe, call.model, call.version, context, call.signature, transport)
-                bodies = call.content.for_handler(find, context)
-                if bodies is None:
-                    _check_names(call.attributes)
-                    return self._predict(NONE, call, model, transport, context)
-                responses = [self._ask(handlers, call, body, model, transport, context) for body in bodies]
-                return call.content.joined(responses, find)
+        try:
+            use = self.catalogue.using(call.model)
+        except ModelNotFound as error:
+            return self._respond_for_unknown(error, call, context)
+        with use as model:
+            handlers = self._begin(model, context)
+            transport = self._transport(call.transport)
+            if not isinstance(handlers, AwsHandlers):
+                _check_names(call.attributes)
+                return self._predict(handlers, call, model, transport, context)
+            find = partial(self.describe, call.model, call.version, context, call.signature, transport)
+            bodies = call.content.for_handler(find, context)
+            if bodies is None:
+                _check_names(call.attributes)
+                return self._predict(NONE, call, model, transport, context)
+            responses = [self._ask(handlers, call, body, model, transport, context) for body in bodies]
+            return call.content.joined(responses, find)
 
     def _ask(
         self,

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lightbox.core.edge import Count
+from lightbox.core.edge import Requests
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import Around
 from lightbox.core.settings import Settings
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 class Services:
     """Settings, plan and run directory of a start, and what this process has made of them.
 
-    ``observers`` hear of every request, ``count`` of each that comes and goes.
+    ``observers`` hear of every response; ``requests`` are those that this process has.
     """
 
     settings: Settings
@@ -31,7 +31,7 @@ class Services:
     run_dir: Path
     pipeline: Pipeline
     observers: Sequence[Observer]
-    count: Count
+    requests: Requests
     around: Sequence[Around] = ()
     """What stands before the pipeline on SageMaker's routes, the outermost first."""
     operations: Callable[[Sequence[DescribedModel]], Sequence[Description]] = lambda models: ()

@@ -102,7 +102,7 @@ class LingeringWorker(JsonWorker):
 
     def _overdue(self) -> int:
         edge = getattr(getattr(self, "wsgi", None), "wsgi_app", None)  # none while the app is loaded
-        return edge.overdue.count() if isinstance(edge, Edge) else 0
+        return edge.requests.overdue() if isinstance(edge, Edge) else 0
 
     def _resting(self) -> int:
         return len(self.keepalived_conns) + len(self.pending_conns)

@@ -233,7 +233,7 @@ class Health:
             if self.bodies and head.startswith(body_memory.PATHS):
                 writer.write(_room(self.bodies, head.decode("latin-1")))
             elif self.metrics and head.startswith(_METRICS_REQUESTS):
-                writer.write(_page(await self.metrics.render(self.problem() is None, self.saturation.value)))
+                writer.write(_page(await self.metrics.render(self.problem() is None, self.saturation)))
             else:
                 writer.write(self._reply(head.decode("latin-1")))
             await writer.drain()

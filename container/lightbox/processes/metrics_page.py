@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from lightbox.model.engine_report import all_engines
 from lightbox.telemetry.metrics import (
     BLOCKED_RELOADS,
+    IN_PROGRESS,
     METRICS_FOLDER,
     MODEL_ENGINE,
     MODEL_VERSIONS,
@@ -22,6 +23,7 @@ from lightbox.telemetry.metrics import (
     VERSION_NOT_SERVED,
     Metric,
 )
+from lightbox.telemetry.saturation import Saturation
 from lightbox.transports.model_status import ModelStatus
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ class ProcessFacts:
     engines: Sequence[tuple[str, ...]] = ()
     """By the labels of the metric, as ``not_served``."""
     saturation: float = 0.0
+    in_progress: int = 0
     blocked_reloads: Mapping[str, int] = field(default_factory=dict)
     """By process, as ``restarts``."""
     gauges: Mapping[Metric, float] = field(default_factory=dict)
@@ -98,6 +101,7 @@ class _Facts:
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
         yield GaugeMetricFamily(READY.name, READY.help, value=float(self._facts.ready))
+        yield GaugeMetricFamily(IN_PROGRESS.name, IN_PROGRESS.help, value=self._facts.in_progress)
         yield GaugeMetricFamily(SATURATION.name, SATURATION.help, value=self._facts.saturation)
         for metric, counts in ((RESTARTS, self._facts.restarts), (BLOCKED_RELOADS, self._facts.blocked_reloads)):
             family: Any = CounterMetricFamily(metric.name, metric.help, labels=metric.labels)
@@ -144,7 +148,7 @@ class MetricsPage:
         self._measure = measure
         self._counters = counters
 
-    async def render(self, ready: bool, saturation: float) -> bytes:
+    async def render(self, ready: bool, saturation: Saturation) -> bytes:
         """Return the page in Prometheus's text format."""
         engines = [(item.model, str(item.version), item.signature, item.engine) for item in all_engines(self._run_dir)]
         versions = await self._versions()
@@ -156,7 +160,8 @@ class MetricsPage:
             dict(self._refused),
             self._not_served(),
             engines,
-            saturation,
+            saturation.value,
+            saturation.in_progress,
             dict(self.blocked_reloads),
             {metric: value for metric, value in measured.items() if metric not in self._counters},
             {metric: value for metric, value in measured.items() if metric in self._counters},

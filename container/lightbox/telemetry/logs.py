@@ -206,18 +206,10 @@ class FinishedRequest:
 
 
 class Observer(Protocol):
-    """Hears of every request."""
-
-    def started(self) -> None:
-        """Hear that a request has come."""
-        ...
+    """Hears of every request that is answered."""
 
     def responded(self, request: FinishedRequest) -> None:
         """Hear of a request whose answer is complete."""
-        ...
-
-    def closed(self) -> None:
-        """Hear that a request is over, whether it was finished or not."""
         ...
 
 
@@ -240,14 +232,6 @@ class RequestLog(Observer):
         self._descriptor = descriptor
         self._as_json = as_json
         self._process = process
-
-    @override
-    def started(self) -> None:
-        pass
-
-    @override
-    def closed(self) -> None:
-        pass
 
     @override
     def responded(self, request: FinishedRequest) -> None:
@@ -304,14 +288,6 @@ class LastResponse(Observer):
         return float(self._seconds[0])
 
     @override
-    def started(self) -> None:
-        pass
-
-    @override
     def responded(self, request: FinishedRequest) -> None:
         if request.status == 200 and request.context.model is not None:
             self._seconds[0] = time.monotonic()
-
-    @override
-    def closed(self) -> None:
-        pass

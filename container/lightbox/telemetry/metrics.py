@@ -5,11 +5,10 @@ from __future__ import annotations
 import itertools
 import json
 import os
-import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from typing_extensions import override
 
@@ -54,10 +53,10 @@ STAGES = Metric("lightbox_stage_seconds", "Time in one stage of a request.", ("s
 BYTES_IN = Metric("lightbox_request_bytes", "Bytes of request bodies.", ("route",))
 BYTES_OUT = Metric("lightbox_response_bytes", "Bytes of answers.", ("route",))
 IMAGES = Metric("lightbox_image_pixels", "Pixels of images that were decoded, by format.", ("format",))
-IN_PROGRESS = Metric("lightbox_requests_in_progress", "Requests in progress in all workers.")
 WORKER_STARTS = Metric("lightbox_worker_starts", "Starts of workers, including restarts.")
 
 # Known to the supervisor.
+IN_PROGRESS = Metric("lightbox_requests_in_progress", "Requests in progress in all workers.")
 READY = Metric("lightbox_ready", "1 if /ping is 200.")
 SATURATION = Metric(
     "lightbox_saturation", "Requests in progress and waiting against those that may be in progress, from 0 to 1."
@@ -85,7 +84,7 @@ class WorkerMetrics(Observer):
         # Read by prometheus-client when it makes a file; a handler's own metrics then come to /metrics too.
         os.environ["PROMETHEUS_MULTIPROC_DIR"] = str(folder)
         # Late: only where metrics are on, and after the variable is set.
-        from prometheus_client import Counter, Gauge, Histogram, values
+        from prometheus_client import Counter, Histogram, values
 
         values.ValueClass = values.MultiProcessValue(lambda: slot)  # type: ignore[no-untyped-call]
         self._models = set(models) | _models_counted(folder, slot)
@@ -100,17 +99,7 @@ class WorkerMetrics(Observer):
         self._bytes_in = cache(Counter(*BYTES_IN, registry=None).labels)
         self._bytes_out = cache(Counter(*BYTES_OUT, registry=None).labels)
         self._images = cache(Histogram(*IMAGES, buckets=PIXELS_BUCKETS, registry=None).labels)
-        self._in_progress = Gauge(*IN_PROGRESS, multiprocess_mode="livesum", registry=None)
-        self._in_progress.set(0)  # those of a worker that died are over
         Counter(*WORKER_STARTS, registry=None).inc()
-
-    @override
-    def started(self) -> None:
-        self._in_progress.inc()
-
-    @override
-    def closed(self) -> None:
-        self._in_progress.dec()
 
     @override
     def responded(self, request: FinishedRequest) -> None:
@@ -179,25 +168,33 @@ ROWS = 256
 """More rows than processes: at most 64 workers and the gRPC front, twice while they are replaced."""
 
 
-def request_table(run_dir: Path) -> memoryview[Any]:
-    """Map the table that all processes share: for each process its id and its requests."""
-    folder = run_dir / _FOLDER
-    folder.mkdir(exist_ok=True)
-    return shared_numbers(folder / _TABLE, 2 * ROWS, "q")
-
-
-class RequestCount:
-    """The requests that this process has, begun or waiting, where the supervisor sees them. One for each process."""
+class RequestTable:
+    """How many requests each process has, and how many of them are in progress: a table that all processes map."""
 
     def __init__(self, run_dir: Path) -> None:
-        self._table = request_table(run_dir)
-        slot, self._held = claim_slot(run_dir / _FOLDER)
-        self._at = 2 * slot
-        self._lock = threading.Lock()
-        self._table[self._at + 1] = 0  # those of the process that had the row before are over
-        self._table[self._at] = os.getpid()
+        self._folder = run_dir / _FOLDER
+        self._folder.mkdir(exist_ok=True)
+        self._numbers = shared_numbers(self._folder / _TABLE, 3 * ROWS, "q")
 
-    def add(self, change: int) -> None:
-        """Count a request that has come (1) or is over (-1)."""
-        with self._lock:
-            self._table[self._at + 1] += change
+    def claim(self) -> Callable[[int, int], None]:
+        """Return what writes the row of this process; one for each."""
+        slot, self._held = claim_slot(self._folder)
+        at, numbers = 3 * slot, self._numbers
+
+        def tell(here: int, in_progress: int) -> None:
+            numbers[at + 1], numbers[at + 2] = here, in_progress
+
+        tell(0, 0)  # those of the process that had the row before are over
+        numbers[at] = os.getpid()
+        return tell
+
+    def sums(self) -> tuple[int, int]:
+        """Add up the rows. They fill from the first on; what a process had that was killed is over."""
+        here = in_progress = 0
+        for at in range(0, 3 * ROWS, 3):
+            if not self._numbers[at]:
+                break
+            if self._numbers[at + 1] > 0 and Path(f"/proc/{self._numbers[at]}").exists():
+                here += self._numbers[at + 1]
+                in_progress += self._numbers[at + 2]
+        return here, in_progress

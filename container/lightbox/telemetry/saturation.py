@@ -7,7 +7,7 @@ import math
 import time
 from pathlib import Path
 
-from lightbox.telemetry.metrics import ROWS, request_table
+from lightbox.telemetry.metrics import RequestTable
 
 SAMPLE_SECONDS = 0.1
 SMOOTHING_SECONDS = 5.0
@@ -23,7 +23,7 @@ class Saturation:
     """
 
     def __init__(self, run_dir: Path, slots: int) -> None:
-        self._table = request_table(run_dir)
+        self._table = RequestTable(run_dir)
         self._slots = slots
         self._mean = 0.0
         self._sampled = time.monotonic()
@@ -32,6 +32,11 @@ class Saturation:
     def value(self) -> float:
         """From 0 to 1, to three digits."""
         return round(self._mean, 3)
+
+    @property
+    def in_progress(self) -> int:
+        """How many requests are in progress in all processes."""
+        return self._table.sums()[1]
 
     async def follow(self) -> None:
         """Sample forever."""
@@ -43,15 +48,4 @@ class Saturation:
         """Take what there is at ``now``, in seconds of the monotonic clock, into the mean."""
         weight = -math.expm1((self._sampled - now) / SMOOTHING_SECONDS)
         self._sampled = now
-        self._mean += weight * (min(1.0, self._requests() / self._slots) - self._mean)
-
-    def _requests(self) -> int:
-        """Add up the rows. They fill from the first on; what a process had that was killed is over."""
-        requests = 0
-        for row in range(ROWS):
-            process, count = self._table[2 * row], self._table[2 * row + 1]
-            if not process:
-                break
-            if count > 0 and Path(f"/proc/{process}").exists():
-                requests += count
-        return requests
+        self._mean += weight * (min(1.0, self._table.sums()[0] / self._slots) - self._mean)

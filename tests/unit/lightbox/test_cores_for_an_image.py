@@ -7,29 +7,35 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
+from flask import Flask
 
 from lightbox.core.errors import LightboxError
-from lightbox.core.pipeline import Pipeline
-from lightbox.core.request import Body, Call, Tensors
-from lightbox.core.request_context import RequestContext
 from lightbox.images.resize import Resizer
+from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
-from lightbox.transports.fake import FakeTransport
-from support.fakes import channel_means, mean_model, png
-from support.grpc_front import make_pipeline
+from lightbox.transports.fake import FakeTransport, Function
+from support.fakes import channel_means, fake_app, mean_model, png
+from support.infer_requests import images, infer, prefixed
 from support.patience import PATIENCE
 
-BODY = png(np.zeros((9, 9, 3)))
-Ask = Callable[[Pipeline], object]
+IMAGE = png(np.zeros((9, 9, 3)))
+Ask = Callable[[Flask], int]
 
 
-def by_body(pipeline: Pipeline) -> object:
-    return pipeline.run(Call(Body(pipeline.codecs, BODY, "application/x-image")), RequestContext(PATIENCE))
+def by_body(app: Flask) -> int:
+    return app.test_client().post("/invocations", data=IMAGE, content_type="application/x-image").status_code
 
 
-def by_tensor(pipeline: Pipeline) -> object:
-    inputs = {"image": np.array([BODY], object)}
-    return pipeline.run(Call(Tensors(pipeline.codecs, inputs)), RequestContext(PATIENCE))
+def by_tensor(app: Flask) -> int:
+    element = prefixed(IMAGE)
+    response = infer(app.test_client(), "mean", images([1], binary_data_size=len(element)), element)
+    return int(response.status_code)
+
+
+def serving(predict: Function) -> Flask:
+    transport = FakeTransport()
+    transport.serve(mean_model(), predict)
+    return fake_app(transport, {"mean": ModelOptions()})
 
 
 @pytest.fixture
@@ -57,16 +63,14 @@ def test_who_is_alone_has_all_cores(ask: Ask, other: Ask, by_all_cores: list[boo
             assert go_on.wait(PATIENCE)
         return channel_means(inputs)
 
-    transport = FakeTransport()
-    transport.serve(mean_model(), predict)
-    pipeline = make_pipeline(transport, ["mean"])
-    first = threading.Thread(target=other, args=(pipeline,))
+    app = serving(predict)
+    first = threading.Thread(target=other, args=(app,))
     first.start()
     assert asked.wait(PATIENCE)
-    ask(pipeline)
+    assert ask(app) == 200
     go_on.set()
     first.join(PATIENCE)
-    ask(pipeline)
+    assert ask(app) == 200
     assert by_all_cores == [True, False, True]
 
 
@@ -75,18 +79,13 @@ def test_who_failed_is_not_there_any_more(ask: Ask, by_all_cores: list[bool]) ->
     def fail(inputs: Mapping[str, Array]) -> dict[str, Array]:
         raise LightboxError("no")
 
-    transport = FakeTransport()
-    transport.serve(mean_model(), fail)
-    pipeline = make_pipeline(transport, ["mean"])
-    for _ in range(3):
-        with pytest.raises(LightboxError, match="no"):
-            ask(pipeline)
+    app = serving(fail)
+    assert [ask(app) for _ in range(3)] == [500] * 3
     assert by_all_cores == [True, True, True]
 
 
 def test_the_images_of_one_request_do_not_count_as_several(by_all_cores: list[bool]) -> None:
-    transport = FakeTransport()
-    transport.serve(mean_model(), channel_means)
-    pipeline = make_pipeline(transport, ["mean"])
-    pipeline.run(Call(Tensors(pipeline.codecs, {"image": np.array([BODY, BODY], object)})), RequestContext(PATIENCE))
+    app = serving(channel_means)
+    both = 2 * prefixed(IMAGE)
+    assert infer(app.test_client(), "mean", images([2], binary_data_size=len(both)), both).status_code == 200
     assert by_all_cores == [True, True]

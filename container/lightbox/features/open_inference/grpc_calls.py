@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from lightbox.core.edge import Count, Work, as_lightbox_error, choose_request_id, uncounted
+from lightbox.core.edge import Requests, Work, as_lightbox_error, choose_request_id
 from lightbox.core.errors import DeadlineExceeded, LightboxError, Unavailable
 from lightbox.core.request_context import MakeContext, RequestContext
 from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
@@ -64,32 +64,30 @@ class WorkerPool:
         observers: Sequence[Observer] = (),
         make_context: MakeContext | None = None,
         most_bytes: float = math.inf,
-        count: Count = uncounted,
+        requests: Requests | None = None,
     ) -> None:
         self._threads = ThreadPoolExecutor(in_progress, "call")
         self._most = in_progress + waiting
         self._patience = patience
-        self._here: set[Future[Outcome]] = set()
         self._most_bytes = most_bytes
         self._bytes = 0
-        self._count = count
+        self.requests = requests or Requests()
         self._observers = observers
         self._make_context = make_context or (lambda allowed, header, waited: RequestContext(allowed, waited))
 
     async def answer(self, route: str, data: bytes, caller: Caller, work: Work) -> Outcome:
         """Return what came of ``work`` for a message, done in a thread."""
-        if len(self._here) >= self._most or self._bytes + len(data) > self._most_bytes:
+        if self.requests.here >= self._most or self._bytes + len(data) > self._most_bytes:
             full = Unavailable("try again: as many requests as are allowed are in progress and waiting")
             return self._refused(route, data, caller, QUEUE_FULL, full)
         message, size, loop = [data], len(data), asyncio.get_running_loop()
         place = self._threads.submit(self._work, route, message, caller, work)
-        self._here.add(place)
-        self._count(1)
+        self.requests.come()
         self._bytes += size
 
-        def leave(done: Future[Outcome]) -> None:
+        def leave(_: Future[Outcome]) -> None:
             with suppress(RuntimeError):  # the loop has ended before the thread
-                loop.call_soon_threadsafe(self._leave, done, message, size)
+                loop.call_soon_threadsafe(self._leave, message, size)
 
         place.add_done_callback(leave)
         try:
@@ -130,25 +128,19 @@ class WorkerPool:
         """Let the threads end."""
         self._threads.shutdown(wait=False)
 
-    def _leave(self, place: Future[Outcome], message: list[bytes], size: int) -> None:
+    def _leave(self, message: list[bytes], size: int) -> None:
         message.clear()  # of a call that was given up the pool keeps the arguments until a thread is free
-        self._here.discard(place)
-        self._count(-1)
+        self.requests.leave()
         self._bytes -= size
 
     def _work(self, route: str, message: list[bytes], caller: Caller, work: Work) -> Outcome:
         data = message.pop()
         context = self._make_context(caller.allowed_seconds, caller.header, caller.waited)
-        for observer in self._observers:
-            observer.started()
-        try:
+        with self.requests.progress(caller.request_id, context):
             outcome = _done(work, data, caller, context)
             context.finish()
             code = outcome.error.code if outcome.error else None
             self._tell(_finished(route, data, caller, outcome, code))
-        finally:
-            for observer in self._observers:
-                observer.closed()
         return outcome
 
     def _too_late(self, route: str, data: bytes, caller: Caller) -> Outcome:

@@ -44,7 +44,7 @@ async def serve(services: Services, features: Sequence[Feature], health: str) ->
         services.observers,
         context_maker(services.observers),
         grpc_bytes,
-        services.count,
+        services.requests,
     )
     added = [feature.grpc(services) for feature in features]
     server = InferenceServer(

@@ -46,14 +46,6 @@ class Spans(Observer):
         return TracedContext(allowed_seconds, waited, self._tracer, TraceContextTextMapPropagator().extract(carrier))
 
     @override
-    def started(self) -> None:
-        pass  # a span begins with its context
-
-    @override
-    def closed(self) -> None:
-        pass
-
-    @override
     def responded(self, request: FinishedRequest) -> None:
         if isinstance(request.context, TracedContext):
             request.context.end(request)

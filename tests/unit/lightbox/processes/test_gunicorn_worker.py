@@ -17,7 +17,7 @@ from gunicorn.glogging import Logger
 from gunicorn.http.errors import InvalidHeader, InvalidRequestLine
 from gunicorn.workers.gthread import TConn
 
-from lightbox.core.edge import Edge
+from lightbox.core.edge import Edge, Requests
 from lightbox.core.request_context import RequestContext
 from lightbox.processes import gunicorn_worker
 from lightbox.processes.gunicorn_worker import LingeringWorker
@@ -83,13 +83,13 @@ def test_a_stop_waits_for_no_request_that_was_answered(
     exits: list[int] = []
     monkeypatch.setattr(os, "_exit", exits.append)
     monkeypatch.setattr(logging, "shutdown", lambda: None)
-    edge = Edge(_app, THREADS, PATIENCE, answered_after=2 * PATIENCE)
+    edge = Edge(_app, THREADS, PATIENCE, requests=Requests(2 * PATIENCE))
     lingering.wsgi = SimpleNamespace(wsgi_app=edge)
     lingering.alive = not stopping
     lingering.nr_conns = 1 + others
     with (
-        edge.overdue.watch("late", RequestContext(PATIENCE, waited=3 * PATIENCE)),
-        edge.overdue.watch("other", RequestContext(PATIENCE, waited=PATIENCE)),
+        edge.requests.progress("late", RequestContext(PATIENCE, waited=3 * PATIENCE)),
+        edge.requests.progress("other", RequestContext(PATIENCE, waited=PATIENCE)),
     ):
         lingering.notify()
     assert exits == ([0] if ends else [])

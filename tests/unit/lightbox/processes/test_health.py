@@ -16,7 +16,7 @@ from lightbox.processes import health
 from lightbox.processes.health import Health, get
 from lightbox.telemetry import saturation
 from lightbox.telemetry.logs import FinishedRequest, LastResponse
-from lightbox.telemetry.metrics import RequestCount
+from lightbox.telemetry.metrics import RequestTable
 from lightbox.transports.model_status import ModelStatus
 from support.model_service import Reload, ScriptedServer, serving
 from support.patience import PATIENCE
@@ -253,8 +253,7 @@ def test_ping_tells_how_full_the_container_is_whether_it_is_ready_or_not(
 
     async def story(scene: Scene) -> None:
         assert await scene.saturation() == "0.000"
-        requests = RequestCount(tmp_path)
-        requests.add(2)  # of four
+        RequestTable(tmp_path).claim()(2, 2)  # of four
 
         async def half() -> bool:
             return 0.4 < float(await scene.saturation()) <= 0.5

@@ -40,12 +40,6 @@ class Heard:
         assert worker == "7"
         self.lost += 1
 
-    def started(self) -> None:
-        """See Observer."""
-
-    def closed(self) -> None:
-        """See Observer."""
-
     def responded(self, request: FinishedRequest) -> None:
         """Keep a request."""
         self.answered.append(request)

@@ -30,9 +30,7 @@ def answer(model="cats", code=None):
     context = RequestContext(30)
     context.model, context.transport, context.images = model, "grpc", [("PNG", 64)]
     context.stages = dict.fromkeys(STAGES, 0.003)
-    metrics.started()
     metrics.responded(FinishedRequest("i", "POST", "/p", "/invocations", 400 if code else 200, 10, 20, code, context))
-    metrics.closed()
 """
 
 
@@ -66,13 +64,6 @@ def test_what_a_dead_worker_counted_stays(tmp_path: Path) -> None:
     assert (found["lightbox_request_bytes_total"], found["lightbox_response_bytes_total"]) == (60, 120)
     assert found["lightbox_image_pixels_sum"] == 6 * 64
     assert {path.name for path in folder.iterdir()} == files, "no file is added by a restart"
-
-
-def test_requests_of_a_dead_worker_are_no_longer_in_progress(tmp_path: Path) -> None:
-    worker(tmp_path, "metrics.started(); metrics.started()")
-    assert samples(tmp_path)["lightbox_requests_in_progress"] == 2
-    worker(tmp_path, "metrics.started()")
-    assert samples(tmp_path)["lightbox_requests_in_progress"] == 1
 
 
 def test_living_workers_have_numbers_of_their_own(tmp_path: Path) -> None:

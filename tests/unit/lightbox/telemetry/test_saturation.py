@@ -17,9 +17,9 @@ from typing import Any
 
 import pytest
 
-from lightbox.core.edge import RECEIVED_HEADER, Edge
+from lightbox.core.edge import RECEIVED_HEADER, Edge, Requests
 from lightbox.telemetry import saturation
-from lightbox.telemetry.metrics import RequestCount
+from lightbox.telemetry.metrics import RequestTable
 from lightbox.telemetry.saturation import SMOOTHING_SECONDS, Saturation
 from support.patience import PATIENCE, poll
 
@@ -27,8 +27,8 @@ CONTAINER = Path(saturation.__file__).parents[2]
 HOLD = """
 import sys
 from pathlib import Path
-from lightbox.telemetry.metrics import RequestCount
-RequestCount(Path(sys.argv[1])).add(int(sys.argv[2]))
+from lightbox.telemetry.metrics import RequestTable
+RequestTable(Path(sys.argv[1])).claim()(int(sys.argv[2]), 1)
 print("held", flush=True)
 sys.stdin.read()
 """
@@ -58,17 +58,18 @@ def settled(watch: Saturation, at: float) -> float:
 def test_it_is_the_share_of_the_slots_that_all_processes_have_taken(tmp_path: Path) -> None:
     watch, now = Saturation(tmp_path, slots=16), time.monotonic()
     assert settled(watch, now + LONG) == 0
-    here = RequestCount(tmp_path)
-    here.add(1)
-    here.add(1)
+    tell = RequestTable(tmp_path).claim()
+    tell(1, 1)
+    tell(2, 1)
     with worker(tmp_path, 3) as other:
         assert settled(watch, now + 2 * LONG) == pytest.approx(5 / 16, abs=0.001)
-        here.add(-1)
+        assert watch.in_progress == 2
+        tell(1, 1)
         assert settled(watch, now + 3 * LONG) == pytest.approx(4 / 16, abs=0.001)
-        here.add(40)
+        tell(41, 0)
         assert settled(watch, now + 4 * LONG) == 1
         other.kill()
-    here.add(-41)
+    tell(0, 0)
     assert settled(watch, now + 5 * LONG) == 0
 
 
@@ -77,29 +78,29 @@ def test_what_a_killed_process_had_is_over_and_its_successor_begins_at_none(tmp_
     with worker(tmp_path, 2) as killed:
         assert settled(watch, now + LONG) == 0.5
         killed.send_signal(signal.SIGKILL)
-    assert settled(watch, now + 2 * LONG) == 0
+    assert settled(watch, now + 2 * LONG) == watch.in_progress == 0
     with worker(tmp_path, 1) as successor:
         assert settled(watch, now + 3 * LONG) == 0.25
+        assert watch.in_progress == 1
         successor.kill()
 
 
 def test_it_is_smoothed_and_does_not_remember_how_far_beyond_full_it_was(tmp_path: Path) -> None:
     watch, now = Saturation(tmp_path, slots=4), time.monotonic()
     watch.sample(now)
-    requests = RequestCount(tmp_path)
-    requests.add(400)
+    tell = RequestTable(tmp_path).claim()
+    tell(400, 0)
     assert settled(watch, now + SMOOTHING_SECONDS) == pytest.approx(1 - 1 / math.e, abs=0.01)
     assert settled(watch, now + LONG) == 1
-    requests.add(-400)
+    tell(0, 0)
     assert settled(watch, now + LONG + SMOOTHING_SECONDS) == pytest.approx(1 / math.e, abs=0.01)
 
 
 def test_short_requests_count_by_the_time_they_take(tmp_path: Path) -> None:
     watch, now = Saturation(tmp_path, slots=1), time.monotonic()
-    requests = RequestCount(tmp_path)
+    tell = RequestTable(tmp_path).claim()
     for tick in range(600):  # one moment in three
-        change = {0: 1, 1: -1}.get(tick % 3, 0)
-        requests.add(change)
+        tell(int(tick % 3 == 0), 0)
         watch.sample(now + tick * saturation.SAMPLE_SECONDS)
     assert watch.value == pytest.approx(1 / 3, abs=0.02)
 
@@ -115,12 +116,13 @@ def test_the_edge_counts_those_who_wait_as_those_who_work(tmp_path: Path) -> Non
     def ask(**environ: str) -> None:
         edge({"REQUEST_METHOD": "GET", "PATH_INFO": "/"} | environ, lambda *response: None)
 
-    count = RequestCount(tmp_path)
-    edge = Edge(app, in_progress=1, deadline_seconds=PATIENCE, count=count.add)
+    requests = Requests(tell=RequestTable(tmp_path).claim())
+    edge = Edge(app, in_progress=1, deadline_seconds=PATIENCE, requests=requests)
     with ThreadPoolExecutor(3) as pool:
         asked = [pool.submit(ask) for _ in range(3)]
         times = itertools.count(1)
         assert any(settled(watch, now + LONG * next(times)) == 0.75 for _ in poll())
+        assert watch.in_progress == 1
         opened.set()
         for request in asked:
             request.result()

@@ -105,7 +105,6 @@ def test_observers_hear_of_every_call(pipeline: Pipeline, tmp_path: Path, watche
         call.fails("ModelInfer", images(b"no image"))
         bad = watcher.requests.get(timeout=PATIENCE)
         call("ServerLive")
-    assert watcher.progress == 0
     assert watcher.requests.empty()
     assert (good.request_id, good.route, good.status) == ("mine", f"/{grpc_messages.INFERENCE_SERVICE}/ModelInfer", 200)
     assert (good.error_code, good.bytes_out, good.context.model) == (None, answer.ByteSize(), "mean")
@@ -146,7 +145,7 @@ def test_a_call_whose_time_passes_in_the_queue_is_not_begun(
         busy = [call.future("ModelInfer", images(RED)) for _ in range(2)]
         gate.wait_inside(2)
         third = call.future("ModelInfer", images(RED))
-        assert any(len(call.pool._here) == 3 for _ in poll())
+        assert any(call.pool.requests.here == 3 for _ in poll())
         time_is_over.set()
         assert third.code().name == "DEADLINE_EXCEEDED"
         assert watcher.requests.get(timeout=PATIENCE).error_code == "waited_too_long"
@@ -163,7 +162,7 @@ def test_a_caller_who_hangs_up_in_the_queue_costs_nothing(
         busy = [call.future("ModelInfer", images(RED)) for _ in range(2)]
         gate.wait_inside(2)
         third = call.future("ModelInfer", images(RED))
-        assert any(len(call.pool._here) == 3 for _ in poll())
+        assert any(call.pool.requests.here == 3 for _ in poll())
         third.cancel()
         assert watcher.requests.get(timeout=PATIENCE).error_code == "hung_up"
         gate.opened.set()
@@ -176,7 +175,7 @@ def test_a_stop_waits_for_calls_in_progress(pipeline: Pipeline, transport: FakeT
         asked = [call.future("ModelInfer", images(RED)) for _ in range(3)]
         gate.wait_inside(2)
         # The third has come too, and waits: what is still on its way at a stop is refused.
-        assert any(len(call.pool._here) == 3 for _ in poll())
+        assert any(call.pool.requests.here == 3 for _ in poll())
         stopping = threading.Thread(target=call.stop)
         stopping.start()
         gate.opened.set()
