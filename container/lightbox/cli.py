@@ -18,6 +18,7 @@ from lightbox.core.settings import Settings, variable_names
 from lightbox.core.settings_types import default_of, told
 from lightbox.features import enabled, prepare, wants
 from lightbox.images.resize_library import resize_line
+from lightbox.machine.environment import variable
 from lightbox.machine.memory import find_trim
 from lightbox.model.checks import newest_folder, newest_signatures
 from lightbox.model.layout import ModelOnDisk
@@ -125,11 +126,24 @@ def check(options: list[str]) -> int:
     settings, problems = _judged()
     for line in _setting_lines(settings, defaults=bool(options)):
         print(line)
-    if problems:
-        raise StartRefused("\n".join(problems))
     is_told = options != ["--settings"]
-    warnings = _print_plan(settings) if is_told else 0
-    sys.stdout.flush()
+    try:
+        if problems:
+            raise StartRefused("\n".join(problems))
+        warnings = _print_plan(settings) if is_told else 0
+        sys.stdout.flush()
+        _try_start(settings)
+    except StartError:
+        if is_told:
+            print("\nverdict: a start would be refused", flush=True)
+        raise
+    if is_told:
+        print(f"\nverdict: a start would serve{f'; warnings: {warnings}' if warnings else ''}")
+    return 0
+
+
+def _try_start(settings: Settings) -> None:
+    """Do what a start does before its first child. Raises StartError."""
     before = {number: signal.signal(number, lambda *_: sys.exit(0)) for number in STOP_SIGNALS}
     try:
         with _prepared(settings, nullcontext()) as supervisor:
@@ -137,9 +151,6 @@ def check(options: list[str]) -> int:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-    if is_told:
-        print(f"\nverdict: a start would serve{f'; warnings: {warnings}' if warnings else ''}")
-    return 0
 
 
 def _setting_lines(settings: Settings, defaults: bool) -> Iterator[str]:
@@ -151,12 +162,14 @@ def _setting_lines(settings: Settings, defaults: bool) -> Iterator[str]:
     unset = load_settings({})
     for part, field in [(owner, name) for owner in parts() for name in owner.model_fields]:
         value, default = (_text(getattr(of if part is Settings else of.of(part), field)) for of in (settings, unset))
-        if value == default and not defaults:
+        names, means_more = variable_names(field, part), field in MEANS_MORE_WHEN_SET
+        is_set = any(variable(name, "").strip() for name in names)
+        if not (defaults or (is_set and (means_more or value != default))):
             continue
         about = part.model_fields[field]
         unit = told(about, "unit")
-        line = f"{variable_names(field, part)[0]}={shlex.quote(value)}".replace("=''", "=")
-        given = field not in MEANS_MORE_WHEN_SET or field in settings.model_fields_set
+        line = f"{names[0]}={shlex.quote(value)}".replace("=''", "=")
+        given = is_set or not means_more
         line = line if given else f"# {line}"
         yield f"{line}  # {f'{unit}, ' if unit else ''}default: {default_of(about).replace('`', '')}"
 

@@ -99,15 +99,23 @@ def _validated(part: type[P], given: Mapping[str, str], problems: list[str], wro
 
 
 def _misspelled(environ: Mapping[str, str], known: set[str]) -> list[str]:
-    ours = sorted(name for name in known if name.startswith("LIGHTBOX_"))
     problems = []
-    for name in sorted(environ):
-        if name.startswith("LIGHTBOX_") and name not in known and name not in NOT_SETTINGS:
-            close = difflib.get_close_matches(name, ours, n=1)
-            hint = f"did you mean {close[0]}?" if close else "the names are listed in docs/settings.md."
-            gone = f"this setting is gone; {REMOVED[name]}" if name in REMOVED else ""
-            problems.append(f"{name}: {gone or f'there is no such setting; {hint}'}")
+    for name in sorted(name for name in environ if name.startswith(_OURS)):
+        if name in REMOVED and environ[name].strip():
+            problems.append(f"{name}: this setting is gone; {REMOVED[name]}")
+        elif name not in known | REMOVED.keys() | NOT_SETTINGS:
+            close = _closest(name, known | REMOVED.keys(), _OURS)
+            gone = f" It is gone; {REMOVED[close]}" if close in REMOVED else ""
+            hint = f"did you mean {close}?{gone}" if close else "the names are listed in docs/settings.md."
+            problems.append(f"{name}: there is no such setting; {hint}")
     return problems
+
+
+def _closest(name: str, names: Iterable[str], prefix: str, likeness: float = 0.6) -> str | None:
+    """Return which of the names with a prefix resembles a name most, by what follows the prefix, of 1 ``likeness``."""
+    rests = sorted(other.removeprefix(prefix) for other in names if other.startswith(prefix))
+    close = difflib.get_close_matches(name.removeprefix(prefix), rests, n=1, cutoff=likeness)
+    return f"{prefix}{close[0]}" if close else None
 
 
 def spelling_hints(environ: Mapping[str, str] | None = None) -> list[str]:
@@ -117,18 +125,14 @@ def spelling_hints(environ: Mapping[str, str] | None = None) -> list[str]:
     """
     environ = os.environ if environ is None else environ
     known = known_variables()
-    ours = sorted(name.removeprefix(_AWS) for name in known if name.startswith(_AWS))
     hints = []
     for name in sorted(environ.keys() - known - _OF_THE_PLATFORM):
-        if name.startswith(_AWS):
-            close = difflib.get_close_matches(name.removeprefix(_AWS), ours, n=1, cutoff=_LIKENESS)
-            hints += [f"{name}: there is no such setting; did you mean {_AWS}{close[0]}?"] if close else []
+        if name.startswith(_AWS) and (close := _closest(name, known, _AWS, 0.75)):
+            hints.append(f"{name}: there is no such setting; did you mean {close}?")
     return hints
 
 
-_AWS = "SAGEMAKER_"
-_LIKENESS = 0.75
-"""Of 1; the prefix, which all names share, does not count."""
+_OURS, _AWS = "LIGHTBOX_", "SAGEMAKER_"
 
 _OF_THE_PLATFORM = frozenset(
     {
@@ -170,10 +174,10 @@ REMOVED = {
     "LIGHTBOX_JSONLINES": _option("jsonlines", "document"),
     "LIGHTBOX_KSERVE_REFLECTION": "set LIGHTBOX_OPENAPI, which describes the gRPC services too",
     "LIGHTBOX_MAX_ARCHIVE_MB": "the limit is 4096 MiB",
-    "LIGHTBOX_MAX_BODIES_MB": "set LIGHTBOX_REQUEST_MEMORY_MB, which bounds them too",
+    "LIGHTBOX_MAX_BODIES_MB": "set LIGHTBOX_REQUEST_MEMORY_MB; half of the space of TMPDIR bounds them too",
     "LIGHTBOX_MAX_CONNECTIONS_PER_ADDRESS": "limit addresses in the proxy or load balancer in front",
     "LIGHTBOX_MAX_GRPC_MB": "set LIGHTBOX_MAX_BODY_MB, of which it is twice as much",
-    "LIGHTBOX_MAX_IMAGE_MEMORY_MB": "set LIGHTBOX_MAX_IMAGE_PIXELS, from which it follows",
+    "LIGHTBOX_MAX_IMAGE_MEMORY_MB": "set LIGHTBOX_MAX_IMAGE_PIXELS: it is 8 bytes for each, and at least 400 MB",
     "LIGHTBOX_MAX_IMAGE_SIDE": "the limit is 65535; set LIGHTBOX_MAX_IMAGE_PIXELS to bound images",
     "LIGHTBOX_MAX_RATE_PER_ADDRESS": "limit addresses in the proxy or load balancer in front",
     "LIGHTBOX_MAX_REQUEST_PIXELS": "set LIGHTBOX_MAX_IMAGE_PIXELS, of which it is ten times as much",

@@ -168,9 +168,12 @@ def test_a_model_chooses_for_itself(tmp_path: Path) -> None:
     (linked / "1").symlink_to(model / "1", target_is_directory=True)
     (model / "code").mkdir()
     (model / "code" / "lightbox.json").write_text('{"engine": "openvino"}')
-    with server(tmp_path / "1", linked, engine="tensorflow") as running:
-        running.wait_ready()
-        assert chosen(running) == {"serving_default": "openvino"}
+    beside_all = model.parent / "code"
+    for place in (beside_all, model / "code"):
+        (model / "code" if place is beside_all else beside_all).rename(place)
+        with server(tmp_path / f"of-{place.parent.name}", linked, engine="tensorflow") as running:
+            running.wait_ready()
+            assert chosen(running) == {"serving_default": "openvino"}
     (model / "code" / "lightbox.json").write_text('{"engine": "tensorflow", "precision": "bf16"}')
     with server(tmp_path / "all", model, '--engine_options={"engine": "openvino", "precision": "f32"}') as running:
         running.wait_ready()

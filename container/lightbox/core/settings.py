@@ -65,7 +65,8 @@ class Settings(BaseModel):
     )
     """What the embedded model server executes models with: `tensorflow`, `openvino`, or `auto` for OpenVINO where its
     answers are TensorFlow's and come faster. Set, it asks for the embedded server; without it `tensorflow`. `engine` in
-    a model's `code/lightbox.json` is for that model alone."""
+    a model's own `code/lightbox.json` is for that model alone, and in `LIGHTBOX_OPTIONS` for all; both win over this.
+    What OpenVINO compiles is kept below `XDG_CACHE_HOME`, where that is set."""
 
     transports: Annotated[tuple[TransportName, ...] | None, BeforeValidator(parse_transports)] = setting(
         "Model servers and wires",

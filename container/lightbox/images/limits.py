@@ -103,7 +103,8 @@ class ImageLimits:
         if estimate > self.max_memory_mb * 1_000_000:
             raise TooLarge(
                 f"Decoding the image would take about {estimate // 1_000_000:,} MB; "
-                f"at most {self.max_memory_mb:,} MB are allowed ({MAX_PIXELS_SETTING} raises it)."
+                f"at most {self.max_memory_mb:,} MB are allowed: {BYTES_OF_PIXEL} bytes for each of "
+                f"{MAX_PIXELS_SETTING}, and never less than {LEAST_MEMORY_MB} MB."
             )
 
 

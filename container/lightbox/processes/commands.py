@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
@@ -49,8 +50,11 @@ class ModelServerMissing(StartError):
 
 def model_server_program(settings: Settings) -> tuple[str, list[str]]:
     """Return which model server runs, ``tensorflow_model_server`` or ``embedded``, and how it is started."""
-    binary = _real_binary()
-    if settings.model_server != "embedded" and settings.engine is None and binary:
+    binary, options = _real_binary(), _engine_options(settings)
+    if settings.model_server == BINARY and options:
+        problem = f"expected none with LIGHTBOX_MODEL_SERVER={BINARY}, which has its own"
+        raise StartError(f"LIGHTBOX_OPTIONS: {' and '.join(options)}: {problem}")
+    if settings.model_server != "embedded" and settings.engine is None and not options and binary:
         return BINARY, [binary]
     if settings.model_server == BINARY:
         raise ModelServerMissing(f"LIGHTBOX_MODEL_SERVER: {BINARY} is not on PATH; install it, or use auto or embedded")
@@ -101,14 +105,19 @@ def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir:
 
 def engine_flags(settings: Settings, run_dir: Path) -> list[str]:
     """Return the flags that only the embedded server has."""
-    overrides = settings.of(OptionSettings).overrides()
-    chosen = {key: overrides[key] for key in ("engine", "precision") if key in overrides}
+    chosen = _engine_options(settings)
     return [
         f"--engine={settings.engine or 'tensorflow'}",
         *([f"--engine_options={json.dumps(chosen)}"] if chosen else []),
         f"--engine_cache_dir={kept_engine_cache() or run_dir / ENGINE_CACHE}",
         f"--engine_report_dir={run_dir / engine_report.FOLDER}",
     ]
+
+
+def _engine_options(settings: Settings) -> dict[str, Any]:
+    """Return the options of all models that ask for the embedded server."""
+    overrides = settings.of(OptionSettings).overrides()
+    return {key: overrides[key] for key in ("engine", "precision") if key in overrides}
 
 
 def kept_engine_cache() -> Path | None:

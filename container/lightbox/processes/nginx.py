@@ -124,7 +124,8 @@ def _error_bodies(settings: Settings, room: int) -> dict[str, str]:
         "or the sidecar is starting, restarting or stopping"
     )
     no_room = Unavailable(
-        f"try again: all request bodies together may hold {room >> 20} MiB (LIGHTBOX_REQUEST_MEMORY_MB)"
+        f"try again: all request bodies together may hold {room >> 20} MiB "
+        "(LIGHTBOX_REQUEST_MEMORY_MB, and half of the free space of TMPDIR)"
     )
     timed_out = DeadlineExceeded(f"no answer came within {settings.nginx_read_timeout} s")
     plain = {

@@ -37,10 +37,13 @@ def is_installed(engine: str) -> bool:
 
 
 def own_options(folder: str) -> dict[str, str]:
-    """Return ``engine`` and ``precision`` as the model's ``code/lightbox.json`` has them; raise INVALID_ARGUMENT."""
+    """Return ``engine`` and ``precision`` as ``code/lightbox.json`` has them; raise INVALID_ARGUMENT.
+
+    The model's own comes first, then that beside all models.
+    """
     version = Path(folder)
     target = version.resolve()  # Lightbox shows versions as links
-    for beside in (version.parent, target, target.parent):
+    for beside in (version.parent, target, target.parent, target.parent.parent):
         path = beside / "code" / OPTIONS_FILE
         try:
             content = json.loads(path.read_bytes())

@@ -43,6 +43,18 @@ def test_check_says_what_a_start_would_stumble_over(
     assert f"LIGHTBOX_MODEL_DIR={models}" in said.out
     named = [line.split(":")[0] for line in said.err.splitlines()[1:]]
     assert named == ["SAGEMAKER_BIND_TO_PORT", "LIGHTBOX_OPTIONS", "LIGHTBOX_SCALING"]
+    assert said.out.endswith("\n\nverdict: a start would be refused\n")
+
+
+def test_check_prints_what_is_set_and_means_more_than_its_default(
+    as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str], models: Path
+) -> None:
+    own = {"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MODEL_DIR": str(models)}
+    as_if_started(own | {"LIGHTBOX_REQUEST_TIMEOUT_SECONDS": "30", "LIGHTBOX_DRAIN_SECONDS": "30"})
+    assert cli.main(["check"]) == 0
+    said = capsys.readouterr().out
+    assert "\nLIGHTBOX_REQUEST_TIMEOUT_SECONDS=30" in said
+    assert "LIGHTBOX_DRAIN_SECONDS" not in said
 
 
 def test_check_prints_settings_and_models(

@@ -76,6 +76,23 @@ def test_a_misspelled_name_of_aws_stops_nothing_and_gets_a_hint(given: str, mean
     assert spelling_hints({given: "x"}) == [f"{given}: there is no such setting; did you mean {meant}?"]
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("LIGHTBOX_TRANSPORTS", "LIGHTBOX_TRANSPORT?"),
+        ("LIGHTBOX_TOPK", "LIGHTBOX_TOP_K? It is gone; set"),
+        ("LIGHTBOX_IMAGESIZE", "LIGHTBOX_IMAGE_SIZE? It is gone; set"),
+    ],
+)
+def test_a_misspelled_name_of_ours_gets_the_setting_or_what_took_its_place(given: str, meant: str) -> None:
+    (line,) = problems(**{given: "1"})
+    assert line.startswith(f"{given}: there is no such setting; did you mean {meant}")
+
+
+def test_a_removed_setting_may_be_empty() -> None:
+    load_settings(dict.fromkeys(REMOVED, ""))
+
+
 def test_variables_of_the_platform_get_no_hint() -> None:
     names = "SAGEMAKER_PROGRAM SAGEMAKER_SUBMIT_DIRECTORY SAGEMAKER_BATCH_STRATEGY SAGEMAKER_MODEL_SERVER_WORKERS"
     known = (

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.core.errors import StartError
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress
@@ -16,6 +17,7 @@ from lightbox.processes.commands import (
     engine_flags,
     gunicorn_command,
     model_server_flags,
+    model_server_program,
     unloadable,
     worker_class_line,
 )
@@ -162,3 +164,15 @@ def test_options_of_all_models_reach_the_engines(tmp_path: Path, monkeypatch: py
     flags = engine_flags(load_settings({}), tmp_path)
     assert f"--engine_cache_dir={tmp_path / 'kept' / 'lightbox'}" in flags
     assert not any(flag.startswith("--engine_options") for flag in flags)
+
+
+def test_options_of_engines_ask_for_the_embedded_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    binary = tmp_path / "tensorflow_model_server"
+    binary.touch(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert model_server_program(load_settings({})) == ("tensorflow_model_server", [str(binary)])
+    options = {"LIGHTBOX_OPTIONS": '{"engine": "openvino"}'}
+    assert model_server_program(load_settings(options))[0] == "embedded"
+    settings = load_settings(options | {"LIGHTBOX_MODEL_SERVER": "tensorflow_model_server"})
+    with pytest.raises(StartError, match="LIGHTBOX_OPTIONS: engine: expected none with"):
+        model_server_program(settings)
