@@ -42,9 +42,6 @@ class SessionSettings(BaseModel):
     session_seconds: int = setting("Sessions", "SAGEMAKER_SESSIONS_EXPIRATION", default=1200, ge=1, le=86400, unit="s")
     """Time from a session's beginning until it expires."""
 
-    memory_percent: int = setting("Sessions", "LIGHTBOX_SESSIONS_PERCENT", default=25, ge=1, le=90, unit="%")
-    """Share of `LIGHTBOX_REQUEST_MEMORY_MB` that the images of sessions have. Requests have the rest."""
-
 
 class Sessions(Feature):
     """Answers requests that belong to a session, and keeps their images."""
@@ -65,7 +62,7 @@ class Sessions(Feature):
 
     @override
     def memory(self, settings: Settings) -> int:
-        return settings.request_memory_mb * settings.of(SessionSettings).memory_percent // 100 << 20
+        return settings.request_memory_mb // 4 << 20
 
     @override
     def prepare(self, start: Start) -> None:

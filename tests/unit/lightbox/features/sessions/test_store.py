@@ -252,4 +252,3 @@ def test_settings_by_either_name() -> None:
     ours = {"LIGHTBOX_REQUEST_MEMORY_MB": "100", "SAGEMAKER_GUNICORN_WORKERS": "1", "LIGHTBOX_SESSIONS": "true"}
     assert Sessions().memory(load_settings(ours)) == 25 << 20
     assert worker_memory(plain) - worker_memory(load_settings(ours)) == 25 << 20
-    assert Sessions().memory(load_settings(ours | {"LIGHTBOX_SESSIONS_PERCENT": "40"})) == 40 << 20
