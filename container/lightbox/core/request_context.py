@@ -13,13 +13,15 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from copy import copy
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from lightbox.core.errors import DeadlineExceeded, TooLarge, Unavailable
+from lightbox.core.errors import DeadlineExceeded, LightboxError, TooLarge, Unavailable
 from lightbox.machine.memory import find_trim
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+T = TypeVar("T")
 
 QUEUE, OTHER, TOTAL = "queue", "other", "total"
 STAGES = (
@@ -134,6 +136,18 @@ class RequestContext:
         """Raise DeadlineExceeded after the request's deadline; code that works in steps calls it between them."""
         if self.remaining() <= 0:
             raise DeadlineExceeded(f"the request's {self.allowed_seconds:g} s passed before its body was read")
+
+    def poll(self, look: Callable[[], T | None], pause: float, late: LightboxError, seconds: float = float("inf")) -> T:
+        """Return the first thing but None that ``look`` returns, which is called with pauses.
+
+        Raises ``late`` after ``seconds``, or when the request must be answered.
+        """
+        until = time.monotonic() + seconds
+        while (found := look()) is None:
+            if min(until - time.monotonic(), self.remaining()) <= pause:
+                raise late
+            time.sleep(pause)
+        return found
 
     def longer(self, seconds: float) -> RequestContext:
         """Return this context with ``seconds`` allowed, where that is more; it still began when this one did."""

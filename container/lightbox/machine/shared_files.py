@@ -8,7 +8,6 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -111,10 +110,7 @@ def locked(path: Path, context: RequestContext, busy: LightboxError) -> Iterator
 
     Raises ``busy`` when others hold it until the request's deadline.
     """
-    while (lock := try_lock(path)) is None:
-        if context.remaining() <= 0:
-            raise busy
-        time.sleep(LOCK_PAUSE_SECONDS)
+    lock = context.poll(lambda: try_lock(path), LOCK_PAUSE_SECONDS, busy)
     try:
         yield lock
     finally:

@@ -20,6 +20,9 @@ from lightbox.core.errors import (
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import Array, ModelCall, SignatureSpec
 
+RECONNECT_SECONDS, RECONNECT_PAUSE = 1.0, 0.05
+"""How long a request waits for a model server that is away, and how often it tries: a restarted one is back within
+that, if it is quick."""
 _GRAPH_NODE = re.compile(r"\{\{(?:function_)?node ")
 _NO_MEMORY = "OOM when allocating"
 _DECODE_NODE = re.compile(r"\{\{node [^}]*decode_?(?:and_?crop_?)?(?:image|jpe?g|png|gif|bmp|webp)", re.IGNORECASE)

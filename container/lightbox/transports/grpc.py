@@ -11,10 +11,10 @@ from typing import Any
 import grpc
 from typing_extensions import override
 
-from lightbox.core.errors import LightboxError, ModelServerAway, UnknownSignature
+from lightbox.core.errors import ModelServerAway, UnknownSignature
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import SignatureSpec, TensorSpec
-from lightbox.transports.base import from_server
+from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, from_server
 from lightbox.transports.predict_messages import Pieces, PredictTransport, time_left
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.messages import get_model_metadata_pb2, meta_graph_pb2
@@ -28,8 +28,6 @@ CHANNEL_OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 500),
     ("grpc.enable_http_proxy", 0),
 )
-RECONNECT_SECONDS = 1.0
-"""How long a request waits for a model server that is away: a restarted one is back within that, if it is quick."""
 _SERVICE = "/tensorflow.serving.PredictionService/"
 
 
@@ -75,29 +73,16 @@ class GrpcTransport(PredictTransport):
         return reply
 
     def _call(self, method: Any, request: Any, model: str, version: int | None, context: RequestContext) -> Any:
-        try:
-            return method(request, timeout=time_left(context), metadata=outgoing_metadata(context))
-        except grpc.RpcError as error:
-            if not is_unsent(error):
-                raise _translate(error, model, version) from error
-            if not self._reconnected(context):
-                raise ModelServerAway(f"no model server can be reached for the model {model!r}") from error
-        try:
-            return method(request, timeout=time_left(context), metadata=outgoing_metadata(context))
-        except grpc.RpcError as error:
-            raise _translate(error, model, version) from error
+        def attempt() -> Any | None:
+            try:
+                return method(request, timeout=time_left(context), metadata=outgoing_metadata(context))
+            except grpc.RpcError as error:
+                if is_unsent(error):
+                    return None
+                raise from_server(error.code().name, error.details() or "", model, version) from error
 
-    def _reconnected(self, context: RequestContext) -> bool:
-        """Wait a moment for a model server that has just come back; tell whether it is there."""
-        patience = min(self._reconnect_seconds, time_left(context))
-        ready = grpc.channel_ready_future(self.channel)
-        try:
-            ready.result(patience)
-        except grpc.FutureTimeoutError:
-            return False
-        finally:
-            ready.cancel()  # else it follows the channel until that is ready, one for each request of an outage
-        return True
+        away = ModelServerAway(f"no model server can be reached for the model {model!r}")
+        return context.poll(attempt, RECONNECT_PAUSE, away, self._reconnect_seconds)
 
     def close(self) -> None:
         """Close the channel."""
@@ -112,10 +97,6 @@ def outgoing_metadata(context: RequestContext) -> tuple[tuple[str, str], ...] | 
 def is_unsent(error: grpc.RpcError) -> bool:
     """Tell whether a call failed before there was a connection to send it on: then it is safe to send it again."""
     return error.code() is grpc.StatusCode.UNAVAILABLE and "failed to connect" in (error.details() or "")
-
-
-def _translate(error: grpc.RpcError, model: str, version: int | None) -> LightboxError:
-    return from_server(error.code().name, error.details() or "", model, version)
 
 
 def _signature_spec(model: str, version: int, name: str, signature: meta_graph_pb2.SignatureDef) -> SignatureSpec:

@@ -9,7 +9,6 @@ tells that for sure.
 from __future__ import annotations
 
 import base64
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +22,6 @@ from urllib3.exceptions import NewConnectionError
 from lightbox.codecs.json_text import from_json, padded_text, to_json
 from lightbox.core.errors import (
     BadRequest,
-    DeadlineExceeded,
     LightboxError,
     ModelFailed,
     ModelServerAway,
@@ -32,14 +30,12 @@ from lightbox.core.errors import (
 )
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
-from lightbox.transports.base import Transport, from_server
+from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, Transport, from_server
+from lightbox.transports.predict_messages import time_left
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.messages import types_pb2
 
 _NO_ROWS = ("has inconsistent batch size", "has invalid batch size", "has no shape information")
-RECONNECT_SECONDS, RECONNECT_PAUSE = 1.0, 0.05
-"""How long a request waits for a model server that is away, as over gRPC, and how often it looks for it."""
-
 NOT_OVER_REST = frozenset({"float16", "bfloat16", "uint16", "complex64", "complex128"})
 """Dtypes for which TensorFlow Serving's REST API has no JSON form."""
 
@@ -179,31 +175,33 @@ class RestTransport(Transport):
         self, verb: str, path: str, body: bytes | None, model: str, version: int | None, context: RequestContext
     ) -> requests.Response:
         """Send a request once; if no server listens, wait a moment for one that is coming back."""
-        url, until = self._base_url + path, time.monotonic() + self._reconnect_seconds
-        while True:
-            remaining = context.remaining()
-            if remaining <= 0:
-                raise DeadlineExceeded(f"the request's {context.allowed_seconds:g} s passed before it was sent")
+        away = ModelServerAway(f"no model server can be reached for the model {model!r}")
+
+        def attempt() -> requests.Response | None:
+            seconds, url = time_left(context), self._base_url + path
             try:
-                return self._session.request(verb, url, data=body, timeout=remaining, headers=context.outgoing)
+                return self._session.request(verb, url, data=body, timeout=seconds, headers=context.outgoing)
             except requests.RequestException as error:
-                failure = _unanswered(error, model, version)
-                if not isinstance(failure, ModelServerAway) or time.monotonic() > until:
-                    raise failure from error
-            time.sleep(RECONNECT_PAUSE)
+                if _is_unsent(error):
+                    return None
+                raise _unanswered(error, model, version) from error
+
+        return context.poll(attempt, RECONNECT_PAUSE, away, self._reconnect_seconds)
 
 
 def _path(model: str, version: int | None) -> str:
     return f"/v1/models/{model}" + ("" if version is None else f"/versions/{version}")
 
 
+def _is_unsent(error: requests.RequestException) -> bool:
+    return isinstance(error, requests.ConnectionError) and isinstance(
+        getattr(error.args[0], "reason", None), NewConnectionError
+    )
+
+
 def _unanswered(error: requests.RequestException, model: str, version: int | None) -> LightboxError:
     if isinstance(error, requests.Timeout):
         return from_server("DEADLINE_EXCEEDED", "", model, version)
-    if isinstance(error, requests.ConnectionError) and isinstance(
-        getattr(error.args[0], "reason", None), NewConnectionError
-    ):
-        return ModelServerAway(f"no model server can be reached for the model {model!r}")
     return Unavailable(f"the model server ended while it processed a request for the model {model!r}")
 
 

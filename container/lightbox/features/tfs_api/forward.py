@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -14,8 +13,8 @@ from urllib3.util import parse_url
 
 from lightbox.core.errors import DeadlineExceeded, ModelServerAway, Unavailable
 from lightbox.core.request_context import RequestContext
+from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS
 from lightbox.transports.predict_messages import time_left
-from lightbox.transports.rest import RECONNECT_PAUSE, RECONNECT_SECONDS
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,8 @@ class RestForward:
 
         Raises ModelServerAway, Unavailable and DeadlineExceeded.
         """
-        until = time.monotonic() + RECONNECT_SECONDS
-        while True:
+
+        def attempt() -> Reply | None:
             first = next(self._turn)
             missing = None
             for target, step in itertools.product(targets, range(len(self._pools))):
@@ -55,11 +54,11 @@ class RestForward:
                 if reply is not None and reply.status != 404:
                     return reply
                 missing = reply or missing
-            if missing is not None:
-                return missing
-            if time.monotonic() > until:
-                raise ModelServerAway("no model server can be reached")
-            time.sleep(RECONNECT_PAUSE)
+            return missing
+
+        return context.poll(
+            attempt, RECONNECT_PAUSE, ModelServerAway("no model server can be reached"), RECONNECT_SECONDS
+        )
 
 
 def _send(

@@ -6,7 +6,6 @@ But for Predict with ranks that may end it.
 from __future__ import annotations
 
 import itertools
-import time
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 
@@ -18,11 +17,10 @@ from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import LightboxError, MalformedBody, ModelNotFound, ModelServerAway
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request_context import RequestContext
-from lightbox.transports.base import from_server
+from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, from_server
 from lightbox.transports.grpc import is_unsent, outgoing_metadata
 from lightbox.transports.predict_head import read_predict_head
 from lightbox.transports.predict_messages import time_left
-from lightbox.transports.rest import RECONNECT_PAUSE, RECONNECT_SECONDS
 from tfs_wire.messages import model_pb2
 from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
 
@@ -116,9 +114,9 @@ class TfsGrpc:
 
     def _send(self, route: str, messages: Sequence[bytes], model: str, context: RequestContext) -> bytes:
         """Return the first answer that is not NOT_FOUND; raise the last error."""
-        until = time.monotonic() + RECONNECT_SECONDS
         methods = self._methods[route]
-        while True:
+
+        def attempt() -> bytes | None:
             first = next(self._turn)
             missing: LightboxError | None = None
             for message, step in itertools.product(messages, range(len(methods))):
@@ -136,9 +134,11 @@ class TfsGrpc:
                     return found
             if missing is not None:
                 raise missing
-            if time.monotonic() > until:
-                raise ModelServerAway("no model server can be reached")
-            time.sleep(RECONNECT_PAUSE)
+            return None
+
+        return context.poll(
+            attempt, RECONNECT_PAUSE, ModelServerAway("no model server can be reached"), RECONNECT_SECONDS
+        )
 
 
 def _told(error: grpc.RpcError, model: str) -> LightboxError:

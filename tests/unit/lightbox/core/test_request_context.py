@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 
 from lightbox.core.edge import server_timing
+from lightbox.core.errors import Unavailable
 from lightbox.core.request_context import OTHER, QUEUE, STAGES, TOTAL, RequestContext
 from lightbox.model.options import ModelOptions
 from lightbox.telemetry.logs import FinishedRequest, request_line
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png
+from support.patience import PATIENCE
 
 PAGE = Path(__file__).parents[4] / "docs" / "observability.md"
 IMAGE = png(np.zeros((4, 4, 3), np.uint8))
@@ -94,6 +96,15 @@ def test_the_stages_of_every_route_add_up(environ: dict[str, str], body: bytes) 
             asked += 1
     assert asked >= 10
     assert_adds_up(parts(client.get("/nowhere").headers["Server-Timing"]))
+
+
+def test_what_is_not_there_is_looked_for_until_the_deadline() -> None:
+    late, looks = Unavailable("late"), iter([None, None, 0])
+    assert RequestContext(PATIENCE).poll(lambda: next(looks), 0.001, late) == 0
+    for context, seconds in ((RequestContext(0), PATIENCE), (RequestContext(PATIENCE), 0.0)):
+        looks = iter([None])
+        with pytest.raises(Unavailable, match="late"):
+            context.poll(lambda left=looks: next(left), 0.001, late, seconds)
 
 
 def test_header_and_log_tell_the_same() -> None:
