@@ -11,7 +11,7 @@ from lightbox.features.multi_model.sources import Source
 from lightbox.features.multi_model.state import LoadedModels
 from lightbox.model.catalogue import PlannedModel
 from lightbox.settings_loading import load_settings
-from lightbox.transports.model_management import ServerState, VersionState
+from lightbox.transports.model_status import ServerState, VersionStatus
 from lightbox.user_code.paths import UserCodeError
 
 
@@ -35,7 +35,7 @@ class Listener:
         if not self.ends and f'"{model}"' not in self.served:
             raise DeadlineExceeded("no")
         state = "AVAILABLE" if f'"{model}"' in self.served else "END"
-        return [{1: VersionState(state), 2: VersionState(state)}]
+        return [{1: VersionStatus(state), 2: VersionStatus(state)}]
 
 
 def accept(_: PlannedModel) -> None:

@@ -40,17 +40,17 @@ class Server:
             if version not in shown and version in self.loaded:
                 del self.loaded[version]
                 if not self.states[version].error:
-                    self.states[version] = VersionStatus(version, "END")
+                    self.states[version] = VersionStatus("END")
         for version, content in shown.items():
             if version not in self.loaded:
                 self.loaded[version], self.left[version] = content, looks_to_load
-                self.states[version] = VersionStatus(version, "LOADING")
+                self.states[version] = VersionStatus("LOADING")
             elif self.states[version].state == "LOADING":
                 self.left[version] -= 1
                 if not self.left[version]:
                     failed = self.loaded[version] == UNLOADABLE
                     self.states[version] = VersionStatus(
-                        version, "END" if failed else "AVAILABLE", "DATA_LOSS: bad" if failed else ""
+                        "END" if failed else "AVAILABLE", "DATA_LOSS: bad" if failed else ""
                     )
 
 

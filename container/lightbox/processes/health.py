@@ -97,12 +97,13 @@ class ServerWatch:
     async def _ask(self) -> None:
         try:
             async with asyncio.timeout(STALE_SECONDS):
-                states = await self._status.states(self._model or "none")
+                versions = await self._status.versions(self._model or "none")
         except TimeoutError:
             return
         except OSError:
             self.lost("the model server does not answer yet")
             return
+        states = [version.state for version in versions.values()]
         if self._model is None or "AVAILABLE" in states:
             self._available_until = time.monotonic() + STALE_SECONDS
         else:

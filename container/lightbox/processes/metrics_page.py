@@ -175,8 +175,8 @@ class MetricsPage:
 
         async def ask(index: int, status: ModelStatus) -> None:
             for name in names:
-                for state in await status.states(name):
-                    counts[name, str(index), state] += 1
+                for version in (await status.versions(name)).values():
+                    counts[name, str(index), version.state] += 1
 
         asked = [asyncio.create_task(ask(index, status)) for index, status in enumerate(self._statuses)]
         _, late = await asyncio.wait(asked, timeout=STATE_SECONDS)

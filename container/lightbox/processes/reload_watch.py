@@ -15,8 +15,7 @@ from lightbox.telemetry.logs import log
 from lightbox.transports.model_status import ModelStatus
 from lightbox.transports.standing_reload import StandingReload, standing
 
-LOOK_SECONDS, STATE_SECONDS = 1.0, 5.0
-"""Between two looks at a server; what it may take to tell a model's states."""
+LOOK_SECONDS = 1.0
 MOST_LOADING = 10
 """A server that is loading is left alone, so many times as long as a load may take: its end is one of all models."""
 _WORKING = ("START", "LOADING")
@@ -53,14 +52,14 @@ class ReloadWatch:
         """Look at each server once, and end those in which a reload stands for too long."""
         for server, status in enumerate(self._statuses):
             reload = standing(self._run_dir, server)
-            states = await _states(status, reload.model) if reload else None
-            if reload is None or states is None:  # a server that is away or starts has its time before it
+            versions = await status.told(reload.model) if reload else None
+            if reload is None or versions is None:  # a server that is away or starts has its time before it
                 self._seen.pop(server, None)
                 continue
             seen = self._seen.get(server)
             if seen is None or seen.reload != reload:
                 seen = self._seen[server] = _Seen(reload, now, now)
-            if any(state in _WORKING for state in states):
+            if any(version.state in _WORKING for version in versions.values()):
                 seen.idle_since = now
             if now - seen.idle_since >= self._seconds or now - seen.since >= MOST_LOADING * self._seconds:
                 del self._seen[server]
@@ -69,11 +68,3 @@ class ReloadWatch:
                     f"{now - seen.since:.0f} s and does no other: it is ended, and is started again with what is loaded"
                 )
                 self._end(server)
-
-
-async def _states(status: ModelStatus, model: str) -> list[str] | None:
-    try:
-        async with asyncio.timeout(STATE_SECONDS):
-            return await status.states(model)
-    except OSError:  # TimeoutError is one
-        return None

@@ -24,10 +24,8 @@ from lightbox.processes.health import get, told_in
 from lightbox.processes.option_checks import misfits
 from lightbox.processes.versions import LOOK_SECONDS, Files, ModelVersions, Surroundings
 from lightbox.telemetry.logs import log
-from lightbox.transports.model_status import ModelStatus, VersionStatus
+from lightbox.transports.model_status import ModelStatus, ServerState
 
-STATE_SECONDS = 5.0
-"""How long a model server may take to tell its versions."""
 PROBE_MARGIN_SECONDS = 5.0
 MOST_LATE_PROBES = 3
 """After so many answers that came too late a version is refused: it is not the load that makes it slow."""
@@ -267,15 +265,8 @@ class _AroundModel(Surroundings):
         (self._shown / str(version)).unlink(missing_ok=True)
 
     @override
-    async def states(self) -> list[Mapping[int, VersionStatus] | None]:
-        return list(await asyncio.gather(*(self._versions(status) for status in self._statuses)))
-
-    async def _versions(self, status: ModelStatus) -> Mapping[int, VersionStatus] | None:
-        try:
-            async with asyncio.timeout(STATE_SECONDS):
-                return {version.version: version for version in await status.versions(self._model)}
-        except OSError:  # TimeoutError is one
-            return None
+    async def states(self) -> list[ServerState]:
+        return list(await asyncio.gather(*(status.told(self._model) for status in self._statuses)))
 
     @override
     async def probe(self, version: int) -> str | None:

@@ -13,7 +13,7 @@ from enum import Enum, auto
 from typing import NamedTuple, Protocol
 
 from lightbox.core.errors import Unavailable
-from lightbox.transports.model_status import VersionStatus
+from lightbox.transports.model_status import Load, ServerState
 
 LOOK_SECONDS = 1.0
 LEAVING_SECONDS = 2.0
@@ -59,8 +59,8 @@ class Surroundings(Protocol):
         """Take a version from the model servers' sight."""
         ...
 
-    async def states(self) -> Sequence[Mapping[int, VersionStatus] | None]:
-        """Return each model server's versions, None for one that does not tell."""
+    async def states(self) -> Sequence[ServerState]:
+        """Return each model server's versions."""
         ...
 
     async def probe(self, version: int) -> str | None:
@@ -108,8 +108,8 @@ class _Version:
     told: bool = False
     ends: int = 0
     hidden_at: float | None = None
-    before: Sequence[VersionStatus | None] = ()
-    """What each model server said of it before it was shown."""
+    load: Load | None = None
+    """Its way into the model servers, since it is shown."""
 
 
 class ModelVersions:
@@ -223,7 +223,7 @@ class ModelVersions:
 
     # ---------------------------------------------------------- model servers
 
-    def _judge_start(self, servers: Sequence[Mapping[int, VersionStatus] | None]) -> None:
+    def _judge_start(self, servers: Sequence[ServerState]) -> None:
         """Drop what no model server could load at the start, where another version answers."""
         if self._start_is_judged or None in servers:
             return
@@ -235,7 +235,7 @@ class ModelVersions:
                 self._refuse(number, f"it cannot be loaded: {errors[0]}")
                 self._around.publish(self.answering())
 
-    def _show(self, servers: Sequence[Mapping[int, VersionStatus] | None]) -> None:
+    def _show(self, servers: Sequence[ServerState]) -> None:
         known = [server for server in servers if server is not None]
         if len(known) < len(servers):
             return
@@ -244,25 +244,19 @@ class ModelVersions:
             is_hidden = version.hidden_at is None or self._now - version.hidden_at >= HIDDEN_SECONDS
             if _may_load(version) and is_hidden and all(state is None or state.state == "END" for state in states):
                 self._around.show(number)
-                version.phase, version.since, version.before = Phase.LOADING, self._now, states
+                version.phase, version.since, version.load = Phase.LOADING, self._now, Load([number], servers)
 
-    async def _follow(self, servers: Sequence[Mapping[int, VersionStatus] | None]) -> None:
+    async def _follow(self, servers: Sequence[ServerState]) -> None:
         for number, version in sorted(self._in(Phase.LOADING).items(), reverse=True):
-            if self._versions.get(number) is not version:
+            if self._versions.get(number) is not version or version.load is None:
                 continue  # a model server has ended while another version was probed
-            states = [server.get(number) if server else None for server in servers]
-            if error := self._failure(version, states):
-                self._refuse(number, f"it cannot be loaded: {error}")
-            elif all(state is not None and state.state == "AVAILABLE" for state in states):
+            if self._now - version.since >= STALE_SECONDS:
+                for server in range(len(servers)):
+                    version.load.begun(server)
+            if failure := version.load.failure(servers):
+                self._refuse(number, f"it cannot be loaded: {failure[1]}")
+            elif version.load.is_done(servers):
                 await self._probe(number, version)
-
-    def _failure(self, version: _Version, states: Sequence[VersionStatus | None]) -> str | None:
-        """Return why a load has failed in a model server, None where it has not."""
-        is_old = self._now - version.since < STALE_SECONDS
-        for state, before in zip(states, version.before, strict=True):
-            if state and state.state == "END" and state.error and not (is_old and state == before):
-                return state.error
-        return None
 
     async def _probe(self, number: int, version: _Version) -> None:
         try:

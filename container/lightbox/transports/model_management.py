@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,25 +14,8 @@ from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import DeadlineExceeded, LightboxError, ModelFailed, Unavailable
 from lightbox.core.request_context import RequestContext
 from lightbox.transports import standing_reload
-from tfs_wire.messages import error_codes_pb2, get_model_status_pb2, model_management_pb2
-
-_SERVICE = "/tensorflow.serving.ModelService/"
-_STATES = get_model_status_pb2.ModelVersionStatus.State
-
-
-@dataclass(frozen=True)
-class VersionState:
-    """What GetModelStatus tells of a version: START, LOADING, AVAILABLE, UNLOADING or END.
-
-    ``error`` is why it ended, ``CODE: text``, and empty where it did not fail.
-    """
-
-    name: str
-    error: str = ""
-
-
-ServerState = Mapping[int, VersionState] | None
-"""One server's versions of a model by number, those that have ended among them; None for a server that is away."""
+from lightbox.transports.model_status import ServerState, not_told, status_method
+from tfs_wire.messages import model_management_pb2
 
 
 class ModelManagement:
@@ -41,23 +23,15 @@ class ModelManagement:
 
     def __init__(self, channels: Sequence[grpc.Channel], run_dir: Path) -> None:
         self._run_dir = run_dir
-        management, status = model_management_pb2, get_model_status_pb2
         self._reloads = [
             channel.unary_unary(
-                _SERVICE + "HandleReloadConfigRequest",
-                request_serializer=management.ReloadConfigRequest.SerializeToString,
-                response_deserializer=management.ReloadConfigResponse.FromString,
+                "/tensorflow.serving.ModelService/HandleReloadConfigRequest",
+                request_serializer=model_management_pb2.ReloadConfigRequest.SerializeToString,
+                response_deserializer=model_management_pb2.ReloadConfigResponse.FromString,
             )
             for channel in channels
         ]
-        self._statuses = [
-            channel.unary_unary(
-                _SERVICE + "GetModelStatus",
-                request_serializer=status.GetModelStatusRequest.SerializeToString,
-                response_deserializer=status.GetModelStatusResponse.FromString,
-            )
-            for channel in channels
-        ]
+        self._statuses = [status_method(channel) for channel in channels]
 
     def reload(self, model: str, config: str, context: RequestContext, wait_for_server: bool = False) -> list[str]:
         """Ask for exactly the models of a configuration text; return what each server says of it, "" for OK.
@@ -79,10 +53,9 @@ class ModelManagement:
         return [_complaint(response) for response in [answer() for answer in answers]]
 
     def states(self, model: str, context: RequestContext) -> list[ServerState]:
-        """Return each server's versions of a model. Raises DeadlineExceeded and ModelFailed."""
-        request = get_model_status_pb2.GetModelStatusRequest()
-        request.model_spec.name = model
-        return [_versions(response) for response in _all(self._statuses, request, context)]
+        """Return each server's versions of a model. Raises DeadlineExceeded."""
+        left = max(context.remaining(), 0.001)
+        return [_told(call) for call in [method.future(model, timeout=left) for method in self._statuses]]
 
 
 def _answer(pending: Any, end: Callable[[], None], context: RequestContext) -> Callable[[], Any]:
@@ -102,11 +75,14 @@ def _answer(pending: Any, end: Callable[[], None], context: RequestContext) -> C
     return wait
 
 
-def _all(calls: Iterable[Any], request: Any, context: RequestContext) -> list[Any]:
-    """Return what each call gives, a response or an RpcError, once all have ended."""
-    left = max(context.remaining(), 0.001)
-    pending = [call.future(request, timeout=left) for call in calls]
-    return [future.exception() or future.result() for future in pending]
+def _told(pending: Any) -> ServerState:
+    try:
+        error = pending.exception()
+        return pending.result() if error is None else not_told(error)
+    except TimeoutError as error:
+        raise DeadlineExceeded(standing_reload.LATE) from error
+    except OSError:
+        return None
 
 
 def _complaint(response: Any) -> str:
@@ -115,25 +91,6 @@ def _complaint(response: Any) -> str:
     if response.code() is grpc.StatusCode.UNKNOWN:
         return response.details() or "the model server does not say why"
     raise _translate(response.code().name, response.details() or "") from response
-
-
-def _versions(response: Any) -> ServerState:
-    if not isinstance(response, grpc.RpcError):
-        return {
-            item.version: VersionState(_STATES.Name(item.state), _error(item.status))
-            for item in response.model_version_status
-        }
-    if response.code() is grpc.StatusCode.NOT_FOUND:
-        return {}
-    if response.code() is grpc.StatusCode.UNAVAILABLE:
-        return None
-    raise _translate(response.code().name, response.details() or "") from response
-
-
-def _error(status: Any) -> str:
-    if not status.error_code:
-        return ""
-    return f"{error_codes_pb2.Code.Name(status.error_code)}: {status.error_message}"
 
 
 def _translate(code: str, details: str) -> LightboxError:

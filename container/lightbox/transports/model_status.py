@@ -1,9 +1,10 @@
-"""Asking a model server for the states of a model without blocking: for the process that starts the others."""
+"""What model servers tell of a model's versions, and what that says of a load: no call's answer decides."""
 
 from __future__ import annotations
 
+import asyncio
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 _OPTIONS = (
@@ -13,6 +14,8 @@ _OPTIONS = (
     ("grpc.enable_http_proxy", 0),
 )
 _BUSY = ("DEADLINE_EXCEEDED", "RESOURCE_EXHAUSTED")
+STATE_SECONDS = 5.0
+"""How long a model server may take to tell its versions, where nobody has to know."""
 
 
 class VersionStatus(NamedTuple):
@@ -21,66 +24,118 @@ class VersionStatus(NamedTuple):
     A version that has ended stays listed for ever.
     """
 
-    version: int
     state: str
     error: str = ""
 
 
+ServerState = Mapping[int, VersionStatus] | None
+"""One server's versions of a model by number, those that have ended among them; None for a server that is away."""
+
+
+class Load:
+    """Versions of a model on their way into model servers, by what each server said before and says now.
+
+    ``END`` with an error may be an earlier load's. It is this one's when something else was seen since: another state,
+    another error, or a word of the server, see ``begun``.
+    """
+
+    def __init__(self, versions: Collection[int], before: Sequence[ServerState]) -> None:
+        self._versions = versions
+        self._before = [server or {} for server in before]
+        self._begun: list[set[int]] = [set() for _ in before]
+
+    def begun(self, server: int) -> None:
+        """Note that a server has begun with all versions."""
+        self._begun[server].update(self._versions)
+
+    def failure(self, servers: Sequence[ServerState]) -> tuple[int, str] | None:
+        """Return a version that has failed and its error, None where none has."""
+        for before, begun, now in zip(self._before, self._begun, servers, strict=True):
+            for version, status in sorted((now or {}).items()):
+                if version not in self._versions:
+                    continue
+                if status.state != "END" or status != before.get(version):
+                    begun.add(version)
+                if status.state == "END" and status.error and version in begun:
+                    return version, status.error
+        return None
+
+    def is_done(self, servers: Sequence[ServerState]) -> bool:
+        """Tell whether all servers have all versions: one that was ready may have been started again since."""
+        return all(
+            now is not None and all(version in now and now[version].state == "AVAILABLE" for version in self._versions)
+            for now in servers
+        )
+
+
+def status_method(channel: Any) -> Any:
+    """Return GetModelStatus on a channel of gRPC, be it ``grpc.aio``'s: of a model's name, it returns its versions."""
+    from tfs_wire.messages import error_codes_pb2, get_model_status_pb2
+
+    def write(model: str) -> bytes:
+        request = get_model_status_pb2.GetModelStatusRequest()
+        request.model_spec.name = model
+        written: bytes = request.SerializeToString()
+        return written
+
+    def read(answer: bytes) -> dict[int, VersionStatus]:
+        found = get_model_status_pb2.GetModelStatusResponse.FromString(answer).model_version_status
+        return {item.version: VersionStatus(state_name(item.state), error(item.status)) for item in found}
+
+    def error(status: Any) -> str:
+        code = status.error_code
+        return f"{error_codes_pb2.Code.Name(code)}: {status.error_message}" if code else ""
+
+    state_name = get_model_status_pb2.ModelVersionStatus.State.Name
+    return channel.unary_unary(
+        "/tensorflow.serving.ModelService/GetModelStatus", request_serializer=write, response_deserializer=read
+    )
+
+
+def not_told(error: Any) -> dict[int, VersionStatus]:
+    """Return the versions that a failed call tells of: none, where the server does not know the model.
+
+    Raises TimeoutError for a server that is too busy, OSError for one that is away.
+    """
+    if error.code().name == "NOT_FOUND":
+        return {}
+    raise (TimeoutError if error.code().name in _BUSY else OSError)(error.details()) from error
+
+
 class ModelStatus:
-    """Asks one model server at ``unix:/path`` or ``host:port``."""
+    """Asks one model server at ``unix:/path`` or ``host:port`` without blocking: for the process that starts it."""
 
     def __init__(self, target: str) -> None:
         self._target = target
         self._channel: Any = None
-        self._ask: Callable[[str], Awaitable[list[VersionStatus]]] | None = None
+        self._method: Any = None
 
-    async def states(self, model: str) -> list[str]:
-        """Return the states of a model's versions, none for a model that is not known. Raises as ``versions``."""
-        return [version.state for version in await self.versions(model)]
-
-    async def versions(self, model: str) -> list[VersionStatus]:
-        """Return a model's versions, none for a model that is not known.
+    async def versions(self, model: str) -> Mapping[int, VersionStatus]:
+        """Return a model's versions by number, none for a model that is not known.
 
         Raises OSError when no server answers, TimeoutError when it is too busy.
         """
-        if self._ask is None:
-            self._ask = self._connect()
-        return await self._ask(model)
-
-    def _connect(self) -> Callable[[str], Awaitable[list[VersionStatus]]]:
         # gRPC's handlers of a fork can abort a child before it becomes another program. It looks here when it is
         # imported, which is therefore late; the environment of the children has been made before.
         os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
         import grpc.aio
 
-        from tfs_wire.messages import error_codes_pb2
-        from tfs_wire.messages import get_model_status_pb2 as status
+        if self._method is None:
+            self._channel = grpc.aio.insecure_channel(self._target, options=_OPTIONS)
+            self._method = status_method(self._channel)
+        try:
+            found: Mapping[int, VersionStatus] = await self._method(model)
+        except grpc.aio.AioRpcError as error:
+            return not_told(error)
+        return found
 
-        self._channel = grpc.aio.insecure_channel(self._target, options=_OPTIONS)
-        call = self._channel.unary_unary(
-            "/tensorflow.serving.ModelService/GetModelStatus",
-            request_serializer=status.GetModelStatusRequest.SerializeToString,
-            response_deserializer=status.GetModelStatusResponse.FromString,
-        )
-
-        def told(item: Any) -> VersionStatus:
-            code = item.status.error_code
-            error = f"{error_codes_pb2.Code.Name(code)}: {item.status.error_message}" if code else ""
-            return VersionStatus(item.version, status.ModelVersionStatus.State.Name(item.state), error)
-
-        async def ask(model: str) -> list[VersionStatus]:
-            request = status.GetModelStatusRequest()
-            request.model_spec.name = model
-            try:
-                response = await call(request)
-            except grpc.aio.AioRpcError as error:
-                code = error.code().name
-                if code == "NOT_FOUND":
-                    return []
-                raise (TimeoutError if code in _BUSY else OSError)(error.details()) from error
-            return [told(item) for item in response.model_version_status]
-
-        return ask
+    async def told(self, model: str) -> ServerState:
+        """Return a model's versions by number, None where the server does not tell them in time."""
+        try:
+            async with asyncio.timeout(STATE_SECONDS):
+                return await self.versions(model)
+        except OSError:  # TimeoutError is one
+            return None
 
     async def close(self) -> None:
         """Close the connection."""

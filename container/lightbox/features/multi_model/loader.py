@@ -26,7 +26,7 @@ from lightbox.model.layout import ModelOnDisk, version_numbers
 from lightbox.model.options import ModelOptionsError, load_options
 from lightbox.processes.commands import model_config
 from lightbox.processes.option_checks import option_problems
-from lightbox.transports.model_management import ServerState
+from lightbox.transports.model_status import ServerState
 from lightbox.user_code.paths import UserCodeError
 
 STATUS_SECONDS = 2.0

@@ -23,7 +23,7 @@ from lightbox.features.multi_model.loader import ModelLoader
 from lightbox.features.multi_model.sources import Source
 from lightbox.features.multi_model.state import LoadedModel, LoadedModels
 from lightbox.model.layout import LONGEST_NAME
-from lightbox.transports.model_management import VersionState
+from lightbox.transports.model_status import VersionStatus
 
 MAX_LOAD_BYTES = 1 << 16
 """A name and a path need no more; as Python's objects a body may be thirty times as large."""
@@ -87,12 +87,12 @@ def _entry(loaded: LoadedModel) -> dict[str, str]:
     return {"modelName": loaded.model.name, "modelUrl": loaded.url}
 
 
-def _status(versions: Mapping[int, VersionState]) -> dict[str, Any]:
+def _status(versions: Mapping[int, VersionStatus]) -> dict[str, Any]:
     """Return versions as TensorFlow Serving's REST API tells them, the highest first."""
     return {
         "model_version_status": [
-            {"version": str(number), "state": state.name, "status": _version_status(state.error)}
-            for number, state in sorted(versions.items(), reverse=True)
+            {"version": str(number), "state": status.state, "status": _version_status(status.error)}
+            for number, status in sorted(versions.items(), reverse=True)
         ]
     }
 

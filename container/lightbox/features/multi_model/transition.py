@@ -7,15 +7,14 @@ unload that has not begun, and an error to a load that it has begun while the mo
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Protocol
 
 from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import BadRequest, DeadlineExceeded, LightboxError, NoRoom, Unavailable
 from lightbox.core.request_context import RequestContext
-from lightbox.transports.model_management import ServerState, VersionState
+from lightbox.transports.model_status import Load, ServerState
 
 PAUSE_SECONDS = 0.01
 """Between two questions for the states of a model that comes or goes."""
@@ -83,68 +82,35 @@ class Transition:
         """
         with suppress(Unavailable):  # it died just now: the next one reads the configuration file
             self._management.reload(self._model, self._others, context, wait_for_server=True)
-        while any(_serves(server) for server in self._management.states(self._model, context)):
-            self._pause(context, "unloaded")
+        self._poll(lambda: not any(map(_serves, self._management.states(self._model, context))), "unloaded", context)
         self.told = False
 
     def _load(self, config: str, versions: Collection[int], context: RequestContext) -> None:
-        before = self._management.states(self._model, context)
-        loads = [_Load(self._model, versions, server or {}) for server in before]
+        load = Load(versions, self._management.states(self._model, context))
         self.told = True
-        for load, complaint in zip(loads, self._management.reload(self._model, config, context), strict=True):
-            load.answered(complaint)
-        while not self._loaded(loads, context):
-            self._pause(context, "loaded")
+        for server, complaint in enumerate(self._management.reload(self._model, config, context)):
+            if found := re.search(_FAILED.format(name=re.escape(self._model)), complaint, re.DOTALL):
+                raise _failure(int(found["version"]), found["error"])
+            if not complaint:  # all versions start together, and one of them is AVAILABLE
+                load.begun(server)
 
-    def _loaded(self, loads: Sequence[_Load], context: RequestContext) -> bool:
-        """Look at all servers once: one that was ready before may have been started again since."""
-        states = self._management.states(self._model, context)
-        done = [load.is_done(server) for load, server in zip(loads, states, strict=True)]
-        return all(done)
+        def is_loaded() -> bool:
+            servers = self._management.states(self._model, context)
+            if not all(servers):
+                raise Unavailable("the model server ended while it loaded the model; try again")
+            if failure := load.failure(servers):
+                raise _failure(*failure)
+            return load.is_done(servers)
 
-    def _pause(self, context: RequestContext, done: str) -> None:
-        if context.remaining() <= PAUSE_SECONDS:
-            raise DeadlineExceeded(
-                f"the model {self._model!r} was not {done} within {context.allowed_seconds:g} s; try again"
-            )
-        time.sleep(PAUSE_SECONDS)
+        self._poll(is_loaded, "loaded", context)
 
-
-class _Load:
-    """One load of a model in one server.
-
-    A version that has ended stays listed forever, with its error. One that ended before this load is told from one
-    that ended in it by what was seen since: the server's OK or its error, another state, or another error.
-    """
-
-    def __init__(self, model: str, versions: Collection[int], before: Mapping[int, VersionState]) -> None:
-        self._model = model
-        self._versions = versions
-        self._before = before
-        self._begun: set[int] = set()
-
-    def answered(self, complaint: str) -> None:
-        """Note what the server said of the reload. Raises BadRequest or NoRoom when the load has failed."""
-        if found := re.search(_FAILED.format(name=re.escape(self._model)), complaint, re.DOTALL):
-            raise _failure(int(found["version"]), found["error"])
-        if not complaint:  # all versions start together, and one of them is AVAILABLE
-            self._begun.update(self._versions)
-
-    def is_done(self, now: ServerState) -> bool:
-        """Tell whether all versions are AVAILABLE. Raises BadRequest or NoRoom when one has failed, Unavailable."""
-        if not now:
-            raise Unavailable("the model server ended while it loaded the model; try again")
-        found = {version: now[version] for version in self._versions if version in now}
-        for version, state in found.items():
-            if state.name != "END" or state != self._before.get(version):
-                self._begun.add(version)
-            if state.name == "END" and state.error and version in self._begun:
-                raise _failure(version, state.error)
-        return [state.name for state in found.values()] == ["AVAILABLE"] * len(self._versions)
+    def _poll(self, is_done: Callable[[], bool], done: str, context: RequestContext) -> None:
+        late = f"the model {self._model!r} was not {done} within {context.allowed_seconds:g} s; try again"
+        context.poll(lambda: is_done() or None, PAUSE_SECONDS, DeadlineExceeded(late))
 
 
 def _serves(server: ServerState) -> bool:
-    return any(state.name != "END" for state in (server or {}).values())
+    return any(status.state != "END" for status in (server or {}).values())
 
 
 def _failure(version: int, error: str) -> LightboxError:

@@ -99,12 +99,12 @@ def test_the_stages_of_every_route_add_up(environ: dict[str, str], body: bytes) 
 
 
 def test_what_is_not_there_is_looked_for_until_the_deadline() -> None:
-    late, looks = Unavailable("late"), iter([None, None, 0])
+    late, looks = Unavailable("late"), iter([None, None, 0, None, None])
     assert RequestContext(PATIENCE).poll(lambda: next(looks), 0.001, late) == 0
     for context, seconds in ((RequestContext(0), PATIENCE), (RequestContext(PATIENCE), 0.0)):
-        looks = iter([None])
         with pytest.raises(Unavailable, match="late"):
-            context.poll(lambda left=looks: next(left), 0.001, late, seconds)
+            context.poll(lambda: next(looks), 0.001, late, seconds)
+    assert list(looks) == []
 
 
 def test_header_and_log_tell_the_same() -> None:

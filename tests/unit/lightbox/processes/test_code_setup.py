@@ -72,7 +72,7 @@ import asyncio, os, sys, lightbox.cli, lightbox.processes.supervisor
 from lightbox.transports.model_status import ModelStatus
 assert "grpc" not in sys.modules
 try:
-    asyncio.run(ModelStatus("unix:nowhere").states("none"))
+    asyncio.run(ModelStatus("unix:nowhere").versions("none"))
 except OSError:
     assert "grpc" in sys.modules
     sys.exit(os.environ["GRPC_ENABLE_FORK_SUPPORT"] != "0")

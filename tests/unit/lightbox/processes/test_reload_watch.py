@@ -14,6 +14,7 @@ import pytest
 from lightbox.core.errors import DeadlineExceeded
 from lightbox.core.request_context import RequestContext
 from lightbox.processes.reload_watch import MOST_LOADING, ReloadWatch
+from lightbox.transports.model_status import ServerState, VersionStatus
 from lightbox.transports.standing_reload import begin, standing
 
 SECONDS = 60.0
@@ -23,13 +24,11 @@ class Server:
     """A model server that tells of each model what it is said to, None for one that is away."""
 
     def __init__(self) -> None:
-        self.told: list[str] | None = []
+        self.says: list[str] | None = []
 
-    async def states(self, model: str) -> list[str]:
+    async def told(self, model: str) -> ServerState:
         assert model == "m"
-        if self.told is None:
-            raise OSError("away")
-        return self.told
+        return None if self.says is None else {version: VersionStatus(state) for version, state in enumerate(self.says)}
 
 
 class World:
@@ -81,16 +80,16 @@ def test_each_reload_has_its_own_time(world: World) -> None:
 @pytest.mark.parametrize("told", [["START"], ["AVAILABLE", "LOADING"]])
 def test_a_server_that_loads_is_left_alone_for_longer(world: World, told: list[str]) -> None:
     world.begin()
-    world.servers[1].told = told
+    world.servers[1].says = told
     assert world.look(*range(0, int(MOST_LOADING * SECONDS), 10)) == []
     assert world.look(MOST_LOADING * SECONDS) == [1]
 
 
 def test_what_waits_behind_a_load_has_its_time_when_that_has_ended(world: World) -> None:
     world.begin()
-    world.servers[1].told = ["LOADING"]
+    world.servers[1].says = ["LOADING"]
     assert world.look(0, 5 * SECONDS) == []
-    world.servers[1].told = ["END"]
+    world.servers[1].says = ["END"]
     assert world.look(6 * SECONDS - 1) == []
     assert world.look(6 * SECONDS) == [1]
 
@@ -98,9 +97,9 @@ def test_what_waits_behind_a_load_has_its_time_when_that_has_ended(world: World)
 def test_a_server_that_is_away_has_its_time_when_it_is_back(world: World) -> None:
     world.begin()
     assert world.look(0) == []
-    world.servers[1].told = None
+    world.servers[1].says = None
     assert world.look(SECONDS, 2 * SECONDS) == []
-    world.servers[1].told = []
+    world.servers[1].says = []
     assert world.look(3 * SECONDS, 4 * SECONDS - 1) == []
     assert world.look(4 * SECONDS) == [1]
 

@@ -262,7 +262,7 @@ def test_a_folder_that_cannot_be_read_changes_nothing() -> None:
 
 def test_what_could_not_be_loaded_at_the_start_does_not_answer() -> None:
     world = World(1, 2)
-    world.servers[0].states[2] = VersionStatus(2, "END", "DATA_LOSS: bad")
+    world.servers[0].states[2] = VersionStatus("END", "DATA_LOSS: bad")
     world.look()
     assert (world.published[-1], world.visible) == ([1], {1})
     assert [version for version, _ in world.logged] == [2]

@@ -17,7 +17,7 @@ from lightbox.core.request_context import RequestContext
 from lightbox.features.multi_model.sources import Source
 from lightbox.features.multi_model.state import LoadedModels
 from lightbox.model.catalogue import PlannedModel
-from lightbox.transports.model_management import ServerState, VersionState
+from lightbox.transports.model_status import ServerState, VersionStatus
 from support.model_loader import Listener, bare, loader, own_folders
 from support.patience import PATIENCE
 
@@ -72,7 +72,7 @@ class Witness(Listener):
         self._look()
         if self.ending:
             self.ending = set()
-            return [{1: VersionState("UNLOADING")}]
+            return [{1: VersionStatus("UNLOADING")}]
         return super().states(model, context)
 
     def _look(self) -> None:

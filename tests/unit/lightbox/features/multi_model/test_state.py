@@ -16,7 +16,7 @@ from lightbox.features.multi_model.state import LoadedModel, LoadedModels
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.transports.fake import FakeTransport
-from lightbox.transports.model_management import ServerState, VersionState
+from lightbox.transports.model_status import ServerState, VersionStatus
 from support.fakes import fake_app
 from support.patience import PATIENCE
 
@@ -156,7 +156,7 @@ def test_answers_carry_awss_keys_beside_sagemakers(tmp_path: Path) -> None:
     app = fake_app(FakeTransport(), {"a": ModelOptions()})
     state, loader = (
         LoadedModels(tmp_path),
-        Quick({1: VersionState("END", "INTERNAL: no"), 2: VersionState("AVAILABLE")}),
+        Quick({1: VersionStatus("END", "INTERNAL: no"), 2: VersionStatus("AVAILABLE")}),
     )
     state.write({"a": loaded("a")})
     app.register_blueprint(multi_model_blueprint(loader, state, lambda _: None))  # type: ignore[arg-type, return-value]
