@@ -20,12 +20,15 @@ from lightbox.core.request_context import RequestContext
 
 T = TypeVar("T")
 LOCK_PAUSE_SECONDS = 0.02
+PARTIAL = ".partial"
+"""The end of the name of a file that is written, and takes another's place then."""
 
 
 def replace_file(path: Path, content: bytes) -> None:
-    """Replace a file as a whole. Of several writers one at a time may do so. Raises OSError."""
-    partial = path.with_name(f"{path.name}.partial")
-    partial.write_bytes(content)
+    """Replace a file, the owner's alone, as a whole. Of several writers one at a time may do so. Raises OSError."""
+    partial = path.with_name(f"{path.name}{PARTIAL}")
+    with open(partial, "wb", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(content)
     partial.replace(path)
 
 
@@ -76,6 +79,12 @@ def shared_numbers(path: Path, count: int, kind: Literal["q", "d"]) -> memoryvie
         return memoryview(mmap.mmap(file.fileno(), size)).cast(kind)
 
 
+def mapped(path: Path) -> memoryview:
+    """Return the bytes of a file where they are; they stay as long as somebody has them. Raises OSError."""
+    with path.open("rb") as file:
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
 def hold(path: Path, *, shared: bool = False, wait: bool = False, flags: int = os.O_RDWR | os.O_CREAT) -> int | None:
     """Return the descriptor of a file whose lock is held until it is closed; None while another holds it.
 
@@ -93,6 +102,21 @@ def hold(path: Path, *, shared: bool = False, wait: bool = False, flags: int = o
     return descriptor
 
 
+def let_go(descriptor: int) -> None:
+    """Close what ``hold`` has returned; another process, which was forked meanwhile, may share the descriptor."""
+    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    os.close(descriptor)
+
+
+def hold_new(path: Path) -> int:
+    """Make a file that nobody sees before its lock is held, and return its descriptor. Raises OSError."""
+    partial = path.with_name(f"{path.name}{PARTIAL}")
+    descriptor = hold(partial, wait=True)
+    assert descriptor is not None, "it waits"
+    partial.rename(path)
+    return descriptor
+
+
 @contextmanager
 def held(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[None]:
     """Hold the lock of a file; wait for it. Raises OSError."""
@@ -101,7 +125,7 @@ def held(path: Path, flags: int = os.O_RDWR | os.O_CREAT) -> Iterator[None]:
     try:
         yield
     finally:
-        os.close(descriptor)
+        let_go(descriptor)
 
 
 @contextmanager
@@ -116,7 +140,7 @@ def locked(path: Path, context: RequestContext, busy: LightboxError) -> Iterator
     finally:
         # Before it is given up: who opened it meanwhile sees that it is not the one any more.
         path.unlink(missing_ok=True)
-        os.close(lock)
+        let_go(lock)
 
 
 def try_lock(path: Path, shared: bool = False) -> int | None:

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from lightbox.core.errors import StartError
-from lightbox.machine.shared_files import hold
+from lightbox.machine.shared_files import hold, hold_new
 from lightbox.machine.temporary_storage import is_full, temporary_folder
 
 SOCKET_PATH_LIMIT = 100
@@ -18,6 +18,7 @@ SOCKET_PATH_LIMIT = 100
 
 
 PREFIX, LOCK = "lightbox-", "lock"
+"""Of a folder's name, and of the file in it whose lock its process holds as long as it lives."""
 LONGEST_SOCKET = "model_server_63.sock"
 """Where this fits all sockets fit: either all parts of a run have one, or none has."""
 
@@ -41,7 +42,7 @@ class RunDir:
         parent = temporary_folder()
         try:
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)).absolute()
-            self._lock = _locked(self.path)
+            self._lock = hold_new(self.path / LOCK)
         except OSError as error:
             if is_full(error):
                 raise RunDirError(_too_full(parent)) from None
@@ -80,7 +81,7 @@ class RunDir:
         with suppress(OSError):
             if shutil.disk_usage(MEMORY_FOLDER).free >= size:
                 folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=MEMORY_FOLDER))
-                self._in_memory = folder, _locked(folder)
+                self._in_memory = folder, hold_new(folder / LOCK)
                 _remove_abandoned(folder.parent)
                 link.symlink_to(folder, target_is_directory=True)
                 return folder
@@ -128,14 +129,6 @@ def sockets_would_fit() -> bool:
 
 def _has_room(folder: Path) -> bool:
     return len(os.fsencode(folder / LONGEST_SOCKET)) <= SOCKET_PATH_LIMIT
-
-
-def _locked(folder: Path) -> int:
-    """Put a lock into a folder that the kernel holds as long as this process lives; return its descriptor."""
-    descriptor = hold(folder / "new", wait=True)
-    assert descriptor is not None, "it waits"
-    (folder / "new").rename(folder / LOCK)  # nobody ever sees it before it is held
-    return descriptor
 
 
 def _remove_abandoned(parent: Path) -> None:

@@ -7,7 +7,6 @@ one that stands for too long.
 
 from __future__ import annotations
 
-import fcntl
 import os
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -16,7 +15,7 @@ from typing import NamedTuple
 
 from lightbox.core.errors import DeadlineExceeded
 from lightbox.core.request_context import RequestContext
-from lightbox.machine.shared_files import locked
+from lightbox.machine.shared_files import hold, let_go, locked
 
 FILE = "reload-{}.lock"
 LATE = "the model server did not change its models in time; try again"
@@ -35,26 +34,23 @@ def begin(run_dir: Path, server: int, change: str, model: str, context: RequestC
 
     It also ends when what is returned is garbage. Raises DeadlineExceeded.
     """
-    hold = ExitStack()
-    lock = hold.enter_context(locked(_file(run_dir, server), context, DeadlineExceeded(LATE)))
+    stands = ExitStack()
+    lock = stands.enter_context(locked(_file(run_dir, server), context, DeadlineExceeded(LATE)))
     os.write(lock, f"{change} {model}".encode())
-    return hold.close
+    return stands.close
 
 
 def standing(run_dir: Path, server: int) -> StandingReload | None:
     """Return the reload that stands in a server, None if there is none or its sender is dead."""
+    path = _file(run_dir, server)
     try:
-        file = os.open(_file(run_dir, server), os.O_RDONLY)
+        if (free := hold(path, shared=True, flags=os.O_RDONLY)) is not None:
+            let_go(free)
+            return None
+        status, (change, _, model) = path.stat(), path.read_text().partition(" ")
     except FileNotFoundError:
         return None
-    try:
-        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except BlockingIOError:
-        status, (change, _, model) = os.fstat(file), os.read(file, 1 << 12).decode().partition(" ")
-        return StandingReload(change, model, (status.st_ino, status.st_mtime_ns))
-    finally:
-        os.close(file)
-    return None
+    return StandingReload(change, model, (status.st_ino, status.st_mtime_ns))
 
 
 def _file(run_dir: Path, server: int) -> Path:

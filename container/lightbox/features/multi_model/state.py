@@ -6,7 +6,6 @@ replaced as a whole, and a reader looks again only when it is another file than 
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
 import os
 import threading
@@ -18,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
 from lightbox.core.request_context import RequestContext
-from lightbox.machine.shared_files import Document, held, locked, try_lock
+from lightbox.machine.shared_files import Document, held, let_go, locked, try_lock
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.layout import is_saved_model
 from lightbox.telemetry.logs import log
@@ -141,14 +140,13 @@ class LoadedModels:
         try:
             yield loaded.model
         finally:
-            fcntl.flock(use, fcntl.LOCK_UN)  # a process that a handler has started may share the descriptor
-            os.close(use)
+            let_go(use)
 
     def _begin_use(self, loaded: LoadedModel) -> int | None:
         use = try_lock(self._use_file(loaded), shared=True)
         if use is None or self.all().get(loaded.model.name) == loaded:
             return use
-        os.close(use)
+        let_go(use)
         self.forget_use(loaded)
         return None
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-import mmap
 import os
 import re
 import secrets
@@ -23,7 +22,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from lightbox.core.errors import BadRequest, TooLarge, Unavailable
-from lightbox.machine.shared_files import held, hold
+from lightbox.machine.shared_files import PARTIAL, held, hold, let_go, mapped, replace_file
 
 FOLDER = "sessions"
 """Name in the run directory of the folder, or of the link to it."""
@@ -39,7 +38,7 @@ _KEPT = struct.Struct("<dIIdQ")
 """Expiry in seconds since the epoch, width, height, seconds of decoding, bytes that were sent."""
 _PIXEL = 4
 """Bytes of one: as the compiled resize reads them, which then needs no copy."""
-_SUFFIX, _PARTIAL, _TURN = ".session", ".partial", "turn"
+_SUFFIX, _TURN = ".session", "turn"
 
 
 class UnknownSession(BadRequest):
@@ -98,7 +97,7 @@ class SessionStore:
                 self._remove_expired()
             if self._count() >= self._most:
                 raise Unavailable(f"try again: {self._most} sessions are open, and there may be no more")
-            self._replace(self._path(session.id), [_KEPT.pack(session.expires, 0, 0, 0.0, 0)])
+            replace_file(self._path(session.id), _KEPT.pack(session.expires, 0, 0, 0.0, 0))
         return session
 
     def find(self, session_id: str) -> Session:
@@ -156,15 +155,12 @@ class SessionStore:
     def image(self, session: Session) -> KeptImage | None:
         """Return the image of a session, None where none is kept. Raises UnknownSession."""
         try:
-            with self._path(session.id).open("rb") as file:
-                _, width, height, seconds, sent = _KEPT.unpack(file.read(_KEPT.size))
-                if not width:
-                    return None
-                mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            kept = mapped(self._path(session.id))
         except FileNotFoundError:
             self.find(session.id)
             raise
-        return KeptImage(width, height, memoryview(mapped)[_KEPT.size :], seconds, sent)
+        _, width, height, seconds, sent = _KEPT.unpack_from(kept)
+        return KeptImage(width, height, kept[_KEPT.size :], seconds, sent) if width else None
 
     def remove_expired(self) -> None:
         """Remove what has expired, and what writers that were killed have left; nothing while another has the lock."""
@@ -172,7 +168,7 @@ class SessionStore:
             try:
                 self._remove_expired()
             finally:
-                os.close(turn)
+                let_go(turn)
 
     def usage(self) -> tuple[int, int]:
         """Return how many sessions are open, and the bytes of their images; none where there is no folder."""
@@ -188,10 +184,10 @@ class SessionStore:
                 expires = _KEPT.unpack(file.read(_KEPT.size))[0]
             if expires <= now:
                 path.unlink()
-        for partial in self._folder.glob(f"*{_PARTIAL}"):
+        for partial in self._folder.glob(f"*{PARTIAL}"):
             if (writer := hold(partial, flags=os.O_RDWR)) is not None:
                 partial.unlink(missing_ok=True)
-                os.close(writer)
+                let_go(writer)
 
     @contextmanager
     def _reserved(self, path: Path, session: Session, length: int) -> Iterator[tuple[Path, int]]:
@@ -199,7 +195,7 @@ class SessionStore:
 
         The old image goes first where there is no room otherwise.
         """
-        partial = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{_PARTIAL}")
+        partial = path.with_name(f"{path.stem}-{secrets.token_hex(4)}{PARTIAL}")
         with held(self._folder / _TURN):
             self.find(session.id)
             room = self._most_bytes - self._bytes()
@@ -209,7 +205,7 @@ class SessionStore:
                     f"{_mib(max(0, room))} of {_mib(self._most_bytes)} MiB ({MEMORY_SETTING})"
                 )
             if length > room:
-                self._replace(path, [_KEPT.pack(session.expires, 0, 0, 0.0, 0)])
+                replace_file(path, _KEPT.pack(session.expires, 0, 0, 0.0, 0))
             # Held until it is closed: the file has a living writer.
             descriptor = hold(partial, flags=os.O_RDWR | os.O_CREAT | os.O_EXCL)
             assert descriptor is not None, "nobody else knows it"
@@ -218,13 +214,7 @@ class SessionStore:
             yield partial, descriptor
         finally:
             partial.unlink(missing_ok=True)
-            os.close(descriptor)
-
-    def _replace(self, path: Path, parts: Iterable[bytes]) -> None:
-        partial = path.with_suffix(_PARTIAL)
-        with open(partial, "wb", opener=_private) as file:
-            file.writelines(parts)
-        partial.rename(path)
+            let_go(descriptor)
 
     def _files(self) -> Iterator[Path]:
         return self._folder.glob(f"*{_SUFFIX}")
@@ -236,7 +226,7 @@ class SessionStore:
         found = 0
         for entry in os.scandir(self._folder):
             with suppress(FileNotFoundError):
-                found += _pixel_bytes(entry.stat()) if entry.name.endswith((_SUFFIX, _PARTIAL)) else 0
+                found += _pixel_bytes(entry.stat()) if entry.name.endswith((_SUFFIX, PARTIAL)) else 0
         return found
 
     def _path(self, session_id: str) -> Path:
@@ -253,7 +243,3 @@ def _pixel_bytes(file: os.stat_result) -> int:
 
 def _mib(size: int) -> str:
     return f"{size / (1 << 20):.3g}"
-
-
-def _private(path: str, flags: int) -> int:
-    return os.open(path, flags, 0o600)
