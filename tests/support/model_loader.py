@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from typing_extensions import override
+
 from lightbox.core.errors import DeadlineExceeded, LightboxError
 from lightbox.core.request_context import RequestContext
 from lightbox.features.multi_model.loader import CodeCheck, ModelLoader
@@ -11,19 +13,22 @@ from lightbox.features.multi_model.sources import Source
 from lightbox.features.multi_model.state import LoadedModels
 from lightbox.model.catalogue import PlannedModel
 from lightbox.settings_loading import load_settings
+from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.model_status import ServerState, VersionStatus
 from lightbox.user_code.paths import UserCodeError
 
 
-class Listener:
+class Listener(ModelManagement):
     """A model server that loads and unloads at once; notes how long it may take, refuses when it is to."""
 
     def __init__(self) -> None:
+        super().__init__([], Path())
         self.allowed: list[float] = []
         self.refusal: LightboxError | None = None
         self.served = ""
         self.ends = True
 
+    @override
     def reload(self, model: str, config: str, context: RequestContext, wait_for_server: bool = False) -> list[str]:
         self.allowed.append(context.remaining())
         if self.refusal is not None and "config {" in config:
@@ -31,6 +36,7 @@ class Listener:
         self.served = config
         return [""]
 
+    @override
     def states(self, model: str, context: RequestContext) -> list[ServerState]:
         if not self.ends and f'"{model}"' not in self.served:
             raise DeadlineExceeded("no")

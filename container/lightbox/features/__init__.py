@@ -15,8 +15,7 @@ from lightbox.features.sessions import Sessions
 from lightbox.features.streams import Streams
 from lightbox.features.tfs_api import TfsApi
 from lightbox.features.tracing import Tracing
-from lightbox.processes.additions import Additions, Wants
-from lightbox.processes.served_models import PlannedAlone
+from lightbox.processes.additions import Additions, ServedModels, Wants
 from lightbox.processes.start import Start
 
 FEATURES: Sequence[Feature] = (
@@ -51,7 +50,8 @@ def prepare(start: Start) -> Additions:
 
     Metrics are shown of all features, whether they are on or not.
     """
-    settings, run_dir = start.settings, start.run_dir.path
+    settings, run_dir, planned = start.settings, start.run_dir.path, start.plan.models
+    fixed = ServedModels(planned.keys, planned.values)
     on = enabled(settings)
     for feature in on:
         feature.prepare(start)
@@ -62,7 +62,7 @@ def prepare(start: Start) -> Additions:
         nginx=[feature.nginx(start) for feature in on],
         probes={path: probe for feature in on for path, probe in feature.probes.items()},
         tasks=lambda: [task for feature in on for task in feature.tasks(start)],
-        served=next((served for feature in on if (served := feature.served(run_dir))), PlannedAlone(start.plan)),
+        served=next((served for feature in on if (served := feature.served(run_dir))), fixed),
         shown={feature.name: feature.shown_at for feature in on if feature.shown_at},
         measure=lambda: {metric: value for each in FEATURES for metric, value in each.measure(run_dir).items()},
         counters={metric for feature in FEATURES for metric in feature.counters},

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from lightbox.model.catalogue import PlannedModel
 from lightbox.telemetry.metrics import Metric
@@ -20,19 +20,14 @@ class Port:
     purpose: str
 
 
-class ServedModels(Protocol):
-    """The models that a model server is to have."""
+@dataclass(frozen=True)
+class ServedModels:
+    """The models that a model server is to have: ``names`` are those of all, ``models`` returns those that can be
+    loaded now, and forgets the others. ``note`` is how they come, for the log: "models are loaded by ..."."""
 
-    note: str
-    """How they come, for the log: "multi-model mode: models are loaded by ..."."""
-
-    def names(self) -> Iterable[str]:
-        """Return their names."""
-        ...
-
-    def models(self) -> Iterable[PlannedModel]:
-        """Return those that can be loaded now, and forget the others."""
-        ...
+    names: Callable[[], Iterable[str]]
+    models: Callable[[], Iterable[PlannedModel]]
+    note: str = ""
 
 
 @dataclass(frozen=True)

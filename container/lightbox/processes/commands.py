@@ -15,6 +15,7 @@ from typing import Any
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
 from lightbox.machine.environment import environment, variable
+from lightbox.machine.shared_files import replace_file
 from lightbox.model import engine_report
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import OptionSettings
@@ -247,6 +248,11 @@ def _count(environ: Mapping[str, str], driver: Path) -> int:
     except (OSError, subprocess.SubprocessError):
         return 0
     return len(re.findall(r"^GPU \d+:", listed.stdout, re.MULTILINE))
+
+
+def write_model_config(models: Iterable[PlannedModel], run_dir: Path) -> None:
+    """Write the file for a server that is about to start: it would wait in vain for what is not on the disk."""
+    replace_file(run_dir / MODEL_CONFIG, model_config(models).encode())
 
 
 def model_config(models: Iterable[PlannedModel]) -> str:

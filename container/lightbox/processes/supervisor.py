@@ -23,7 +23,6 @@ from lightbox.processes.nginx import RENEWAL_SECONDS, find_nginx, inherited, lis
 from lightbox.processes.nginx_log import NginxLog, RefusedRequests
 from lightbox.processes.reload_watch import ReloadWatch
 from lightbox.processes.run_dir import RunDir
-from lightbox.processes.served_models import write_model_config
 from lightbox.processes.start import Start
 from lightbox.processes.startup import listening
 from lightbox.processes.version_watch import VersionWatch
@@ -242,7 +241,7 @@ class Supervisor:
         while True:
             started = time.monotonic()
             if child.name in self._watches:
-                write_model_config(self._added.served, self._start.run_dir.path)
+                commands.write_model_config(self._added.served.models(), self._start.run_dir.path)
             code = await child.run()
             if self._stopping.is_set():
                 return

@@ -67,9 +67,10 @@ class MultiModel(Feature):
 
     @override
     def served(self, run_dir: Path) -> ServedModels | None:
-        from lightbox.features.multi_model.state import LoadedServed
+        from lightbox.features.multi_model.state import LoadedModels
 
-        return LoadedServed(run_dir)
+        state = LoadedModels(run_dir)
+        return ServedModels(state.all, state.loadable, "multi-model mode: models are loaded by POST /models")
 
     @override
     def nginx(self, start: Start) -> NginxParts:

@@ -18,7 +18,7 @@ from lightbox.core.settings import Settings
 from lightbox.features.multi_model.archives import unpack
 from lightbox.features.multi_model.sources import Source, check_name, find_model, locate, measure
 from lightbox.features.multi_model.state import LoadedModel, LoadedModels
-from lightbox.features.multi_model.transition import ROLLBACK_SECONDS, LoadFailed, Management, Transition
+from lightbox.features.multi_model.transition import ROLLBACK_SECONDS, LoadFailed, Transition
 from lightbox.machine.memory import available_bytes
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.checks import show_versions, unusable_versions
@@ -26,6 +26,7 @@ from lightbox.model.layout import ModelOnDisk, version_numbers
 from lightbox.model.options import ModelOptionsError, load_options
 from lightbox.processes.commands import model_config
 from lightbox.processes.option_checks import option_problems
+from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.model_status import ServerState
 from lightbox.user_code.paths import UserCodeError
 
@@ -55,7 +56,7 @@ class ModelLoader:
         max_models: int,
         run_dir: Path,
         state: LoadedModels,
-        management: Management,
+        management: ModelManagement,
         check_code: CodeCheck,
         shared_code_dirs: Sequence[Path] = (),
     ) -> None:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter
@@ -110,6 +110,13 @@ class LoadedModels:
         """Return the models that somebody has removed from the disk: servers that have them answer, no other can."""
         return [entry for entry in self.all().values() if not entry.is_on_disk()]
 
+    def loadable(self) -> list[PlannedModel]:
+        """Return what a model server that is about to start is to have, and forget what is not on the disk any more."""
+        for entry in self.removed():
+            log(f"the model {entry.model.name!r} is not loaded any more: its folder was removed")
+            self.update(entry.model.name, leaving=entry)
+        return [entry.model for entry in self.all().values()]
+
     def leaving(self) -> Mapping[str, LoadedModel]:
         """Return the models whose unload was begun and has not ended yet, by name. They are not invoked any more."""
         return self._document.read().leaving
@@ -124,10 +131,6 @@ class LoadedModels:
                 if model is not None:
                     models[name] = model
             self._document.write(changed)
-
-    def write(self, loaded: Mapping[str, LoadedModel]) -> None:
-        """Replace the list."""
-        self._document.write(_File(loaded=dict(loaded)))
 
     @contextmanager
     def using(self, name: str | None) -> Iterator[PlannedModel]:
@@ -166,43 +169,19 @@ class LoadedModels:
     def _use_file(self, loaded: LoadedModel) -> Path:
         return self._run_dir / f"using-{loaded.generation}.lock"
 
-    @contextmanager
-    def loading(self, name: str, context: RequestContext) -> Iterator[None]:
+    def loading(self, name: str, context: RequestContext) -> AbstractContextManager[object]:
         """Hold the lock under which the model of a name is made ready; others are not held up by it.
 
         Raises Unavailable when somebody else holds it until the request's deadline.
         """
         lock = hashlib.sha256(name.encode()).hexdigest()  # a name may be as long as that of a file
         busy = Unavailable(f"the model {name!r} is being loaded; try again")
-        with locked(self._run_dir / f"loading-{lock}.lock", context, busy):
-            yield
+        return locked(self._run_dir / f"loading-{lock}.lock", context, busy)
 
-    @contextmanager
-    def changing(self, context: RequestContext) -> Iterator[None]:
+    def changing(self, context: RequestContext) -> AbstractContextManager[object]:
         """Hold the lock under which models are loaded and unloaded, one after another in all workers.
 
         Raises Unavailable when others hold it until the request's deadline.
         """
         busy = Unavailable("another model is being loaded or unloaded; try again")
-        with locked(self._run_dir / "loaded_models.lock", context, busy):
-            yield
-
-
-class LoadedServed:
-    """What a model server that is about to start is to have: what is loaded."""
-
-    note = "multi-model mode: models are loaded by POST /models"
-
-    def __init__(self, run_dir: Path) -> None:
-        self._state = LoadedModels(run_dir)
-
-    def names(self) -> Iterable[str]:
-        """Return their names."""
-        return self._state.all()
-
-    def models(self) -> Iterable[PlannedModel]:
-        """Return those that are on the disk, and forget the others."""
-        for entry in self._state.removed():
-            log(f"the model {entry.model.name!r} is not loaded any more: its folder was removed")
-            self._state.update(entry.model.name, leaving=entry)
-        return [entry.model for entry in self._state.all().values()]
+        return locked(self._run_dir / "loaded_models.lock", context, busy)

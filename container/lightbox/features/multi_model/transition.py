@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from contextlib import suppress
-from typing import Protocol
 
 from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import BadRequest, DeadlineExceeded, LightboxError, NoRoom, Unavailable
 from lightbox.core.request_context import RequestContext
+from lightbox.transports.model_management import ModelManagement
 from lightbox.transports.model_status import Load, ServerState
 
 PAUSE_SECONDS = 0.01
@@ -33,18 +33,6 @@ class LoadFailed(BadRequest):
         return message
 
 
-class Management(Protocol):
-    """What is needed of transports.management.ModelManagement."""
-
-    def reload(self, model: str, config: str, context: RequestContext, wait_for_server: bool = False) -> list[str]:
-        """Ask for exactly the models of a configuration text; return what each server says of it, "" for OK."""
-        ...
-
-    def states(self, model: str, context: RequestContext) -> list[ServerState]:
-        """Return each server's versions of a model."""
-        ...
-
-
 class Transition:
     """One model's way into the servers or out of them; ``others`` is the configuration without it.
 
@@ -54,7 +42,7 @@ class Transition:
     folder must stay. A server that misses one folder of its configuration loads nothing any more.
     """
 
-    def __init__(self, management: Management, model: str, others: str) -> None:
+    def __init__(self, management: ModelManagement, model: str, others: str) -> None:
         self.told = False
         self._management = management
         self._model = model

@@ -31,10 +31,11 @@ def test_a_change_is_seen_by_every_reader(tmp_path: Path) -> None:
     writer, reader = LoadedModels(tmp_path), LoadedModels(tmp_path)
     reader.on_change(changes.append)
     assert reader.all() == {}
-    writer.write({"a": loaded("a"), "b": loaded("b")})
+    for name in ("a", "b"):
+        writer.update(name, loaded=loaded(name))
     assert reader.get("a").url == "/m/a"
     assert sorted(changes) == ["a", "b"]
-    writer.write({"a": loaded("a", "2"), "b": loaded("b")})
+    writer.update("a", loaded=loaded("a", "2"))
     assert reader.get("a").generation == "2"
     assert changes[2:] == ["a"]
 
@@ -109,7 +110,7 @@ class LateLoader:
 def test_a_late_load_is_408(tmp_path: Path) -> None:
     app = fake_app(FakeTransport(), {"a": ModelOptions()})
     state = LoadedModels(tmp_path)
-    state.write({"b": loaded("b")})
+    state.update("b", loaded=loaded("b"))
     blueprint = multi_model_blueprint(LateLoader(), state, lambda _: None)  # type: ignore[arg-type, return-value]
     app.register_blueprint(blueprint)
     late = app.test_client().post("/models", json={"model_name": "a", "url": "/a"})
@@ -158,7 +159,7 @@ def test_answers_carry_awss_keys_beside_sagemakers(tmp_path: Path) -> None:
         LoadedModels(tmp_path),
         Quick({1: VersionStatus("END", "INTERNAL: no"), 2: VersionStatus("AVAILABLE")}),
     )
-    state.write({"a": loaded("a")})
+    state.update("a", loaded=loaded("a"))
     app.register_blueprint(multi_model_blueprint(loader, state, lambda _: None))  # type: ignore[arg-type, return-value]
     client, keys = app.test_client(), {"modelName": "a", "modelUrl": "/m/a"}
     assert client.post("/models", json={}).get_json() == keys | {"success": "Successfully loaded model a."}
@@ -176,7 +177,8 @@ def test_answers_carry_awss_keys_beside_sagemakers(tmp_path: Path) -> None:
 def test_pages_hold_every_model_once(tmp_path: Path) -> None:
     state = LoadedModels(tmp_path)
     names = [f"m{index:03}" for index in range(2 * PAGE_SIZE + 5)]
-    state.write({name: loaded(name) for name in names})
+    for name in names:
+        state.update(name, loaded=loaded(name))
     app = Flask("pages")
     app.register_blueprint(multi_model_blueprint(None, state, lambda _: None))  # type: ignore[arg-type, return-value]
 
