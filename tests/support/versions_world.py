@@ -6,9 +6,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from typing_extensions import override
+
 from lightbox.core.errors import Unavailable
-from lightbox.processes.versions import LOOK_SECONDS, Files, ModelVersions
-from lightbox.transports.model_status import VersionStatus
+from lightbox.processes.version_links import Files, VersionLinks
+from lightbox.processes.versions import LOOK_SECONDS, ModelVersions
+from lightbox.transports.model_status import ServerState, VersionStatus
 
 WHOLE, CUT, BROKEN_GRAPH, UNLOADABLE = "whole", "cut", "broken graph", "unloadable"
 OTHER = "other"
@@ -54,8 +57,8 @@ class Server:
                     )
 
 
-class World:
-    """Surroundings with a clock, a disk, model servers and a sidecar, all of them obedient to the test."""
+class World(VersionLinks):
+    """A clock, a disk, model servers and a sidecar around a model's versions, all of them obedient to the test."""
 
     def __init__(
         self, *initial: int, servers: int = 1, looks_to_load: int = LOADED_AT_ONCE, others: Sequence[int] = ()
@@ -121,37 +124,50 @@ class World:
             for version, disk in self.disk.items()
         }
 
+    @override
     async def found(self) -> Mapping[int, Files]:
         if self.is_unreadable:
             raise OSError
         return self._files()
 
+    @override
     async def problem(self, version: int) -> str | None:
         return "variables are missing" if version not in self.disk or self.disk[version].content == CUT else None
 
+    @override
     async def misfit(self, version: int, answering: int | None) -> str | None:
         assert answering is not None
         kinds = {self.disk[version].content, self.servers[0].loaded[answering]}
         return f"it is not of the kind of version {answering}" if kinds == {WHOLE, OTHER} else None
 
+    @override
     def show(self, version: int) -> None:
         assert version not in self.shown
         self.shown[version] = self.disk[version].content
 
+    @override
     def hide(self, version: int) -> None:
         self.shown.pop(version, None)
 
-    async def states(self) -> Sequence[Mapping[int, VersionStatus] | None]:
+    @override
+    async def states(self) -> Sequence[ServerState]:
         return [None if server.away else dict(server.states) for server in self.servers]
 
+    @override
     async def probe(self, version: int) -> str | None:
         if self.busy:
             raise Unavailable("busy")
         self.probes.append(version)
         return "the graph fails" if self.servers[0].loaded[version] == BROKEN_GRAPH else None
 
+    @override
     def publish(self, versions: Sequence[int]) -> None:
         self.published.append(list(versions))
 
+    @override
     def log(self, version: int, text: str) -> None:
         self.logged.append((version, text))
+
+    @override
+    def server_ended(self) -> None:
+        pass

@@ -2,7 +2,7 @@
 
 A version is shown to the model servers once it is whole, has not changed between two looks and fits the version that
 answers, and answers requests that name no version once it has answered a probe. What happens is decided here;
-``Surroundings`` does it.
+``VersionLinks`` does it.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
-from typing import NamedTuple, Protocol
 
 from lightbox.core.errors import Unavailable
-from lightbox.transports.model_status import Load, ServerState
+from lightbox.processes.version_links import Files, VersionLinks
+from lightbox.transports.model_status import Load, ServerState, VersionStatus
 
 LOOK_SECONDS = 1.0
 LEAVING_SECONDS = 2.0
@@ -29,52 +29,8 @@ MOST_ENDS = 2
 """A version is not tried again when so many ends of a model server came while it was loaded."""
 
 
-class Files(NamedTuple):
-    """A version's files as they can be compared: device and inode of the folder; name, size, mtime of all in it."""
-
-    folder: tuple[int, int]
-    entries: frozenset[tuple[str, int, int]]
-
-
-class Surroundings(Protocol):
-    """What is around the versions of one model. Versions are numbers."""
-
-    async def found(self) -> Mapping[int, Files]:
-        """Return what is on disk. Raises OSError when that cannot be told."""
-        ...
-
-    async def problem(self, version: int) -> str | None:
-        """Return why a version cannot be served, judged by its files; None where it is whole."""
-        ...
-
-    async def misfit(self, version: int, answering: int | None) -> str | None:
-        """Return why a whole version must not take the place of the answering one; None where it may."""
-        ...
-
-    def show(self, version: int) -> None:
-        """Let the model servers see a version."""
-        ...
-
-    def hide(self, version: int) -> None:
-        """Take a version from the model servers' sight."""
-        ...
-
-    async def states(self) -> Sequence[ServerState]:
-        """Return each model server's versions."""
-        ...
-
-    async def probe(self, version: int) -> str | None:
-        """Have a version predict; return why it must not answer, None where it may. Raises Unavailable
-        when nobody had the time to tell."""
-        ...
-
-    def publish(self, versions: Sequence[int]) -> None:
-        """Have requests that name no version answered by the first of these that the model servers have."""
-        ...
-
-    def log(self, version: int, text: str) -> None:
-        """Log a sentence about a version."""
-        ...
+_GONE = VersionStatus("END")
+"""What a version is in a server that does not know it."""
 
 
 class Phase(Enum):
@@ -98,11 +54,8 @@ class _Version:
     phase: Phase = Phase.WAITING
     is_new: bool = False
     """Whether it has appeared since the last look."""
-    steady: bool = False
-    """Whether the files were the same in two looks."""
-    judged: bool = False
     problem: str | None = None
-    """Why it is not shown, by these files."""
+    """Why it is not shown, by these files; empty where it may be, None until they were the same in two looks."""
     beside: list[int] | None = None
     """The answering version, if any, that ``problem`` comes from a comparison with; None where nothing was compared."""
     told: bool = False
@@ -115,11 +68,9 @@ class _Version:
 class ModelVersions:
     """Follows the versions of one model. ``initial`` are those that answer from the start."""
 
-    def __init__(self, around: Surroundings, initial: Mapping[int, Files]) -> None:
-        self._around = around
-        self._versions = {
-            number: _Version(files, 0.0, Phase.ANSWERING, judged=True) for number, files in initial.items()
-        }
+    def __init__(self, links: VersionLinks, initial: Mapping[int, Files]) -> None:
+        self.links = links
+        self._versions = {number: _Version(files, 0.0, Phase.ANSWERING) for number, files in initial.items()}
         self._start_is_judged = False
         self._now = 0.0
 
@@ -135,7 +86,7 @@ class ModelVersions:
     async def look(self, now: float) -> None:
         """Compare what is with what was, and take each version one step further; ``now`` is in seconds."""
         try:
-            found = await self._around.found()
+            found = await self.links.found()
         except OSError:  # of a share that is away nothing is known, and what is loaded answers on
             return
         self._now = now
@@ -144,7 +95,7 @@ class ModelVersions:
         await self._judge_files()
         if self._start_is_judged and not any(v.phase is Phase.LOADING or _may_load(v) for v in self._versions.values()):
             return
-        servers = await self._around.states()
+        servers = await self.links.states()
         self._judge_start(servers)
         self._show(servers)
         await self._follow(servers)
@@ -154,14 +105,13 @@ class ModelVersions:
         for number, version in self._in(Phase.LOADING).items():
             version.ends += 1
             if version.ends >= MOST_ENDS:
-                self._refuse(number, "the model server ended while it loaded it")
+                self._hide(number, "the model server ended while it loaded it")
             else:
                 self._hide(number)
+        self.links.server_ended()
 
     def _in(self, phase: Phase) -> dict[int, _Version]:
         return {number: version for number, version in self._versions.items() if version.phase is phase}
-
-    # ------------------------------------------------------------------ files
 
     def _compare(self, number: int, files: Files | None) -> None:
         version = self._versions.get(number)
@@ -173,13 +123,12 @@ class ModelVersions:
             if self._now - version.since >= LEAVING_SECONDS:
                 self._hide(number)
         elif files == version.files:
-            version.steady = files is not None
-            if files is None and (version.hidden_at is None or self._now - version.hidden_at > HIDDEN_SECONDS):
+            if files is None and self._is_hidden(version):
                 del self._versions[number]
         else:
             hidden_at = version.hidden_at
             if version.phase is Phase.LOADING:
-                self._around.hide(number)
+                self.links.hide(number)
                 hidden_at = self._now
             self._versions[number] = _Version(files, self._now, is_new=version.files is None, hidden_at=hidden_at)
 
@@ -187,23 +136,21 @@ class ModelVersions:
         is_gone = files is None or version.files is None or files.folder != version.files.folder
         if is_gone and len(self.answering()) > 1:
             version.phase, version.since = Phase.LEAVING, self._now
-            self._around.publish(self.answering())
-            self._around.log(number, f"was removed; version {self.answering()[0]} answers")
+            self.links.publish(self.answering())
+            self.links.log(number, f"was removed; version {self.answering()[0]} answers")
         elif files != version.files and not version.told:
             version.told = True
             change = "was removed" if files is None else "has changed on disk"
-            self._around.log(
-                number, f"{change}; the files that were loaded stay in use. Give a new version a new number"
-            )
+            self.links.log(number, f"{change}; the files that were loaded stay in use. Give a new version a new number")
 
     async def _judge_files(self) -> None:
         for number, version in self._in(Phase.WAITING).items():
             if version.is_new:
                 version.is_new = False
-                if problem := await self._around.problem(number):
-                    self._around.log(number, f"is here and cannot be served yet: {problem}")
-            if version.steady and not version.judged:
-                version.problem, version.judged = await self._around.problem(number), True
+                if problem := await self.links.problem(number):
+                    self.links.log(number, f"is here and cannot be served yet: {problem}")
+            if version.problem is None and version.files is not None and version.since < self._now:
+                version.problem = await self.links.problem(number) or ""
             if version.problem and not version.told and self._now - version.since >= QUIET_SECONDS:
                 self._tell(number, version)
             await self._compare_with_answering(number, version)
@@ -211,40 +158,40 @@ class ModelVersions:
     async def _compare_with_answering(self, number: int, version: _Version) -> None:
         """Judge a whole version beside the one that answers, and again when that is another one."""
         best = self.answering()[:1]
-        is_whole = version.judged and (version.problem is None or version.beside is not None)
+        is_whole = version.problem == "" or version.beside is not None
         if is_whole and version.beside != best:
-            version.beside, version.problem = best, await self._around.misfit(number, next(iter(best), None))
+            version.beside = best
+            version.problem = await self.links.misfit(number, next(iter(best), None)) or ""
             if version.problem:
                 self._tell(number, version)
 
     def _tell(self, number: int, version: _Version) -> None:
         version.told = True
-        self._around.log(number, f"is not served: {version.problem}. It is tried again when its files change")
-
-    # ---------------------------------------------------------- model servers
+        self.links.log(number, f"is not served: {version.problem}. It is tried again when its files change")
 
     def _judge_start(self, servers: Sequence[ServerState]) -> None:
         """Drop what no model server could load at the start, where another version answers."""
         if self._start_is_judged or None in servers:
             return
         self._start_is_judged = True
-        told = [[server.get(number) for server in servers if server] for number in self.answering()]
-        for number, states in zip(self.answering(), told, strict=True):
-            errors = [state.error for state in states if state and state.state == "END" and state.error]
+        for number in self.answering():
+            states = [(server or {}).get(number, _GONE) for server in servers]
+            errors = [status.error for status in states if status.state == "END" and status.error]
             if len(errors) == len(servers) and len(self.answering()) > 1:
-                self._refuse(number, f"it cannot be loaded: {errors[0]}")
-                self._around.publish(self.answering())
+                self._hide(number, f"it cannot be loaded: {errors[0]}")
+                self.links.publish(self.answering())
 
     def _show(self, servers: Sequence[ServerState]) -> None:
-        known = [server for server in servers if server is not None]
-        if len(known) < len(servers):
+        if None in servers:
             return
         for number, version in self._in(Phase.WAITING).items():
-            states = [server.get(number) for server in known]
-            is_hidden = version.hidden_at is None or self._now - version.hidden_at >= HIDDEN_SECONDS
-            if _may_load(version) and is_hidden and all(state is None or state.state == "END" for state in states):
-                self._around.show(number)
+            has_ended = all((server or {}).get(number, _GONE).state == "END" for server in servers)
+            if _may_load(version) and self._is_hidden(version) and has_ended:
+                self.links.show(number)
                 version.phase, version.since, version.load = Phase.LOADING, self._now, Load([number], servers)
+
+    def _is_hidden(self, version: _Version) -> bool:
+        return version.hidden_at is None or self._now - version.hidden_at >= HIDDEN_SECONDS
 
     async def _follow(self, servers: Sequence[ServerState]) -> None:
         for number, version in sorted(self._in(Phase.LOADING).items(), reverse=True):
@@ -254,41 +201,38 @@ class ModelVersions:
                 for server in range(len(servers)):
                     version.load.begun(server)
             if failure := version.load.failure(servers):
-                self._refuse(number, f"it cannot be loaded: {failure[1]}")
+                self._hide(number, f"it cannot be loaded: {failure[1]}")
             elif version.load.is_done(servers):
                 await self._probe(number, version)
 
     async def _probe(self, number: int, version: _Version) -> None:
         try:
-            problem = await self._around.probe(number)
+            problem = await self.links.probe(number)
         except Unavailable:
             return
         if self._versions.get(number) is not version or version.phase is not Phase.LOADING:
             return  # a model server has ended meanwhile
         if problem:
-            self._refuse(number, f"it failed a probe: {problem}")
+            self._hide(number, f"it failed a probe: {problem}")
             return
         version.phase, version.since, version.told = Phase.ANSWERING, self._now, False
-        self._around.publish(self.answering())
+        self.links.publish(self.answering())
         is_best = number == self.answering()[0]
-        self._around.log(number, "answers" if is_best else f"is served; version {self.answering()[0]} answers")
+        self.links.log(number, "answers" if is_best else f"is served; version {self.answering()[0]} answers")
 
-    # ------------------------------------------------------------------ steps
+    def _hide(self, number: int, problem: str | None = None) -> None:
+        """Take a version from the model servers' sight; the next looks find out what it is now.
 
-    def _hide(self, number: int) -> None:
-        """Take a version from the model servers' sight; the next looks find out what it is now."""
-        self._around.hide(number)
+        With a ``problem`` it is not tried again until its files change.
+        """
+        self.links.hide(number)
         version = self._versions[number]
-        files = version.files if version.phase is Phase.LOADING else None
-        self._versions[number] = _Version(files, self._now, hidden_at=self._now, ends=version.ends)
-
-    def _refuse(self, number: int, problem: str) -> None:
-        files = self._versions[number].files
-        self._hide(number)
-        version = self._versions[number]
-        version.files, version.judged, version.problem = files, True, problem
-        self._tell(number, version)
+        files = version.files if version.phase is Phase.LOADING or problem else None
+        hidden = _Version(files, self._now, hidden_at=self._now, ends=version.ends, problem=problem)
+        self._versions[number] = hidden
+        if problem:
+            self._tell(number, hidden)
 
 
 def _may_load(version: _Version) -> bool:
-    return version.phase is Phase.WAITING and version.judged and version.problem is None
+    return version.phase is Phase.WAITING and version.problem == ""

@@ -14,7 +14,8 @@ from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ServingPlan
 from lightbox.processes.start_checks import find_problems
-from lightbox.processes.version_watch import VersionWatch, _AroundModel
+from lightbox.processes.version_links import VersionLinks
+from lightbox.processes.version_watch import VersionWatch
 from lightbox.settings_loading import load_settings
 from support.models import export_classes
 from support.patience import PATIENCE
@@ -34,6 +35,11 @@ def watching(model: PlannedModel, run_dir: Path, default: str = "m", **environ: 
     return VersionWatch(plan, load_settings(environ), run_dir, [], "")
 
 
+def links(watch: VersionWatch) -> VersionLinks:
+    (versions,) = watch._followed.values()
+    return versions.links
+
+
 def test_a_version_without_its_folder_is_hidden_until_that_is_back(source: Path) -> None:
     shown = source.parent / "shown"
     model = PlannedModel(name="m", base_path=shown, options=ModelOptions(), versions_dir=source)
@@ -41,7 +47,7 @@ def test_a_version_without_its_folder_is_hidden_until_that_is_back(source: Path)
     (source / "1").rename(source / "away")
     watch.server_ended()
     assert [path.name for path in shown.iterdir()] == ["2"]
-    (around,) = watch._around
+    around = links(watch)
     assert asyncio.run(around.found()).keys() == {2}
     assert [path.name for path in shown.iterdir()] == ["2"]
     (source / "away").rename(source / "1")
@@ -92,7 +98,7 @@ def test_what_was_hidden_is_shown_before_versions_are_followed(source: Path) -> 
 
 def test_a_folder_that_is_removed_and_made_again_at_once_is_another_one(source: Path) -> None:
     model = PlannedModel(name="m", base_path=source.parent / "shown", options=ModelOptions(), versions_dir=source)
-    (around,) = watching(model, source.parent)._around
+    around = links(watching(model, source.parent))
     before = around.files()
     descriptors = len(list(Path("/proc/self/fd").iterdir()))
     for _ in range(20):
@@ -119,18 +125,17 @@ def pictures(tmp_path: Path) -> Path:
     return folder
 
 
-def beside(folder: Path, labels: bool = True, default: str = "m", allows: bool = False, **environ: str) -> _AroundModel:
+def beside(folder: Path, labels: bool = True, default: str = "m", allows: bool = False, **environ: str) -> VersionLinks:
     """Return what is around the model as a start with version 1 leaves it."""
     labelled = ModelOptions(labels=tuple(NAMES) if labels else None)
     options = labelled.model_copy(update={"model_changes": "allow"}) if allows else labelled
     code = (folder / "code",)
     shown = folder.parents[1] / "shown"
     model = PlannedModel(name="m", base_path=shown, options=options, versions_dir=folder, code_dirs=code)
-    (around,) = watching(model, folder.parents[1], default, **environ)._around
-    return around
+    return links(watching(model, folder.parents[1], default, **environ))
 
 
-def misfit(around: _AroundModel, version: int) -> str | None:
+def misfit(around: VersionLinks, version: int) -> str | None:
     return asyncio.run(around.misfit(version, 1))
 
 
@@ -203,5 +208,5 @@ def test_the_metrics_page_is_told_of_the_folder_that_a_user_knows(source: Path) 
     model = PlannedModel(name="m", base_path=source.parent / "shown", options=ModelOptions(), versions_dir=source)
     watch = watching(model, source.parent)
     versions = watch._followed["m"]
-    versions._refuse(2, f"it cannot be loaded: no file {source.parent / 'shown' / '2'}")
+    versions._hide(2, f"it cannot be loaded: no file {source.parent / 'shown' / '2'}")
     assert watch.not_served() == [("m", "2", f"it cannot be loaded: no file {source / '2'}")]
