@@ -8,6 +8,7 @@ wait would each hold what the other needs.
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -15,7 +16,7 @@ from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from lightbox.core.errors import DeadlineExceeded, LightboxError, TooLarge, Unavailable
+from lightbox.core.errors import DeadlineExceeded, TooLarge, Unavailable
 from lightbox.machine.memory import find_trim
 
 if TYPE_CHECKING:
@@ -137,15 +138,13 @@ class RequestContext:
         if self.remaining() <= 0:
             raise DeadlineExceeded(f"the request's {self.allowed_seconds:g} s passed before its body was read")
 
-    def poll(self, look: Callable[[], T | None], pause: float, late: LightboxError, seconds: float = float("inf")) -> T:
+    def poll(self, look: Callable[[], T | None], pause: float, seconds: float = math.inf) -> T | None:
         """Return the first thing but None that ``look`` returns, which is called with pauses.
 
-        Raises ``late`` after ``seconds``, or when the request must be answered.
+        Returns None after ``seconds``, or when the request must be answered.
         """
         until = time.monotonic() + seconds
-        while (found := look()) is None:
-            if min(until - time.monotonic(), self.remaining()) <= pause:
-                raise late
+        while (found := look()) is None and min(until - time.monotonic(), self.remaining()) > pause:
             time.sleep(pause)
         return found
 

@@ -134,7 +134,8 @@ def locked(path: Path, context: RequestContext, busy: LightboxError) -> Iterator
 
     Raises ``busy`` when others hold it until the request's deadline.
     """
-    lock = context.poll(lambda: try_lock(path), LOCK_PAUSE_SECONDS, busy)
+    if (lock := context.poll(lambda: try_lock(path), LOCK_PAUSE_SECONDS)) is None:
+        raise busy
     try:
         yield lock
     finally:

@@ -81,8 +81,9 @@ class GrpcTransport(PredictTransport):
                     return None
                 raise from_server(error.code().name, error.details() or "", model, version) from error
 
-        away = ModelServerAway(f"no model server can be reached for the model {model!r}")
-        return context.poll(attempt, RECONNECT_PAUSE, away, self._reconnect_seconds)
+        if (reply := context.poll(attempt, RECONNECT_PAUSE, self._reconnect_seconds)) is None:
+            raise ModelServerAway(f"no model server can be reached for the model {model!r}")
+        return reply
 
     def close(self) -> None:
         """Close the channel."""

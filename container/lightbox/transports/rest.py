@@ -175,7 +175,6 @@ class RestTransport(Transport):
         self, verb: str, path: str, body: bytes | None, model: str, version: int | None, context: RequestContext
     ) -> requests.Response:
         """Send a request once; if no server listens, wait a moment for one that is coming back."""
-        away = ModelServerAway(f"no model server can be reached for the model {model!r}")
 
         def attempt() -> requests.Response | None:
             seconds, url = time_left(context), self._base_url + path
@@ -186,7 +185,9 @@ class RestTransport(Transport):
                     return None
                 raise _unanswered(error, model, version) from error
 
-        return context.poll(attempt, RECONNECT_PAUSE, away, self._reconnect_seconds)
+        if (reply := context.poll(attempt, RECONNECT_PAUSE, self._reconnect_seconds)) is None:
+            raise ModelServerAway(f"no model server can be reached for the model {model!r}")
+        return reply
 
 
 def _path(model: str, version: int | None) -> str:

@@ -93,8 +93,9 @@ class Transition:
         self._poll(is_loaded, "loaded", context)
 
     def _poll(self, is_done: Callable[[], bool], done: str, context: RequestContext) -> None:
-        late = f"the model {self._model!r} was not {done} within {context.allowed_seconds:g} s; try again"
-        context.poll(lambda: is_done() or None, PAUSE_SECONDS, DeadlineExceeded(late))
+        if not context.poll(lambda: is_done() or None, PAUSE_SECONDS):
+            late = f"the model {self._model!r} was not {done} within {context.allowed_seconds:g} s; try again"
+            raise DeadlineExceeded(late)
 
 
 def _serves(server: ServerState) -> bool:

@@ -56,9 +56,9 @@ class RestForward:
                 missing = reply or missing
             return missing
 
-        return context.poll(
-            attempt, RECONNECT_PAUSE, ModelServerAway("no model server can be reached"), RECONNECT_SECONDS
-        )
+        if (reply := context.poll(attempt, RECONNECT_PAUSE, RECONNECT_SECONDS)) is None:
+            raise ModelServerAway("no model server can be reached")
+        return reply
 
 
 def _send(

@@ -136,9 +136,9 @@ class TfsGrpc:
                 raise missing
             return None
 
-        return context.poll(
-            attempt, RECONNECT_PAUSE, ModelServerAway("no model server can be reached"), RECONNECT_SECONDS
-        )
+        if (reply := context.poll(attempt, RECONNECT_PAUSE, RECONNECT_SECONDS)) is None:
+            raise ModelServerAway("no model server can be reached")
+        return reply
 
 
 def _told(error: grpc.RpcError, model: str) -> LightboxError:

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 from lightbox.core.edge import server_timing
-from lightbox.core.errors import Unavailable
 from lightbox.core.request_context import OTHER, QUEUE, STAGES, TOTAL, RequestContext
 from lightbox.model.options import ModelOptions
 from lightbox.telemetry.logs import FinishedRequest, request_line
@@ -99,11 +98,10 @@ def test_the_stages_of_every_route_add_up(environ: dict[str, str], body: bytes) 
 
 
 def test_what_is_not_there_is_looked_for_until_the_deadline() -> None:
-    late, looks = Unavailable("late"), iter([None, None, 0, None, None])
-    assert RequestContext(PATIENCE).poll(lambda: next(looks), 0.001, late) == 0
+    looks = iter([None, None, 0, None, None])
+    assert RequestContext(PATIENCE).poll(lambda: next(looks), 0.001) == 0
     for context, seconds in ((RequestContext(0), PATIENCE), (RequestContext(PATIENCE), 0.0)):
-        with pytest.raises(Unavailable, match="late"):
-            context.poll(lambda: next(looks), 0.001, late, seconds)
+        assert context.poll(lambda: next(looks), 0.001, seconds) is None
     assert list(looks) == []
 
 

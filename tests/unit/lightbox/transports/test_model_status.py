@@ -1,0 +1,85 @@
+"""What model servers tell of versions: one answer for both clients, and one rule for what a load has come to."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import grpc
+import pytest
+
+from lightbox.core.request_context import RequestContext
+from lightbox.transports.model_management import ModelManagement
+from lightbox.transports.model_status import Load, ModelStatus, ServerState, VersionStatus
+from support.model_service import ScriptedServer, States, serving
+from support.patience import PATIENCE
+
+ERROR = "DATA_LOSS: Can't parse /m/1/saved_model.pb"
+
+
+async def told(target: str) -> ServerState:
+    status = ModelStatus(target)
+    try:
+        return await status.told("m")
+    finally:
+        await status.close()
+
+
+@pytest.mark.parametrize(
+    ("said", "versions"),
+    [
+        ({2: "AVAILABLE", 1: f"END {ERROR}"}, {2: VersionStatus("AVAILABLE"), 1: VersionStatus("END", ERROR)}),
+        ({}, {}),
+        (None, None),
+    ],
+    ids=["known", "not known", "away"],
+)
+def test_who_waits_and_who_does_not_are_told_the_same(tmp_path: Path, said: States, versions: ServerState) -> None:
+    server = ScriptedServer()
+    server.say(said)
+    with serving(server, tmp_path / "socket") as target:
+        with grpc.insecure_channel(target) as channel:
+            assert ModelManagement([channel], tmp_path).states("m", RequestContext(PATIENCE)) == [versions]
+        assert asyncio.run(told(target)) == versions
+
+
+LOADING, AVAILABLE = VersionStatus("LOADING"), VersionStatus("AVAILABLE")
+FAILED = VersionStatus("END", ERROR)
+
+
+@pytest.mark.parametrize(
+    ("before", "seen", "has_failed"),
+    [
+        ({}, [{1: FAILED}], True),
+        ({1: FAILED}, [{1: FAILED}], False),
+        ({1: FAILED}, [{1: LOADING}, {1: FAILED}], True),
+        ({1: VersionStatus("END", "INTERNAL: other")}, [{1: FAILED}], True),
+        ({1: VersionStatus("END")}, [{1: FAILED}], True),
+        (None, [None, {1: FAILED}], True),
+        ({}, [{1: LOADING, 2: FAILED}], False),
+        ({}, [{1: VersionStatus("END")}], False),
+    ],
+    ids=["new", "as before", "seen", "another", "none before", "away before", "of another version", "no error"],
+)
+def test_an_end_is_this_loads_when_something_else_was_seen(
+    before: ServerState, seen: list[ServerState], has_failed: bool
+) -> None:
+    load = Load([1], [before])
+    failures = [load.failure([state]) for state in seen]
+    assert failures[:-1] == [None] * (len(seen) - 1)
+    assert failures[-1] == ((1, ERROR) if has_failed else None)
+
+
+def test_an_end_is_this_loads_once_the_server_has_begun() -> None:
+    load = Load([1], [{1: FAILED}, {1: FAILED}])
+    assert load.failure([{1: FAILED}, {1: FAILED}]) is None
+    load.begun(1)
+    assert load.failure([{1: FAILED}, None]) is None
+    assert load.failure([{1: FAILED}, {1: FAILED}]) == (1, ERROR)
+
+
+def test_a_load_is_done_when_every_server_has_every_version() -> None:
+    load = Load([1, 2], [{}, {}])
+    both: ServerState = {1: AVAILABLE, 2: AVAILABLE, 3: FAILED}
+    states: list[ServerState] = [{1: AVAILABLE}, {1: AVAILABLE, 2: LOADING}, {}, None]
+    assert [load.is_done([both, other]) for other in (both, *states)] == [True, False, False, False, False]
