@@ -10,8 +10,7 @@ from lightbox.images.probe import GREY_PNG
 from lightbox.model.options import ModelOptions
 from lightbox.model.ranking import DEFAULT_TOP_K, is_detector
 from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
-from lightbox.openapi import examples
-from lightbox.openapi.models import DescribedModel
+from lightbox.openapi.models import DescribedModel, zeros
 from lightbox.openapi.schemas import BASE64, TEXT, Schema, any_of, array, bounded, element, named, nested, ref, struct
 
 EXAMPLES = "Examples"
@@ -50,12 +49,12 @@ def request_body(model: DescribedModel) -> Schema:
     """Return the JSON of a request of predict, and of classify and regress where a signature can."""
     forms: list[Schema] = []
     for index, signature in enumerate(model.signatures):
-        name = {"signature_name": {"const": signature.name}}
-        optional = ["signature_name"] if model.has_default and index == 0 else []
+        name: dict[str, Schema] = {"signature_name": {"const": signature.name}}
+        needed, optional = ({}, name) if model.has_default and index == 0 else (name, {})
         if _rows_or_none(signature.inputs):
             instances = {"instances": array(any_of(_instances(signature)), 1)}
-            forms.append(struct(instances | name, optional))
-        forms.append(struct({"inputs": any_of(_columns(signature))} | name, optional))
+            forms.append(struct(instances | needed, optional))
+        forms.append(struct({"inputs": any_of(_columns(signature))} | needed, optional))
         if _takes_examples(signature):
             forms.append(ref(EXAMPLES))
     if model.default and _rows_or_none(model.default.inputs):
@@ -105,19 +104,19 @@ def ranked_row(outputs: Mapping[str, TensorSpec], options: ModelOptions) -> Sche
     """Return the classes of one row that ``labels`` and ``top_k`` ask for, None where they ask for none."""
     if options.labels is None and options.top_k is None:
         return None
-    label: Schema = {"type": "string"} | ({"enum": sorted({*options.labels})} if options.labels else {})
-    item = {"label": label, "class": {"type": "integer", "minimum": 0}, "score": {"type": "number"}}
-    unnamed = [] if options.labels else ["label"]
+    label: dict[str, Schema] = {"label": TEXT | ({"enum": sorted({*options.labels})} if options.labels else {})}
+    number: Schema = {"type": "number"}
     if is_detector(outputs):
-        box = array({"type": "number"}, 4, 4) | {"description": "As the model gives it."}
-        item["class"] = {"type": "integer"}
-        return array(struct(item | {"box": box}, ["label"]), 0, options.top_k)
+        box = array(number, 4, 4) | {"description": "As the model gives it."}
+        return array(struct({"class": {"type": "integer"}, "score": number, "box": box}, label), 0, options.top_k)
     if len(outputs) != 1:
         return None
     (spec,) = outputs.values()
     if spec.is_string or (spec.shape is not None and len(spec.shape) != 2):
         return None
-    return array(struct(item, unnamed), 0, options.top_k or DEFAULT_TOP_K)
+    item: dict[str, Schema] = {"class": {"type": "integer", "minimum": 0}, "score": number}
+    named_class = struct(label | item) if options.labels else struct(item, label)
+    return array(named_class, 0, options.top_k or DEFAULT_TOP_K)
 
 
 def _shared() -> dict[str, Schema]:
@@ -132,9 +131,7 @@ def _shared() -> dict[str, Schema]:
         "maxItems": 2,
     }
     return {
-        EXAMPLES: struct(
-            {"examples": array(features, 1), "context": features, "signature_name": TEXT}, ["context", "signature_name"]
-        ),
+        EXAMPLES: struct({"examples": array(features, 1)}, {"context": features, "signature_name": TEXT}),
         RESULTS: struct({"results": array(any_of([array(scored), {"type": "number"}]))}),
     }
 
@@ -148,9 +145,8 @@ def example(signature: SignatureSpec) -> Any:
     picture = image_input(signature)
     if picture is not None and not picture.encoded:
         return {"instances": [{"b64": b64encode(GREY_PNG).decode()}]}
-    if not examples.is_shown(signature):
+    found = zeros(signature)
+    if found is None:
         return None
-    whole = {
-        name: examples.nested(examples.zero(spec), examples.sizes(spec)) for name, spec in signature.inputs.items()
-    }
+    whole = {name: zero.tolist() for name, zero in found.items()}
     return {"inputs": next(iter(whole.values())) if len(whole) == 1 else whole}

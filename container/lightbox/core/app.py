@@ -14,8 +14,8 @@ from lightbox.core.http import enter
 from lightbox.core.services import Services
 from lightbox.core.settings import Settings
 from lightbox.feature import Feature
-from lightbox.sagemaker.event_stream import response_stream_blueprint
-from lightbox.sagemaker.execution_parameters import batch_transform_blueprint
+from lightbox.sagemaker.event_stream import add_response_stream
+from lightbox.sagemaker.execution_parameters import add_execution_parameters
 from lightbox.sagemaker.invocations import Invocations, internal_blueprint, sagemaker_blueprint
 from lightbox.telemetry.logs import context_maker
 
@@ -37,13 +37,11 @@ def create_app(services: Services, features: Sequence[Feature]) -> Flask:
         services.requests,
     )
     invocations = Invocations(services)
-    blueprints = [
-        internal_blueprint(pipeline),
-        sagemaker_blueprint(invocations),
-        response_stream_blueprint(invocations),
-        batch_transform_blueprint(settings),
-    ]
-    for blueprint in [*blueprints, *(part for feature in features for part in feature.routes(services))]:
+    sagemaker = sagemaker_blueprint(invocations)
+    add_response_stream(sagemaker, invocations)
+    add_execution_parameters(sagemaker, settings)
+    own = [internal_blueprint(pipeline), sagemaker]
+    for blueprint in [*own, *(part for feature in features for part in feature.routes(services))]:
         app.register_blueprint(blueprint)
     app.before_request(enter)
 

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
+from lightbox.model.spec import Array, SignatureSpec, TensorSpec, image_input
+
+LARGEST_EXAMPLE = 100
+"""Elements of all inputs; an example is to be read."""
 
 
 @dataclass(frozen=True)
@@ -42,3 +47,14 @@ class DescribedModel:
         """Return the outputs that a response has, where the request names none."""
         wanted = self.options.outputs
         return {name: spec for name, spec in signature.outputs.items() if not wanted or name in wanted}
+
+
+def zeros(signature: SignatureSpec) -> dict[str, Array] | None:
+    """Return the inputs of an example, open dimensions being 1; None where there is no short one."""
+    found = {}
+    for name, spec in signature.inputs.items():
+        if spec.is_string:  # nothing tells what strings a model understands
+            return None
+        shape = [1 if size is None else size for size in spec.shape or (1,)]
+        found[name] = np.zeros(shape, bool if spec.dtype == "bool" else int)
+    return found if sum(array.size for array in found.values()) <= LARGEST_EXAMPLE else None

@@ -1,17 +1,20 @@
-"""Operations, what they are made of, and what a feature adds to the document."""
+"""How routes are described: by what decorates their views, and by what features add to SageMaker's.
+
+The docstring of a view is the summary of its operation, the name of its endpoint the id, that of its blueprint the tag.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from lightbox.codecs.base import Reader, Writer
 from lightbox.core.edge import REQUEST_ID_HEADERS
 from lightbox.core.error_bodies import REQUEST_ID_HEADER
+from lightbox.core.errors import STATUS_OF_CODE
 from lightbox.core.settings import Settings
 from lightbox.model.layout import LONGEST_NAME
-from lightbox.openapi import failures
 from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.schemas import TEXT, Schema, ref
 
@@ -22,34 +25,32 @@ BODY = "May have a Content-Encoding: gzip or deflate."
 REQUEST_IDS = [ref(name, "parameters") for name in REQUEST_ID_HEADERS]
 MODEL_NAME: Schema = {"type": "string", "pattern": f"^[A-Za-z0-9._-]{{1,{LONGEST_NAME}}}$"}
 
+ANYWHERE = frozenset({"bad_request", "too_large", "internal", "unavailable", "deadline_exceeded", "no_room"})
+"""Error codes of every route that a worker answers; nginx has some of them, too."""
+OF_A_MODEL = ANYWHERE | {"model_not_found"}
+OF_A_LOAD = OF_A_MODEL | {"already_loaded", "malformed_body", "handler_failed"}
+OF_A_PREDICTION = OF_A_MODEL | {
+    "image_undecodable",
+    "input_mismatch",
+    "malformed_body",
+    "unsupported_media_type",
+    "not_acceptable",
+    "model_failed",
+}
+_OF_NGINX = (414, 431)
+"""Its refusals of long lines."""
 
-class Route(NamedTuple):
-    """A route's name and tag, and what describes it."""
-
-    id: str
-    tag: str
-    describe: Describe
-    by_model: bool = False
-    """There is a path for each model, in place of ``<model>``; in multi-model mode one with it, too."""
-    changes_models: bool = False
-    """With fixed models it refuses every request, and is not described."""
-
-
-Routes = Mapping[tuple[str, str], Route]
-"""By method and rule, the path as Flask writes it."""
+View = TypeVar("View", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class Description:
-    """What SageMaker's API, or a feature, adds to the document: routes, schemas, and parts of SageMaker's operations.
+    """What SageMaker's API, or a feature, adds to the document beside its routes, and to SageMaker's operations."""
 
-    ``routes`` are of workers; ``front`` are those that the supervisor answers, beside them.
-    """
-
-    routes: Routes = field(default_factory=dict)
-    front: Routes = field(default_factory=dict)
     schemas: Mapping[str, Schema] = field(default_factory=dict)
     """What operations refer to, by name."""
+    probes: Mapping[str, Callable[[bool], Mapping[str, bool]]] = field(default_factory=dict)
+    """What the supervisor answers, by path: the docstring of each is its summary."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Headers that SageMaker's routes take, by name."""
     headers: Mapping[str, Any] = field(default_factory=dict)
@@ -78,25 +79,81 @@ class Served:
         return not self.settings.has_fixed_models
 
     @property
-    def user_code(self) -> bool:
-        """Whether a user's code may answer; in multi-model mode it may come with any model."""
-        return self.any_model or any(m.reads_any_body or m.writes_any_body for m in self.models)
+    def any_request(self) -> bool:
+        """Whether a user's code may read requests; in multi-model mode it may come with any model."""
+        return self.any_model or any(model.reads_any_body for model in self.models)
 
     @property
     def any_response(self) -> bool:
         """Whether a user's code may write responses."""
         return self.any_model or any(model.writes_any_body for model in self.models)
 
-    def responses(self, ok: Mapping[str, Any], codes: Iterable[str], by_user_code: bool = False) -> dict[str, Any]:
-        """Return the responses of a route that a worker answers, by status."""
-        found = {"200": dict(ok)}
-        if by_user_code and self.user_code:
-            return found | {status: ref(failures.component_name(status), "responses") for status in ("4XX", "5XX")}
-        told = failures.statuses(set(codes))
-        return found | {str(status): ref(failures.component_name(status), "responses") for status in told}
+    def prediction(self, ok: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the responses of a prediction by status, ``ok`` for 200. A user's code may refuse as it likes."""
+        by_user_code = self.any_request or self.any_response
+        failed = _errors(("4XX", "5XX")) if by_user_code else errors(OF_A_PREDICTION)
+        return {"200": dict(ok), **failed}
 
 
 Describe = Callable[[Served, DescribedModel | None], Operation]
+
+
+class Described(NamedTuple):
+    """What is told of a view. ``describe`` returns its operation without summary, id, tag and parts of the path.
+
+    With ``by_model`` there is a path for each model in place of ``<model>``, and in multi-model mode one with it, too.
+    With fixed models a route that ``changes_models`` refuses every request, and is not in the document.
+    """
+
+    describe: Describe
+    summary: str
+    by_model: bool
+    changes_models: bool
+
+
+def described(
+    describe: Describe, summary: str = "", by_model: bool = False, changes_models: bool = False
+) -> Callable[[View], View]:
+    """Return what decorates a view; ``summary`` stands for its docstring."""
+
+    def decorate(view: View) -> View:
+        told = (summary or view.__doc__ or "").rstrip(".")
+        vars(view)["described"] = Described(describe, told, by_model, changes_models)
+        return view
+
+    return decorate
+
+
+def answers(
+    schema: Schema | str,
+    codes: Iterable[str | int] = ANYWHERE,
+    body: Schema | str | None = None,
+    is_body_required: bool = True,
+    parameters: Sequence[Any] = (),
+) -> Describe:
+    """Return what describes a route that answers JSON and maybe takes JSON; a text is the name of a schema."""
+    found: Operation = {
+        "parameters": [*parameters, *REQUEST_IDS],
+        "responses": {"200": response("The answer.", {JSON: _schema(schema)}), **errors(codes)},
+    }
+    if body is not None:
+        found["requestBody"] = {"required": is_body_required, "content": {JSON: {"schema": _schema(body)}}}
+    return lambda served, model: found
+
+
+def errors(codes: Iterable[str | int]) -> dict[str, Any]:
+    """Return the responses of error codes, or of statuses, and those that nginx may give to any request."""
+    return _errors(
+        sorted({code if isinstance(code, int) else STATUS_OF_CODE[code].http for code in codes}.union(_OF_NGINX))
+    )
+
+
+def _errors(statuses: Iterable[int | str]) -> dict[str, Any]:
+    return {str(status): ref(f"Error{status}", "responses") for status in statuses}
+
+
+def _schema(named: Schema | str) -> Schema:
+    return ref(named) if isinstance(named, str) else named
 
 
 def response(text: str, content: Mapping[str, Schema], by_worker: bool = True) -> dict[str, Any]:
@@ -115,51 +172,10 @@ def header(name: str, text: str, schema: Schema | None = None, **more: Any) -> d
 
 def path_parameter(name: str, text: str, schema: Schema | None = None) -> dict[str, Any]:
     """Return a part of a path; it is neither empty nor has it a slash."""
-    return {
-        "name": name,
-        "in": "path",
-        "required": True,
-        "description": text,
-        "schema": schema or {"type": "string", "pattern": "^[^/]+$"},
-    }
+    part = schema or {"type": "string", "pattern": "^[^/]+$"}
+    return {"name": name, "in": "path", "required": True, "description": text, "schema": part}
 
 
 def example(value: Any) -> dict[str, Any]:
     """Return the part of a media type that shows an example, nothing for None."""
     return {} if value is None else {"example": value}
-
-
-def get(summary: str, text: str, schema: Schema, codes: Iterable[str] = failures.ANYWHERE) -> Describe:
-    """Return what describes a GET that is answered with JSON."""
-
-    def describe(served: Served, _: DescribedModel | None) -> Operation:
-        responses = served.responses(response(text, {JSON: schema}), codes)
-        return {"summary": summary, "parameters": [*REQUEST_IDS], "responses": responses}
-
-    return describe
-
-
-def front(summary: str, ok: Mapping[str, Schema], failed: str | None) -> Describe:
-    """Return what describes a route that the supervisor answers; ``failed`` is the schema of a 503."""
-
-    def describe(served: Served, _: DescribedModel | None) -> Operation:
-        responses = {"200": response("Yes." if failed else "As it is now.", ok, by_worker=False)}
-        if failed:
-            not_ready = response("Not yet, or not any more.", {JSON: ref(failed)}, by_worker=False)
-            not_ready["headers"]["Retry-After"] = ref("Retry-After", "headers")
-            responses["503"] = not_ready
-        for status in failures.statuses({"bad_request", "too_large", *(() if failed else ("unavailable",))}):
-            responses.setdefault(str(status), ref(failures.component_name(status), "responses"))
-        return {"summary": summary, "parameters": [*REQUEST_IDS], "responses": responses}
-
-    return describe
-
-
-def changed(summary: str, schema: Schema) -> Describe:
-    """Return what describes the load or unload of a model that the path names."""
-
-    def describe(served: Served, _: DescribedModel | None) -> Operation:
-        ok = response("Done.", {JSON: schema})
-        return {"summary": summary, "parameters": [*REQUEST_IDS], "responses": served.responses(ok, failures.OF_A_LOAD)}
-
-    return describe

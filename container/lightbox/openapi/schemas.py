@@ -26,12 +26,12 @@ def ref(name: str, kind: str = "schemas") -> dict[str, str]:
     return {"$ref": f"#/components/{kind}/{name}"}
 
 
-def struct(properties: Mapping[str, Schema], optional: Sequence[str] = ()) -> Schema:
+def struct(required: Mapping[str, Schema], optional: Mapping[str, Schema] | None = None) -> Schema:
     """Return an object with these properties and no others."""
     return {
         "type": "object",
-        "properties": dict(properties),
-        "required": [name for name in properties if name not in optional],
+        "properties": {**required, **(optional or {})},
+        "required": [*required],
         "additionalProperties": False,
     }
 

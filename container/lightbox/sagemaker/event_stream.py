@@ -19,7 +19,8 @@ from collections.abc import Iterator, Mapping
 from flask import Blueprint, request
 from flask import Response as HttpResponse
 
-from lightbox.sagemaker import STREAM_ACCEPT, STREAM_CONTENT_TYPE, STREAM_TYPE
+from lightbox.openapi.operations import described
+from lightbox.sagemaker import STREAM_ACCEPT, STREAM_CONTENT_TYPE, STREAM_TYPE, operations
 from lightbox.sagemaker.invocations import Invocations
 
 MAX_PART = 1 << 20
@@ -61,20 +62,19 @@ def _header(name: str, value: str) -> bytes:
     return struct.pack(">B", len(name_bytes)) + name_bytes + struct.pack(">BH", _STRING, len(value_bytes)) + value_bytes
 
 
-def response_stream_blueprint(invocations: Invocations) -> Blueprint:
-    """Return the route.
+def add_response_stream(blueprint: Blueprint, invocations: Invocations) -> None:
+    """Add the route.
 
     Without an Accept of the caller's the answer is JSON lines: one prediction, one event. Whatever fails does so
     before the stream begins, and is a ModelError.
     """
-    blueprint = Blueprint("response_stream", __name__)
 
     @blueprint.post("/endpoints/<name>/invocations-response-stream")
-    def invocations_response_stream(name: str) -> HttpResponse:
+    @described(operations.response_stream)
+    def invoke_endpoint_stream(name: str) -> HttpResponse:
+        """Predict, as SageMaker's InvokeEndpointWithResponseStream does."""
         accept = request.headers.get(STREAM_ACCEPT) or LINES
         return _as_events(invocations.answer(invocations.target(loads=True), accept))
-
-    return blueprint
 
 
 def _as_events(response: HttpResponse) -> HttpResponse:

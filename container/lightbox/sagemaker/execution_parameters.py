@@ -9,6 +9,7 @@ from flask import Response as HttpResponse
 
 from lightbox.core.http import json_body
 from lightbox.core.settings import Settings
+from lightbox.openapi.operations import answers, described
 
 USUAL_PAYLOAD_MB = 6
 """SageMaker's own payload if a job sets none: a photo, or thousands of lines."""
@@ -17,16 +18,15 @@ SENT_AT_ONCE_MB = 100
 """SageMaker refuses jobs in which payload times concurrency is more."""
 
 
-def batch_transform_blueprint(settings: Settings) -> Blueprint:
-    """Return the route ``/execution-parameters``; what a job sets itself counts more for SageMaker."""
-    blueprint = Blueprint("batch_transform", __name__)
+def add_execution_parameters(blueprint: Blueprint, settings: Settings) -> None:
+    """Add the route ``/execution-parameters``; what a job sets itself counts more for SageMaker."""
     body = json_body(execution_parameters(settings))
 
-    @blueprint.get("/execution-parameters")
+    @blueprint.get("/execution-parameters", endpoint="execution_parameters")
+    @described(answers("ExecutionParameters"))
     def parameters() -> HttpResponse:
+        """What a batch transform job should send at once."""
         return HttpResponse(body, mimetype="application/json")
-
-    return blueprint
 
 
 def execution_parameters(settings: Settings) -> dict[str, Any]:

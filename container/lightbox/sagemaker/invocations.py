@@ -17,6 +17,8 @@ from lightbox.core.request import Answer, Around, Body, Call
 from lightbox.core.request_context import RequestContext
 from lightbox.core.services import Services
 from lightbox.model.spec import Method
+from lightbox.openapi.operations import described
+from lightbox.sagemaker import operations
 from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, OUTPUTS, CustomAttributes
 
 
@@ -115,15 +117,19 @@ def sagemaker_blueprint(invocations: Invocations) -> Blueprint:
     """Return the routes ``/invocations`` and ``/endpoints/<name>/invocations``; the edge makes errors of the latter
     SageMaker's.
     """
-    blueprint = Blueprint("sagemaker", __name__)
+    blueprint = Blueprint("SageMaker", __name__)
 
     @blueprint.post("/invocations")
+    @described(operations.invocations)
     def invoke() -> HttpResponse:
+        """Predict with the default model, or with the one that the custom attributes name."""
         # Loads nothing: here it is the platform that loads models, by their names.
         return invocations.answer(invocations.target(loads=False))
 
     @blueprint.post("/endpoints/<name>/invocations")
+    @described(operations.endpoint)
     def invoke_endpoint(name: str) -> HttpResponse:
+        """Predict, as SageMaker's InvokeEndpoint does."""
         return invocations.answer(invocations.target(loads=True))
 
     return blueprint

@@ -7,18 +7,16 @@ from typing import Any
 
 from lightbox.codecs import MAYBE_IMAGE_TYPES
 from lightbox.core.edge import MODEL_HEADER
-from lightbox.openapi import failures
+from lightbox.core.http import TARGET_MODEL
 from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.operations import (
     BODY,
     REQUEST_IDS,
     Description,
     Operation,
-    Route,
     Served,
+    errors,
     example,
-    front,
-    get,
     header,
     path_parameter,
     response,
@@ -27,81 +25,69 @@ from lightbox.openapi.schemas import BINARY, TEXT, Schema, any_of, ref, struct
 from lightbox.sagemaker import STREAM_ACCEPT, STREAM_CONTENT_TYPE, STREAM_TYPE
 from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, KNOWN_PAIRS
 
-_TAG = "SageMaker"
-_NUMBER: Schema = {"type": "integer", "minimum": 1}
+TARGET = header(TARGET_MODEL, "The model's folder or archive below the models directory.")
+
+
+def ping(ready: bool) -> dict[str, bool]:
+    """Whether requests can be served."""
+    return {}
 
 
 def describe(models: Sequence[DescribedModel]) -> Description:
-    """Return the routes that answer for SageMaker."""
+    """Return what SageMaker's own API adds to its routes."""
     about = f"Pairs of name=value, separated by commas. Lightbox reads {', '.join(KNOWN_PAIRS)}."
     named: dict[str, Any] = {"example": f"tfs-model-name={models[0].name}"} if models else {}
-    batch = get("What a batch transform job should send at once", "The parameters.", ref("ExecutionParameters"))
+    number: Schema = {"type": "integer", "minimum": 1}
+    batch = {"MaxConcurrentTransforms": number, "BatchStrategy": {"const": "MULTI_RECORD"}, "MaxPayloadInMB": number}
     return Description(
-        routes={
-            ("POST", "/invocations"): Route("invoke", _TAG, invocations),
-            ("POST", "/endpoints/<name>/invocations"): Route("invoke_endpoint", _TAG, _endpoint),
-            ("POST", "/endpoints/<name>/invocations-response-stream"): Route("invoke_endpoint_stream", _TAG, _stream),
-            ("GET", "/execution-parameters"): Route("execution_parameters", _TAG, batch),
-        },
-        front={("GET", "/ping"): Route("ping", _TAG, front("Whether requests can be served", {}, "Error"))},
-        schemas={
-            "ExecutionParameters": struct(
-                {
-                    "MaxConcurrentTransforms": _NUMBER,
-                    "BatchStrategy": {"const": "MULTI_RECORD"},
-                    "MaxPayloadInMB": _NUMBER,
-                }
-            )
-        },
+        schemas={"ExecutionParameters": struct(batch)},
+        probes={"/ping": ping},
         parameters={CUSTOM_ATTRIBUTES: header(CUSTOM_ATTRIBUTES, about, **named)},
     )
 
 
-def invocations(served: Served, _: DescribedModel | None) -> Operation:
+def invocations(served: Served, model: DescribedModel | None) -> Operation:
     """Return the operation of /invocations."""
     ok = response("The predictions.", _response_content(served))
     ok["headers"] |= {name: {"schema": TEXT} for writer in served.writers.values() for name in writer.headers}
-    return _invocation(served, "Predict with the default model, or with the one that the custom attributes name", ok)
+    return _invocation(served, ok)
 
 
-def _endpoint(served: Served, model: DescribedModel | None) -> Operation:
-    found = invocations(served, model) | {"summary": "Predict, as SageMaker's InvokeEndpoint does"}
-    return _as_endpoint(served, found)
+def endpoint(served: Served, model: DescribedModel | None) -> Operation:
+    """Return the operation of InvokeEndpoint."""
+    return _as_endpoint(invocations(served, model))
 
 
-def _stream(served: Served, _: DescribedModel | None) -> Operation:
+def response_stream(served: Served, model: DescribedModel | None) -> Operation:
+    """Return the operation of InvokeEndpointWithResponseStream."""
     ok = response("A stream of PayloadPart events.", {STREAM_TYPE: BINARY})
     ok["headers"][STREAM_CONTENT_TYPE] = {"description": "Of what is inside the events.", "schema": TEXT}
-    found = _invocation(served, "Predict, as SageMaker's InvokeEndpointWithResponseStream does", ok)
-    found["parameters"].append(
-        header(STREAM_ACCEPT, "Media type of the response inside the events; without it JSON lines.")
-    )
-    return _as_endpoint(served, found)
+    found = _invocation(served, ok)
+    inside = "Media type of the response inside the events; without it JSON lines."
+    found["parameters"].append(header(STREAM_ACCEPT, inside))
+    return _as_endpoint(found)
 
 
-def _invocation(served: Served, summary: str, ok: Operation) -> Operation:
+def _invocation(served: Served, ok: Operation) -> Operation:
     added = served.descriptions
-    ok["headers"] |= {name: ref(name, "headers") for description in added for name in description.headers}
-    ok["headers"][MODEL_HEADER] = ref(MODEL_HEADER, "headers")
-    parameters = [ref(name, "parameters") for description in added for name in description.parameters]
+    headers = [name for description in added for name in description.headers]
+    ok["headers"] |= {name: ref(name, "headers") for name in (*headers, MODEL_HEADER)}
     without_body = [description.without_body for description in added if description.without_body]
     return {
-        "summary": summary,
-        "parameters": [*parameters, *REQUEST_IDS],
+        "parameters": [*(ref(name, "parameters") for each in added for name in each.parameters), *REQUEST_IDS],
         "requestBody": {
             "required": not without_body,
             "content": _request_content(served),
             "description": " ".join([BODY, *without_body]),
         },
-        "responses": served.responses(ok, failures.OF_A_PREDICTION, by_user_code=True),
+        "responses": served.prediction(ok),
     }
 
 
-def _as_endpoint(served: Served, found: Operation) -> Operation:
+def _as_endpoint(found: Operation) -> Operation:
     """Return an operation as SageMaker's own route has it: failures of the container are ModelErrors."""
     found["parameters"].append(path_parameter("name", "The endpoint's name; any."))
-    told = {str(status): ref(failures.component_name(status), "responses") for status in (400, 404, 414, 424, 431)}
-    found["responses"] = {"200": found["responses"]["200"]} | told
+    found["responses"] = {"200": found["responses"]["200"], **errors((400, 404, 424))}
     return found
 
 
@@ -118,8 +104,7 @@ def _request_content(served: Served) -> dict[str, Any]:
         forms[MAYBE_IMAGE_TYPES[0]] = [BINARY]
     content = _with_added(forms, [description.requests for description in served.descriptions])
     found = {name: {"schema": schema} | example(shown.get(name)) for name, schema in content.items()}
-    any_body = served.any_model or any(model.reads_any_body for model in served.models)
-    return found | ({"*/*": {}} if any_body else {})
+    return found | ({"*/*": {}} if served.any_request else {})
 
 
 def _response_content(served: Served) -> dict[str, Schema]:

@@ -85,9 +85,11 @@ class MultiModel(Feature):
 
     @override
     def operations(self, models: Sequence[DescribedModel]) -> Description:
-        from lightbox.features.multi_model.operations import DESCRIPTION
+        from lightbox.features.multi_model.routes import SCHEMAS
+        from lightbox.openapi.operations import Description
+        from lightbox.sagemaker.operations import TARGET
 
-        return DESCRIPTION
+        return Description(schemas=SCHEMAS, parameters={TARGET["name"]: TARGET})
 
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:

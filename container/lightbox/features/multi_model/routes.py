@@ -18,11 +18,15 @@ from lightbox.codecs.json_text import from_json
 from lightbox.core.edge import pass_over_body
 from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import BadRequest, DeadlineExceeded, LateLoad, MalformedBody, ModelNotFound, TooLarge
-from lightbox.core.http import json_body
+from lightbox.core.http import TARGET_MODEL, json_body
 from lightbox.features.multi_model.loader import ModelLoader
 from lightbox.features.multi_model.sources import Source
 from lightbox.features.multi_model.state import LoadedModel, LoadedModels
 from lightbox.model.layout import LONGEST_NAME
+from lightbox.openapi.models import DescribedModel
+from lightbox.openapi.operations import MODEL_NAME, OF_A_LOAD, OF_A_MODEL, Operation, Served, answers, described
+from lightbox.openapi.schemas import TEXT, Schema, array, ref, struct
+from lightbox.sagemaker import operations
 from lightbox.transports.model_status import VersionStatus
 
 MAX_LOAD_BYTES = 1 << 16
@@ -30,13 +34,26 @@ MAX_LOAD_BYTES = 1 << 16
 PAGE_SIZE = 100
 """Models in one answer of GET /models."""
 
+_ENTRY: dict[str, Schema] = {"modelName": TEXT, "modelUrl": TEXT}
+_VERSION = {"version": TEXT, "state": TEXT, "status": struct({"error_code": TEXT, "error_message": TEXT})}
+_MODEL = struct({"model_version_status": array(struct(_VERSION))})
+SCHEMAS = {
+    "LoadModel": struct({"model_name": MODEL_NAME, "url": TEXT}),
+    "LoadedModel": struct(_ENTRY, {"success": TEXT, "model": _MODEL}),
+    "LoadedModels": struct({"models": array(struct(_ENTRY))}, {"next_page_token": TEXT, "nextPageToken": TEXT}),
+}
+"""What the routes take and answer."""
+_TOKEN = {"name": "next_page_token", "in": "query", "description": "Of an earlier response.", "schema": TEXT}
+
 
 def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Callable[[str], Response]) -> Blueprint:
     """Return the routes; ``invoke`` answers the current request with a model."""
-    blueprint = Blueprint("multi_model", __name__)
+    blueprint = Blueprint("Multi-model mode", __name__)
 
     @blueprint.post("/models")
+    @described(answers("LoadedModel", OF_A_LOAD | {408}, body="LoadModel"))
     def load() -> Response:
+        """Load a model."""
         if (request.content_length or 0) > MAX_LOAD_BYTES:
             pass_over_body(request.environ)
             raise TooLarge(f"the body: expected at most {MAX_LOAD_BYTES} bytes, got {request.content_length}")
@@ -51,26 +68,40 @@ def multi_model_blueprint(loader: ModelLoader, state: LoadedModels, invoke: Call
             raise ModelNotFound(f"{missing.message}. {awss}") from missing
         return _json(_entry(loaded) | {"success": f"Successfully loaded model {loaded.model.name}."})
 
-    @blueprint.get("/models")
+    @blueprint.get("/models", endpoint="list")
+    @described(answers("LoadedModels", parameters=[_TOKEN]))
     def list_models() -> Response:
+        """Loaded models."""
         return _json(_page(state, request.args.get("next_page_token")))
 
     @blueprint.get("/models/<name>")
+    @described(answers("LoadedModel", OF_A_MODEL))
     def describe(name: str) -> Response:
+        """A loaded model."""
         loaded = state.get(name)
         versions = loader.versions(name, g.context)
         return _json(_entry(loaded) | ({} if versions is None else {"model": _status(versions)}))
 
     @blueprint.delete("/models/<name>")
+    @described(answers("LoadedModel", OF_A_LOAD))
     def unload(name: str) -> Response:
+        """Unload a model."""
         return _json(_entry(loader.unload(name, g.context)) | {"success": f"Successfully unloaded model {name}."})
 
     @blueprint.post("/models/<name>/invoke")
+    @described(_invocation)
     def invoke_model(name: str) -> Response:
+        """Predict with a loaded model."""
         state.get(name)
         return invoke(name)
 
     return blueprint
+
+
+def _invocation(served: Served, model: DescribedModel | None) -> Operation:
+    found = operations.invocations(served, model)
+    found["parameters"].remove(ref(TARGET_MODEL, "parameters"))
+    return found
 
 
 def _read_object(body: bytes) -> dict[str, Any]:

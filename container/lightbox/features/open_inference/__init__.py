@@ -25,10 +25,19 @@ if TYPE_CHECKING:
     from lightbox.processes.start import Start
 
 PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
-PROBES: Mapping[str, Probe] = {
-    "/v2/health/live": lambda ready: {"live": True},
-    "/v2/health/ready": lambda ready: {"live": True, "ready": ready},
-}
+
+
+def live(ready: bool) -> dict[str, bool]:
+    """Whether the server runs."""
+    return {"live": True}
+
+
+def server_ready(ready: bool) -> dict[str, bool]:
+    """Whether requests can be served."""
+    return {"live": True, "ready": ready}
+
+
+PROBES: Mapping[str, Probe] = {"/v2/health/live": live, "/v2/health/ready": server_ready}
 
 
 class OpenInferenceSettings(BaseModel):
@@ -95,9 +104,14 @@ class OpenInference(Feature):
 
     @override
     def operations(self, models: Sequence[DescribedModel]) -> Description:
-        from lightbox.features.open_inference.operations import describe
+        from lightbox.features.open_inference.schemas import schemas
+        from lightbox.features.open_inference.tensors import TRITON_TYPE
+        from lightbox.openapi.operations import JSON, Description
+        from lightbox.openapi.schemas import BINARY, ref
 
-        return describe(models)
+        # A Triton container's body is answered with the protocol's JSON, where no output is a blob.
+        answered = {JSON: [ref(f"{model.name}.infer_response") for model in models], TRITON_TYPE: [BINARY]}
+        return Description(schemas=schemas(models), probes=PROBES, requests={TRITON_TYPE: [BINARY]}, responses=answered)
 
     def _port(self, settings: Settings) -> int | None:
         return settings.of(OpenInferenceSettings).kserve_grpc_port

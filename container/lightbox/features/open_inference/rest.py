@@ -19,6 +19,7 @@ from lightbox.core.request_context import RequestContext
 from lightbox.features.open_inference.repository import Repository, server_metadata
 from lightbox.features.open_inference.requests import InferRequest, read_attributes, version_number
 from lightbox.features.open_inference.rest_body import read_body
+from lightbox.features.open_inference.schemas import inference
 from lightbox.features.open_inference.tensors import (
     BYTES,
     JSON_LENGTH,
@@ -28,8 +29,14 @@ from lightbox.features.open_inference.tensors import (
     to_buffer,
 )
 from lightbox.model.spec import Array
+from lightbox.openapi.operations import ANYWHERE, OF_A_LOAD, OF_A_MODEL, answers, described
+from lightbox.openapi.schemas import TEXT, Schema, ref, struct
 
 SIZE = "json-header-size"
+_CHANGE = answers(struct({}), OF_A_LOAD)
+_INDEX: Schema = {"type": "array", "items": ref("RepositoryModel")}
+_INDEX_CODES = ANYWHERE | {"malformed_body", "unsupported_media_type"}
+_WANTED = {"type": "object", "properties": {"ready": {"type": "boolean", "description": "Leave out the others."}}}
 
 
 def encode_response(response: TensorResponse, request: InferRequest) -> Response:
@@ -98,28 +105,36 @@ class TritonBodies:
 
 def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: int) -> Blueprint:
     """Return the routes; ``max_body_mb`` bounds in MiB what a compressed body unfolds to."""
-    blueprint = Blueprint("kserve", __name__, url_prefix="/v2")
+    blueprint = Blueprint("Open Inference Protocol", __name__, url_prefix="/v2")
 
     @blueprint.get("")
-    @blueprint.get("/")
+    @blueprint.get("/", endpoint="server_slash")
+    @described(answers("ServerMetadata"))
     def server() -> HttpResponse:
+        """Server metadata."""
         return _json(server_metadata())
 
     @blueprint.get("/models/<model>")
-    @blueprint.get("/models/<model>/versions/<version>")
+    @blueprint.get("/models/<model>/versions/<version>", endpoint="metadata_of_version")
+    @described(answers("ModelMetadata", OF_A_MODEL), by_model=True)
     def metadata(model: str, version: str = "") -> HttpResponse:
+        """Inputs and outputs of a model."""
         found = repository.model_metadata(model, version, g.context)
         return _json(found | repository.parameters(model, version, g.context))
 
     @blueprint.get("/models/<model>/ready")
-    @blueprint.get("/models/<model>/versions/<version>/ready")
+    @blueprint.get("/models/<model>/versions/<version>/ready", endpoint="ready_of_version")
+    @described(answers(struct({"name": TEXT, "ready": {"const": True}}), OF_A_MODEL), by_model=True)
     def ready(model: str, version: str = "") -> HttpResponse:
+        """Whether a model can answer."""
         repository.check_ready(model, version, g.context)
         return _json({"name": model, "ready": True})
 
     @blueprint.post("/models/<model>/infer")
-    @blueprint.post("/models/<model>/versions/<version>/infer")
+    @blueprint.post("/models/<model>/versions/<version>/infer", endpoint="infer_version")
+    @described(inference, by_model=True)
     def infer(model: str, version: str = "") -> HttpResponse:
+        """Predict."""
         attributes = read_attributes(request.headers.get)
         repository.target(model, request.headers.get, g.context)
         length = (JSON_LENGTH, request.headers.get(JSON_LENGTH))
@@ -132,19 +147,27 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
                 response = encode_response(found, asked)
         return HttpResponse(response.body, content_type=response.content_type, headers=dict(response.headers))
 
-    @blueprint.post("/repository/index")
+    @blueprint.post("/repository/index", endpoint="repository_index")
+    @described(
+        answers({"type": "array", "items": ref("RepositoryModel")}, _INDEX_CODES, _WANTED, is_body_required=False)
+    )
     def index() -> HttpResponse:
+        """All models with their state."""
         with received_body(pipeline.memory, max_body_mb, g.context) as body:
             ready_only = _ready_only(body, g.context)
         return _json(repository.index(ready_only, g.context))
 
-    @blueprint.post("/repository/models/<model>/load")
+    @blueprint.post("/repository/models/<model>/load", endpoint="repository_load")
+    @described(_CHANGE, changes_models=True)
     def load(model: str) -> HttpResponse:
+        """Load a model."""
         repository.load(model, g.context)
         return _json({})
 
-    @blueprint.post("/repository/models/<model>/unload")
+    @blueprint.post("/repository/models/<model>/unload", endpoint="repository_unload")
+    @described(_CHANGE, changes_models=True)
     def unload(model: str) -> HttpResponse:
+        """Unload a model."""
         repository.unload(model, g.context)
         return _json({})
 

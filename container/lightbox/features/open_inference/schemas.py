@@ -2,169 +2,138 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
-from lightbox.features.open_inference.tensors import BYTES, described
+from lightbox.core.edge import MODEL_HEADER
+from lightbox.core.http import TARGET_MODEL
+from lightbox.features.open_inference.tensors import BYTES, JSON_LENGTH, described
 from lightbox.model.spec import SignatureSpec, TensorSpec, describe_shape
-from lightbox.openapi import examples
-from lightbox.openapi.failures import error_schema
-from lightbox.openapi.models import DescribedModel
-from lightbox.openapi.schemas import TEXT, Schema, any_of, array, bounded, element, named, ref, struct
+from lightbox.openapi.models import DescribedModel, zeros
+from lightbox.openapi.operations import BODY, JSON, REQUEST_IDS, Operation, Served, example, header, response
+from lightbox.openapi.schemas import BINARY, TEXT, Schema, any_of, array, bounded, element, named, ref, struct
+from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES
+
+BLOBS = "application/octet-stream"
+_SIZES = array({"type": "integer", "minimum": 0})
+_PARAMETERS: dict[str, Schema] = {"parameters": ref("Parameters")}
 
 
 def schemas(models: Sequence[DescribedModel]) -> dict[str, Schema]:
     """Return what the protocol's routes refer to: its own schemas, and those of the models."""
-    shape = array({"type": "integer", "minimum": -1})
-    tensor = struct({"name": TEXT, "datatype": TEXT, "shape": shape})
-    sizes = {"type": "array", "items": {"type": "integer", "minimum": 0}}
-    tensor_data: dict[str, Schema] = {
-        "name": TEXT,
-        "datatype": TEXT,
-        "shape": sizes,
-        "data": {"type": "array"},
-        "parameters": ref("Parameters"),
-    }
-    wanted = struct({"name": TEXT, "parameters": ref("Parameters")}, ["parameters"])
-    request = {
-        "id": TEXT,
-        "inputs": array(struct(tensor_data, ["parameters"]), 1),
-        "outputs": array(wanted),
-        "parameters": ref("Parameters"),
-    }
-    metadata = {
-        "name": TEXT,
-        "versions": array(TEXT),
-        "platform": TEXT,
-        "inputs": array(tensor),
-        "outputs": array(tensor),
-        "parameters": {"type": "object"},
+    kind: dict[str, Schema] = {"name": TEXT, "datatype": TEXT, "shape": _SIZES}
+    data: dict[str, Schema] = {"data": {"type": "array"}}
+    tensors = array(struct({"name": TEXT, "datatype": TEXT, "shape": array({"type": "integer", "minimum": -1})}))
+    metadata = {"name": TEXT, "versions": array(TEXT), "platform": TEXT, "inputs": tensors, "outputs": tensors}
+    state: Schema = {"enum": ["READY", "UNAVAILABLE"]}
+    parameters: dict[str, Schema] = {
+        "binary_data": {"type": "boolean", "description": "Of an output: return it as a blob."},
+        "binary_data_output": {"type": "boolean", "description": "Of a request: return all outputs as blobs."},
+        "binary_data_size": {"description": "Of an input: bytes of its blob; as text the bytes of each image."},
     }
     return {
         "ServerMetadata": struct({"name": TEXT, "version": TEXT, "extensions": array(TEXT)}),
-        "Live": struct({"live": {"const": True}}),
-        "Ready": struct({"live": {"const": True}, "ready": {"const": True}}),
-        "NotReady": error_schema(live={"type": "boolean"}, ready={"type": "boolean"}),
-        "ModelMetadata": struct(metadata, ["parameters"]),
-        "RepositoryModel": struct(
-            {"name": TEXT, "version": TEXT, "state": {"enum": ["READY", "UNAVAILABLE"]}, "reason": TEXT}
-        ),
-        "Parameters": {
-            "type": "object",
-            "properties": {
-                "binary_data": {"type": "boolean", "description": "Of an output: return it as a blob."},
-                "binary_data_output": {"type": "boolean", "description": "Of a request: return all outputs as blobs."},
-                "binary_data_size": {"description": "Of an input: bytes of its blob; as text the bytes of each image."},
-            },
-        },
-        "InferOutput": struct(tensor_data, ["data", "parameters"]),
-        "InferRequest": struct(request, ["id", "outputs", "parameters"]),
-        "InferResponse": _response([ref("InferOutput")]),
-        **{f"{model.name}.infer_request": _requests(model) for model in models},
-        **{f"{model.name}.infer_response": _responses(model) for model in models},
+        "ModelMetadata": struct(metadata, {"parameters": {"type": "object"}}),
+        "RepositoryModel": struct({"name": TEXT, "version": TEXT, "state": state, "reason": TEXT}),
+        "Parameters": {"type": "object", "properties": parameters},
+        "InferOutput": struct(kind, data | _PARAMETERS),
+        "InferRequest": _request(array(struct(kind | data, _PARAMETERS), 1), array(_wanted(TEXT))),
+        "InferResponse": _response([ref("InferOutput")], TEXT),
+        **{f"{model.name}.infer_request": any_of([*map(_request_of, model.signatures)]) for model in models},
+        **{f"{model.name}.infer_response": _response_of(model) for model in models},
     }
 
 
-def _requests(model: DescribedModel) -> Schema:
-    return any_of([_request(signature) for signature in model.signatures])
+def _request(inputs: Schema, outputs: Schema) -> Schema:
+    return struct({"inputs": inputs}, {"id": TEXT, "outputs": outputs, **_PARAMETERS})
 
 
-def _responses(model: DescribedModel) -> Schema:
-    forms = []
-    for signature in model.signatures:
-        items = [_output(spec) for spec in (model.outputs(signature) | dict(signature.outputs)).values()]
-        if model.writes_any_body:
-            items.append(ref("InferOutput"))
-        forms.append(_response(items, model.name))
-    return any_of(forms)
+def _wanted(name: Schema) -> Schema:
+    return struct({"name": name}, _PARAMETERS)
 
 
-def _response(outputs: list[Schema], model: str | None = None) -> Schema:
-    """Return the response of the Open Inference Protocol, with outputs of these forms."""
-    name: Schema = {"type": "string"} if model is None else {"const": model}
-    return struct(
-        {
-            "model_name": name,
-            "model_version": {"type": "string"},
-            "outputs": array(any_of(outputs)),
-            "id": {"type": "string"},
-        },
-        ["id"],
-    )
+def _response(outputs: Sequence[Schema], model: Schema) -> Schema:
+    return struct({"model_name": model, "model_version": TEXT, "outputs": array(any_of(outputs))}, {"id": TEXT})
 
 
-def _request(signature: SignatureSpec) -> Schema:
+def _request_of(signature: SignatureSpec) -> Schema:
     count = len(signature.inputs)
     inputs = array(any_of([_input(spec) for spec in signature.inputs.values()]), count, count)
     if count > 1:  # in any order
         named = ({"type": "object", "properties": {"name": {"const": name}}} for name in signature.inputs)
         inputs["allOf"] = [{"contains": schema} for schema in named]
-    parameters = ref("Parameters")
-    wanted = struct({"name": {"enum": [*signature.outputs]}, "parameters": parameters}, ["parameters"])
-    return struct(
-        {
-            "id": {"type": "string"},
-            "inputs": inputs,
-            "outputs": array(wanted, 0, len(signature.outputs)) | {"uniqueItems": True},
-            "parameters": parameters,
-        },
-        ["id", "outputs", "parameters"],
-    )
+    wanted = array(_wanted({"enum": [*signature.outputs]}), 0, len(signature.outputs))
+    return _request(inputs, wanted | {"uniqueItems": True})
+
+
+def _response_of(model: DescribedModel) -> Schema:
+    others = [ref("InferOutput")] if model.writes_any_body else []
+    forms = []
+    for signature in model.signatures:
+        specs = model.outputs(signature) | dict(signature.outputs)
+        forms.append(_response([*map(_output, specs.values()), *others], {"const": model.name}))
+    return any_of(forms)
 
 
 def _shape(spec: TensorSpec) -> Schema:
     """Return the shape of a tensor: a size for each dimension, the signature's where that fixes one."""
-    size: Schema = {"type": "integer", "minimum": 0}
     if not spec.shape:
-        return array(size, 0, None if spec.shape is None else 0)
-    sizes = [size if fixed is None else {"const": fixed} for fixed in spec.shape]
+        return _SIZES | ({} if spec.shape is None else {"maxItems": 0})
+    sizes = [_SIZES["items"] if size is None else {"const": size} for size in spec.shape]
     return {"type": "array", "prefixItems": sizes, "minItems": len(sizes), "maxItems": len(sizes)}
 
 
 def _input(spec: TensorSpec) -> Schema:
-    """Return an input of the Open Inference Protocol in a request that is all JSON, without blobs."""
-    about = described(spec)
-    rank = None if spec.shape is None else len(spec.shape)
-    item: Schema = {"type": "string"} if about["datatype"] == BYTES else bounded(spec)
-    items = item if rank in (0, 1) else any_of([item, {"type": "array"}])
-    elements = array(items) | {"description": "The elements, flat or nested as shape says."}
+    """Return an input in a request that is all JSON, without blobs."""
+    datatype = described(spec)["datatype"]
+    item = TEXT if datatype == BYTES else bounded(spec)
+    items = item if spec.shape is not None and len(spec.shape) <= 1 else any_of([item, {"type": "array"}])
     takes = f"The model takes {describe_shape(spec.shape)}." if spec.shape is not None else "Any shape."
-    return struct(
-        {
-            "name": {"const": spec.name},
-            "datatype": {"const": about["datatype"]},
-            "shape": _shape(spec) | {"description": takes},
-            "data": elements,
-            "parameters": ref("Parameters"),
-        },
-        ["parameters"],
-    )
+    own: dict[str, Schema] = {
+        "name": {"const": spec.name},
+        "datatype": {"const": datatype},
+        "shape": _shape(spec) | {"description": takes},
+        "data": array(items) | {"description": "The elements, flat or nested as shape says."},
+    }
+    return struct(own, _PARAMETERS)
 
 
 def _output(spec: TensorSpec) -> Schema:
-    """Return an output of the Open Inference Protocol in a response."""
-    about = described(spec)
-    item: Schema = {"type": "string"} if about["datatype"] == BYTES else element(spec)
-    return struct(
-        {
-            "name": {"const": spec.name},
-            "datatype": {"const": about["datatype"]},
-            "shape": array({"type": "integer", "minimum": 0}),
-            "data": named(spec, array(item)),
-            "parameters": struct({"binary_data_size": {"type": "integer", "minimum": 0}}),
-        },
-        ["data", "parameters"],
-    )
+    """Return an output in a response."""
+    datatype = described(spec)["datatype"]
+    data = array(TEXT if datatype == BYTES else element(spec))
+    size = struct({"binary_data_size": {"type": "integer", "minimum": 0}})
+    own: dict[str, Schema] = {"name": {"const": spec.name}, "datatype": {"const": datatype}, "shape": _SIZES}
+    return struct(own, {"data": named(spec, data), "parameters": size})
 
 
-def example(signature: SignatureSpec) -> Any:
-    """Return the JSON of a request of the Open Inference Protocol, None where there is no short one."""
-    if not examples.is_shown(signature):
+def inference(served: Served, model: DescribedModel | None) -> Operation:
+    """Return the operation of a prediction, with a model's own bodies."""
+    bodies = (f"{model.name}.infer_request", f"{model.name}.infer_response") if model else None
+    sent, got = bodies or ("InferRequest", "InferResponse")
+    about = "Bytes of the JSON at the begin of the body, blobs follow it. 0: all of it is one input."
+    length = header(JSON_LENGTH, about, {"type": "integer", "minimum": 0})
+    text = "The outputs. JSON with blobs behind it is application/octet-stream."
+    ok = response(text, {JSON: ref(got), BLOBS: BINARY})
+    ok["headers"][MODEL_HEADER] = ref(MODEL_HEADER, "headers")
+    ok["headers"][JSON_LENGTH] = {"schema": {"type": "integer", "minimum": 1}}
+    content = {JSON: {"schema": ref(sent)} | example(_example(model)), BLOBS: {"schema": BINARY}}
+    of_sagemaker = [CUSTOM_ATTRIBUTES, *([TARGET_MODEL] if served.any_model else [])]
+    return {
+        "parameters": [length, *(ref(name, "parameters") for name in of_sagemaker), *REQUEST_IDS],
+        "requestBody": {"required": True, "description": BODY, "content": content},
+        "responses": served.prediction(ok),
+    }
+
+
+def _example(model: DescribedModel | None) -> Any:
+    """Return the JSON of a request, None where there is no short one."""
+    signature = model.default if model else None
+    found = zeros(signature) if signature else None
+    if signature is None or found is None:
         return None
-    inputs = [
-        {key: described(spec)[key] for key in ("name", "datatype")}
-        | {"shape": examples.sizes(spec), "data": [examples.zero(spec)] * math.prod(examples.sizes(spec))}
-        for spec in signature.inputs.values()
-    ]
+    inputs = []
+    for name, zero in found.items():
+        datatype = described(signature.inputs[name])["datatype"]
+        inputs.append({"name": name, "datatype": datatype, "shape": [*zero.shape], "data": zero.ravel().tolist()})
     return {"inputs": inputs}

@@ -33,7 +33,7 @@ class OpenApi(Feature):
     """The route with the description."""
 
     name = "openapi"
-    modules = (f"{__name__}.blueprint",)
+    modules = (f"{__name__}.document",)
     settings = OpenApiSettings
     describes = True
 
@@ -43,6 +43,6 @@ class OpenApi(Feature):
 
     @override
     def routes(self, services: Services) -> Iterable[Blueprint]:
-        from lightbox.features.openapi.blueprint import openapi_blueprint
+        from lightbox.features.openapi.document import openapi_blueprint
 
         yield openapi_blueprint(services)

@@ -1,85 +1,205 @@
-"""Puts the document together: the table of routes, and what is known of each."""
+"""The document: what the views of the app's routes tell, the table of errors, and schemas of the models' signatures."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from copy import deepcopy
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from lightbox.core.edge import MODEL_HEADER, REQUEST_ID_HEADERS, REQUEST_ID_PATTERN
+from flask import Blueprint, Flask, Response, current_app, g, request
+
+from lightbox.core.edge import EXCHANGE, MODEL_HEADER, REQUEST_ID_HEADERS, REQUEST_ID_PATTERN, Exchange
 from lightbox.core.error_bodies import REQUEST_ID_HEADER
-from lightbox.openapi import failures
+from lightbox.core.errors import STATUS_OF_CODE, LightboxError, UnknownSignature
+from lightbox.core.http import json_body
+from lightbox.core.pipeline import Pipeline
+from lightbox.core.request_context import RequestContext
+from lightbox.core.services import Services
 from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.operations import (
+    JSON,
     MODEL_NAME,
+    REQUEST_IDS,
     SERVER_TIMING,
+    Described,
     Operation,
-    Route,
     Served,
-    front,
-    get,
+    answers,
+    described,
+    errors,
     header,
     path_parameter,
+    response,
 )
-from lightbox.openapi.schemas import TEXT, Schema
+from lightbox.openapi.schemas import TEXT, Schema, ref, struct
+from lightbox.sagemaker import operations
+from lightbox.user_code.aws import AwsHandlers
 
 VERSION = "3.1.0"
+_TAG = "Operation"
 _ARGUMENT = re.compile(r"<(\w+)>")
 _PATH: Mapping[str, tuple[str, Schema]] = {
-    "model": ("The model's name.", MODEL_NAME),
     "version": ("The model's version.", {"type": "string", "pattern": "^[0-9]{1,18}$"}),
+    "label": ("A label that the model server has for a version.", {"type": "string", "pattern": "^[^/]+$"}),
 }
-_TAG = "Operation"
-_DOCUMENT = Route("openapi", _TAG, get("This document", "OpenAPI 3.1.", {"type": "object", "required": ["openapi"]}))
-_METRICS = Route("metrics", _TAG, front("Metrics for Prometheus", {"text/plain": TEXT}, None))
+_MODEL = ("The model's name.", MODEL_NAME)
+_ERROR = {JSON: ref("Error")}
+_NO_NAME = "\ufffd"
+"""A signature that no model has: asking for it tells which ones there are."""
 
 
-def document(served: Served, rules: Iterable[tuple[str, str]]) -> dict[str, Any]:
-    """Return OpenAPI 3.1 for ``rules``, pairs of a method and a path as Flask writes it, and for the front's routes.
+def openapi_blueprint(services: Services) -> Blueprint:
+    """Return the route. No observer hears of its requests: they are nobody's predictions."""
+    blueprint = Blueprint(_TAG, __name__)
 
-    Raises KeyError for a route that is not described.
+    @blueprint.get("/openapi.json")
+    @described(answers({"type": "object", "required": ["openapi"]}))
+    def openapi() -> Response:
+        """This document."""
+        exchange: Exchange = request.environ[EXCHANGE]
+        exchange.is_observed = False
+        pipeline = services.pipeline
+        models, codecs = _models(pipeline, g.context), pipeline.codecs
+        descriptions = [operations.describe(models), *services.operations(models)]
+        served = Served(services.settings, models, codecs.readers, codecs.writers, descriptions)
+        return Response(json_body(document(served, current_app)), mimetype=JSON)
+
+    return blueprint
+
+
+def document(served: Served, app: Flask) -> dict[str, Any]:
+    """Return OpenAPI 3.1 of the app's routes, and of those that the supervisor answers.
+
+    A route without a description is left out: a test finds it.
     """
     paths: dict[str, Any] = {}
-    workers, beside = {("GET", "/openapi.json"): _DOCUMENT}, {}
-    if served.settings.metrics:
-        beside["GET", "/metrics"] = _METRICS
-    for description in served.descriptions:
-        workers |= description.routes
-        beside |= description.front
-    for method, rule in sorted(rules, key=lambda pair: (pair[1], pair[0])):
-        _add(paths, served, workers[method, rule], method, rule)
-    for (method, rule), route in beside.items():
-        _add(paths, served, route, method, rule)
+    for rule, method, operation in [*_of_workers(served, app), *_of_supervisor(served)]:
+        path = _ARGUMENT.sub(r"{\1}", rule)
+        given = {parameter.get("name") for parameter in operation["parameters"]}
+        missing = [name for name in _ARGUMENT.findall(rule) if name not in given]
+        operation["parameters"] += [path_parameter(name, *_PATH.get(name, _MODEL)) for name in missing]
+        paths.setdefault(path, {})[method.lower()] = operation
+    names = ", ".join(model.name for model in served.models) or "none"
+    mode = "Models are loaded and unloaded by requests." if served.any_model else "The first is the default."
     return {
         "openapi": VERSION,
-        "info": {"title": "Lightbox", "version": _version(), "description": _description(served)},
+        "info": {"title": "Lightbox", "version": _version(), "description": f"Models: {names}. {mode}"},
         "servers": [{"url": "/"}],
         "paths": paths,
-        "components": {
-            "schemas": _schemas(served),
-            "responses": failures.error_responses(),
-            "headers": _headers(served),
-            "parameters": _parameters(served),
-        },
+        "components": _components(served) | {"responses": _error_responses()},
     }
 
 
-def _add(paths: dict[str, Any], served: Served, route: Route, method: str, rule: str) -> None:
-    """Add a route: for each model a path of its own and, where others may come, one for any model."""
-    if route.changes_models and not served.any_model:
-        return
-    whose: list[DescribedModel | None] = [*served.models] if route.by_model else []
-    for model in [*whose, None] if served.any_model or not route.by_model else whose:
-        path = rule if model is None else rule.replace("<model>", model.name)
-        operation: Operation = deepcopy(route.describe(served, model))
-        operation |= {"operationId": route.id + (f".{model.name}" if model else ""), "tags": [route.tag]}
-        given = {parameter.get("name") for parameter in operation["parameters"]}
-        for name in _ARGUMENT.findall(path):
-            if name not in given:
-                operation["parameters"].append(path_parameter(name, *_PATH.get(name, _PATH["model"])))
-        paths.setdefault(_ARGUMENT.sub(r"{\1}", path), {})[method.lower()] = operation
+def views(app: Flask) -> Iterator[tuple[str, str, str, Described | None]]:
+    """Return rule, method, endpoint and description of what callers may ask the app for.
+
+    Without those of the supervisor, and what refuses the rest of a path.
+    """
+    for rule in sorted(app.url_map.iter_rules(), key=lambda rule: rule.rule):
+        if not rule.rule.startswith("/internal/") and "<path:" not in rule.rule:
+            found = getattr(app.view_functions[rule.endpoint], "described", None)
+            for method in sorted((rule.methods or set()) - {"HEAD", "OPTIONS"}):
+                yield rule.rule, method, rule.endpoint, found
+
+
+def _of_workers(served: Served, app: Flask) -> Iterator[tuple[str, str, Operation]]:
+    """Return the operations: for each model one of its own and, where others may come, one for any model."""
+    for rule, method, endpoint, told in views(app):
+        if told is None or (told.changes_models and not served.any_model):
+            continue
+        tag, _, name = endpoint.rpartition(".")
+        whose: list[DescribedModel | None] = [*served.models] if told.by_model else []
+        for model in [*whose, None] if served.any_model or not told.by_model else whose:
+            operation = deepcopy(told.describe(served, model))
+            own_id = f"{name}.{model.name}" if model else name
+            operation |= {"summary": told.summary, "operationId": own_id, "tags": [tag]}
+            yield rule.replace("<model>", model.name) if model else rule, method, operation
+
+
+def _of_supervisor(served: Served) -> Iterator[tuple[str, str, Operation]]:
+    for path, probe in [pair for description in served.descriptions for pair in description.probes.items()]:
+        states = probe(True)
+        ok = {JSON: struct({name: {"const": state} for name, state in states.items()})} if states else {}
+        failed = response("Not yet, or not any more.", {JSON: _error(*states)}, by_worker=False)
+        failed["headers"]["Retry-After"] = ref("Retry-After", "headers")
+        found = {"200": response("Yes.", ok, by_worker=False), "503": failed}
+        yield path, "GET", _front(probe.__name__, probe.__doc__ or "", found)
+    if served.settings.metrics:
+        found = {"200": response("As it is now.", {"text/plain": TEXT}, by_worker=False)}
+        yield "/metrics", "GET", _front("metrics", "Metrics for Prometheus.", found)
+
+
+def _front(name: str, summary: str, responses: Mapping[str, Any]) -> Operation:
+    return {
+        "summary": summary.rstrip("."),
+        "operationId": name,
+        "tags": [_TAG],
+        "parameters": [*REQUEST_IDS],
+        "responses": errors({"bad_request", "too_large", "unavailable"}) | dict(responses),
+    }
+
+
+def _components(served: Served) -> dict[str, Any]:
+    own_id: Schema = {"type": "string", "pattern": f"^{REQUEST_ID_PATTERN}$"}
+    parameters = {name: header(name, "The request's id, else one is made.", own_id) for name in REQUEST_ID_HEADERS}
+    headers: dict[str, Any] = {
+        REQUEST_ID_HEADER: {"description": "The request's id, as in the log.", "required": True, "schema": TEXT},
+        SERVER_TIMING: {"description": "Milliseconds of each stage.", "required": True, "schema": TEXT},
+        MODEL_HEADER: {
+            "description": "The model that has answered, as name/version; its name where a handler calls it by itself.",
+            "schema": TEXT,
+        },
+        "Retry-After": {"description": "Seconds after which to try again.", "schema": {"type": "integer"}},
+    }
+    schemas = {"Error": _error(), "ModelError": _model_error()}
+    for codec in (*served.readers, *served.writers.values()):
+        schemas |= codec.components(served.models)
+    for description in served.descriptions:
+        schemas |= description.schemas
+        parameters |= description.parameters
+        headers |= description.headers
+    return {"schemas": schemas, "headers": headers, "parameters": parameters}
+
+
+def _error(*states: str) -> Schema:
+    """Return the error body, which may have the states of a probe."""
+    error: dict[str, Schema] = {
+        "error": {"type": "string", "description": "What was expected and what came, in a sentence."},
+        "code": {"type": "string", "enum": [*STATUS_OF_CODE]},
+        "request_id": {"type": "string"},
+    }
+    return struct(error, {name: {"type": "boolean"} for name in states})
+
+
+def _model_error() -> Schema:
+    original = {"type": "string", "contentMediaType": JSON, "contentSchema": ref("Error")}
+    status = {"type": "integer", "minimum": 400, "maximum": 599}
+    own = {"Message": TEXT, "OriginalStatusCode": status, "OriginalMessage": original, "LogStreamArn": TEXT}
+    return struct(own)
+
+
+def _error_responses() -> dict[str, Any]:
+    """Return a response for each status of an error, with the codes that have it, and those without a code's status."""
+    codes = {408: ["deadline_exceeded"], 414: ["bad_request"], 431: ["bad_request"]}
+    for code, status in STATUS_OF_CODE.items():
+        codes.setdefault(status.http, []).append(code)
+    of_sagemaker = {JSON: ref("ModelError")}
+    found = {
+        "Error4XX": response("The user's code may refuse a request with any status of the 4xx.", _ERROR, False),
+        "Error5XX": response("The user's code failed.", _ERROR, False),
+        "Error424": response("SageMaker's ModelError. OriginalMessage holds the error, as JSON.", of_sagemaker, False),
+    }
+    found["Error424"]["headers"]["x-amzn-ErrorType"] = {"required": True, "schema": {"const": "ModelError"}}
+    for number, names in sorted(codes.items()):
+        only = {"type": "object", "properties": {"code": {"enum": names}}}
+        schema = {"allOf": [ref("Error"), only]}
+        found[f"Error{number}"] = response(f"code: {' or '.join(names)}", {JSON: schema}, by_worker=False)
+    found["Error503"]["headers"]["Retry-After"] = ref("Retry-After", "headers")
+    found["Error405"]["headers"]["Allow"] = {"schema": TEXT}
+    return found
 
 
 def _version() -> str:
@@ -89,39 +209,31 @@ def _version() -> str:
         return "0"
 
 
-def _description(served: Served) -> str:
-    names = ", ".join(model.name for model in served.models) or "none"
-    mode = "Models are loaded and unloaded by requests." if served.any_model else "The first is the default."
-    return f"Models: {names}. {mode}"
-
-
-def _headers(served: Served) -> dict[str, Any]:
-    found: dict[str, Any] = {
-        REQUEST_ID_HEADER: {"description": "The request's id, as in the log.", "required": True, "schema": TEXT},
-        SERVER_TIMING: {"description": "Milliseconds of each stage.", "required": True, "schema": TEXT},
-        MODEL_HEADER: {
-            "description": "The model that has answered, as name/version; its name where a handler calls it by itself.",
-            "schema": TEXT,
-        },
-        "Retry-After": {"description": "Seconds after which to try again.", "schema": {"type": "integer"}},
-    }
-    for description in served.descriptions:
-        found |= description.headers
+def _models(pipeline: Pipeline, context: RequestContext) -> list[DescribedModel]:
+    """Return the models that can be asked for now, the default one first; one that cannot answer is left out."""
+    names = pipeline.models()
+    with suppress(LightboxError):
+        default = pipeline.served()[0].name
+        names = [default, *(name for name in names if name != default)]
+    found = []
+    for name in names:
+        context.check()
+        with suppress(LightboxError):
+            found.append(_model(pipeline, name, context))
     return found
 
 
-def _parameters(served: Served) -> dict[str, Any]:
-    own_id: Schema = {"type": "string", "pattern": f"^{REQUEST_ID_PATTERN}$"}
-    found = {name: header(name, "The request's id, else one is made.", own_id) for name in REQUEST_ID_HEADERS}
-    for description in served.descriptions:
-        found |= description.parameters
-    return found
-
-
-def _schemas(served: Served) -> dict[str, Schema]:
-    found = failures.error_schemas()
-    for codec in (*served.readers, *served.writers.values()):
-        found |= codec.components(served.models)
-    for description in served.descriptions:
-        found |= description.schemas
-    return found
+def _model(pipeline: Pipeline, name: str, context: RequestContext) -> DescribedModel:
+    model, handlers = pipeline.served(name)
+    signatures = []
+    with suppress(UnknownSignature):  # of several, none may be the default one
+        signatures.append(pipeline.describe(name, None, context))
+    first = [signature.name for signature in signatures]
+    try:
+        pipeline.describe(name, None, context, _NO_NAME)
+    except UnknownSignature as error:
+        others = [other for other in error.known if other not in first]
+        signatures += [pipeline.describe(name, None, context, other) for other in others]
+    reads = isinstance(handlers, AwsHandlers) or handlers.preprocess is not None
+    writes = isinstance(handlers, AwsHandlers) or handlers.postprocess is not None
+    return DescribedModel(name, tuple(signatures), bool(first), model.options, reads, writes)

@@ -92,9 +92,25 @@ class Sessions(Feature):
 
     @override
     def operations(self, models: Sequence[DescribedModel]) -> Description:
-        from lightbox.features.sessions.operations import DESCRIPTION
+        from lightbox.features.sessions.requests import CLOSED_HEADER, NEW_HEADER, SESSION
+        from lightbox.features.sessions.store import CLOSE, NEW
+        from lightbox.openapi.operations import JSON, Description, header
+        from lightbox.openapi.schemas import TEXT, ref, struct
 
-        return DESCRIPTION
+        return Description(
+            schemas={
+                "SessionRequest": struct({"requestType": {"enum": [NEW, CLOSE]}}),
+                "Session": struct({"session": TEXT}),
+            },
+            parameters={SESSION: header(SESSION, f"The id of a session, or {NEW} to open one.", example=NEW)},
+            headers={
+                NEW_HEADER: {"description": "The id of the session that was opened; Expires=<UTC>.", "schema": TEXT},
+                CLOSED_HEADER: {"description": "The id of the session that was closed.", "schema": TEXT},
+            },
+            requests={JSON: [ref("SessionRequest")]},
+            responses={JSON: [ref("Session")]},
+            without_body="With a session's id: empty, to ask about the image that the session keeps.",
+        )
 
     def _store(self, settings: Settings, run_dir: Path) -> SessionStore:
         from lightbox.features.sessions.store import FOLDER, MAX_SESSIONS, SessionStore

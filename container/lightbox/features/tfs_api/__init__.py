@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from pydantic import BaseModel
@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from flask import Blueprint
 
     from lightbox.core.services import Services
-    from lightbox.openapi.models import DescribedModel
-    from lightbox.openapi.operations import Description
 
 
 class TfsApiSettings(BaseModel):
@@ -50,12 +48,6 @@ class TfsApi(Feature):
         settings = services.settings
         forward = RestForward([server.rest_url for server in services.plan.model_servers], settings.threads)
         yield tfs_blueprint(TfsRest(services.pipeline, forward, settings.deadline_seconds, settings.max_body_mb))
-
-    @override
-    def operations(self, models: Sequence[DescribedModel]) -> Description:
-        from lightbox.features.tfs_api.operations import DESCRIPTION
-
-        return DESCRIPTION
 
     @override
     def grpc(self, services: Services) -> GrpcServices:

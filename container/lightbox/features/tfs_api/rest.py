@@ -35,12 +35,22 @@ from lightbox.core.request import JSON, Body, Call
 from lightbox.core.request_context import RequestContext
 from lightbox.features.tfs_api.forward import Reply, RestForward
 from lightbox.model.spec import image_input
+from lightbox.openapi.models import DescribedModel
+from lightbox.openapi.operations import Operation, Served, answers, described, response
+from lightbox.openapi.schemas import TEXT, Schema
 from lightbox.transports.base import from_server
 from lightbox.transports.rest import CODE_OF_STATUS
 from tfs_wire.rest.ranks import Ranks, body_ranks, head_ranks, shortened
 from tfs_wire.status import StatusError
 
-VERBS = ("predict", "classify", "regress")
+_VERBS = {"predict": ("instances", "inputs"), "classify": ("examples",), "regress": ("examples",)}
+"""The keys of each call's body; one of them must be there."""
+_LOOKS = (
+    ("status", "", "model_version_status", "State of a model's versions"),
+    ("metadata", "/metadata", "metadata", "Signatures of a model"),
+)
+"""Name, end of the path, key of the response and summary."""
+_ONE_KEY: Schema = {"type": "object", "minProperties": 1, "maxProperties": 1}
 MODEL = "/models/<model>"
 WHICH = ("", "/versions/<version>", "/labels/<label>")
 _METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
@@ -193,15 +203,32 @@ def _error(reply: Reply, model: str) -> LightboxError:
 
 def tfs_blueprint(api: TfsRest) -> Blueprint:
     """Return the routes of LIGHTBOX_TFS_API."""
-    blueprint = Blueprint("tfs", __name__, url_prefix="/v1")
+    blueprint = Blueprint("TensorFlow Serving", __name__, url_prefix="/v1")
 
-    def add(rule: str, method: str, view: Any, **defaults: Any) -> None:
-        blueprint.add_url_rule(rule, f"{method} {rule}".replace(".", "_"), view, methods=[method], defaults=defaults)
+    def add(rule: str, name: str, method: str, summary: str, sent: Schema | None, got: Schema, view: Any) -> None:
+        told = described(partial(_operation, sent, got), summary)
+        blueprint.add_url_rule(rule, name, told(view), methods=[method])
 
     for which in WHICH:
-        add(f"{MODEL}{which}", "GET", api.look)
-        add(f"{MODEL}{which}/metadata", "GET", api.look)
-        for verb in VERBS:
-            add(f"{MODEL}{which}:{verb}", "POST", api.call, verb=verb)
+        rule, argument = f"{MODEL}{which}", which.partition("<")[2].removesuffix(">")
+        suffix = f"_of_{argument}" if argument else ""
+        for name, path, key, summary in _LOOKS:
+            add(rule + path, f"tfs_{name}{suffix}", "GET", summary, None, _having(key), partial(api.look))
+        for verb, keys in _VERBS.items():
+            sent = {"type": "object", "anyOf": [{"required": [key]} for key in keys]}
+            view = partial(api.call, verb)
+            add(f"{rule}:{verb}", f"tfs_{verb}{suffix}", "POST", verb.capitalize(), sent, _ONE_KEY, view)
     blueprint.add_url_rule("/<path:rest>", "other", api.other, methods=_METHODS)
     return blueprint
+
+
+def _having(*keys: str) -> Schema:
+    return {"type": "object", "required": [*keys]}
+
+
+def _operation(sent: Schema | None, got: Schema, served: Served, model: DescribedModel | None) -> Operation:
+    """Describe a route. The text of an error is the model server's, with further keys where Lightbox refuses."""
+    found = answers(got, body=sent)(served, model)
+    failed = response("What is wrong.", {JSON: _having("error") | {"properties": {"error": TEXT}}}, by_worker=False)
+    found["responses"] = {"200": found["responses"]["200"], "4XX": failed, "5XX": failed}
+    return found

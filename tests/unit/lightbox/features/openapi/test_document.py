@@ -6,20 +6,22 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
 import numpy as np
 import pytest
 from flask import Flask
-from werkzeug.exceptions import NotFound
 
 from lightbox.core.errors import STATUS_OF_CODE, Status
 from lightbox.features import FEATURES
 from lightbox.features.multi_model import MultiModel
 from lightbox.features.multi_model.routes import multi_model_blueprint
+from lightbox.features.openapi.document import views
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
+from lightbox.openapi.operations import answers, described
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
 from support.openapi import problems, validator
@@ -31,6 +33,7 @@ Document = dict[str, Any]
 ON = {"LIGHTBOX_OPENAPI": "true"}
 MULTI = ON | {"SAGEMAKER_MULTI_MODEL": "true"}
 SESSIONS = {"LIGHTBOX_SESSIONS": "true"}
+EVERYTHING = MULTI | SESSIONS | {"LIGHTBOX_TFS_API": "true", "LIGHTBOX_PAGE": "true", "LIGHTBOX_STREAMS": "true"}
 IMAGE = png(np.full((4, 4, 3), (10, 20, 30)))
 DETECTOR = signature(
     "detector",
@@ -120,19 +123,50 @@ def test_each_route_of_the_app_is_there(environ: Mapping[str, str]) -> None:
     assert absent == (set() if environ is MULTI else fixed)
 
 
-def test_each_operation_is_a_route_of_the_app_or_of_the_front() -> None:
-    app = app_of(ALL, MULTI)
-    adapter = app.url_map.bind("localhost")
-    front = set()
-    for path, item in document_of(app)["paths"].items():
-        for method in item:
-            try:
-                adapter.match(re.sub(r"\{\w+\}", "x", path), method=method.upper())
-            except NotFound:
-                front.add(path)
-    configured = set(re.findall(r"location = (/\S+)", (REPOSITORY / "nginx.conf").read_text()))
-    probed = {path for feature in FEATURES for path in feature.probes}
-    assert front == {path for path in configured if not path.startswith("/nginx-")} | probed
+def undescribed(app: Flask) -> list[str]:
+    """Return the routes whose views have no docstring, or are not ``described``."""
+    return [f"{method} {rule}" for rule, method, _, told in views(app) if told is None or not told.summary]
+
+
+def test_each_route_describes_itself() -> None:
+    app = app_of(ALL, EVERYTHING)
+    assert len([*views(app)]) > 30
+    assert undescribed(app) == []
+
+
+def test_a_route_without_a_description_is_found_here_and_fails_no_request() -> None:
+    app = app_of(ALL, EVERYTHING)
+    app.add_url_rule("/told", view_func=described(answers({}))(lambda: ""), endpoint="told")
+    app.add_url_rule("/untold", view_func=lambda: "", endpoint="untold", methods=["POST"])
+    assert undescribed(app) == ["GET /told", "POST /untold"]
+    assert "/untold" not in document_of(app)["paths"]
+
+
+OTHER_LOCATIONS = {
+    "/": "to the workers, or the page",
+    "/endpoints/": "to the workers",
+    "/internal/": "of the supervisor",
+    "^/(models(/[^/]+)?|v2/repository/models/[^/]+/(load|unload))$": "to the workers",
+    "/ui": "the page",
+    "/ui/": "files of the page",
+    "/ui/start.json": "of the page",
+    "/invocations-bidirectional-stream": "WebSockets",
+}
+"""What nginx answers, or passes on, that is no operation."""
+
+
+def test_each_location_of_nginx_is_described_or_no_operation(tmp_path: Path) -> None:
+    start: Any = SimpleNamespace(run_dir=SimpleNamespace(path=tmp_path), address=str)
+    parts = [feature.nginx(start).server for feature in FEATURES]
+    conf = "\n".join([(REPOSITORY / "nginx.conf").read_text(), *parts])
+    locations = {path for path in re.findall(r"location (?:\S+ )?([/^]\S*) \{", conf) if not path.startswith("/nginx-")}
+    app = app_of(ALL, EVERYTHING)
+    paths = document_of(app)["paths"]
+    assert locations - OTHER_LOCATIONS.keys() - paths.keys() == set()
+    assert OTHER_LOCATIONS.keys() <= locations
+    workers = {re.sub(r"<(\w+)>", r"{\1}", rule.rule) for rule in app.url_map.iter_rules()}
+    front = {path for path in paths if path not in workers and not path.startswith("/v2/models/")}
+    assert front == locations - OTHER_LOCATIONS.keys()
 
 
 def of_sessions(document: Document, path: str) -> tuple[set[str], set[str], bool]:
@@ -169,9 +203,8 @@ def refs(value: Any) -> set[str]:
 
 @pytest.mark.parametrize("removed", [feature.name for feature in FEATURES if feature.name != "openapi"])
 def test_what_a_feature_that_is_removed_has_is_not_there(removed: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    everything = MULTI | SESSIONS | {"LIGHTBOX_TFS_API": "true", "LIGHTBOX_PAGE": "true"}
     monkeypatch.setattr("lightbox.features.FEATURES", [feature for feature in FEATURES if feature.name != removed])
-    document = document_of(app_of(ALL, everything))
+    document = document_of(app_of(ALL, EVERYTHING))
     assert problems(document) == []
     named = {f"#/components/{kind}/{name}" for kind, found in document["components"].items() for name in found}
     assert refs(document) <= named
