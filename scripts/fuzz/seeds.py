@@ -12,14 +12,14 @@ from pathlib import Path
 import numpy as np
 from websockets.frames import Frame, Opcode
 
+from lightbox.codecs import codec_classes
+from lightbox.codecs.base import Reader
 from lightbox.features.open_inference import grpc_messages
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 IMAGES = (REPOSITORY / "tests" / "corpus" / "valid", REPOSITORY / "tests" / "corpus" / "invalid")
 FOUND = REPOSITORY / "tests" / "corpus" / "found"
 LARGEST = 64 << 10
-_MEDIA_TYPES = 32
-"""At least as many as codecs read."""
 CROWD = 16 << 10
 """Bytes of a first input that has many of something: enough to tell what each costs from what the first does."""
 
@@ -107,7 +107,8 @@ def _stream_frames() -> Iterator[bytes]:
 
 
 def _codecs() -> Iterator[bytes]:
-    for number in range(_MEDIA_TYPES):
+    readers = (codec for codec in codec_classes() if issubclass(codec, Reader))
+    for number in range(sum(len(codec.media_types) for codec in readers)):
         for make in (_json, _csv, _npy):
             yield bytes([number]) + next(make())
 

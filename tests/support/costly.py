@@ -11,6 +11,8 @@ from typing import Any
 import numpy as np
 from flask import Flask
 
+from lightbox.codecs import codec_classes
+from lightbox.codecs.base import Reader
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array
 from lightbox.transports.fake import FakeTransport
@@ -174,6 +176,9 @@ BODIES |= {
     f"gzip of {name}": _gzip(BODIES[name])
     for name in ("csv of one digit", "json of empty lists", "json lines of empty lists", "v2 of inputs")
 }
+MEDIA_TYPES = [name for codec in codec_classes() if issubclass(codec, Reader) for name in codec.media_types]
+BODIES |= {f"{name} of lines": _body(name, b"1\n") for name in MEDIA_TYPES}
+"""Of every codec, whatever it reads, beside what tempts those above."""
 HEADERS: dict[str, Make] = {
     "accept of types": _header("Accept", "a/b,"),
     "accept of quotes": _header("Accept", 'a/b;c="'),
