@@ -7,6 +7,7 @@ from functools import partial
 
 from lightbox.core.settings import Settings
 from lightbox.feature import Feature
+from lightbox.features.about import About
 from lightbox.features.multi_model import MultiModel
 from lightbox.features.open_inference import OpenInference
 from lightbox.features.openapi import OpenApi
@@ -27,6 +28,7 @@ FEATURES: Sequence[Feature] = (
     Page(),
     OpenApi(),
     Tracing(),
+    About(),
 )
 
 
