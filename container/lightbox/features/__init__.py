@@ -7,7 +7,6 @@ from functools import partial
 
 from lightbox.core.settings import Settings
 from lightbox.feature import Feature
-from lightbox.features.about import About
 from lightbox.features.multi_model import MultiModel
 from lightbox.features.open_inference import OpenInference
 from lightbox.features.openapi import OpenApi
@@ -28,7 +27,6 @@ FEATURES: Sequence[Feature] = (
     Page(),
     OpenApi(),
     Tracing(),
-    About(),
 )
 
 
