@@ -51,6 +51,8 @@ class Description:
     """What operations refer to, by name."""
     probes: Mapping[str, Callable[[bool], Mapping[str, bool]]] = field(default_factory=dict)
     """What the supervisor answers, by path: the docstring of each is its summary."""
+    tag: str = ""
+    """That of the probes."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
     """Headers that SageMaker's routes take, by name."""
     headers: Mapping[str, Any] = field(default_factory=dict)

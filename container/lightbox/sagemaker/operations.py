@@ -42,6 +42,7 @@ def describe(models: Sequence[DescribedModel]) -> Description:
     return Description(
         schemas={"ExecutionParameters": struct(batch)},
         probes={"/ping": ping},
+        tag="SageMaker",
         parameters={CUSTOM_ATTRIBUTES: header(CUSTOM_ATTRIBUTES, about, **named)},
     )
 

@@ -111,7 +111,13 @@ class OpenInference(Feature):
 
         # A Triton container's body is answered with the protocol's JSON, where no output is a blob.
         answered = {JSON: [ref(f"{model.name}.infer_response") for model in models], TRITON_TYPE: [BINARY]}
-        return Description(schemas=schemas(models), probes=PROBES, requests={TRITON_TYPE: [BINARY]}, responses=answered)
+        return Description(
+            schemas=schemas(models),
+            probes=PROBES,
+            tag="Open Inference Protocol",
+            requests={TRITON_TYPE: [BINARY]},
+            responses=answered,
+        )
 
     def _port(self, settings: Settings) -> int | None:
         return settings.of(OpenInferenceSettings).kserve_grpc_port

@@ -126,7 +126,7 @@ def kserve_blueprint(pipeline: Pipeline, repository: Repository, max_body_mb: in
     @blueprint.get("/models/<model>/versions/<version>/ready", endpoint="ready_of_version")
     @described(answers(struct({"name": TEXT, "ready": {"const": True}}), OF_A_MODEL), by_model=True)
     def ready(model: str, version: str = "") -> HttpResponse:
-        """Whether a model can answer."""
+        """Whether a model, or a version of it, can answer."""
         repository.check_ready(model, version, g.context)
         return _json({"name": model, "ready": True})
 

@@ -120,23 +120,24 @@ def _of_workers(served: Served, app: Flask) -> Iterator[tuple[str, str, Operatio
 
 
 def _of_supervisor(served: Served) -> Iterator[tuple[str, str, Operation]]:
-    for path, probe in [pair for description in served.descriptions for pair in description.probes.items()]:
+    probes = [(told.tag, *probe) for told in served.descriptions for probe in told.probes.items()]
+    for tag, path, probe in probes:
         states = probe(True)
         ok = {JSON: struct({name: {"const": state} for name, state in states.items()})} if states else {}
         failed = response("Not yet, or not any more.", {JSON: _error(*states)}, by_worker=False)
         failed["headers"]["Retry-After"] = ref("Retry-After", "headers")
         found = {"200": response("Yes.", ok, by_worker=False), "503": failed}
-        yield path, "GET", _front(probe.__name__, probe.__doc__ or "", found)
+        yield path, "GET", _front(tag, probe.__name__, probe.__doc__ or "", found)
     if served.settings.metrics:
         found = {"200": response("As it is now.", {"text/plain": TEXT}, by_worker=False)}
-        yield "/metrics", "GET", _front("metrics", "Metrics for Prometheus.", found)
+        yield "/metrics", "GET", _front(_TAG, "metrics", "Metrics for Prometheus.", found)
 
 
-def _front(name: str, summary: str, responses: Mapping[str, Any]) -> Operation:
+def _front(tag: str, name: str, summary: str, responses: Mapping[str, Any]) -> Operation:
     return {
         "summary": summary.rstrip("."),
         "operationId": name,
-        "tags": [_TAG],
+        "tags": [tag],
         "parameters": [*REQUEST_IDS],
         "responses": errors({"bad_request", "too_large", "unavailable"}) | dict(responses),
     }
