@@ -9,9 +9,9 @@ from __future__ import annotations
 import base64
 import csv
 import io
-import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import chain, islice
 from typing import ClassVar
 
@@ -24,13 +24,11 @@ from lightbox.codecs.media_type import ContentType, checked_utf8
 from lightbox.codecs.options import CodecOptions
 from lightbox.core.errors import InputMismatch, MalformedBody
 from lightbox.core.request_context import RequestContext
-from lightbox.model.casting import cast, numbers, numpy_dtype, only_input, string_tensor
+from lightbox.model.casting import numbers, numpy_dtype, only_input, string_tensor
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec, TensorSpec, describe_shape
 from lightbox.openapi.schemas import TEXT, Schema
 
-_NUMBER = re.compile(r"\s*[+-]?(?:(?:\d+(?:\.\d*)?|\.\d+)(?:e[+-]?\d+)?|inf|infinity|nan)\s*", re.ASCII | re.IGNORECASE)
-_INFINITY = re.compile(r"\s*[+-]?inf(?:inity)?\s*", re.IGNORECASE)
 _FIELDS_AT_ONCE = 1 << 14
 _STRING_BYTES = 64
 """Memory of a short text as an element of a tensor."""
@@ -59,10 +57,13 @@ class CsvCodec(Reader, Writer):
             spec = only_input(signature, "text/csv")
             _check_kind(spec)
             with context.stage("decode"):
-                context.memory.hold(_reading_bytes(body, spec), "the CSV")
-                text = checked_utf8(body, content_type)
-                header = content_type.parameters.get("header", "").lower() == "present"
-                return ModelCall(signature, {spec.name: _tensor(_Rows(text, header, context.check), spec)})
+                most = sum(map(body.count, (b",", b"\n", b"\r"))) + 1
+                itemsize = _STRING_BYTES if spec.is_string else numpy_dtype(spec).itemsize
+                context.memory.hold(3 * len(body) + most * itemsize, "the CSV")
+                rows = _rows(checked_utf8(body, content_type))
+                if content_type.parameters.get("header", "").lower() == "present":
+                    next(rows, None)
+                return ModelCall(signature, {spec.name: _tensor(rows, most, spec, context.check)})
 
         return Parsed(decode)
 
@@ -77,67 +78,14 @@ class CsvCodec(Reader, Writer):
         return Response(text, content_type)
 
 
-def _reading_bytes(body: bytes, spec: TensorSpec) -> int:
-    """Return how much memory it may take at most to read the rows, by their structure."""
-    fields = body.count(b",") + body.count(b"\n") + body.count(b"\r") + 1
-    return 3 * len(body) + fields * (_STRING_BYTES if spec.is_string else numpy_dtype(spec).itemsize)
-
-
-@dataclass(frozen=True)
-class _Fields:
-    """The fields of some rows, ``before`` of which come earlier."""
-
-    flat: list[str]
-    before: int
-    columns: int
-
-    def bad(self, index: int, spec: TensorSpec) -> MalformedBody:
-        """Return the error that names a field."""
-        row, column = divmod(index, self.columns)
-        return MalformedBody(
-            f"row {self.before + row + 1}, field {column + 1}: expected {spec.dtype} for the input {spec.name}, "
-            f"got {self.flat[index][:40]!r}"
-        )
-
-
-class _Rows:
-    """The rows of a text, some thousands at a time, from its beginning each time that they are iterated over.
-
-    ``step`` is called in between. Raises MalformedBody for what is no CSV, and for rows of different lengths.
-    """
-
-    def __init__(self, text: bytes, header: bool, step: Callable[[], None]) -> None:
-        self._text = text
-        self._header = header
-        self._step = step
-        self.columns = len(next(self._rows(), ()))
-
-    @property
-    def most(self) -> int:
-        """No fewer fields than there are."""
-        return self._text.count(b",") + self._text.count(b"\n") + self._text.count(b"\r") + 1
-
-    def __iter__(self) -> Iterator[_Fields]:
-        rows, before = self._rows(), 0
-        while some := self._some(rows, before):
-            yield _Fields(list(chain.from_iterable(some)), before, self.columns)
-            before += len(some)
-
-    def _some(self, rows: Iterator[list[str]], before: int) -> list[list[str]]:
-        self._step()
-        some = list(islice(rows, max(1, _FIELDS_AT_ONCE // max(1, self.columns))))
-        if set(map(len, some)) - {self.columns}:
-            wrong = next(index for index, row in enumerate(some) if len(row) != self.columns)
-            raise MalformedBody(f"row {before + wrong + 1} has {len(some[wrong])} fields, row 1 has {self.columns}")
-        return some
-
-    def _rows(self) -> Iterator[list[str]]:
-        # A stream of characters would be four bytes for each; this one decodes some lines at a time.
-        lines = io.TextIOWrapper(io.BytesIO(self._text), "utf-8", newline="")
-        try:
-            yield from islice(filter(None, csv.reader(lines, strict=True)), int(self._header), None)
-        except csv.Error as error:
-            raise MalformedBody(f"the CSV cannot be read: {error}") from None
+def _rows(text: bytes) -> Iterator[list[str]]:
+    """Yield the rows that are not blank; raise MalformedBody for what is no CSV."""
+    # A stream of characters would be four bytes for each; this one decodes some lines at a time.
+    lines = io.TextIOWrapper(io.BytesIO(text), "utf-8", newline="")
+    try:
+        yield from filter(None, csv.reader(lines, strict=True))
+    except csv.Error as error:
+        raise MalformedBody(f"the CSV cannot be read: {error}") from None
 
 
 def _check_kind(spec: TensorSpec) -> None:
@@ -151,77 +99,71 @@ def _check_kind(spec: TensorSpec) -> None:
         raise InputMismatch(f"input {spec.name}: text/csv cannot carry {spec.dtype}")
 
 
-def _tensor(rows: _Rows, spec: TensorSpec) -> Array:
-    columns = rows.columns
-    if not columns:
+def _tensor(rows: Iterator[list[str]], most: int, spec: TensorSpec, step: Callable[[], None]) -> Array:
+    """Return all fields, ``most`` at most; some thousands at a time are objects, and ``step`` is called in between."""
+    first = next(rows, None)
+    if first is None:
         raise MalformedBody("the CSV has no row")
+    columns, rows = len(first), chain([first], rows)
     rank = (1 if columns == 1 else 2) if spec.shape is None else len(spec.shape)
     if rank == 1 and columns != 1:
         raise InputMismatch(f"input {spec.name}: expected one field per row for {spec}, got {columns}")
-    flat = _gathered(rows, _integers, spec) if not spec.is_string and numpy_dtype(spec).kind in "iu" else None
-    if flat is None:
-        flat = _gathered(rows, _strings if spec.is_string else _numbers, spec)
-    assert flat is not None, "only whole numbers are given up"
-    return flat if rank == 1 else flat.reshape(-1, columns)
-
-
-def _gathered(rows: _Rows, convert: Callable[[_Fields, TensorSpec], Array | None], spec: TensorSpec) -> Array | None:
-    """Return all fields, in one array from the beginning; None where ``convert`` gives up."""
-    flat: Array = np.empty(rows.most, object if spec.is_string else numpy_dtype(spec))
+    flat: Array = np.empty(most, object if spec.is_string else numpy_dtype(spec))
     filled = 0
-    for fields in rows:
-        piece = convert(fields, spec)
-        if piece is None:
-            return None
+    while some := list(islice(rows, max(1, _FIELDS_AT_ONCE // columns))):
+        step()
+        wrong = next((index for index, row in enumerate(some) if len(row) != columns), None)
+        if wrong is not None:
+            before = filled // columns
+            raise MalformedBody(f"row {before + wrong + 1} has {len(some[wrong])} fields, row 1 has {columns}")
+        piece = _elements(list(chain.from_iterable(some)), filled, columns, spec)
         flat[filled : filled + len(piece)] = piece
         filled += len(piece)
-    return flat[:filled]
+    return flat[:filled] if rank == 1 else flat[:filled].reshape(-1, columns)
 
 
-def _strings(fields: _Fields, spec: TensorSpec) -> Array:
-    return string_tensor(field.encode() for field in fields.flat)
-
-
-def _numbers(fields: _Fields, spec: TensorSpec) -> Array:
-    if numpy_dtype(spec).kind == "b":
-        return np.array(_converted(lambda field: _BOOLS[field.strip().lower()], fields, spec), bool)
-    _check_plain(fields, spec)
-    floats = np.array(_converted(float, fields, spec), np.float64)
-    for index in np.flatnonzero(np.isinf(floats)).tolist():
-        if not _INFINITY.fullmatch(fields.flat[index]):
-            raise fields.bad(index, spec)
-    return cast(floats, spec)
-
-
-def _check_plain(fields: _Fields, spec: TensorSpec) -> None:
-    """Python's numbers may also hold underscores and the digits of any script."""
-    text = "".join(fields.flat)
-    if "_" in text or not text.isascii():
-        for index, field in enumerate(fields.flat):
-            if not _NUMBER.fullmatch(field):
-                raise fields.bad(index, spec)
-
-
-def _integers(fields: _Fields, spec: TensorSpec) -> Array | None:
-    """Return whole numbers exactly, None where a field has a point or an exponent."""
-    _check_plain(fields, spec)
+def _elements(fields: list[str], before: int, columns: int, spec: TensorSpec) -> Array:
+    """Return fields as elements of a tensor; raise MalformedBody for the first that is none, ``before`` fields in."""
+    if spec.is_string:
+        return string_tensor(field.encode() for field in fields)
+    kind = numpy_dtype(spec).kind
     try:
-        values = list(map(int, fields.flat))
+        return numbers(_values(fields, kind), spec)
     except ValueError:
-        return None
-    return numbers(values, spec)
+        index = next(index for index, field in enumerate(fields) if not _is_value(field, kind))
+        row, column = divmod(before + index, columns)
+        raise MalformedBody(
+            f"row {row + 1}, field {column + 1}: expected {spec.dtype} for the input {spec.name}, "
+            f"got {fields[index][:40]!r}"
+        ) from None
 
 
-def _converted(convert: Callable[[str], bool | float], fields: _Fields, spec: TensorSpec) -> list[bool | float]:
+def _is_value(field: str, kind: str) -> bool:
     try:
-        return list(map(convert, fields.flat))
-    except (ValueError, KeyError):
-        for index, field in enumerate(fields.flat):
-            try:
-                convert(field)
-            except (ValueError, KeyError):
-                raise fields.bad(index, spec) from None
-        raise
+        return bool(_values([field], kind))
+    except ValueError:
+        return False
+
+
+def _values(fields: list[str], kind: str) -> Sequence[float]:
+    """Return the values for a dtype of this kind, whole numbers exactly; raise ValueError where a field is none."""
+    if kind == "b":
+        found = [_BOOLS.get(field.strip().lower()) for field in fields]
+        if None in found:
+            raise ValueError("neither true nor false")
+        return [bool(value) for value in found]
+    text = "".join(fields)
+    if "_" in text or not text.isascii():
+        raise ValueError("Python's numbers may hold underscores and the digits of any script")
+    if kind in "iu":
+        with suppress(ValueError):  # a point or an exponent
+            return list(map(int, fields))
+    values = list(map(float, fields))
+    if (math.inf in values or -math.inf in values) and any(
+        math.isinf(value) and "n" not in field.lower() for value, field in zip(values, fields, strict=True)
+    ):
+        raise ValueError("too large for a double")
+    return values
 
 
 def _text_of_numbers(name: str, table: Array) -> bytes:
