@@ -99,13 +99,9 @@ class Codecs:
         if method is not Method.PREDICT and not codec.reads_examples:
             came = parsed.name[:100] or "an image"
             raise BadRequest(f"tfs-method={method.value}: expected examples as application/json, got {came}")
-        if parsed.name == CURL_TYPE:
-            return Parsed(_sent_by_curl()(codec.parse(body, parsed, method, context).decode))
-        if parsed.name:
-            return codec.parse(body, parsed, method, context)
-        with _taken_for_json():
+        with _hinted(parsed.name):
             found = codec.parse(body, parsed, method, context)
-        return Parsed(_taken_for_json()(found.decode), found.signature)
+        return Parsed(_hinted(parsed.name)(found.decode), found.signature)
 
     def is_one_image(self, body: bytes, content_type: str) -> bool:
         """Tell whether a body is read as one image."""
@@ -140,22 +136,19 @@ class Codecs:
 
 
 @contextmanager
-def _taken_for_json() -> Iterator[None]:
-    """Say in an error that the body is read as JSON for want of a Content-Type."""
+def _hinted(media_type: str) -> Iterator[None]:
+    """Say in an error that a body is read as JSON for want of a Content-Type, and what ``curl -d`` does to an image."""
     try:
         yield
     except MalformedBody as error:
+        if media_type:
+            raise
         raise MalformedBody(
             f"without a Content-Type, a body that is not an image is read as JSON: {error.message}"
         ) from error
-
-
-@contextmanager
-def _sent_by_curl() -> Iterator[None]:
-    """Say in an error what ``curl -d`` does to an image."""
-    try:
-        yield
     except ImageUndecodable as error:
+        if media_type != CURL_TYPE:
+            raise
         raise ImageUndecodable(f"{error.message}{_CURL_HINT}") from error
 
 

@@ -27,12 +27,8 @@ class ContentType:
 def parse_content_type(header: str) -> ContentType:
     """Return the media type of a raw Content-Type header."""
     name, semicolon, rest = header.partition(";")
-    return ContentType(name.strip().lower(), _parameters(semicolon + rest))
-
-
-def _parameters(text: str) -> dict[str, str]:
-    found = ((name.lower(), _unquoted(value.strip())) for name, value in _PARAMETER.findall(text))
-    return dict(found)
+    found = _PARAMETER.findall(semicolon + rest)
+    return ContentType(name.strip().lower(), {key.lower(): _unquoted(value.strip()) for key, value in found})
 
 
 def _unquoted(value: str) -> str:
@@ -41,58 +37,35 @@ def _unquoted(value: str) -> str:
     return value
 
 
-@dataclass(frozen=True)
-class MediaRange:
-    """One element of an Accept header: ``text/*;q=0.5``. A higher ``specificity`` overrules a lower one."""
-
-    main: str
-    sub: str
-    quality: float
-
-    @property
-    def specificity(self) -> int:
-        """0 for ``*/*``, 1 for ``text/*``, 2 for ``text/csv``."""
-        return (self.main != "*") + (self.sub != "*")
-
-    def matches(self, media_type: str) -> bool:
-        """Whether a media type lies in this range; parameters do not count."""
-        main, _, sub = media_type.partition("/")
-        return self.main in ("*", main) and self.sub in ("*", sub)
-
-
-def parse_accept(header: str) -> list[MediaRange]:
-    """Return the ranges of an Accept header in their order; what is no range is left out."""
-    return list(_ranges(header))
-
-
-def _ranges(header: str) -> Iterator[MediaRange]:
-    for element in _ELEMENT.findall(header):
-        parsed = parse_content_type(element)
-        # "*" alone is what old Java clients send.
-        main, slash, sub = (parsed.name if parsed.name != "*" else "*/*").partition("/")
-        quality = parsed.parameters.get("q", "1")
-        if main and slash and sub and (main != "*" or sub == "*") and _QUALITY.fullmatch(quality):
-            yield MediaRange(main, sub, float(quality))
-
-
 def best_match(header: str, servable: Sequence[str]) -> str | None:
     """Return the media type of ``servable`` that an Accept header likes best, None if it refuses them all.
 
-    Without a header the first. Among types of the same quality the one named more exactly wins, then the
-    one named earlier, then the earlier of ``servable`` (RFC 9110, 12.5.1 leaves that to the server).
+    Without a header the first. Of the ranges that a type lies in, the most exact one tells its quality. Among types
+    of the same quality the one named more exactly wins, then the one named earlier, then the earlier of ``servable``
+    (RFC 9110, 12.5.1 leaves that to the server).
     """
     if not header.strip():
         return servable[0]
-    ranges = parse_accept(header)
+    ranges = list(_ranges(header))
     best, best_rank = None, (0.0, 0, 0)
     for media_type in servable:
-        matching = [(item.specificity, -place) for place, item in enumerate(ranges) if item.matches(media_type)]
+        exactness = {"*/*": 0, f"{media_type.partition('/')[0]}/*": 1, media_type: 2}
+        matching = [(exactness[name], -place, q) for place, (name, q) in enumerate(ranges) if name in exactness]
         if matching:
-            specificity, place = max(matching)
-            rank = (ranges[-place].quality, specificity, place)
-            if rank[0] > 0 and (best is None or rank > best_rank):
-                best, best_rank = media_type, rank
+            exact, place, quality = max(matching)
+            if quality and (quality, exact, place) > best_rank:
+                best, best_rank = media_type, (quality, exact, place)
     return best
+
+
+def _ranges(header: str) -> Iterator[tuple[str, float]]:
+    """Yield the ranges of an Accept header with their quality; what has none is left out."""
+    for element in _ELEMENT.findall(header):
+        parsed = parse_content_type(element)
+        quality = parsed.parameters.get("q", "1")
+        if _QUALITY.fullmatch(quality):
+            # "*" alone is what old Java clients send.
+            yield "*/*" if parsed.name == "*" else parsed.name, float(quality)
 
 
 _GZIP = 16 + zlib.MAX_WBITS
