@@ -7,8 +7,8 @@ unless it lacks just the batch dimension of the model's only input: then it is o
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,23 +16,8 @@ from typing_extensions import override
 
 from lightbox.codecs.base import Parsed, Reader
 from lightbox.codecs.examples import decode_examples
-from lightbox.codecs.json_numbers import (
-    Hollow,
-    NumberList,
-    RowList,
-    hollowed,
-    parse_values,
-    parsing_bytes,
-)
-from lightbox.codecs.json_tensors import (
-    all_images,
-    images_in_inputs,
-    images_in_instances,
-    is_named,
-    read_inputs,
-    read_instances,
-    read_numbers,
-)
+from lightbox.codecs.json_numbers import Hollow, NumberList, RowList, hollowed, parse_values, parsing_bytes
+from lightbox.codecs.json_tensors import all_images, cast_all, encoded_images, is_named, read, regular
 from lightbox.codecs.media_type import ContentType, as_utf8
 from lightbox.core.errors import BadRequest, LightboxError, MalformedBody
 from lightbox.core.request_context import RequestContext
@@ -44,16 +29,22 @@ if TYPE_CHECKING:
     from lightbox.openapi.models import DescribedModel
 
 _FORMS = ("instances", "inputs", "examples")
+_LAYOUTS = {"instances": Layout.INSTANCES, "inputs": Layout.COLUMNS}
 
 
 @dataclass(frozen=True)
 class _Body:
-    """A parsed body: a document with one of the forms, or ``plain`` values one after another."""
+    """A parsed body: one of the forms of a document and its payload, or plain values one after another as instances.
+
+    ``hollow`` is the text without its long lists, where the payload is taken from that.
+    """
 
     form: str
-    document: dict[str, Any]
-    plain: list[Any] | None
+    payload: Any
+    is_plain: bool
     has_bools: bool
+    document: dict[str, Any]
+    hollow: Hollow | None = None
 
 
 class _JsonReader(Reader):
@@ -65,49 +56,32 @@ class _JsonReader(Reader):
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
         with context.stage("decode"):
             text = as_utf8(body, content_type)
-            hollow = hollowed(text, context) if method is Method.PREDICT else None
-            parsed = None if hollow is None else _parsed_hollow(hollow)
-        if hollow is None or parsed is None:
-            return self._values(text, method, context)
+            parsed = _hollow_body(text, method, context) or _whole_body(text, method, context)
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
             with context.stage("decode"):
-                call = _read_numbers(parsed, hollow, signature)
-            return call or self._values(text, method, context).decode(signature, options)
-
-        return Parsed(decode, parsed.document.get("signature_name") or None)
-
-    def _values(self, text: bytes, method: Method, context: RequestContext) -> Parsed:
-        """Read the text as Python's objects."""
-        with context.stage("decode"):
-            context.memory.hold(len(text) + parsing_bytes(text), "the JSON")
-            parsed = _parse(text, method)
-            context.check()
-
-        def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
-            if method is Method.PREDICT:
-                return self._predict(parsed, signature, options, context)
-            with context.stage("decode"):
-                document = parsed.document if parsed.plain is None else {"examples": _as_examples(parsed.plain)}
-                return decode_examples(document, signature, method, context.check)
+                found = _read_hollow(parsed, signature)
+                whole = _whole_body(text, method, context) if found is None and parsed.hollow else parsed
+                if method is not Method.PREDICT:
+                    document = {"examples": _as_examples(whole.payload)} if whole.is_plain else whole.document
+                    return decode_examples(document, signature, method, context.check)
+            return found or self._predict(whole, signature, options, context)
 
         return Parsed(decode, parsed.document.get("signature_name") or None)
 
     def _predict(
         self, body: _Body, signature: SignatureSpec, options: ModelOptions, context: RequestContext
     ) -> ModelCall:
-        layout = Layout.COLUMNS if body.form == "inputs" else Layout.INSTANCES
         with context.stage("decode"):
-            payload = body.document[body.form] if body.plain is None else _as_instances(body.plain, signature)
+            payload = _as_instances(body.payload, signature) if body.is_plain else body.payload
             images = _images(body, payload, signature)
         if images is not None:
             inputs = self._images.decode(images, signature, options, context)
-            return ModelCall(signature, inputs, layout=layout, images=tuple(images))
+            return ModelCall(signature, inputs, layout=_LAYOUTS[body.form], images=tuple(images))
         with context.stage("decode"):
-            read = read_inputs if layout is Layout.COLUMNS else read_instances
-            inputs = read(payload, signature, body.has_bools, context.check)
+            inputs = read(body.form, payload, signature, body.has_bools, context.check)
             self._images.check_among(inputs.values(), context, or_texts=True)
-            return ModelCall(signature, inputs, layout=layout)
+            return ModelCall(signature, inputs, layout=_LAYOUTS[body.form])
 
 
 class JsonReader(_JsonReader):
@@ -145,24 +119,48 @@ class JsonLinesReader(_JsonReader):
     schema: ClassVar[Schema] = TEXT
 
 
-def _read_numbers(parsed: _Body, hollow: Hollow, signature: SignatureSpec) -> ModelCall | None:
-    """Return the call if the long lists are regular arrays of numbers: then no object is made for each of them."""
-    by_row = parsed.form == "instances"
-    payload = parsed.document[parsed.form] if parsed.plain is None else _only(parsed.plain)
-    inputs = read_numbers(payload, by_row, signature, hollow)
-    if inputs is None:
+def _whole_body(text: bytes, method: Method, context: RequestContext) -> _Body:
+    """Read the text as Python's objects."""
+    context.memory.hold(len(text) + parsing_bytes(text), "the JSON")
+    parsed = _sorted_out(parse_values(text), text, method)
+    context.check()
+    return parsed
+
+
+def _hollow_body(text: bytes, method: Method, context: RequestContext) -> _Body | None:
+    """Read the text without an object for each number of its long lists; None where these are not all that it is."""
+    hollow = hollowed(text, context) if method is Method.PREDICT else None
+    if hollow is None:
         return None
-    if isinstance(payload, NumberList) and parsed.plain is not None and not hollow.lines:  # rows by name are rows
-        inputs = {name: _as_batch(array, signature.inputs[name]) for name, array in inputs.items()}
-    return ModelCall(signature, inputs, layout=Layout.INSTANCES if by_row else Layout.COLUMNS)
-
-
-def _parsed_hollow(hollow: Hollow) -> _Body | None:
     try:
-        parsed = _parse(hollow.text, Method.PREDICT, hollow.filled)
+        parsed = _sorted_out(hollow.values, text, method)
     except LightboxError:
         return None
-    return None if parsed.has_bools else parsed
+    return None if parsed.has_bools else replace(parsed, hollow=hollow)
+
+
+def _sorted_out(values: list[Any], text: bytes, method: Method) -> _Body:
+    has_bools = b"true" in text or b"false" in text
+    document = values[0] if len(values) == 1 and isinstance(values[0], dict) else {}
+    given = [form for form in _FORMS if form in document]
+    if not given:
+        return _Body("instances", values, True, has_bools, {})
+    _check(document, given, method)
+    return _Body(given[0], document[given[0]], False, has_bools, document)
+
+
+def _read_hollow(body: _Body, signature: SignatureSpec) -> ModelCall | None:
+    """Return the call if the long lists are regular arrays of numbers."""
+    if body.hollow is None:
+        return None
+    payload = _only(body.payload) if body.is_plain else body.payload
+    arrays = regular(body.form, payload, signature) if payload else None
+    if arrays is None or not body.hollow.all_used:
+        return None
+    inputs = cast_all(arrays, signature)
+    if isinstance(payload, NumberList) and body.is_plain and not body.hollow.lines:  # rows by name are rows
+        inputs = {name: _as_batch(array, signature.inputs[name]) for name, array in inputs.items()}
+    return ModelCall(signature, inputs, layout=_LAYOUTS[body.form])
 
 
 def _only(values: list[Any]) -> Any:
@@ -172,18 +170,6 @@ def _only(values: list[Any]) -> Any:
 def _as_batch(array: Array, spec: TensorSpec) -> Array:
     """Return a bare list as a batch of one where just that dimension is missing; see ``_is_one_instance``."""
     return array[np.newaxis] if array.ndim == _rank(spec) - 1 else array
-
-
-def _parse(text: bytes, method: Method, filled: Callable[[Any], Any] = lambda value: value) -> _Body:
-    values = [filled(value) for value in parse_values(text)]
-    has_bools = b"true" in text or b"false" in text
-    document = values[0] if len(values) == 1 and isinstance(values[0], dict) else {}
-    document = {name: filled(value) for name, value in document.items()}
-    given = [form for form in _FORMS if form in document]
-    if not given:
-        return _Body("instances", {}, values, has_bools)
-    _check(document, given, method)
-    return _Body(given[0], document, None, has_bools)
 
 
 def _check(document: dict[str, Any], given: list[str], method: Method) -> None:
@@ -209,9 +195,9 @@ def _images(body: _Body, payload: Any, signature: SignatureSpec) -> list[bytes] 
     that are all images.
     """
     wanted = image_input(signature)
-    if wanted is None or (wanted.encoded and (body.plain is None or not all_images(payload))):
+    if wanted is None or (wanted.encoded and not (body.is_plain and all_images(payload))):
         return None
-    return images_in_inputs(payload, signature) if body.form == "inputs" else images_in_instances(payload, signature)
+    return encoded_images(body.form, payload, signature)
 
 
 def _as_examples(values: list[Any]) -> list[Any]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -70,8 +70,6 @@ def _parse_tolerantly(text: bytes) -> list[Any]:
     """Read what orjson does not: several values on a line or one over several lines, NaN, Infinity."""
     try:
         return _scan(text.decode())
-    except UnicodeDecodeError as error:
-        raise MalformedBody(f"the JSON is not valid UTF-8 at byte {error.start}") from None
     except json.JSONDecodeError as error:
         raise MalformedBody(f"the JSON cannot be read: {error.msg} at character {error.pos}") from None
     except RecursionError:
@@ -129,14 +127,13 @@ _DECODER = json.JSONDecoder(parse_float=_finite, parse_int=_int)
 
 
 _MIN_BYTES = 1 << 16
-"""Shorter text is read as lists: that is little memory, and as quick."""
+"""Shorter text is read as values: that is little memory, and as quick."""
 _MIN_NUMBERS = 16
 """A text with fewer commas and lines has no long lists: it is an image in base64, most of the time."""
 _MIN_LIST = 1 << 12
-_BLOCK = 1 << 16
-_NUMERIC = np.zeros(256, bool)
-_NUMERIC[list(b"[]0123456789+-.eE, \t\r\n")] = True
 _BLANKS = b" \t\r\n"
+_NUMERIC = b"[]0123456789+-.eE," + _BLANKS
+_IS_NUMERIC = bytes(octet in _NUMERIC for octet in range(256))
 _MARK = "\0"
 """Begins the string that stands for a list; a text with this character, written as an escape, is left alone."""
 _PIECE = 1 << 16
@@ -154,95 +151,103 @@ class NumberList:
         self.used = False
 
     def array(self, number: int) -> Array | None:
-        """Return it as an array of a dtype, by TensorFlow's number; None where it must be read as lists."""
+        """Return it as an array of a dtype, by TensorFlow's number; None where it must be read as values."""
         self.used = True
         return flat.array(self._text, number, self._step)
 
 
 class RowList:
-    """A list of objects that is still text, from ``start`` to ``end``; ``used`` once it has been read."""
+    """A list of objects that is still text; ``used`` once it has been read."""
 
-    def __init__(self, text: bytes, start: int, end: int, step: Step) -> None:
-        self._text, self._start, self._end = text, start, end
+    def __init__(self, text: bytes, step: Step) -> None:
+        self._text = text
         self._step = step
         self.used = False
 
     def arrays(self, types: Mapping[str, int]) -> dict[str, Array] | None:
         """Return each input's array, by its dtype's number; None where rows are not regular lists of numbers."""
         self.used = True
-        found: dict[str, list[Array]] = {name: [] for name in types}
+        found: list[dict[str, Array]] = []
         for piece in self._pieces():
             self._step()
-            arrays = _piece_arrays(piece, types)
+            try:
+                rows = orjson.loads(b"[%b]" % piece)
+            except orjson.JSONDecodeError:
+                return None
+            if not rows or not all(isinstance(row, dict) for row in rows):
+                return None
+            arrays = quick.regular(rows, True, types)
             if arrays is None:
                 return None
-            for name, array in arrays.items():
-                found[name].append(array)
-        if any(len({array.shape[1:] for array in arrays}) != 1 for arrays in found.values()):
+            found.append(arrays)
+        if any(len({arrays[name].shape[1:] for arrays in found}) != 1 for name in types):
             return None
-        return {name: np.concatenate(arrays) for name, arrays in found.items()}
+        return {name: np.concatenate([arrays[name] for arrays in found]) for name in types}
 
     def _pieces(self) -> Iterator[bytes]:
-        at, end = self._start + 1, self._end - 1
+        at, end = 1, len(self._text) - 1
         while at <= end:  # a comma at the end leaves an empty piece, which is none
             cut = self._text.find(b"},", at + _PIECE, end) + 1 or end
-            if cut - at > _LONGEST:
-                yield b""
-                return
-            yield self._text[at:cut]
+            yield self._text[at:cut] if cut - at <= _LONGEST else b""
             at = cut + 1
 
 
-class Hollow:
-    """A JSON text without its long lists: ``text``, in which a string stands for each of ``lists``.
+class Hollow(NamedTuple):
+    """The values in a JSON text whose long lists are read apart: ``lists`` stand among the values.
 
     ``lines`` tells that the one list is made of lines, each of which is a value.
     """
 
-    def __init__(self, text: bytes, lists: Sequence[NumberList | RowList], lines: bool = False) -> None:
-        self.text = text
-        self.lines = lines
-        self._lists = lists
-
-    def filled(self, value: Any) -> Any:
-        """Return the list that a parsed value stands for, or the value itself."""
-        if isinstance(value, str) and value.startswith(_MARK):
-            return self._lists[int(value[1:])]
-        return value
+    values: list[Any]
+    lists: Sequence[NumberList | RowList]
+    lines: bool = False
 
     @property
     def all_used(self) -> bool:
-        """Whether each list has been read where one may be; elsewhere, the string for it is a value like any other."""
-        return all(found.used for found in self._lists)
+        """Whether each list has been read: one at another place may be no JSON."""
+        return all(found.used for found in self.lists)
 
 
 def hollowed(text: bytes, context: RequestContext, body_bytes: int | None = None) -> Hollow | None:
-    """Return a text without its long lists of numbers, or of objects; None where it has none.
+    """Return a text's values without its long lists of numbers, or of objects; None where it has none, or is no JSON.
 
     Holds the memory that reading these takes; ``body_bytes`` is the length of the body where the text is a part of it.
     """
     if len(text) < _MIN_BYTES or text.count(b",") + text.count(b"\n") < _MIN_NUMBERS or b"\\u0000" in text:
         return None
     body = 2 * (len(text) if body_bytes is None else body_bytes)
-    context.memory.hold(body + len(text) + max(2 * len(text), 8 * text.count(b",")), "the JSON")
+    held = body + len(text) + max(2 * len(text), 8 * text.count(b","))
+    context.memory.hold(held, "the JSON")
     if (lines := _joined_lines(text, context.check)) is not None:
-        return Hollow(_mark(0), [lines], lines=True)
-    view, at = memoryview(text), 0
+        return Hollow([lines], [lines], lines=True)
     pieces: list[bytes | memoryview] = []
     lists: list[NumberList | RowList] = []
-    for start, end in _number_lists(text, context.check):
-        pieces += [view[at:start], _mark(len(lists))]
+    view, at = memoryview(text), 0
+    for start, end in _number_lists(text):
+        pieces += [view[at:start], b'"\\u0000%d"' % len(lists)]
         lists.append(NumberList(view[start:end], context.check))
         at = end
     if not lists and (rows := _rows(text)) is not None:
         start, at = rows
-        pieces += [view[:start], _mark(0)]
-        lists.append(RowList(text, start, at, context.check))
-    return Hollow(b"".join([*pieces, view[at:]]), lists) if lists else None
+        pieces = [view[:start], b'"\\u00000"']
+        lists = [RowList(text[start:at], context.check)]
+    if not lists:
+        return None
+    around = b"".join([*pieces, view[at:]])
+    context.memory.hold(held + parsing_bytes(around), "the JSON")
+    try:
+        return Hollow(_filled(parse_values(around), lists), lists)
+    except (MalformedBody, RecursionError):
+        return None
 
 
-def _mark(number: int) -> bytes:
-    return b'"\\u0000%d"' % number
+def _filled(value: Any, lists: Sequence[NumberList | RowList]) -> Any:
+    """Return a value with lists in the place of the strings that stand for them."""
+    if isinstance(value, str):
+        return lists[int(value[1:])] if value.startswith(_MARK) else value
+    if isinstance(value, list):
+        return [_filled(inner, lists) for inner in value]
+    return {name: _filled(inner, lists) for name, inner in value.items()} if isinstance(value, dict) else value
 
 
 def _joined_lines(text: bytes, step: Step) -> NumberList | RowList | None:
@@ -250,15 +255,12 @@ def _joined_lines(text: bytes, step: Step) -> NumberList | RowList | None:
     inner = text.strip(_BLANKS)
     count = inner.count(b"\n")
     if count and count == inner.count(b"}\n{") == inner.count(b"{") - 1 and not _has_bools(inner):
-        rows = b"[%b]" % inner.replace(b"\n", b",")
-        return RowList(rows, 0, len(rows), step)
+        return RowList(b"[%b]" % inner.replace(b"\n", b","), step)
     if (
         not 0 < count < MAX_VALUES
-        or not _NUMERIC[inner[0]]
         or any(inside in inner for inside in (b"\n\n", b",\n", b"[\n", b"\n]"))
+        or inner.translate(None, _NUMERIC)
     ):
-        return None
-    if not _NUMERIC[np.frombuffer(inner, np.uint8)].all():
         return None
     return NumberList(memoryview(b"[%b]" % inner.replace(b"\n", b",")), step)
 
@@ -277,9 +279,12 @@ def _rows(text: bytes) -> tuple[int, int] | None:
     return None if end < found.end() else (found.start(), end)
 
 
-def _number_lists(text: bytes, step: Step) -> Iterator[tuple[int, int]]:
+def _number_lists(text: bytes) -> Iterator[tuple[int, int]]:
     """Yield where what is between two other characters begins and ends with a bracket, blanks and a comma aside."""
-    for start, end in _numeric_runs(text, step):
+    kinds, long, end = text.translate(_IS_NUMERIC), b"\1" * _MIN_LIST, 0
+    while (start := kinds.find(long, end)) >= 0:
+        end = kinds.find(b"\0", start)
+        end = len(text) if end < 0 else end
         opening, closing = text.find(b"[", start, end), text.rfind(b"]", start, end) + 1
         if opening < 0 or closing - opening < _MIN_LIST:
             continue
@@ -287,29 +292,3 @@ def _number_lists(text: bytes, step: Step) -> Iterator[tuple[int, int]]:
         # After a backslash, inside a string, a quote would not end it.
         if not before and after in (b"", b",") and not text.endswith(b"\\", 0, opening):
             yield opening, closing
-
-
-def _numeric_runs(text: bytes, step: Step) -> Iterator[tuple[int, int]]:
-    """Yield where a list may be: long stretches of characters of which lists of numbers are made."""
-    octets, after = np.frombuffer(text, np.uint8), 0
-    for start in range(0, len(octets), _BLOCK):
-        step()
-        others = np.flatnonzero(~_NUMERIC[octets[start : start + _BLOCK]]) + start
-        yield from _gaps(np.concatenate([[after - 1], others]))
-        after = int(others[-1]) + 1 if len(others) else after
-    yield from _gaps(np.array([after - 1, len(octets)]))
-
-
-def _gaps(places: Array) -> Iterable[tuple[int, int]]:
-    for index in np.flatnonzero(np.diff(places) > _MIN_LIST).tolist():
-        yield int(places[index]) + 1, int(places[index + 1])
-
-
-def _piece_arrays(piece: bytes, types: Mapping[str, int]) -> dict[str, Array] | None:
-    try:
-        rows = orjson.loads(b"[%b]" % piece)
-    except orjson.JSONDecodeError:
-        return None
-    if not rows or not all(isinstance(row, dict) for row in rows):
-        return None
-    return quick.regular(rows, True, types)

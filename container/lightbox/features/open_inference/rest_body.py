@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from contextlib import suppress
 from typing import Any
 
 from lightbox.codecs.json_numbers import hollowed, parse_values, parsing_bytes
@@ -37,30 +38,24 @@ def parse_body(body: bytes, header_length: int | None, context: RequestContext) 
     """
     end = len(body) if header_length is None else header_length
     text, blobs = (body, memoryview(b"")) if end == len(body) else (body[:end], memoryview(body)[end:])
-    found = _numbers(text, blobs, len(body), context)
-    if found is None:
-        context.memory.hold(2 * len(body) + parsing_bytes(text), "the JSON")
-        found = _request(text, _Blobs(blobs, len(body), context))
-        context.check()
+    hollow = hollowed(text, context, len(body))
+    if hollow is not None:  # then no object is made for each number of its long lists
+        with suppress(MalformedBody, InputMismatch, TooLarge):
+            found = _request(hollow.values, _Blobs(blobs, len(body), context))
+            if hollow.all_used:
+                return found
+    context.memory.hold(2 * len(body) + parsing_bytes(text), "the JSON")
+    found = _request(parse_values(text), _Blobs(blobs, len(body), context))
+    context.check()
     return found
 
 
-def _numbers(text: bytes, blobs: memoryview, size: int, context: RequestContext) -> InferRequest | None:
-    """Read the text if its long lists are arrays of numbers: then no object is made for each of them."""
-    hollow = hollowed(text, context, size)
-    if hollow is None:
-        return None
-    try:
-        found = _request(hollow.text, _Blobs(blobs, size, context), hollow.filled)
-    except (MalformedBody, InputMismatch, TooLarge):
-        return None
-    return found if hollow.all_used else None
-
-
-def _request(text: bytes, reader: _Blobs, filled: Callable[[Any], Any] = lambda value: value) -> InferRequest:
-    document = _document(text)
+def _request(values: list[Any], reader: _Blobs) -> InferRequest:
+    if len(values) != 1 or not isinstance(values[0], dict):
+        raise MalformedBody(f"the body: expected {_OBJECTS}")
+    document = _without_nulls(values[0])
     inputs, outputs = _objects(document, "inputs", required=True), _objects(document, "outputs")
-    arrays = {entry["name"]: _input(entry, reader, entry is inputs[-1], filled) for entry in inputs}
+    arrays = {entry["name"]: _input(entry, reader, entry is inputs[-1]) for entry in inputs}
     reader.check_end()
     parameters = _parameters(document)
     return InferRequest(
@@ -110,7 +105,7 @@ class _Blobs:
             raise MalformedBody(f"{len(self._data)} bytes are left over after the last input's data")
 
 
-def _input(entry: dict[str, Any], blobs: _Blobs, last: bool, filled: Callable[[Any], Any]) -> Array:
+def _input(entry: dict[str, Any], blobs: _Blobs, last: bool) -> Array:
     name, datatype = entry["name"], _text(entry, "datatype")
     shape = checked_shape(name, entry.get("shape"))
     parameters = _parameters(entry)
@@ -118,11 +113,11 @@ def _input(entry: dict[str, Any], blobs: _Blobs, last: bool, filled: Callable[[A
     if has_size and "data" in entry:
         raise MalformedBody(f"input {name}: expected either data or binary_data_size, got both")
     if "data" in entry:
-        return read_data(name, datatype, shape, filled(entry["data"]))
+        return read_data(name, datatype, shape, entry["data"])
     if not has_size and not (datatype == BYTES and last and len(blobs)):
         raise MalformedBody(f"input {name}: expected either data or binary_data_size, got neither")
     if datatype == BYTES:
-        elements = _elements(name, _count(shape), parameters.get("binary_data_size"), blobs)
+        elements = _elements(name, math.prod(shape), parameters.get("binary_data_size"), blobs)
         return string_tensor(elements).reshape(shape)
     return from_buffer(name, datatype, shape, blobs.take(name, _size(name, parameters["binary_data_size"])))
 
@@ -138,25 +133,10 @@ def _elements(name: str, count: int, size: Any, blobs: _Blobs) -> list[bytes]:
 
 def _size(name: str, size: Any) -> int:
     if isinstance(size, str):
-        sizes = parse_sizes(name, size)
-        return sum(sizes)
+        return sum(parse_sizes(name, size))
     if type(size) is not int or size < 0:
         raise MalformedBody(f"input {name}: binary_data_size: expected a number of bytes, got {str(size)[:40]!r}")
     return size
-
-
-def _count(shape: tuple[int, ...]) -> int:
-    count = 1
-    for size in shape:
-        count *= size
-    return count
-
-
-def _document(text: bytes) -> dict[str, Any]:
-    values = parse_values(text)
-    if len(values) != 1 or not isinstance(values[0], dict):
-        raise MalformedBody(f"the body: expected {_OBJECTS}")
-    return _without_nulls(values[0])
 
 
 def _without_nulls(found: dict[str, Any]) -> dict[str, Any]:
