@@ -118,9 +118,7 @@ def find_subject(root: Path, name: str) -> Subject:
     folders = code_dirs(model, ())
     if code := find_code(folders):
         say(f"warning: {code} is not run: images are prepared by the built-in handling")
-    return Subject(
-        folder, signatures[name], load_options(folders, settings), ImageCodec(codec_options(settings).images)
-    )
+    return Subject(folder, signatures[name], load_options(folders, settings), ImageCodec(codec_options(settings)))
 
 
 def find_photos(folder: Path, labels: Sequence[str]) -> list[Photo]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from flask import Flask
 
 from lightbox.codecs import codec_classes
-from lightbox.codecs.options import CodecOptions, ImageOptions
+from lightbox.codecs.options import CodecOptions
 from lightbox.core.app import create_app
 from lightbox.core.edge import Requests
 from lightbox.core.error_texts import hide
@@ -146,8 +146,7 @@ def worker_memory(settings: Settings) -> int:
 
 def codec_options(settings: Settings) -> CodecOptions:
     """Return how bodies are read and written."""
-    images = ImageOptions(ImageLimits.of(settings.max_image_pixels), settings.workers)
-    return CodecOptions(images, settings.max_body_mb)
+    return CodecOptions(ImageLimits.of(settings.max_image_pixels), settings.workers, settings.max_body_mb)
 
 
 def connect(plan: ServingPlan, settings: Settings) -> dict[str, Transport]:

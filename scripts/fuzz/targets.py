@@ -244,8 +244,7 @@ BOUNDS: defaultdict[str, Bound] = defaultdict(
 @cache
 def _codecs() -> Codecs:
     options = codec_options(load_settings(LIMITS))
-    limits = replace(options.images.limits, max_memory_mb=MEMORY_MB)
-    return Codecs(replace(options, images=replace(options.images, limits=limits)))
+    return Codecs(replace(options, limits=replace(options.limits, max_memory_mb=MEMORY_MB)))
 
 
 @cache

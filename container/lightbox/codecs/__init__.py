@@ -70,7 +70,7 @@ class Codecs:
         """``alone`` tells whether this process works on one request."""
         from lightbox.codecs.image import ImageCodec
 
-        self.images = images = ImageCodec(options.images, alone)
+        self.images = images = ImageCodec(options, alone)
         codecs = [codec(images, options) for codec in codec_classes()]
         self.readers = [codec for codec in codecs if isinstance(codec, Reader)]
         self._readers = {name: codec for codec in self.readers for name in (*codec.media_types, *codec.synonyms)}

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from lightbox.codecs.base import Parsed, Reader
 from lightbox.codecs.media_type import ContentType
-from lightbox.codecs.options import ImageOptions
+from lightbox.codecs.options import CodecOptions
 from lightbox.core.errors import (
     DeadlineExceeded,
     ImageUndecodable,
@@ -70,31 +70,22 @@ class DecodeSlots:
     """Lets ``at_once`` threads through; the others wait, in the stage "wait", no longer than their request may take."""
 
     def __init__(self, at_once: int) -> None:
-        self._at_once = at_once
-        self._change = threading.Condition()
-        self._taken = 0
+        self._free = threading.Semaphore(at_once)
 
     @contextmanager
     def take(self, context: RequestContext) -> Iterator[None]:
         """Hold a place. Raises DeadlineExceeded when the request's time passes before there is one."""
-        with self._change:
-            if not self._is_free():
-                with context.stage("wait"):
-                    found = self._change.wait_for(self._is_free, timeout=max(0.0, context.remaining()))
-                if not found:
-                    raise DeadlineExceeded(
-                        f"the request's {context.allowed_seconds:g} s passed before its image could be decoded"
-                    )
-            self._taken += 1
+        if not self._free.acquire(blocking=False):
+            with context.stage("wait"):
+                found = self._free.acquire(timeout=max(0.0, context.remaining()))
+            if not found:
+                raise DeadlineExceeded(
+                    f"the request's {context.allowed_seconds:g} s passed before its image could be decoded"
+                )
         try:
             yield
         finally:
-            with self._change:
-                self._taken -= 1
-                self._change.notify()
-
-    def _is_free(self) -> bool:
-        return self._taken < self._at_once
+            self._free.release()
 
 
 class ImageCodec:
@@ -103,7 +94,7 @@ class ImageCodec:
     While a request is ``alone`` in this process, all cores resize its images.
     """
 
-    def __init__(self, options: ImageOptions, alone: Callable[[], bool] = lambda: True) -> None:
+    def __init__(self, options: CodecOptions, alone: Callable[[], bool] = lambda: True) -> None:
         self._alone = alone
         self._limits = options.limits
         cores = available_cores()

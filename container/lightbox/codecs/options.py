@@ -8,17 +8,10 @@ from lightbox.images.limits import ImageLimits
 
 
 @dataclass(frozen=True)
-class ImageOptions:
-    """How images are decoded."""
+class CodecOptions:
+    """How images are decoded, and how large bodies may be, in MiB."""
 
     limits: ImageLimits = field(default_factory=ImageLimits)
     processes: int = 1
     """How many processes decode images on this machine's cores."""
-
-
-@dataclass(frozen=True)
-class CodecOptions:
-    """How bodies are read and written, and how large they may be, in MiB."""
-
-    images: ImageOptions = field(default_factory=ImageOptions)
     max_body_mb: int = 100

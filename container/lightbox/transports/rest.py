@@ -19,7 +19,7 @@ from requests.adapters import HTTPAdapter
 from typing_extensions import override
 from urllib3.exceptions import NewConnectionError
 
-from lightbox.codecs.json_text import from_json, padded_text, to_json
+from lightbox.codecs.json_text import from_json, to_json
 from lightbox.core.errors import (
     BadRequest,
     LightboxError,
@@ -31,6 +31,7 @@ from lightbox.core.errors import (
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, Transport, from_server
+from lightbox.transports.image_text import padded_text
 from lightbox.transports.predict_messages import time_left
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.messages import types_pb2

@@ -157,6 +157,6 @@ def test_nothing_is_decoded_of_images_that_are_too_many(monkeypatch: pytest.Monk
 
 
 def test_a_batch_ends_with_its_time() -> None:
-    codec, spec = ImageCodec(codec_options(load_settings({})).images), signature("net", PIXELS, {})
+    codec, spec = ImageCodec(codec_options(load_settings({}))), signature("net", PIXELS, {})
     with pytest.raises(DeadlineExceeded, match="after 1 of 2 images"):
         codec.decode([RED, GREEN], spec, ModelOptions(), RequestContext(-1))

@@ -12,7 +12,7 @@ from PIL.Image import Image
 
 from lightbox.codecs import image as image_codec
 from lightbox.codecs.image import ImageCodec
-from lightbox.codecs.options import ImageOptions
+from lightbox.codecs.options import CodecOptions
 from lightbox.core.errors import DeadlineExceeded, ImageUndecodable, TooLarge
 from lightbox.core.request_context import RequestContext
 from lightbox.images import decode as originals
@@ -29,7 +29,7 @@ READ: list[Callable[[OriginalImages], object]] = [lambda found: found.images, la
 
 
 def of(*bodies: bytes, seconds: float = PATIENCE, codec: ImageCodec | None = None) -> OriginalImages:
-    codec = codec or ImageCodec(codec_options(load_settings({})).images)
+    codec = codec or ImageCodec(codec_options(load_settings({})))
     return codec.originals(lambda: bodies, RequestContext(seconds))
 
 
@@ -48,7 +48,7 @@ def test_sizes_hold_no_two_images_at_once(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_images_together_are_kept_to_the_pixels_of_one_before_any_is_decoded(monkeypatch: pytest.MonkeyPatch) -> None:
-    codec = ImageCodec(codec_options(load_settings({"LIGHTBOX_MAX_IMAGE_PIXELS": "29"})).images)
+    codec = ImageCodec(codec_options(load_settings({"LIGHTBOX_MAX_IMAGE_PIXELS": "29"})))
     assert [image.size for image in of(RED, GREEN, codec=codec).images] == [(3, 5), (7, 2)]
     assert of(RED, GREEN, RED, codec=codec).sizes == [(3, 5), (7, 2), (3, 5)]
     monkeypatch.delattr(originals, "decode_rgb")
@@ -57,7 +57,7 @@ def test_images_together_are_kept_to_the_pixels_of_one_before_any_is_decoded(mon
 
 
 def test_sizes_are_read_for_no_more_pixels_than_a_request_may_have() -> None:
-    codec = ImageCodec(ImageOptions(ImageLimits(max_request_pixels=44)))
+    codec = ImageCodec(CodecOptions(ImageLimits(max_request_pixels=44)))
     assert of(RED, GREEN, RED, codec=codec).sizes == [(3, 5), (7, 2), (3, 5)]
     for read in READ:
         with pytest.raises(TooLarge, match=r"image 4: .* 59 pixels; at most 44 .*, 10 times LIGHTBOX_MAX_IMAGE_PIXELS"):
@@ -74,7 +74,7 @@ def test_sizes_come_from_images_that_are_there(monkeypatch: pytest.MonkeyPatch) 
 @pytest.mark.parametrize("read", READ)
 def test_each_is_decoded_in_turn(monkeypatch: pytest.MonkeyPatch, read: Callable[[OriginalImages], object]) -> None:
     monkeypatch.setattr(image_codec, "decoding_at_once", lambda cores, workers: 1)
-    codec, refused = ImageCodec(codec_options(load_settings({})).images), []
+    codec, refused = ImageCodec(codec_options(load_settings({}))), []
 
     def decode(*args: Any, **options: Any) -> Image:
         with pytest.raises(DeadlineExceeded, match="before its image could be decoded") as error:

@@ -16,7 +16,7 @@ from PIL import Image
 from corpus.writers import exif, jpeg_segment, with_segments
 from harness.memory import PeakGrowth
 from lightbox.codecs.image import ImageCodec
-from lightbox.codecs.options import ImageOptions
+from lightbox.codecs.options import CodecOptions
 from lightbox.core.errors import ImageUndecodable, TooLarge
 from lightbox.images import decode
 from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb
@@ -138,7 +138,7 @@ def test_without_simplejpeg_or_with_other_pixels_pillow_decodes(monkeypatch: pyt
     with monkeypatch.context() as patch:
         patch.setattr(decode, "simplejpeg", None)
         assert not decode.jpeg_agrees()
-        assert ImageCodec(codec_options(load_settings({})).images)._decode is decode_rgb
+        assert ImageCodec(codec_options(load_settings({})))._decode is decode_rgb
     with monkeypatch.context() as patch:
         other = simplejpeg.decode_jpeg
 
@@ -163,9 +163,9 @@ def test_a_turned_photo_takes_no_more_memory_than_is_estimated() -> None:
 
 @pytest.mark.skipif(load_native() is None, reason="the resize is not compiled")
 def test_the_decoder_is_that_of_the_resize(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ImageCodec(ImageOptions())._decode is decode_for_resize
+    assert ImageCodec(CodecOptions())._decode is decode_for_resize
     monkeypatch.setattr("lightbox.codecs.image.load_native", lambda: None)
-    assert ImageCodec(ImageOptions())._decode is decode_rgb
+    assert ImageCodec(CodecOptions())._decode is decode_rgb
 
 
 def test_the_copy_for_pillow_has_its_own_memory() -> None:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from lightbox.codecs.json_text import image_text, padded_text
 from lightbox.images.resize import Scaling, to_tensor
+from lightbox.transports.image_text import image_text, padded_text
 
 Float32 = npt.NDArray[np.float32]
 
