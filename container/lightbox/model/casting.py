@@ -72,14 +72,16 @@ def string_tensor(elements: Iterable[bytes]) -> Array:
 
 
 def _strings(array: Array, spec: TensorSpec) -> Array:
-    if array.dtype.kind not in "SU":
+    if array.dtype.kind not in "SUO":
         raise _mismatch(array, spec)
     if array.dtype.kind == "U":
         _check_characters(array, spec)
     try:
-        items = [item.encode() if isinstance(item, str) else bytes(item) for item in array.ravel().tolist()]
+        items = [item.encode() if isinstance(item, str) else item for item in array.ravel().tolist()]
     except ValueError as error:
         raise InputMismatch(f"input {spec.name}: the text is not valid: {error}") from None
+    if others := set(map(type, items)) - {bytes}:
+        raise InputMismatch(f"input {spec.name}: expected str or bytes, got {others.pop().__name__}")
     return string_tensor(items).reshape(array.shape)
 
 
@@ -175,7 +177,7 @@ def _array(name: str, value: Any, spec: TensorSpec | None) -> Array:
     if spec is None:
         return array
     if spec.is_string:
-        return _output_strings(name, array)
+        return cast(array, spec)
     if spec.dtype not in dtypes.PLAIN:
         return array
     came, wanted = array.dtype.kind, numpy_dtype(spec).kind
@@ -183,17 +185,3 @@ def _array(name: str, value: Any, spec: TensorSpec | None) -> Array:
         return array.astype(spec.dtype)
     # Another array is left to the check of dtypes, which refuses it: a handler's fractions may be a mistake.
     return cast(array, spec) if (came in "iu" and wanted in "iuf") or came == wanted == "f" else array
-
-
-def _output_strings(name: str, array: Array) -> Array:
-    out = np.empty(array.size, object)
-    out[:] = [_bytes(name, element) for element in array.ravel().tolist()]
-    return out.reshape(array.shape)
-
-
-def _bytes(name: str, element: Any) -> bytes:
-    if isinstance(element, str):
-        return element.encode()
-    if not isinstance(element, bytes):
-        raise InputMismatch(f"input {name}: expected str or bytes, got {type(element).__name__}")
-    return element
