@@ -99,6 +99,8 @@ class Codecs:
         if method is not Method.PREDICT and not codec.reads_examples:
             came = parsed.name[:100] or "an image"
             raise BadRequest(f"tfs-method={method.value}: expected examples as application/json, got {came}")
+        if parsed.name not in ("", CURL_TYPE):
+            return codec.parse(body, parsed, method, context)
         with _hinted(parsed.name):
             found = codec.parse(body, parsed, method, context)
         return Parsed(_hinted(parsed.name)(found.decode), found.signature)
@@ -137,11 +139,11 @@ class Codecs:
 
 @contextmanager
 def _hinted(media_type: str) -> Iterator[None]:
-    """Say in an error that a body is read as JSON for want of a Content-Type, and what ``curl -d`` does to an image."""
+    """Say in an error that a body is read as JSON for want of a Content-Type, or what ``curl -d`` does to an image."""
     try:
         yield
     except MalformedBody as error:
-        if media_type:
+        if media_type == CURL_TYPE:
             raise
         raise MalformedBody(
             f"without a Content-Type, a body that is not an image is read as JSON: {error.message}"

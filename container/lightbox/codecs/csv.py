@@ -9,8 +9,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
-import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
 from typing import ClassVar
@@ -24,7 +23,7 @@ from lightbox.codecs.media_type import ContentType, checked_utf8
 from lightbox.codecs.options import CodecOptions
 from lightbox.core.errors import InputMismatch, MalformedBody
 from lightbox.core.request_context import RequestContext
-from lightbox.model.casting import numbers, numpy_dtype, only_input, string_tensor
+from lightbox.model.casting import cast, numbers, numpy_dtype, only_input, string_tensor
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureSpec, TensorSpec, describe_shape
 from lightbox.openapi.schemas import TEXT, Schema
@@ -126,11 +125,10 @@ def _elements(fields: list[str], before: int, columns: int, spec: TensorSpec) ->
     """Return fields as elements of a tensor; raise MalformedBody for the first that is none, ``before`` fields in."""
     if spec.is_string:
         return string_tensor(field.encode() for field in fields)
-    kind = numpy_dtype(spec).kind
     try:
-        return numbers(_values(fields, kind), spec)
+        return _numbers(fields, spec)
     except ValueError:
-        index = next(index for index, field in enumerate(fields) if not _is_value(field, kind))
+        index = next(index for index, field in enumerate(fields) if not _is_number(field, spec))
         row, column = divmod(before + index, columns)
         raise MalformedBody(
             f"row {row + 1}, field {column + 1}: expected {spec.dtype} for the input {spec.name}, "
@@ -138,32 +136,33 @@ def _elements(fields: list[str], before: int, columns: int, spec: TensorSpec) ->
         ) from None
 
 
-def _is_value(field: str, kind: str) -> bool:
-    try:
-        return bool(_values([field], kind))
-    except ValueError:
-        return False
+def _is_number(field: str, spec: TensorSpec) -> bool:
+    with suppress(InputMismatch):
+        try:
+            _numbers([field], spec)
+        except ValueError:
+            return False
+    return True
 
 
-def _values(fields: list[str], kind: str) -> Sequence[float]:
-    """Return the values for a dtype of this kind, whole numbers exactly; raise ValueError where a field is none."""
+def _numbers(fields: list[str], spec: TensorSpec) -> Array:
+    """Return what fields say, whole numbers exactly; raise ValueError where one says nothing."""
+    kind = numpy_dtype(spec).kind
     if kind == "b":
         found = [_BOOLS.get(field.strip().lower()) for field in fields]
         if None in found:
             raise ValueError("neither true nor false")
-        return [bool(value) for value in found]
+        return np.array(found, bool)
     text = "".join(fields)
     if "_" in text or not text.isascii():
         raise ValueError("Python's numbers may hold underscores and the digits of any script")
     if kind in "iu":
         with suppress(ValueError):  # a point or an exponent
-            return list(map(int, fields))
-    values = list(map(float, fields))
-    if (math.inf in values or -math.inf in values) and any(
-        math.isinf(value) and "n" not in field.lower() for value, field in zip(values, fields, strict=True)
-    ):
-        raise ValueError("too large for a double")
-    return values
+            return numbers(list(map(int, fields)), spec)
+    floats = np.array(list(map(float, fields)), np.float64)
+    if not all("n" in fields[index].lower() for index in np.flatnonzero(np.isinf(floats)).tolist()):
+        raise ValueError("a number is too large for a double")
+    return cast(floats, spec)
 
 
 def _text_of_numbers(name: str, table: Array) -> bytes:
