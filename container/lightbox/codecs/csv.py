@@ -19,7 +19,7 @@ from typing_extensions import override
 
 from lightbox.codecs.base import Images, Parsed, Reader, Response, Writer
 from lightbox.codecs.json_text import whole_text
-from lightbox.codecs.media_type import ContentType, checked_utf8
+from lightbox.codecs.media_type import ContentType, as_utf8
 from lightbox.codecs.options import CodecOptions
 from lightbox.core.errors import InputMismatch, MalformedBody
 from lightbox.core.request_context import RequestContext
@@ -59,7 +59,7 @@ class CsvCodec(Reader, Writer):
                 most = sum(map(body.count, (b",", b"\n", b"\r"))) + 1
                 itemsize = _STRING_BYTES if spec.is_string else numpy_dtype(spec).itemsize
                 context.memory.hold(3 * len(body) + most * itemsize, "the CSV")
-                rows = _rows(checked_utf8(body, content_type))
+                rows = _rows(as_utf8(body, content_type))
                 if content_type.parameters.get("header", "").lower() == "present":
                     next(rows, None)
                 return ModelCall(signature, {spec.name: _tensor(rows, most, spec, context.check)})
@@ -85,6 +85,8 @@ def _rows(text: bytes) -> Iterator[list[str]]:
         yield from filter(None, csv.reader(lines, strict=True))
     except csv.Error as error:
         raise MalformedBody(f"the CSV cannot be read: {error}") from None
+    except UnicodeDecodeError:
+        raise MalformedBody("the CSV is not valid UTF-8") from None
 
 
 def _check_kind(spec: TensorSpec) -> None:

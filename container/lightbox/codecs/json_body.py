@@ -11,7 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
 from typing_extensions import override
 
 from lightbox.codecs.base import Parsed, Reader
@@ -22,7 +21,7 @@ from lightbox.codecs.media_type import ContentType, as_utf8
 from lightbox.core.errors import BadRequest, LightboxError, MalformedBody
 from lightbox.core.request_context import RequestContext
 from lightbox.model.options import ModelOptions
-from lightbox.model.spec import Array, Layout, Method, ModelCall, SignatureSpec, TensorSpec, image_input
+from lightbox.model.spec import Layout, Method, ModelCall, SignatureSpec, TensorSpec, image_input
 from lightbox.openapi.schemas import TEXT, Schema, ref
 
 if TYPE_CHECKING:
@@ -139,9 +138,9 @@ def _hollow_body(text: bytes, method: Method, context: RequestContext) -> _Body 
     return None if parsed.has_bools else replace(parsed, hollow=hollow)
 
 
-def _sorted_out(values: list[Any], text: bytes, method: Method) -> _Body:
+def _sorted_out(values: Any, text: bytes, method: Method) -> _Body:
     has_bools = b"true" in text or b"false" in text
-    document = values[0] if len(values) == 1 and isinstance(values[0], dict) else {}
+    document = values[0] if isinstance(values, list) and len(values) == 1 and isinstance(values[0], dict) else {}
     given = [form for form in _FORMS if form in document]
     if not given:
         return _Body("instances", values, True, has_bools, {})
@@ -153,23 +152,11 @@ def _read_hollow(body: _Body, signature: SignatureSpec) -> ModelCall | None:
     """Return the call if the long lists are regular arrays of numbers."""
     if body.hollow is None:
         return None
-    payload = _only(body.payload) if body.is_plain else body.payload
+    payload = _as_instances(body.payload, signature) if body.is_plain else body.payload
     arrays = regular(body.form, payload, signature) if payload else None
     if arrays is None or not body.hollow.all_used:
         return None
-    inputs = cast_all(arrays, signature)
-    if isinstance(payload, NumberList) and body.is_plain and not body.hollow.lines:  # rows by name are rows
-        inputs = {name: _as_batch(array, signature.inputs[name]) for name, array in inputs.items()}
-    return ModelCall(signature, inputs, layout=_LAYOUTS[body.form])
-
-
-def _only(values: list[Any]) -> Any:
-    return values[0] if len(values) == 1 and not isinstance(values[0], dict) else values
-
-
-def _as_batch(array: Array, spec: TensorSpec) -> Array:
-    """Return a bare list as a batch of one where just that dimension is missing; see ``_is_one_instance``."""
-    return array[np.newaxis] if array.ndim == _rank(spec) - 1 else array
+    return ModelCall(signature, cast_all(arrays, signature), layout=_LAYOUTS[body.form])
 
 
 def _check(document: dict[str, Any], given: list[str], method: Method) -> None:
@@ -204,16 +191,16 @@ def _as_examples(values: list[Any]) -> list[Any]:
     return values[0] if len(values) == 1 and isinstance(values[0], list) else values
 
 
-def _as_instances(values: list[Any], signature: SignatureSpec) -> list[Any]:
+def _as_instances(values: Any, signature: SignatureSpec) -> Any:
     """Return bare values as a list of instances."""
-    if len(values) != 1 or not isinstance(values[0], list):
+    if not isinstance(values, list) or len(values) != 1 or not isinstance(values[0], list | NumberList | RowList):
         return values
-    return [values[0]] if _is_one_instance(values[0], signature) else values[0]
+    return values if _is_one_instance(values[0], signature) else values[0]
 
 
-def _is_one_instance(value: list[Any], signature: SignatureSpec) -> bool:
+def _is_one_instance(value: Any, signature: SignatureSpec) -> bool:
     depth, leaf = _nesting(value)
-    if len(signature.inputs) != 1 or is_named(leaf):
+    if len(signature.inputs) != 1 or is_named(leaf) or isinstance(leaf, RowList):
         return False
     (spec,) = signature.inputs.values()
     return depth == _rank(spec) - 1
@@ -229,4 +216,4 @@ def _nesting(value: Any) -> tuple[int, Any]:
     while isinstance(value, list):
         depth += 1
         value = value[0] if value else None
-    return depth, value
+    return depth + (value.depth if isinstance(value, NumberList) else 0), value

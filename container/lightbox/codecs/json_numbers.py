@@ -10,6 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -132,6 +133,7 @@ _MIN_NUMBERS = 16
 """A text with fewer commas and lines has no long lists: it is an image in base64, most of the time."""
 _MIN_LIST = 1 << 12
 _BLANKS = b" \t\r\n"
+_OPENING, _BEFORE = ord("["), b"[" + _BLANKS
 _NUMERIC = b"[]0123456789+-.eE," + _BLANKS
 _IS_NUMERIC = bytes(octet in _NUMERIC for octet in range(256))
 _MARK = "\0"
@@ -149,6 +151,11 @@ class NumberList:
         self._text = text
         self._step = step
         self.used = False
+
+    @property
+    def depth(self) -> int:
+        """How deep its first number is nested."""
+        return sum(octet == _OPENING for octet in takewhile(_BEFORE.__contains__, self._text))
 
     def array(self, number: int) -> Array | None:
         """Return it as an array of a dtype, by TensorFlow's number; None where it must be read as values."""
@@ -193,14 +200,10 @@ class RowList:
 
 
 class Hollow(NamedTuple):
-    """The values in a JSON text whose long lists are read apart: ``lists`` stand among the values.
+    """The values in a JSON text, long lists of which are still text: ``lists`` stand among the values, or for all."""
 
-    ``lines`` tells that the one list is made of lines, each of which is a value.
-    """
-
-    values: list[Any]
+    values: list[Any] | NumberList | RowList
     lists: Sequence[NumberList | RowList]
-    lines: bool = False
 
     @property
     def all_used(self) -> bool:
@@ -218,8 +221,8 @@ def hollowed(text: bytes, context: RequestContext, body_bytes: int | None = None
     body = 2 * (len(text) if body_bytes is None else body_bytes)
     held = body + len(text) + max(2 * len(text), 8 * text.count(b","))
     context.memory.hold(held, "the JSON")
-    if (lines := _joined_lines(text, context.check)) is not None:
-        return Hollow([lines], [lines], lines=True)
+    joined = _joined_lines(text)
+    text = joined or text
     pieces: list[bytes | memoryview] = []
     lists: list[NumberList | RowList] = []
     view, at = memoryview(text), 0
@@ -236,7 +239,8 @@ def hollowed(text: bytes, context: RequestContext, body_bytes: int | None = None
     around = b"".join([*pieces, view[at:]])
     context.memory.hold(held + parsing_bytes(around), "the JSON")
     try:
-        return Hollow(_filled(parse_values(around), lists), lists)
+        values = _filled(parse_values(around), lists)
+        return Hollow(values[0] if joined else values, lists)
     except (MalformedBody, RecursionError):
         return None
 
@@ -250,19 +254,14 @@ def _filled(value: Any, lists: Sequence[NumberList | RowList]) -> Any:
     return {name: _filled(inner, lists) for name, inner in value.items()} if isinstance(value, dict) else value
 
 
-def _joined_lines(text: bytes, step: Step) -> NumberList | RowList | None:
+def _joined_lines(text: bytes) -> bytes | None:
     """Return lines of numbers, or of lists of them, or of objects, as one list; None where there is anything else."""
     inner = text.strip(_BLANKS)
     count = inner.count(b"\n")
-    if count and count == inner.count(b"}\n{") == inner.count(b"{") - 1 and not _has_bools(inner):
-        return RowList(b"[%b]" % inner.replace(b"\n", b","), step)
-    if (
-        not 0 < count < MAX_VALUES
-        or any(inside in inner for inside in (b"\n\n", b",\n", b"[\n", b"\n]"))
-        or inner.translate(None, _NUMERIC)
-    ):
-        return None
-    return NumberList(memoryview(b"[%b]" % inner.replace(b"\n", b",")), step)
+    objects = count == inner.count(b"}\n{") == inner.count(b"{") - 1
+    odd = (b"\n\n", b",\n", b"[\n", b"\n]")
+    numbers = count < MAX_VALUES and not any(map(inner.__contains__, odd)) and not inner.translate(None, _NUMERIC)
+    return b"[%b]" % inner.replace(b"\n", b",") if count and (objects or numbers) else None
 
 
 def _has_bools(text: bytes) -> bool:

@@ -153,16 +153,6 @@ def as_utf8(body: bytes, content_type: ContentType) -> bytes:
     return _converted(body, _CHARSETS[charset])
 
 
-def checked_utf8(body: bytes, content_type: ContentType) -> bytes:
-    """Return the text of a body as ``as_utf8`` does; raise MalformedBody for bytes that are no UTF-8, too."""
-    text = as_utf8(body, content_type)
-    try:
-        text.isascii() or text.decode()
-    except UnicodeDecodeError as error:
-        raise MalformedBody(f"the body is not valid UTF-8 at byte {error.start}") from None
-    return text
-
-
 def _converted(body: bytes, encoding: str) -> bytes:
     if encoding == "utf-8":
         return body

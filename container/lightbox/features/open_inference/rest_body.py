@@ -50,8 +50,8 @@ def parse_body(body: bytes, header_length: int | None, context: RequestContext) 
     return found
 
 
-def _request(values: list[Any], reader: _Blobs) -> InferRequest:
-    if len(values) != 1 or not isinstance(values[0], dict):
+def _request(values: Any, reader: _Blobs) -> InferRequest:
+    if not isinstance(values, list) or len(values) != 1 or not isinstance(values[0], dict):
         raise MalformedBody(f"the body: expected {_OBJECTS}")
     document = _without_nulls(values[0])
     inputs, outputs = _objects(document, "inputs", required=True), _objects(document, "outputs")

@@ -188,6 +188,7 @@ def test_long_lists_are_taken_out() -> None:
     text = b'{"a":"' + b"x" * 65_536 + b'","instances": ' + numbers + b' ,"b":' + numbers + b"}"
     hollow = hollowed(text, RequestContext(PATIENCE))
     assert hollow is not None
+    assert isinstance(hollow.values, list)
     (document,) = hollow.values
     assert document["instances"].array(1).shape == (50_001,)
     assert not hollow.all_used
