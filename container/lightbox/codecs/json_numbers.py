@@ -258,10 +258,17 @@ def _joined_lines(text: bytes) -> bytes | None:
     """Return lines of numbers, or of lists of them, or of objects, as one list; None where there is anything else."""
     inner = text.strip(_BLANKS)
     count = inner.count(b"\n")
+    if not count:
+        return None
     objects = count == inner.count(b"}\n{") == inner.count(b"{") - 1
     odd = (b"\n\n", b",\n", b"[\n", b"\n]")
-    numbers = count < MAX_VALUES and not any(map(inner.__contains__, odd)) and not inner.translate(None, _NUMERIC)
-    return b"[%b]" % inner.replace(b"\n", b",") if count and (objects or numbers) else None
+    if not objects and (count >= MAX_VALUES or any(map(inner.__contains__, odd)) or not _is_numeric(inner)):
+        return None
+    return b"[%b]" % inner.replace(b"\n", b",")
+
+
+def _is_numeric(text: bytes) -> bool:
+    return b"\0" not in text.translate(_IS_NUMERIC)
 
 
 def _has_bools(text: bytes) -> bool:
