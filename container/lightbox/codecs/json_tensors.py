@@ -17,7 +17,7 @@ from lightbox.codecs.json_numbers import NumberList, RowList, Step
 from lightbox.core.error_texts import shorten
 from lightbox.core.errors import InputMismatch, MalformedBody
 from lightbox.images.decode import is_image
-from lightbox.model.casting import READ_AS, cast, dtype_number
+from lightbox.model.casting import cast, read_as
 from lightbox.model.spec import Array, SignatureSpec
 from tfs_wire.rest import base64_value, quick, request
 from tfs_wire.status import StatusError
@@ -98,16 +98,13 @@ def _array(values: Any, number: int) -> Array | None:
 
 
 def _types(signature: SignatureSpec) -> dict[str, int]:
-    numbers = {name: dtype_number(spec) for name, spec in signature.inputs.items()}
-    return {name: READ_AS.get(number, number) for name, number in numbers.items()}
+    return {name: read_as(spec) for name, spec in signature.inputs.items()}
 
 
 def cast_all(arrays: Mapping[str, Array], signature: SignatureSpec) -> dict[str, Array]:
     """Return arrays in the dtypes of the inputs; those of JSON's numbers are fewer. Raises InputMismatch."""
-    return {
-        name: cast(arrays[name], spec) if dtype_number(spec) in READ_AS else arrays[name]
-        for name, spec in signature.inputs.items()
-    }
+    specs = signature.inputs.items()
+    return {name: arrays[name] if spec.is_string else cast(arrays[name], spec) for name, spec in specs}
 
 
 def is_named(value: Any) -> bool:

@@ -15,11 +15,10 @@ from tfs_wire import dtypes
 
 _ECHO = 40
 """Characters of an error text that a number may have."""
-READ_AS = {
+_READ_AS = {
     **dict.fromkeys((dtypes.DT_INT8, dtypes.DT_UINT8, dtypes.DT_INT16, dtypes.DT_UINT16), dtypes.DT_INT32),
     dtypes.DT_HALF: dtypes.DT_DOUBLE,
 }
-"""Dtypes of JSON's numbers that are read as a wider one, and then cast."""
 
 
 def numpy_dtype(spec: TensorSpec) -> np.dtype[Any]:
@@ -29,9 +28,13 @@ def numpy_dtype(spec: TensorSpec) -> np.dtype[Any]:
     return np.dtype(spec.dtype)
 
 
-def dtype_number(spec: TensorSpec) -> int:
-    """Return the number of TensorFlow's DataType; raise InputMismatch for one that cannot be sent."""
-    return dtypes.DT_STRING if spec.is_string else dtypes.number_of(numpy_dtype(spec))
+def read_as(spec: TensorSpec) -> int:
+    """Return TensorFlow's number of the dtype that JSON's values are read as, which ``cast`` may make narrower.
+
+    Raises InputMismatch for a dtype that cannot be sent.
+    """
+    number = dtypes.DT_STRING if spec.is_string else dtypes.number_of(numpy_dtype(spec))
+    return _READ_AS.get(number, number)
 
 
 def only_input(signature: SignatureSpec, media_type: str) -> TensorSpec:

@@ -12,7 +12,7 @@ import numpy as np
 
 from lightbox.codecs.json_numbers import NumberList
 from lightbox.core.errors import InputMismatch, MalformedBody
-from lightbox.model.casting import READ_AS, cast, dtype_number, numbers, numpy_dtype, string_tensor
+from lightbox.model.casting import cast, numbers, numpy_dtype, read_as, string_tensor
 from lightbox.model.spec import Array, TensorSpec
 from tfs_wire.dtypes import PLAIN, PROTOCOL_NAMES
 
@@ -146,8 +146,7 @@ def read_data(name: str, datatype: str, shape: tuple[int, ...], data: Any) -> Ar
 def _long_list(name: str, datatype: str, shape: tuple[int, ...], data: NumberList) -> Array:
     """Return what ``read_data`` would; raise InputMismatch, for one reason or another, where it must look."""
     spec = numeric_spec(name, datatype)
-    number = dtype_number(spec)
-    found = data.array(READ_AS.get(number, number))
+    found = data.array(read_as(spec))
     if found is None or found.size != math.prod(shape) or (found.ndim > 1 and found.shape != shape):
         raise InputMismatch(f"input {name}: data: expected {datatype} of shape {list(shape)}")
     return cast(found, spec).reshape(shape)
