@@ -219,7 +219,7 @@ def hollowed(text: bytes, context: RequestContext, body_bytes: int | None = None
     if len(text) < _MIN_BYTES or text.count(b",") + text.count(b"\n") < _MIN_NUMBERS or b"\\u0000" in text:
         return None
     body = 2 * (len(text) if body_bytes is None else body_bytes)
-    held = body + len(text) + max(2 * len(text), 8 * text.count(b","))
+    held = body + 2 * len(text) + max(2 * len(text), 8 * text.count(b","))
     context.memory.hold(held, "the JSON")
     joined = _joined_lines(text)
     text = joined or text
