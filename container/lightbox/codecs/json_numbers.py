@@ -219,7 +219,7 @@ def hollowed(text: bytes, context: RequestContext, body_bytes: int | None = None
     if len(text) < _MIN_BYTES or text.count(b",") + text.count(b"\n") < _MIN_NUMBERS or b"\\u0000" in text:
         return None
     body = 2 * (len(text) if body_bytes is None else body_bytes)
-    held = body + 2 * len(text) + max(2 * len(text), 8 * text.count(b","))
+    held = body + len(text) + max(2 * len(text), 8 * text.count(b","))
     context.memory.hold(held, "the JSON")
     joined = _joined_lines(text)
     text = joined or text
@@ -262,13 +262,11 @@ def _joined_lines(text: bytes) -> bytes | None:
         return None
     objects = count == inner.count(b"}\n{") == inner.count(b"{") - 1
     odd = (b"\n\n", b",\n", b"[\n", b"\n]")
-    if not objects and (count >= MAX_VALUES or any(map(inner.__contains__, odd)) or not _is_numeric(inner)):
+    if not objects and (
+        count >= MAX_VALUES or any(map(inner.__contains__, odd)) or next(_numeric_runs(inner), None) != (0, len(inner))
+    ):
         return None
     return b"[%b]" % inner.replace(b"\n", b",")
-
-
-def _is_numeric(text: bytes) -> bool:
-    return b"\0" not in text.translate(_IS_NUMERIC)
 
 
 def _has_bools(text: bytes) -> bool:
@@ -287,10 +285,7 @@ def _rows(text: bytes) -> tuple[int, int] | None:
 
 def _number_lists(text: bytes) -> Iterator[tuple[int, int]]:
     """Yield where what is between two other characters begins and ends with a bracket, blanks and a comma aside."""
-    kinds, long, end = text.translate(_IS_NUMERIC), b"\1" * _MIN_LIST, 0
-    while (start := kinds.find(long, end)) >= 0:
-        end = kinds.find(b"\0", start)
-        end = len(text) if end < 0 else end
+    for start, end in _numeric_runs(text):
         opening, closing = text.find(b"[", start, end), text.rfind(b"]", start, end) + 1
         if opening < 0 or closing - opening < _MIN_LIST:
             continue
@@ -298,3 +293,17 @@ def _number_lists(text: bytes) -> Iterator[tuple[int, int]]:
         # After a backslash, inside a string, a quote would not end it.
         if not before and after in (b"", b",") and not text.endswith(b"\\", 0, opening):
             yield opening, closing
+
+
+def _numeric_runs(text: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where a list may be: long stretches of characters of which lists of numbers are made."""
+    start = 0
+    for at in range(0, len(text), _MIN_LIST):
+        kinds = text[at : at + _MIN_LIST].translate(_IS_NUMERIC)
+        if (other := kinds.find(0)) < 0:
+            continue
+        if at + other - start >= _MIN_LIST:  # a stretch inside of a block is never as long
+            yield start, at + other
+        start = at + kinds.rfind(0) + 1
+    if len(text) - start >= _MIN_LIST:
+        yield start, len(text)
