@@ -8,11 +8,14 @@ from __future__ import annotations
 import importlib
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from lightbox.core.services import Services
 from lightbox.feature import Front
 from lightbox.features import enabled
 from lightbox.settings_loading import load_settings
+
+if TYPE_CHECKING:
+    from lightbox.core.services import Services
 
 
 def run(module: str, plan_file: Path, arguments: list[str]) -> None:
