@@ -103,8 +103,8 @@ def _numbers(array: Array, spec: TensorSpec) -> Array:
     if came == "b" or wanted == "b" or came not in "iufc" or (came == "c" and wanted != "c"):
         raise _mismatch(array, spec)
     if wanted in "iu" and array.size:
-        if came == "f" and not (np.isfinite(array) & (np.trunc(array) == array)).all():
-            raise _fractions(spec)
+        if came == "f" and (others := ~np.isfinite(array) | (np.trunc(array) != array)).any():
+            raise _fraction(array[others][0].item(), spec)
         # As Python's numbers, which compare exactly: 2**63 is a float, the limit below it is none.
         _check_range(array.min().item(), array.max().item(), dtype, spec)
     with np.errstate(over="ignore"):
@@ -124,8 +124,9 @@ def numbers(values: Sequence[Any], spec: TensorSpec) -> Array:
         raise InputMismatch(f"input {spec.name}: expected {spec.dtype}, got {came}")
     if dtype.kind in "iu":
         if float in kinds:
-            if not all(value.is_integer() for value in values if isinstance(value, float)):
-                raise _fractions(spec)
+            for value in values:
+                if isinstance(value, float) and not value.is_integer():
+                    raise _fraction(value, spec)
             values = list(map(int, values))
         if values:
             _check_range(min(values), max(values), dtype, spec)
@@ -136,8 +137,8 @@ def numbers(values: Sequence[Any], spec: TensorSpec) -> Array:
         raise _beyond(spec) from None
 
 
-def _fractions(spec: TensorSpec) -> InputMismatch:
-    return InputMismatch(f"input {spec.name}: expected whole numbers for {spec.dtype}, got fractions")
+def _fraction(value: float, spec: TensorSpec) -> InputMismatch:
+    return InputMismatch(f"input {spec.name}: expected whole numbers for {spec.dtype}, got {value}")
 
 
 def _beyond(spec: TensorSpec) -> InputMismatch:
@@ -147,8 +148,15 @@ def _beyond(spec: TensorSpec) -> InputMismatch:
 def _check_range(low: float, high: float, dtype: np.dtype[Any], spec: TensorSpec) -> None:
     limits = np.iinfo(dtype)
     if not limits.min <= low <= high <= limits.max:
-        got = f"{shorten(str(low), _ECHO)} to {shorten(str(high), _ECHO)}"
+        got = f"{_told(low)} to {_told(high)}"
         raise InputMismatch(f"input {spec.name}: {spec.dtype} holds {limits.min} to {limits.max}, got {got}")
+
+
+def _told(number: float) -> str:
+    """Return a number's text, in an exponent's form where it is long."""
+    text = str(number)
+    is_long = len(text) > _ECHO and abs(number) <= sys.float_info.max
+    return str(float(number)) if is_long else shorten(text, _ECHO)
 
 
 def _mismatch(array: Array, spec: TensorSpec) -> InputMismatch:

@@ -30,7 +30,7 @@ def numeric_spec(name: str, datatype: str) -> TensorSpec:
     """Return an input of numbers, of whatever shape; raise InputMismatch for an unknown datatype."""
     if datatype not in _DTYPES:
         raise InputMismatch(
-            f"input {name}: expected one of the datatypes {', '.join(_DTYPES)}, {BYTES}; got {datatype[:40]!r}"
+            f"input {name}: expected one of the datatypes {', '.join(sorted(_DTYPES))}, {BYTES}; got {datatype[:40]!r}"
         )
     return TensorSpec(name, _DTYPES[datatype], None)
 
