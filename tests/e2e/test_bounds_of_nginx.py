@@ -131,7 +131,7 @@ def test_large_bodies_are_bounded_together_before_they_arrive(bounded_stack: Sta
     with holding(bounded_stack, *[(size if kind == "declared" else None, path)] * 2):
         status, told = refusal(begun(bounded_stack, 1_000_000, path))
         assert (status, told["code"]) == (424 if "endpoints" in path else 503, "unavailable")
-        assert f"{ROOM_MB} MiB (LIGHTBOX_REQUEST_MEMORY_MB)" in told["error"]
+        assert f"{ROOM_MB} MiB (LIGHTBOX_REQUEST_MEMORY_MB, " in told["error"]
         assert bounded_stack.invoke(IMAGE, Content_Type="image/png").status_code == 200
     assert until_answered(bounded_stack, 8_000_000) == 400
 
