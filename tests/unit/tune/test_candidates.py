@@ -19,13 +19,17 @@ def four_cores(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
 
 
+GIVEN = {"SAGEMAKER_GUNICORN_WORKERS": "4", "LIGHTBOX_MODEL_SERVER": "embedded"}
+"""What is tried on: whatever model server is on PATH."""
+
+
 def tried(clients: int = 16, **environ: str) -> list[str]:
-    given = {"SAGEMAKER_GUNICORN_WORKERS": "4"} | environ
+    given = GIVEN | environ
     return [str(candidate) for candidate in single_changes(load_settings(given), clients)]
 
 
 def test_every_knob_is_turned_once_before_any_is_turned_twice() -> None:
-    first = single_changes(load_settings({"SAGEMAKER_GUNICORN_WORKERS": "4"}), 16)[: len(PARAMETERS)]
+    first = single_changes(load_settings(GIVEN), 16)[: len(PARAMETERS)]
     assert [candidate.changes[0].parameter for candidate in first] == list(PARAMETERS)
 
 
@@ -85,7 +89,7 @@ def test_the_other_transport_is_tried() -> None:
 
 
 def test_the_better_value_of_a_knob_is_combined_with_those_of_others() -> None:
-    by_text = {str(one): one for one in single_changes(load_settings({"SAGEMAKER_GUNICORN_WORKERS": "4"}), 16)}
+    by_text = {str(one): one for one in single_changes(load_settings(GIVEN), 16)}
     names = ("SAGEMAKER_GUNICORN_WORKERS=2", "SAGEMAKER_TFS_INTRA_OP_PARALLELISM=1", "SAGEMAKER_GUNICORN_WORKERS=1")
     together = combined([by_text[name] for name in names])
     assert str(together) == "SAGEMAKER_TFS_INTRA_OP_PARALLELISM=1 SAGEMAKER_GUNICORN_WORKERS=2"
