@@ -144,3 +144,15 @@ def test_routes_of_our_own_are_not_there(stack: Stack, path: str) -> None:
 @pytest.mark.parametrize("path", ["/docs", "/redoc", "/openapi.json", "/swagger.json", "/console", "/static/x"])
 def test_there_are_no_pages_of_documentation_to_turn_off(stack: Stack, path: str) -> None:
     assert stack.invoke(b"", path).status_code == 404
+
+
+@pytest.mark.parametrize("meant", ["ping", "metrics", "v2/health/live"])
+@pytest.mark.parametrize("written", ["room/1/x/..%2f..%2f..%2f", "failure/..%2f", "internal/..%2f", "x/%2e%2e/"])
+def test_a_path_that_means_a_probe_reaches_no_other_place_of_the_supervisor(
+    stack: Stack, written: str, meant: str
+) -> None:
+    before = stack.log
+    answer = exchange(stack, f"GET /{written}{meant} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n".encode())
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    assert stack.ping() == 200
+    assert "Traceback" not in stack.log.removeprefix(before)

@@ -86,7 +86,9 @@ class OpenInference(Feature):
 
     @override
     def nginx(self, start: Start) -> NginxParts:
-        return NginxParts(server="".join(f"location = {path} {{ proxy_pass http://health; }}\n" for path in PROBES))
+        return NginxParts(
+            server="".join(f"location = {path} {{ proxy_pass http://health{path}; }}\n" for path in PROBES)
+        )
 
     @override
     def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Around]:
