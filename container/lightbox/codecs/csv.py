@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import csv
 import io
+import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from itertools import chain, islice
@@ -29,8 +30,12 @@ from lightbox.model.spec import Array, Method, ModelCall, Prediction, SignatureS
 from lightbox.openapi.schemas import TEXT, Schema
 
 _FIELDS_AT_ONCE = 1 << 14
+_FIELD_BYTES = 8
+"""Memory of a field's place in its row, after which a comma stands; a row may be the whole body."""
 _STRING_BYTES = 64
 """Memory of a short text as an element of a tensor."""
+_CONTROLS = re.compile(r"[^\t-\r -~]")
+"""What Python would give back at four times its length, in the error of a field that is no number."""
 _BOOLS = {"true": True, "false": False, "1": True, "0": False}
 
 
@@ -56,9 +61,10 @@ class CsvCodec(Reader, Writer):
             spec = only_input(signature, "text/csv")
             _check_kind(spec)
             with context.stage("decode"):
-                most = sum(map(body.count, (b",", b"\n", b"\r"))) + 1
+                commas = body.count(b",")
+                most = commas + body.count(b"\n") + body.count(b"\r") + 1
                 itemsize = _STRING_BYTES if spec.is_string else numpy_dtype(spec).itemsize
-                context.memory.hold(3 * len(body) + most * itemsize, "the CSV")
+                context.memory.hold(3 * len(body) + commas * _FIELD_BYTES + most * itemsize, "the CSV")
                 rows = _rows(as_utf8(body, content_type))
                 if content_type.parameters.get("header", "").lower() == "present":
                     next(rows, None)
@@ -112,14 +118,15 @@ def _tensor(rows: Iterator[list[str]], most: int, spec: TensorSpec, step: Callab
     flat: Array = np.empty(most, object if spec.is_string else numpy_dtype(spec))
     filled = 0
     while some := list(islice(rows, max(1, _FIELDS_AT_ONCE // columns))):
-        step()
         wrong = next((index for index, row in enumerate(some) if len(row) != columns), None)
         if wrong is not None:
             before = filled // columns
             raise MalformedBody(f"row {before + wrong + 1} has {len(some[wrong])} fields, row 1 has {columns}")
-        piece = _elements(list(chain.from_iterable(some)), filled, columns, spec)
-        flat[filled : filled + len(piece)] = piece
-        filled += len(piece)
+        fields = chain.from_iterable(some)
+        while piece := list(islice(fields, _FIELDS_AT_ONCE)):  # a row may have as many as a body
+            step()
+            flat[filled : filled + len(piece)] = _elements(piece, filled, columns, spec)
+            filled += len(piece)
     return flat[:filled] if rank == 1 else flat[:filled].reshape(-1, columns)
 
 
@@ -130,7 +137,7 @@ def _elements(fields: list[str], before: int, columns: int, spec: TensorSpec) ->
     try:
         return _numbers(fields, spec)
     except ValueError:
-        index = next(index for index, field in enumerate(fields) if not _is_number(field, spec))
+        index = _first_wrong(fields, spec)
         row, column = divmod(before + index, columns)
         raise MalformedBody(
             f"row {row + 1}, field {column + 1}: expected {spec.dtype} for the input {spec.name}, "
@@ -138,10 +145,22 @@ def _elements(fields: list[str], before: int, columns: int, spec: TensorSpec) ->
         ) from None
 
 
-def _is_number(field: str, spec: TensorSpec) -> bool:
+def _first_wrong(fields: list[str], spec: TensorSpec) -> int:
+    """Return which field is the first that is no number, where one is: it is in that half of them which fails."""
+    low, high = 0, len(fields)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _are_numbers(fields[low:middle], spec):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _are_numbers(fields: list[str], spec: TensorSpec) -> bool:
     with suppress(InputMismatch):
         try:
-            _numbers([field], spec)
+            _numbers(fields, spec)
         except ValueError:
             return False
     return True
@@ -156,7 +175,7 @@ def _numbers(fields: list[str], spec: TensorSpec) -> Array:
             raise ValueError("neither true nor false")
         return np.array(found, bool)
     text = "".join(fields)
-    if "_" in text or not text.isascii():
+    if "_" in text or not text.isascii() or (not text.isprintable() and _CONTROLS.search(text)):
         raise ValueError("Python's numbers may hold underscores and the digits of any script")
     if kind in "iu":
         with suppress(ValueError):  # a point or an exponent

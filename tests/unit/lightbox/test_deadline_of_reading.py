@@ -43,7 +43,15 @@ def read(body: bytes, content_type: str, spec: SignatureSpec, context: RequestCo
 @pytest.mark.parametrize("looks", [0, 1, 2])
 @pytest.mark.parametrize(
     "name",
-    ["json of digits", "json of pixels", "json of rows by name", "json lines of digits", "csv of one digit", "form"],
+    [
+        "json of digits",
+        "json of pixels",
+        "json of rows by name",
+        "json lines of digits",
+        "csv of one digit",
+        "csv of one row",
+        "form",
+    ],
 )
 def test_a_body(name: str, looks: int) -> None:
     sent = BODIES[name](SIZE)

@@ -151,3 +151,11 @@ def test_any_text_comes_back(texts: list[str]) -> None:
     stream = io.StringIO(newline="")
     csv.writer(stream, quoting=csv.QUOTE_ALL).writerows([text] for text in texts)
     assert tensor(stream.getvalue(), CSV, "string").tolist() == [text.encode() for text in texts]
+
+
+@pytest.mark.parametrize("at", [0, 16_383, 16_384, 40_000, 49_999])
+def test_the_first_wrong_field_of_a_long_row_is_named(at: int) -> None:
+    fields = ["1"] * 50_000
+    fields[at] = fields[-1] = "x"
+    with pytest.raises(MalformedBody, match=rf"row 1, field {at + 1}: expected float32 for the input x, got 'x'"):
+        decode(",".join(fields), CSV, {"x": ("float32", (None, None))})
