@@ -31,7 +31,7 @@ class FrontWatch:
         self.problem = f"{self._title} has ended and is started again"
 
     async def follow(self) -> None:
-        """See when the front listens, once after each of its starts, for ever."""
+        """Note that the front listens, once after each of its starts, for ever."""
         while True:
             if self.problem is not None:
                 with suppress(OSError):
