@@ -13,6 +13,7 @@ from websockets.asyncio.server import Server, ServerConnection, serve, unix_serv
 from websockets.exceptions import ConnectionClosed
 from websockets.frames import CloseCode
 from websockets.http11 import Request, Response
+from websockets.server import ServerProtocol
 
 from lightbox.core.edge import choose_request_id
 from lightbox.core.error_bodies import error_body
@@ -20,7 +21,7 @@ from lightbox.core.errors import BadRequest, LightboxError, Unavailable
 from lightbox.features.streams.choice import from_query
 from lightbox.features.streams.counts import StreamCounts
 from lightbox.features.streams.relay import Relay
-from lightbox.features.streams.stream import FrameConnection, Held, Stream
+from lightbox.features.streams.stream import FrameConnection, FrameProtocol, Held, Stream
 
 log = logging.getLogger("lightbox")
 
@@ -56,7 +57,6 @@ class StreamServer:
             "create_connection": self._connection,
             "process_request": self._open,
             "compression": None,  # images are compressed; its buffers would be most of an idle stream's memory
-            "max_size": self._max_frame,
             "max_queue": (0, 0),
             "ping_interval": None,  # behind frames that wait a pong comes late: _watch counts whatever is heard
             "open_timeout": OPEN_SECONDS,
@@ -101,8 +101,9 @@ class StreamServer:
         self._tasks.add(task)  # else nothing would hold it
         task.add_done_callback(self._tasks.discard)
 
-    def _connection(self, *arguments: Any, **options: Any) -> FrameConnection:
-        connection = FrameConnection(*arguments, **options)
+    def _connection(self, _: ServerProtocol, server: Server, **options: Any) -> FrameConnection:
+        # websockets lets the connection be chosen, and not the protocol.
+        connection = FrameConnection(FrameProtocol(max_size=self._max_frame), server, **options)
         connection.held, connection.ending = self._held, self._ending
         return connection
 

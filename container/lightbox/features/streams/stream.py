@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from typing_extensions import override
 from websockets.asyncio.server import ServerConnection
 from websockets.exceptions import ConnectionClosed
-from websockets.frames import CloseCode
+from websockets.frames import CloseCode, Opcode
+from websockets.frames import Frame as WireFrame
+from websockets.server import ServerProtocol
 
 from lightbox.core.errors import BadRequest, Unavailable
 from lightbox.features.streams.choice import Choice, from_text
@@ -41,6 +43,17 @@ class Held:
     def __init__(self, most: int) -> None:
         self.most = most
         self.bytes = 0
+
+
+class FrameProtocol(ServerProtocol):
+    """The rules of WebSockets, with those of RFC 6455, 5.4, for a close between the fragments of a message."""
+
+    @override
+    def recv_frame(self, frame: WireFrame) -> None:
+        """Give up the message that a close frame interrupts; websockets would take the close for an error, 1002."""
+        if frame.opcode is Opcode.CLOSE:
+            self.current_size = None
+        super().recv_frame(frame)
 
 
 class FrameConnection(ServerConnection):

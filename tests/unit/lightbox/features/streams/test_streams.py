@@ -79,6 +79,22 @@ def opened(address: str, query: str = "", **options: Any) -> Any:
     return unix_connect(address, uri=f"ws://localhost/?{query}", compression=None, **patient, **options)
 
 
+async def opened_by_hand(address: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """Return a stream without a library: what comes is frames, as they are on the wire."""
+    reader, writer = await asyncio.open_unix_connection(address)
+    writer.write(
+        b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+        b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+    )
+    assert b"101" in await reader.readuntil(b"\r\n\r\n")
+    return reader, writer
+
+
+def masked(first: int, payload: bytes) -> bytes:
+    """Return a frame by its first byte: the opcode, and 0x80 where the message ends with it."""
+    return bytes([first, 0x80 | len(payload)]) + bytes(4) + payload
+
+
 async def code_of_close(stream: ClientConnection) -> int:
     with pytest.raises(ConnectionClosed) as closed:
         while True:
@@ -118,17 +134,44 @@ async def test_who_does_not_even_answer_pings_is_closed(tmp_path: Path, monkeypa
     monkeypatch.setattr(streams_server, "PING_SECONDS", 0.05)
     monkeypatch.setattr(streams_server, "SILENT_SECONDS", 0.5)
     async with serving(tmp_path) as (_, _, address), opened(address) as talking:
-        reader, writer = await asyncio.open_unix_connection(address)
-        writer.write(
-            b"GET / HTTP/1.1\r\nHost: a\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-            b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
-        )
-        assert b"101" in await reader.readline()
+        reader, writer = await opened_by_hand(address)
         sent = await asyncio.wait_for(reader.read(), PATIENCE)  # until it is closed
         assert b"no sign of life for 0.5 s" in sent
         writer.close()
         await talking.send(b"ab")  # its library answers pings
         assert json.loads(await talking.recv())["answer"] == 2
+
+
+@pytest.mark.parametrize("opcode", [1, 2], ids=["text", "binary"])
+@pytest.mark.parametrize("close", [b"\x03\xe8", b"\x03\xe9gone", b""], ids=["1000", "1001", "no code"])
+@in_loop
+async def test_a_close_between_fragments_gets_its_own_code_back(tmp_path: Path, opcode: int, close: bytes) -> None:
+    async with serving(tmp_path) as (server, relay, address):
+        reader, writer = await opened_by_hand(address)
+        writer.write(masked(opcode, b"a") + masked(0x89, b"ping") + masked(0, b"b"))
+        pong = b"\x8a\x04ping"
+        assert await asyncio.wait_for(reader.readexactly(len(pong)), PATIENCE) == pong
+        writer.write(masked(0x88, close))
+        assert await asyncio.wait_for(reader.read(), PATIENCE) == bytes([0x88, len(close)]) + close
+        writer.close()
+        await server.stop()  # when the stream is closed here, too
+        assert (relay.frames, server._held.bytes) == ([], 0)
+
+
+@in_loop
+async def test_fragments_are_held_to_the_order_of_frames_and_to_the_limit(tmp_path: Path) -> None:
+    async with serving(tmp_path) as (_, relay, address):
+        for frames, code in [
+            (masked(2, b"a") + masked(0x82, b"b"), 1002),  # a message within a message
+            (masked(0x80, b"b"), 1002),  # the end of none
+            (b"\x02\xff" + (MAX_FRAME - 1).to_bytes(8, "big") + bytes(4 + MAX_FRAME - 1) + masked(0x80, b"bc"), 1009),
+        ]:
+            reader, writer = await opened_by_hand(address)
+            writer.write(frames)
+            sent = await asyncio.wait_for(reader.read(), PATIENCE)
+            assert int.from_bytes(sent[2:4], "big") == code, sent
+            writer.close()
+        assert relay.frames == []
 
 
 @pytest.mark.extended
