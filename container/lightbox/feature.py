@@ -76,7 +76,7 @@ class Feature:
     defaults: ClassVar[Mapping[str, str]] = {}
     """Variables that have another default where it is on."""
     probes: ClassVar[Mapping[str, Probe]] = {}
-    """Paths that the supervisor answers by itself; its part of nginx.conf passes them to the upstream ``health``."""
+    """Paths that the supervisor answers by itself."""
     modules: ClassVar[Sequence[str]] = ()
     """What its part of a worker imports: it is imported before workers are forked, which then share the memory."""
     describes: ClassVar[bool] = False
@@ -119,7 +119,7 @@ class Feature:
         return ()
 
     def nginx(self, start: Start) -> NginxParts:
-        """Return its part of nginx.conf."""
+        """Return its part of nginx.conf, most often that of the files in its folder."""
         return NginxParts()
 
     def measure(self, run_dir: Path) -> Mapping[Metric, float]:

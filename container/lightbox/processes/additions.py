@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from lightbox.model.catalogue import PlannedModel
@@ -55,13 +56,18 @@ Probe = Callable[[bool], Mapping[str, bool]]
 class NginxParts:
     """What nginx.conf gets: ``http`` in its http block, ``server`` in its server block.
 
-    Both may have the placeholders of the file, and those of ``places``: paths and addresses, in double quotes.
-    ``@BOUNDS@`` are the limits of a location that passes requests on.
+    Both may have the placeholders of the file, and those of ``places``: paths and the like, in double quotes.
     """
 
     http: str = ""
     server: str = ""
     places: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, folder: Path, **places: str) -> NginxParts:
+        """Return what a feature's folder has: ``http.conf`` and ``server.conf``, or one of them."""
+        files = {name: folder / f"{name}.conf" for name in ("http", "server")}
+        return cls(**{name: file.read_text() for name, file in files.items() if file.exists()}, places=places)
 
 
 @dataclass(frozen=True)

@@ -12,10 +12,10 @@ from lightbox.core.settings import Settings
 from lightbox.machine.memory import available_bytes
 from lightbox.machine.temporary_storage import free_bytes
 
-FAILURE = "/failure"
-PATHS = (b"GET /room/", f"GET {FAILURE} ".encode())
-"""How nginx's questions begin. The worker's process id, the request's id and the body's bytes follow the first; the
-second one is asked when nginx itself has failed at a request."""
+ROOM = "/room/"
+"""How the path of nginx's question begins. The worker's process id, the request's id and the body's bytes follow."""
+FAILURE = "/refusal/507"
+"""What nginx asks for where it was told that there is no storage, and where it has failed itself at a request."""
 
 LENGTH_HEADER = "X-Lightbox-Length"
 """Where nginx's questions have the length of the caller's body, empty where it declared none."""
@@ -62,10 +62,18 @@ class BodyAccount:
         self._most_very_large = max(most // 2, largest)
         self._held: dict[tuple[str, str], int] = {}
 
-    def answers(self, target: str) -> bool:
-        """Take room for ``/room/WORKER/REQUEST/BYTES``; return whether there was some."""
-        _, _, worker, request, size = target.split("/")
-        return self.take(worker, request, int(size))
+    def instead(self, target: str, length: str) -> str | None:
+        """Take room for ``/room/WORKER/REQUEST/BYTES``, or say what comes instead of an answer.
+
+        That is "small" where a body of unknown length may have SMALL_BYTES, which are taken; 507 for a ``length`` for
+        which there is no storage; nothing where there is no room.
+        """
+        if missing_storage(length, target):
+            return "507"
+        worker, request, size = target.removeprefix(ROOM).split("/")
+        if self.take(worker, request, int(size)):
+            return None
+        return "small" if not length and self.take(worker, request, SMALL_BYTES) else ""
 
     def take(self, worker: str, request: str, size: int) -> bool:
         """Note a body of ``size`` bytes; return False, and note nothing, where there is no room for it."""

@@ -7,7 +7,6 @@ once when the model server dies, and is never held up by requests in progress.
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
@@ -19,10 +18,9 @@ from typing import Any
 import orjson
 
 from lightbox.core.edge import choose_request_id
-from lightbox.core.error_bodies import Headers, error_body, error_response, http_bytes, model_error_body
+from lightbox.core.error_bodies import Headers, error_response, http_bytes
 from lightbox.core.errors import STATUS_OF_CODE, LightboxError, MethodNotAllowed, Unavailable
-from lightbox.machine.temporary_storage import storage_full
-from lightbox.processes import body_memory
+from lightbox.processes import body_memory, refusals
 from lightbox.processes.additions import ChildSpec, Probe
 from lightbox.processes.fronts import FrontWatch, connect
 from lightbox.processes.metrics_page import CONTENT_TYPE, MetricsPage
@@ -57,10 +55,9 @@ GLANCE_SECONDS = 0.02
 STALE_SECONDS = 10.0
 """A busy model server may answer its status late; for so long its last word counts."""
 
-REFUSAL_HEADER, MODEL_ERROR_HEADER = "X-Lightbox-Refusal", "X-Lightbox-Model-Error"
-"""Of an answer to nginx: the body that its client gets, in our form and as SageMaker's ModelError, ASCII both."""
+INSTEAD_HEADER = "X-Lightbox-Instead"
+"""Of a 403 to nginx: what comes instead of an answer, as nginx.conf knows it."""
 _ROOM = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
-_NO_ROOM = b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 _METRICS_REQUESTS = (b"GET /metrics ", b"GET /metrics?")
 
 
@@ -194,6 +191,7 @@ class Health:
         self.saturation = Saturation(run_dir, slots)
         self.metrics: MetricsPage | None = None
         self.bodies: body_memory.BodyAccount | None = None
+        self.refuse: Callable[[str, Message], bytes] | None = None
         self.probes: Mapping[str, Probe] = {}
         self.servers = [ServerWatch(model, status) for status in statuses]
         self.sidecar = SidecarWatch(model, sidecar, self.servers, LastResponse(run_dir))
@@ -221,7 +219,7 @@ class Health:
     async def serve(self, address: str) -> asyncio.Server:
         """Listen at ``unix:/path`` or ``host:port``; answer the probes, /metrics, and all else as /ping.
 
-        nginx alone gets answers about room for bodies: it lets no such path in.
+        nginx alone gets answers about room for bodies, and refusals: it lets no such path in.
         """
         if address.startswith("unix:"):
             return await asyncio.start_unix_server(self._answer, address.removeprefix("unix:"))
@@ -231,8 +229,11 @@ class Health:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             head = await reader.readuntil(b"\r\n\r\n")
-            if self.bodies and head.startswith(body_memory.PATHS):
-                writer.write(_room(self.bodies, head.decode("latin-1")))
+            target = head.decode("latin-1").split(" ", 2)[1]
+            if self.bodies and target.startswith(body_memory.ROOM):
+                writer.write(_room(self.bodies, target, _headers(head.decode("latin-1"))))
+            elif self.refuse and target.startswith(refusals.PATH):
+                writer.write(self.refuse(target, _headers(head.decode("latin-1"))))
             elif self.metrics and head.startswith(_METRICS_REQUESTS):
                 writer.write(_page(await self.metrics.render(self.problem() is None, self.saturation)))
             else:
@@ -257,19 +258,12 @@ class Health:
         return _failed(_not_ready(problem), head, told)
 
 
-def _room(bodies: body_memory.BodyAccount, head: str) -> bytes:
-    """Answer nginx, who asks before it takes a large body, and when it could not keep one."""
-    target = head.split(" ", 2)[1]
-    sent = _headers(head)
-    if needed := body_memory.missing_storage(sent.get(body_memory.LENGTH_HEADER, ""), target):
-        error, request_id = storage_full(needed), choose_request_id(sent.get)
-        told = {
-            REFUSAL_HEADER: error_body(error, request_id),
-            MODEL_ERROR_HEADER: model_error_body(error, request_id),
-        }
-        headers = [(name, json.dumps(orjson.loads(body))) for name, body in told.items()]
-        return http_bytes(403, [*headers, ("Content-Length", "0")], b"")
-    return _ROOM if target.startswith("/room/") and bodies.answers(target) else _NO_ROOM
+def _room(bodies: body_memory.BodyAccount, target: str, sent: Message) -> bytes:
+    """Answer nginx, who asks before it takes a large body."""
+    instead = bodies.instead(target, sent.get(body_memory.LENGTH_HEADER, ""))
+    if instead is None:
+        return _ROOM
+    return http_bytes(403, [(INSTEAD_HEADER, instead), ("Content-Length", "0")], b"")
 
 
 def _headers(head: str) -> Message:

@@ -1,4 +1,4 @@
-"""nginx.conf filled in: what nginx bounds besides the sidecar's queue, and what it answers by itself."""
+"""nginx.conf filled in: what nginx bounds besides the sidecar's queue, and what it answers to an overload."""
 
 from __future__ import annotations
 
@@ -7,27 +7,20 @@ import pwd
 import re
 import shutil
 import socket
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from lightbox.codecs import COMPRESSIBLE_TYPES
 from lightbox.core.edge import REQUEST_ID_PATTERN
 from lightbox.core.error_bodies import error_body, model_error_body
-from lightbox.core.errors import (
-    BadRequest,
-    DeadlineExceeded,
-    MethodNotAllowed,
-    RouteNotFound,
-    StartError,
-    TooLarge,
-    Unavailable,
-)
+from lightbox.core.errors import StartError, Unavailable
 from lightbox.core.settings import Settings
 from lightbox.machine.cores import available_cores
 from lightbox.machine.environment import variable
 from lightbox.processes.additions import NginxParts
 from lightbox.processes.body_memory import SMALL_BYTES
 from lightbox.processes.nginx_log import ANSWERED, FINISHED, level_to_log
+from lightbox.processes.refusals import UNAVAILABLE
 from lightbox.processes.startup import PortTaken
 
 _TIMES_IN_PROGRESS = 4
@@ -36,20 +29,13 @@ TEMPLATE = Path(__file__).resolve().parents[3] / "nginx.conf"
 REQUEST_ID = "$lightbox_request_id"
 """nginx's variable with a request's id, as nginx.conf makes it."""
 _PLACEHOLDER = re.compile(r"@([A-Z_]+)@")
+_PROBE_LINE = re.compile(r".*@PROBE@.*\n")
+"""A line of the template that comes once for each probe."""
 QUEUE = 4096
 RENEWAL_SECONDS = 2.0
 """So long after nginx was told to replace its workers, the old ones are taken to accept no more connections."""
 INHERIT_VARIABLE = "NGINX"
 """Where nginx is told the sockets that it finds open; it is how a new binary takes over from an old one."""
-
-
-def limits(settings: Settings, room: int, generation: int) -> dict[str, str]:
-    """Return the placeholders of nginx.conf: the zone, and what bounds a location that passes requests on."""
-    middling = max(_TIMES_IN_PROGRESS * settings.most_requests, room >> 21)
-    return {
-        "ZONES": f"limit_conn_zone $middling_body zone=middling_{generation}:64k;",
-        "BOUNDS": f"limit_conn middling_{generation} {middling};",
-    }
 
 
 class NginxMissing(StartError):
@@ -71,11 +57,13 @@ def render(
     room: int,
     generation: int = 0,
     parts: Sequence[NginxParts] = (),
+    probes: Iterable[str] = (),
 ) -> str:
     """Return nginx.conf with every placeholder filled in; an unknown one raises KeyError.
 
     ``addresses`` are those of SIDECAR and HEALTH, ``room`` is how many bytes large bodies may hold together; another
-    ``generation`` makes nginx begin to count from nothing. ``parts`` are those of the features.
+    ``generation`` makes nginx begin to count from nothing. ``parts`` are those of the features, and
+    ``probes`` are the paths that the supervisor answers beside /ping.
     """
     values = {
         "USER": _user_directive(),
@@ -89,6 +77,8 @@ def render(
         "MAX_BODY_MB": str(settings.max_body_mb),
         "MAX_BODY_BYTES": str(settings.max_body_mb << 20),
         "SMALL_BODY_BYTES": str(min(SMALL_BYTES, settings.max_body_mb << 20)),
+        "GENERATION": str(generation),
+        "MIDDLING_BODIES": str(max(_TIMES_IN_PROGRESS * settings.most_requests, room >> 21)),
         "GZIP_TYPES": " ".join(COMPRESSIBLE_TYPES),
         "MAX_REQUESTS": str(settings.most_requests),
         # Without metrics the sidecar answers that there is no such route.
@@ -99,8 +89,10 @@ def render(
     }
     places = {name: place for part in parts for name, place in part.places.items()}
     values |= {name: _quotable(place) for name, place in {**places, **addresses}.items()}
-    values |= limits(settings, room, generation) | _error_bodies(settings, room)
-    text = TEMPLATE.read_text()
+    values |= _overload_bodies(room)
+    text = _PROBE_LINE.sub(
+        lambda line: "".join(line[0].replace("@PROBE@", path) for path in ("/ping", *probes)), TEMPLATE.read_text()
+    )
     for name in ("http", "server"):
         text = text.replace(f"@FEATURES_{name.upper()}@", "\n".join(getattr(part, name) for part in parts))
     return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
@@ -116,37 +108,19 @@ def _user_directive() -> str:
     return f"user {pwd.getpwuid(0).pw_name};" if os.geteuid() == 0 else ""
 
 
-def _error_bodies(settings: Settings, room: int) -> dict[str, str]:
-    """Return what nginx answers by itself, quoted for single-quoted strings of its configuration."""
-    too_large = TooLarge(f"the request body is larger than LIGHTBOX_MAX_BODY_MB={settings.max_body_mb} MiB")
-    unavailable = Unavailable(
-        "try again: as many requests as are allowed are in progress and waiting, "
-        "or the sidecar is starting, restarting or stopping"
-    )
+def _overload_bodies(room: int) -> dict[str, str]:
+    """Return what nginx answers to an overload, quoted for single-quoted strings of its configuration."""
+    unavailable = Unavailable(UNAVAILABLE)
     no_room = Unavailable(
         f"try again: all request bodies together may hold {room >> 20} MiB "
         "(LIGHTBOX_REQUEST_MEMORY_MB, and half of the free space of TMPDIR)"
     )
-    timed_out = DeadlineExceeded(f"no answer came within {settings.nginx_read_timeout} s")
-    plain = {
-        "ERROR_MALFORMED": BadRequest("the request is not well-formed HTTP"),
-        "ERROR_URI_TOO_LONG": BadRequest("the request line is too long"),
-        "ERROR_HEADERS_TOO_LARGE": BadRequest("the request headers are too large"),
-        "ERROR_ROUTE_NOT_FOUND": RouteNotFound("there is no such route"),
-        "ERROR_METHOD_NOT_ALLOWED": MethodNotAllowed("this route does not accept the method $request_method"),
-        "ERROR_TOO_LARGE": too_large,
-        "ERROR_NO_ROOM": no_room,
-        "ERROR_UNAVAILABLE": unavailable,
-        "ERROR_TIMED_OUT": timed_out,
+    bodies = {
+        "ERROR_UNAVAILABLE": error_body(unavailable, REQUEST_ID),
+        "ERROR_NO_ROOM": error_body(no_room, REQUEST_ID),
+        "MODEL_ERROR_UNAVAILABLE": model_error_body(unavailable, REQUEST_ID),
+        "MODEL_ERROR_NO_ROOM": model_error_body(no_room, REQUEST_ID),
     }
-    on_endpoints = {
-        "MODEL_ERROR_TOO_LARGE": too_large,
-        "MODEL_ERROR_NO_ROOM": no_room,
-        "MODEL_ERROR_UNAVAILABLE": unavailable,
-        "MODEL_ERROR_TIMED_OUT": timed_out,
-    }
-    bodies = {name: error_body(error, REQUEST_ID) for name, error in plain.items()}
-    bodies |= {name: model_error_body(error, REQUEST_ID) for name, error in on_endpoints.items()}
     return {name: body.decode().replace("\\", "\\\\") for name, body in bodies.items()}
 
 

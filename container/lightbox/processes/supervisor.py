@@ -21,6 +21,7 @@ from lightbox.processes.metrics_page import MetricsPage
 from lightbox.processes.model_server_log import ModelServerLog
 from lightbox.processes.nginx import RENEWAL_SECONDS, find_nginx, inherited, listen, render
 from lightbox.processes.nginx_log import NginxLog, RefusedRequests
+from lightbox.processes.refusals import refusal
 from lightbox.processes.reload_watch import ReloadWatch
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.start import Start
@@ -57,6 +58,7 @@ class Supervisor:
         self._health = Health(plan.default_model, self._statuses, sidecar, run_dir.path, settings.slots)
         self._health.probes = added.probes
         self._health.bodies = self._bodies = BodyAccount(start.room, settings.max_body_mb << 20)
+        self._health.refuse = partial(refusal, settings)
         self._reloads = ReloadWatch(run_dir.path, self._statuses, settings.load_seconds, self._end_blocked)
         self._refused = RefusedRequests(RequestLog(2, settings.log_format == "json", "nginx"))
         self._versions = VersionWatch(plan, settings, run_dir.path, self._statuses, sidecar)
@@ -155,7 +157,15 @@ class Supervisor:
         addresses = {"SIDECAR": self._start.address("sidecar"), "HEALTH": self._start.address("health")}
         path = run_dir / "nginx.conf"
         path.write_text(
-            render(self._settings, run_dir, addresses, self._start.room, self._nginx_generation, self._added.nginx)
+            render(
+                self._settings,
+                run_dir,
+                addresses,
+                self._start.room,
+                self._nginx_generation,
+                self._added.nginx,
+                self._added.probes,
+            )
         )
         return path
 

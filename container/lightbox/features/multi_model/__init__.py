@@ -28,16 +28,6 @@ if TYPE_CHECKING:
     from lightbox.processes.start import Start
     from lightbox.user_code.registry import UserCode
 
-_LOADS = """# Loading and unloading a model may take longer than a request.
-        location ~ ^/(models(/[^/]+)?|v2/repository/models/[^/]+/(load|unload))$ {
-            @BOUNDS@
-            auth_request /nginx-room;
-            auth_request_set $storage_refusal $upstream_http_x_lightbox_refusal;
-            auth_request_set $storage_model_error $upstream_http_x_lightbox_model_error;
-            proxy_read_timeout @LOAD_READ_TIMEOUT@s;
-            proxy_pass http://sidecar;
-        }"""
-
 
 class MultiModelSettings(BaseModel):
     """The variables of multi-model mode."""
@@ -74,7 +64,7 @@ class MultiModel(Feature):
 
     @override
     def nginx(self, start: Start) -> NginxParts:
-        return NginxParts(server=_LOADS)
+        return NginxParts.of(Path(__file__).parent)
 
     @override
     def catalogue(self, settings: Settings, plan: ServingPlan, run_dir: Path, user_code: UserCode) -> Catalogue | None:

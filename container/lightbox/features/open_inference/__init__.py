@@ -12,7 +12,7 @@ from typing_extensions import override
 from lightbox.core.settings import Settings
 from lightbox.core.settings_types import PART, setting
 from lightbox.feature import Feature
-from lightbox.processes.additions import ChildSpec, NginxParts, Port, Probe
+from lightbox.processes.additions import ChildSpec, Port, Probe
 
 if TYPE_CHECKING:
     from flask import Blueprint
@@ -83,12 +83,6 @@ class OpenInference(Feature):
         if port is not None:
             arguments = [start.address("health")]
             yield ChildSpec("grpc_front", "the gRPC front", f"{__name__}.grpc_worker", arguments, f"127.0.0.1:{port}")
-
-    @override
-    def nginx(self, start: Start) -> NginxParts:
-        return NginxParts(
-            server="".join(f"location = {path} {{ proxy_pass http://health{path}; }}\n" for path in PROBES)
-        )
 
     @override
     def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Around]:

@@ -27,38 +27,6 @@ POLICY = (
 )
 """The page loads nothing from elsewhere, and nobody may frame it."""
 
-_LOCATIONS = """
-        location = / {{
-            rewrite ^ /ui/index.html last;
-        }}
-        location = /ui {{
-            rewrite ^ /ui/index.html last;
-        }}
-        location = /ui/start.json {{
-            alias "@PAGE_START@";
-            {headers}
-        }}
-        location ^~ /ui/ {{
-            alias "@PAGE_FILES@/";
-            {headers}
-        }}
-"""
-# add_header here takes the place of the server's own, so the request's id is repeated. no-cache: browsers ask each time
-# whether the ETag is still the same.
-_HEADERS = f"""
-            charset utf-8;
-            charset_types text/css text/javascript application/json;
-            types {{ text/html html; text/css css; text/javascript js; application/json json; image/png png;
-                    image/jpeg jpg; text/plain txt; }}
-            gzip_types text/css text/javascript;
-            gzip_min_length 1000;
-            add_header X-Amzn-RequestId $lightbox_request_id always;
-            add_header Content-Security-Policy "{POLICY}" always;
-            add_header X-Content-Type-Options nosniff always;
-            add_header Referrer-Policy no-referrer always;
-            add_header Cache-Control no-cache;
-"""
-
 
 class PageSettings(BaseModel):
     """The variable of the page."""
@@ -94,5 +62,5 @@ class Page(Feature):
 
     @override
     def nginx(self, start: Start) -> NginxParts:
-        places = {"PAGE_START": str(start.run_dir.path / START), "PAGE_FILES": str(FILES)}
-        return NginxParts(server=_LOCATIONS.format(headers=_HEADERS.strip()), places=places)
+        started = str(start.run_dir.path / START)
+        return NginxParts.of(Path(__file__).parent, PAGE_START=started, PAGE_FILES=str(FILES), PAGE_POLICY=POLICY)

@@ -21,21 +21,6 @@ if TYPE_CHECKING:
 
 RENEW_SIGNAL = signal.SIGWINCH
 """Tells the process that holds streams to end the open ones. Before it handles the signal, it ignores it."""
-_SERVER = """# A socket that is not read is no error, because a frame takes its time; a process that sends no ping is.
-        location = /invocations-bidirectional-stream {
-            if ($request_method != GET) {
-                return 405;
-            }
-            @BOUNDS@
-            proxy_set_header Upgrade $http_upgrade;
-            proxy_set_header Connection upgrade;
-            proxy_set_header Host $http_host;
-            proxy_set_header X-Amzn-RequestId $lightbox_request_id;
-            proxy_buffering off;
-            proxy_read_timeout 120s;
-            proxy_send_timeout 2h;
-            proxy_pass http://streams;
-        }"""
 OPEN = Metric("lightbox_streams", "Open streams of frames.")
 DROPPED = Metric("lightbox_stream_frames_dropped", "Frames that streams with latest=true dropped.")
 
@@ -72,8 +57,7 @@ class Streams(Feature):
 
     @override
     def nginx(self, start: Start) -> NginxParts:
-        upstream = 'upstream streams { server "@STREAMS@" max_fails=0; }'
-        return NginxParts(upstream, _SERVER, {"STREAMS": start.address("streams")})
+        return NginxParts.of(Path(__file__).parent, STREAMS=start.address("streams"))
 
     @override
     def measure(self, run_dir: Path) -> Mapping[Metric, float]:

@@ -1,0 +1,87 @@
+"""What nginx refuses for another reason than an overload: the supervisor writes it, in the form that the caller reads.
+
+nginx asks for ``/refusal/.../STATUS``, which it lets no caller reach, and tells of the request by headers of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from email.message import Message
+from urllib.parse import quote
+
+from lightbox.core.edge import choose_request_id
+from lightbox.core.error_bodies import REQUEST_ID_HEADER, error_response, http_bytes
+from lightbox.core.errors import (
+    BadRequest,
+    DeadlineExceeded,
+    LightboxError,
+    MethodNotAllowed,
+    RouteNotFound,
+    TooLarge,
+    Unavailable,
+)
+from lightbox.core.settings import Settings
+from lightbox.machine.temporary_storage import storage_full
+from lightbox.processes.body_memory import FAILURE, LENGTH_HEADER, missing_storage
+from tfs_wire.status import Code
+
+PATH = "/refusal/"
+"""How the path begins with which nginx asks; the status that nginx has for the request ends it."""
+REQUEST_HEADER = "X-Lightbox-Request"
+"""Where nginx tells the caller's request line, as it came, cut after 300 characters."""
+FORM_HEADER = "X-Lightbox-Form"
+"""Where nginx tells the form: ``json``, ``model_error`` as SageMaker's clients read it, or ``grpc``."""
+CODE_HEADER = "X-Lightbox-Code"
+"""Of an answer: the error's code, for nginx's log; nginx hides it from the caller."""
+UNAVAILABLE = (
+    "try again: as many requests as are allowed are in progress and waiting, "
+    "or the sidecar is starting, restarting or stopping"
+)
+"""What a caller is told of an overload, and where nginx itself has failed for a reason that nobody knows."""
+
+_ALLOWED = ("GET", "HEAD", "POST", "DELETE")
+_PRINTABLE = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
+
+
+def refusal(settings: Settings, target: str, sent: Message) -> bytes:
+    """Return the whole response to nginx's question for ``target``, whose headers are ``sent``."""
+    error = _error(settings, target, sent)
+    request_id, form = choose_request_id(sent.get), sent.get(FORM_HEADER)
+    code = (CODE_HEADER, error.code)
+    if form == "grpc":
+        return _grpc(error, request_id, code)
+    # A request that nginx cannot read is told so in one form, whatever its path.
+    path = "/endpoints/" if form == "model_error" and not isinstance(error, BadRequest) else ""
+    status, headers, body = error_response(error, request_id, path)
+    return http_bytes(status, [*headers, code], body)
+
+
+def _error(settings: Settings, target: str, sent: Message) -> LightboxError:
+    method = sent.get(REQUEST_HEADER, "").partition(" ")[0]
+    made: dict[str, Callable[[], LightboxError]] = {
+        "400": lambda: BadRequest("the request is not well-formed HTTP"),
+        "404": lambda: RouteNotFound("there is no such route"),
+        "405": lambda: MethodNotAllowed(f"this route does not accept the method {method}", _ALLOWED),
+        "413": lambda: TooLarge(f"the request body is larger than LIGHTBOX_MAX_BODY_MB={settings.max_body_mb} MiB"),
+        "414": lambda: BadRequest("the request line is too long", 414),
+        "431": lambda: BadRequest("the request headers are too large", 431),
+        "504": lambda: DeadlineExceeded(f"no answer came within {settings.nginx_read_timeout} s"),
+        "507": lambda: _not_kept(missing_storage(sent.get(LENGTH_HEADER, ""), FAILURE)),
+    }
+    return made[target.rpartition("/")[2]]()
+
+
+def _not_kept(needed: str | None) -> LightboxError:
+    return storage_full(needed) if needed else Unavailable(UNAVAILABLE)
+
+
+def _grpc(error: LightboxError, request_id: str, code: tuple[str, str]) -> bytes:
+    headers = [
+        ("content-type", "application/grpc"),
+        ("grpc-status", str(Code[error.grpc_status].value)),
+        ("grpc-message", quote(error.message, safe=_PRINTABLE)),
+        ("lightbox-code", error.code),
+        (REQUEST_ID_HEADER.lower(), request_id),
+        ("content-length", "0"),
+    ]
+    return http_bytes(200, [*headers, code], b"")
