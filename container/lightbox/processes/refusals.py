@@ -57,18 +57,24 @@ def refusal(settings: Settings, target: str, sent: Message) -> bytes:
 
 
 def _error(settings: Settings, target: str, sent: Message) -> LightboxError:
-    method = sent.get(REQUEST_HEADER, "").partition(" ")[0]
+    method, length = sent.get(REQUEST_HEADER, "").partition(" ")[0], sent.get(LENGTH_HEADER, "")
     made: dict[str, Callable[[], LightboxError]] = {
         "400": lambda: BadRequest("the request is not well-formed HTTP"),
         "404": lambda: RouteNotFound("there is no such route"),
         "405": lambda: MethodNotAllowed(f"this route does not accept the method {method}", _ALLOWED),
-        "413": lambda: TooLarge(f"the request body is larger than LIGHTBOX_MAX_BODY_MB={settings.max_body_mb} MiB"),
+        "413": lambda: TooLarge(f"the request body is larger than {_limit(settings, length)}"),
         "414": lambda: BadRequest("the request line is too long", 414),
         "431": lambda: BadRequest("the request headers are too large", 431),
         "504": lambda: DeadlineExceeded(f"no answer came within {settings.nginx_read_timeout} s"),
-        "507": lambda: _not_kept(missing_storage(sent.get(LENGTH_HEADER, ""), FAILURE)),
+        "507": lambda: _not_kept(missing_storage(length, FAILURE)),
     }
     return made[target.rpartition("/")[2]]()
+
+
+def _limit(settings: Settings, length: str) -> str:
+    if length.isdecimal() and int(length) <= settings.max_body_mb << 20:
+        return "the 1 KiB that this route takes"
+    return f"LIGHTBOX_MAX_BODY_MB={settings.max_body_mb} MiB"
 
 
 def _not_kept(needed: str | None) -> LightboxError:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from lightbox import features
 from lightbox.core.errors import StartError
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
@@ -21,7 +22,7 @@ from lightbox.processes.commands import (
     unloadable,
     worker_class_line,
 )
-from lightbox.processes.nginx import render
+from lightbox.processes.nginx import TEMPLATE, render
 from lightbox.processes.run_dir import RunDir
 from lightbox.settings_loading import load_settings
 
@@ -127,6 +128,18 @@ def test_a_features_places_are_quoted_and_not_filled_in_themselves(tmp_path: Pat
     part = NginxParts(http='upstream mine { server "@MINE@"; }', places={"MINE": 'unix:/@HOME@/a "b"'})
     conf = render(load_settings({}), tmp_path, NOWHERE, 1 << 28, parts=[part])
     assert 'upstream mine { server "unix:/@HOME@/a \\"b\\""; }' in conf
+
+
+def test_nginx_conf_stays_short() -> None:
+    files = [TEMPLATE, *Path(features.__file__).parent.glob("*/*.conf")]
+    assert len(files) > 3
+    assert sum(len(file.read_text().splitlines()) for file in files) <= 240
+
+
+def test_each_probe_has_a_location(tmp_path: Path) -> None:
+    conf = render(load_settings({}), tmp_path, NOWHERE, 1 << 28, probes=["/up"])
+    told = re.findall(r"location = (\S+) {.* client_max_body_size 1k; proxy_pass http://health(\S+);", conf)
+    assert told == [("/ping", "/ping"), ("/up", "/up")]
 
 
 def test_without_ports_it_is_told_of_none() -> None:

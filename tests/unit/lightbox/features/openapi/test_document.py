@@ -22,10 +22,11 @@ from lightbox.features.openapi.document import views
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Array, SignatureSpec
 from lightbox.openapi.operations import answers, described
+from lightbox.processes.nginx import render
+from lightbox.settings_loading import load_settings
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model, png, signature
 from support.openapi import problems, validator
-from support.stack import REPOSITORY
 
 pytestmark = pytest.mark.extended
 
@@ -144,7 +145,6 @@ def test_a_route_without_a_description_is_found_here_and_fails_no_request() -> N
 
 OTHER_LOCATIONS = {
     "/": "to the workers, or the page",
-    "/endpoints/": "to the workers",
     "/internal/": "of the supervisor",
     "^/(models(/[^/]+)?|v2/repository/models/[^/]+/(load|unload))$": "to the workers",
     "/ui": "the page",
@@ -157,8 +157,9 @@ OTHER_LOCATIONS = {
 
 def test_each_location_of_nginx_is_described_or_no_operation(tmp_path: Path) -> None:
     start: Any = SimpleNamespace(run_dir=SimpleNamespace(path=tmp_path), address=str)
-    parts = [feature.nginx(start).server for feature in FEATURES]
-    conf = "\n".join([(REPOSITORY / "nginx.conf").read_text(), *parts])
+    parts = [feature.nginx(start) for feature in FEATURES]
+    probes = [path for feature in FEATURES for path in feature.probes]
+    conf = render(load_settings({}), tmp_path, {"SIDECAR": "a", "HEALTH": "b"}, 1 << 28, parts=parts, probes=probes)
     locations = {path for path in re.findall(r"location (?:\S+ )?([/^]\S*) \{", conf) if not path.startswith("/nginx-")}
     app = app_of(ALL, EVERYTHING)
     paths = document_of(app)["paths"]

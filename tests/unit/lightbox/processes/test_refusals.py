@@ -1,0 +1,93 @@
+"""Refusals that the supervisor writes: each form of each, and that no header of the question gets into an answer."""
+
+from __future__ import annotations
+
+import json
+from email.message import Message
+from email.parser import HeaderParser
+
+import pytest
+
+from lightbox.core.errors import STATUS_OF_CODE
+from lightbox.processes import body_memory
+from lightbox.processes.refusals import refusal
+from lightbox.settings_loading import load_settings
+from support.error_shape import assert_error
+
+SETTINGS = load_settings({"LIGHTBOX_MAX_BODY_MB": "5", "SAGEMAKER_NGINX_PROXY_READ_TIMEOUT_SECONDS": "70"})
+REFUSALS = {
+    "400": (400, "bad_request", "the request is not well-formed HTTP"),
+    "404": (404, "route_not_found", "there is no such route"),
+    "405": (405, "method_not_allowed", "this route does not accept the method TRACE"),
+    "413": (413, "too_large", "the request body is larger than LIGHTBOX_MAX_BODY_MB=5 MiB"),
+    "414": (414, "bad_request", "the request line is too long"),
+    "431": (431, "bad_request", "the request headers are too large"),
+    "504": (504, "deadline_exceeded", "no answer came within 70 s"),
+    "507": (503, "unavailable", "try again: as many requests as are allowed are in progress"),
+}
+"""By the status that nginx asks for: the caller's, the code, and how the sentence begins."""
+NEVER_MODEL_ERRORS = ("400", "404", "405", "414", "431")
+
+
+def ask(status: str, **sent: str) -> tuple[int, Message, bytes]:
+    """Return status, headers and body of what nginx is answered; headers are written with underscores."""
+    question = Message()
+    for name, value in {"X_Amzn_RequestId": "asked-1", "X_Lightbox_Request": "TRACE /x HTTP/1.1", **sent}.items():
+        question[name.replace("_", "-")] = value
+    head, _, body = refusal(SETTINGS, f"/refusal/{status}", question).partition(b"\r\n\r\n")
+    first, _, headers = head.decode().partition("\r\n")
+    return int(first.split()[1]), HeaderParser().parsestr(headers), body
+
+
+@pytest.mark.parametrize("status", REFUSALS)
+def test_our_own_form(status: str) -> None:
+    expected, code, sentence = REFUSALS[status]
+    got, headers, body = ask(status)
+    told = json.loads(body)
+    assert (got, told["code"], told["request_id"]) == (expected, code, "asked-1")
+    assert told["error"].startswith(sentence)
+    assert (headers["X-Lightbox-Code"], headers["X-Amzn-RequestId"]) == (code, "asked-1")
+    assert headers["Allow"] == ("GET, HEAD, POST, DELETE" if status == "405" else None)
+    assert headers["Retry-After"] == ("1" if code == "unavailable" else None)
+
+
+@pytest.mark.parametrize("status", REFUSALS)
+def test_sagemakers_form(status: str) -> None:
+    answer = ask(status, X_Lightbox_Form="model_error")
+    if status in NEVER_MODEL_ERRORS:
+        assert answer[2] == ask(status)[2]
+    else:
+        assert assert_error(*answer, "/endpoints/any", REFUSALS[status][1], "asked-1").startswith(REFUSALS[status][2])
+
+
+@pytest.mark.parametrize(("status", "number"), list(zip(REFUSALS, [3, 5, 12, 8, 3, 3, 4, 14], strict=True)))
+def test_the_form_of_grpc(status: str, number: int) -> None:
+    got, headers, body = ask(status, X_Lightbox_Form="grpc")
+    assert (got, headers["content-type"], headers["grpc-status"], body) == (200, "application/grpc", str(number), b"")
+    assert (headers["lightbox-code"], headers["x-amzn-requestid"]) == (REFUSALS[status][1], "asked-1")
+    assert headers["grpc-message"].startswith(REFUSALS[status][2])
+
+
+def test_a_message_of_grpc_is_printable_ascii() -> None:
+    told = ask("405", X_Lightbox_Form="grpc", X_Lightbox_Request="\xff% /x")[1]["grpc-message"]
+    assert told.endswith(" %C3%BF%25")
+
+
+def test_a_full_tmpdir(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body_memory, "free_bytes", lambda: 3_000_000)
+    status, _, body = ask("507", X_Lightbox_Length="4000000")
+    assert (status, json.loads(body)["code"]) == (STATUS_OF_CODE["no_room"].http, "no_room")
+    assert "too few for the request body of 4,000,000 bytes" in json.loads(body)["error"]
+    assert ask("507", X_Lightbox_Length="2500000")[0] == 503
+    assert ask("507")[0] == 503
+    monkeypatch.setattr(body_memory, "free_bytes", lambda: 0)
+    assert "a request body that declares no length" in json.loads(ask("507")[2])["error"]
+
+
+def test_a_probe_takes_less() -> None:
+    assert b"1 KiB that this route takes" in ask("413", X_Lightbox_Length="2000")[2]
+    assert b"LIGHTBOX_MAX_BODY_MB=5 MiB" in ask("413", X_Lightbox_Length="5242881")[2]
+
+
+def test_nginx_may_have_dropped_a_body_before_it_asks() -> None:
+    assert ask("read/nginx-refusal/404")[2] == ask("404")[2]
