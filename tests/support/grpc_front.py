@@ -1,13 +1,16 @@
-"""The gRPC form over a fake model server: a real server and channel, on a socket of its own."""
+"""The gRPC form over a fake model server: a real nginx, server and channel."""
 
 from __future__ import annotations
 
 import asyncio
 import queue
+import signal
 import socket
+import subprocess
 import threading
-from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import time
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,40 +20,45 @@ import pytest
 
 from lightbox import worker
 from lightbox.core.pipeline import Pipeline
-from lightbox.features.open_inference import grpc_gate, grpc_messages, grpc_server
+from lightbox.features.open_inference import grpc_messages, nginx_part
 from lightbox.features.open_inference.grpc_calls import WorkerPool
-from lightbox.features.open_inference.grpc_gate import Bounds, Gate
 from lightbox.features.open_inference.grpc_health import Readiness
-from lightbox.features.open_inference.grpc_server import ROOM, InferenceServer
+from lightbox.features.open_inference.grpc_incoming import Account, Bounds
+from lightbox.features.open_inference.grpc_server import InferenceServer
 from lightbox.features.open_inference.grpc_service import InferenceService
+from lightbox.features.open_inference.grpc_worker import listen
 from lightbox.features.open_inference.repository import Repository
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan
+from lightbox.processes.nginx import find_nginx, render
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import FinishedRequest, Observer
 from lightbox.transports.fake import FakeTransport
 from lightbox.user_code.registry import UserCode
 from support.fakes import png
-from support.patience import PATIENCE
+from support.patience import PATIENCE, poll
+from support.stack import free_port
 
 RED = png(np.full((4, 4, 3), (200, 0, 0)))
 BLUE = png(np.full((9, 5, 3), (0, 0, 100)))
 MAX_BYTES = 1 << 20
-BOUNDS = Bounds(message=ROOM * MAX_BYTES, together=4 * MAX_BYTES, receive_seconds=PATIENCE)
+BOUNDS = Bounds(message=MAX_BYTES, together=4 * MAX_BYTES, receive_seconds=PATIENCE)
+OPTIONS = [("grpc.use_local_subchannel_pool", 1)]
 T = TypeVar("T")
 
 
 class Caller:
     """Calls the service through a channel."""
 
-    def __init__(self, channel: Any) -> None:
+    def __init__(self, channel: Any, port: int) -> None:
         self.channel = channel
+        self.port = port
         self.ready = True
-        self.pool: Any = None
         self.stop: Callable[[], None] = lambda: None
-        self.before_stop: Callable[[], Awaitable[object]] = lambda: asyncio.sleep(0)
-        self.gate: Gate
+        self.pool: WorkerPool
+        self.account: Account
+        self.server: InferenceServer
 
     def __call__(self, method: str, request: Any = None, **kwargs: Any) -> Any:
         return self.with_call(method, request, **kwargs)[0]
@@ -109,17 +117,17 @@ def make_pipeline(
 @contextmanager
 def serving(
     pipeline: Pipeline,
-    address: str,
+    folder: Path,
     observers: Sequence[Observer] = (),
     waiting: int = 2,
     reflection: bool = False,
     bounds: Bounds = BOUNDS,
 ) -> Iterator[Caller]:
-    """Run the server behind its gate in a thread of its own, with two calls in progress at once.
+    """Run the server in a thread of its own behind a real nginx, with two calls in progress at once.
 
-    ``address`` is ``unix:`` and the path of a socket. A stop takes as long as it needs.
+    Sockets and nginx's files are in ``folder``. A stop takes as long as it needs.
     """
-    path = address.removeprefix("unix:")
+    listeners: list[asyncio.Server] = []
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever)
     thread.start()
@@ -127,49 +135,87 @@ def serving(
     def run(coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, loop).result(PATIENCE)
 
-    async def start() -> None:
+    async def start(caller: Caller) -> None:
         async def is_ready() -> bool:
             return caller.ready
 
-        pool = WorkerPool(2, waiting, patience=0.5, observers=observers)
-        server = InferenceServer(
+        caller.pool = WorkerPool(2, waiting, patience=0.5, observers=observers)
+        caller.account = Account(bounds)
+        caller.server = InferenceServer(
             InferenceService(pipeline, Repository(pipeline, Path("/nowhere"))),
-            pool,
-            Readiness(is_ready, asyncio.Event()),
+            caller.pool,
+            Readiness(is_ready),
+            caller.account,
             allowed_seconds=PATIENCE,
             load_seconds=PATIENCE,
-            max_bytes=MAX_BYTES,
             with_reflection=reflection,
         )
-        server.server.add_insecure_port(f"{address}.server")
-        await server.server.start()
-        gate = Gate(f"{path}.server", bounds, pool.report_refused)
-        listener = socket.socket(socket.AF_UNIX)
-        listener.bind(path)
-        await gate.listen(listener)
-        caller.gate = gate
-        caller.pool = pool
-
-        async def stop() -> None:
-            await caller.before_stop()
-            gate.close()
-            await server.stop(PATIENCE, gate)
-            await gate.end()
-
-        caller.stop = lambda: run(stop())
+        listeners.extend(await listen(caller.server, f"unix:{folder}/calls", f"unix:{folder}/streams"))
 
     try:
-        with pytest.MonkeyPatch.context() as patch, grpc.insecure_channel(address) as channel:
-            patch.setattr(grpc_server, "ACCEPT_SECONDS", PATIENCE)
-            patch.setattr(grpc_gate, "_LAST_SECONDS", PATIENCE)
-            caller = Caller(channel)
-            run(start())
+        with nginx_before(folder) as (port, nginx), grpc.insecure_channel(f"127.0.0.1:{port}", OPTIONS) as channel:
+            caller = Caller(channel, port)
+
+            def stop() -> None:
+                nginx.send_signal(signal.SIGQUIT)
+                while nginx.poll() is None:  # as the supervisor does
+                    loop.call_soon_threadsafe(caller.server.renew)
+                    time.sleep(0.01)
+
+            caller.stop = stop
+            run(start(caller))
+            grpc.channel_ready_future(channel).result(PATIENCE)
             yield caller
             caller.stop()
+            caller.pool.close()
     finally:
+        run(_end(listeners))
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+async def _end(listeners: Sequence[asyncio.Server]) -> None:
+    """Close what is open, so that a loop that ends leaves nothing behind."""
+    for listener in listeners:
+        listener.close()
+    others = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in others:
+        task.cancel()
+    await asyncio.gather(*others, return_exceptions=True)
+
+
+@contextmanager
+def nginx_before(folder: Path) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """Run nginx before the sockets ``calls`` and ``streams`` of a folder; yield its gRPC port, and nginx."""
+    port = free_port()
+    settings = load_settings({"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MAX_BODY_MB": "1"})
+    addresses = {"SIDECAR": f"unix:{folder}/nobody", "HEALTH": f"unix:{folder}/nobody"}
+    parts = [nginx_part(port, f"unix:{folder}/calls", f"unix:{folder}/streams")]
+    conf = folder / "nginx.conf"
+    conf.write_text(render(settings, folder, addresses, 100 << 20, parts=parts))
+    with (folder / "nginx.log").open("wb") as log:
+        process = subprocess.Popen([find_nginx(), "-e", "stderr", "-c", str(conf)], stdout=log, stderr=log)
+    try:
+        for _ in poll():  # a channel that finds nobody waits a second
+            with suppress(ConnectionRefusedError):
+                socket.create_connection(("127.0.0.1", port)).close()
+                break
+        yield port, process
+    finally:
+        process.terminate()
+        process.wait(PATIENCE)
+
+
+def infer(method: str = "ModelInfer", **more: str) -> dict[str, str]:
+    """Return the headers that open a call of the inference service."""
+    path = {":method": "POST", ":scheme": "http", ":path": f"/{grpc_messages.INFERENCE_SERVICE}/{method}"}
+    return {**path, ":authority": "a", "te": "trailers", "content-type": "application/grpc", **more}
+
+
+def framed(message: bytes) -> bytes:
+    """Return a message as gRPC writes it."""
+    return b"\0" + len(message).to_bytes(4, "big") + message
 
 
 def images(*bodies: bytes) -> dict[str, Any]:

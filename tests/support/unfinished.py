@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from contextlib import closing
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -16,59 +16,53 @@ from tempfile import TemporaryDirectory
 from harness.memory import PeakGrowth
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
-from support.grpc_front import BOUNDS, MAX_BYTES, RED, Caller, Watcher, floats, images, make_pipeline, serving
-from support.http2_client import RawClient, message
+from support.grpc_front import BOUNDS, MAX_BYTES, RED, Caller, Watcher, floats, images, infer, make_pipeline, serving
+from support.h2_caller import H2Caller
 from support.patience import PATIENCE, poll
 
-MESSAGE = message(MAX_BYTES)
+MESSAGE = b"\0" + MAX_BYTES.to_bytes(4, "big") + bytes(MAX_BYTES)
 
 
 def main(calls: int, together: int) -> None:
     """Begin ``calls`` messages on each of two connections, where all may hold ``together`` bytes; tell what came."""
     fake, watcher = FakeTransport(), Watcher()
     fake.serve(mean_model(), channel_means)
+    bounds = replace(BOUNDS, together=together)
     with (
         TemporaryDirectory() as folder,
-        serving(
-            make_pipeline(fake, ["mean"]), f"unix:{folder}/s", [watcher], bounds=replace(BOUNDS, together=together)
-        ) as call,
+        serving(make_pipeline(fake, ["mean"]), Path(folder), [watcher], bounds=bounds) as call,
+        H2Caller(call.port) as one,
+        H2Caller(call.port) as other,
     ):
-        print(json.dumps(_told(Path(folder, "s"), calls, call, watcher)))
+        print(json.dumps(_told([one, other], calls, call, watcher)))
 
 
-def _told(address: Path, calls: int, call: Caller, watcher: Watcher) -> dict[str, object]:
-    with closing(RawClient(str(address))) as one, closing(RawClient(str(address))) as other:
-        clients = [one, other]
-        growth = PeakGrowth()
-        sent = _fill(clients, calls)
-        told = {
-            "sent": sent / (2 * calls * len(MESSAGE)),
-            "held": call.gate.held,
-            "growth": growth.bytes(),
-            "beside": floats(call("ModelInfer", images(RED))),
-        }
-    return told | {
-        "after": floats(call("ModelInfer", images(RED))),
+def _told(clients: Sequence[H2Caller], calls: int, call: Caller, watcher: Watcher) -> dict[str, object]:
+    growth = PeakGrowth()
+    sent = _fill(clients, calls)
+    return {
+        "sent": sent / (2 * calls * len(MESSAGE)),
+        "held": call.account.held,
+        "growth": growth.bytes(),
+        "beside": floats(call("ModelInfer", images(RED))),
         "refused": watcher.requests.get(timeout=PATIENCE).error_code,
     }
 
 
-def _fill(clients: list[RawClient], calls: int) -> int:
+def _fill(clients: Sequence[H2Caller], calls: int) -> int:
     """Send all but the last byte of ``calls`` messages over each connection, side by side; return the bytes sent."""
     most = len(MESSAGE) - 1
-    left = [(client, number) for client in clients for number in range(1, 2 * calls, 2)]
-    for client, number in left:
-        client.open(number)
-    total = 0
+    sent = {(client, client.open(infer())): 0 for client in clients for _ in range(calls)}
+    left = set(sent)
     for _ in poll(pause=0):
-        total += sum(client.push(number, MESSAGE, most) for client, number in left)
+        for client, stream in left:
+            at = sent[client, stream]
+            sent[client, stream] += client.push(stream, MESSAGE[at : min(most, at + (1 << 18))])
         for client in clients:
-            client.hear(0.05)
-        left = [
-            (client, number) for client, number in left if number not in client.ended and client.sent[number] < most
-        ]
+            client.hear(0.01)
+        left = {(client, stream) for client, stream in left if not client[stream].ended and sent[client, stream] < most}
         if not left:
-            return total
+            return sum(sent.values())
     raise AssertionError(f"{len(left)} calls have neither sent all nor ended")
 
 

@@ -14,7 +14,7 @@ from lightbox.telemetry.metrics import Metric
 
 @dataclass(frozen=True)
 class Port:
-    """A port on all interfaces: the variable that names it, its number, and what callers find there."""
+    """A port of nginx's on all interfaces: the variable that names it, its number, and what callers find there."""
 
     variable: str
     number: int
@@ -33,11 +33,12 @@ class ServedModels:
 
 @dataclass(frozen=True)
 class ChildSpec:
-    """A process that lets callers in beside nginx: ``python -m lightbox.front MODULE PLAN ARGUMENTS``.
+    """A process that serves callers beside gunicorn: ``python -m lightbox.front MODULE PLAN ARGUMENTS``.
 
-    The supervisor keeps it running, and stops it first. It listens at ``address``, ``unix:/path`` or ``host:port``;
-    /ping is 200 only while it does. ``title`` names it in a sentence. It gets the signal ``renew`` when nginx replaces
-    its workers, in time to end the connections that they carry.
+    The supervisor keeps it running, and stops it before nginx; where it answers ``behind`` nginx, after. It listens at
+    ``address``, ``unix:/path`` or ``host:port``; /ping is 200 only while it does. ``title`` names it in a sentence. It
+    gets the signal ``renew`` when nginx replaces its workers, in time to end the connections that they carry; one
+    ``behind`` nginx gets it while nginx stops, too.
     """
 
     name: str
@@ -46,6 +47,7 @@ class ChildSpec:
     arguments: Sequence[str]
     address: str
     renew: signal.Signals | None = None
+    behind: bool = False
 
 
 Probe = Callable[[bool], Mapping[str, bool]]

@@ -124,20 +124,32 @@ def _overload_bodies(room: int) -> dict[str, str]:
     return {name: body.decode().replace("\\", "\\\\") for name, body in bodies.items()}
 
 
-def listen(settings: Settings) -> socket.socket:
-    """Return the listening socket of nginx's port, as nginx wants it: not blocking. Raises PortTaken."""
-    listener = socket.socket()
+def listen(variable: str, port: int, host: str = "0.0.0.0") -> socket.socket:  # noqa: S104 - for the outside
+    """Return the listening socket of one of nginx's ports, as nginx wants it: not blocking. Raises PortTaken."""
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if ":" in host:
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     try:
-        listener.bind(("0.0.0.0", settings.port))  # noqa: S104 - it is the one port for the outside
+        listener.bind((host, port))
     except OSError as error:
         listener.close()
-        raise PortTaken(f"SAGEMAKER_BIND_TO_PORT: port {settings.port} cannot be opened: {error.strerror}") from None
+        raise PortTaken(f"{variable}: port {port} cannot be opened: {error.strerror}") from None
     listener.listen(QUEUE)
     listener.setblocking(False)
     return listener
 
 
-def inherited(listener: socket.socket) -> dict[str, str]:
-    """Return the environment in which nginx finds the socket; the descriptor must be left open for it."""
-    return {INHERIT_VARIABLE: f"{listener.fileno()};"}
+def any_address() -> str:
+    """Return the address of all interfaces, of IPv6 and IPv4 where there are both."""
+    return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 - for the outside
+
+
+def listen_at(port: int) -> str:
+    """Return what nginx's ``listen`` says for a port at ``any_address``."""
+    return f"[::]:{port} ipv6only=off" if any_address() == "::" else str(port)
+
+
+def inherited(listeners: Sequence[socket.socket]) -> dict[str, str]:
+    """Return the environment in which nginx finds the sockets; the descriptors must be left open for it."""
+    return {INHERIT_VARIABLE: "".join(f"{listener.fileno()};" for listener in listeners)}

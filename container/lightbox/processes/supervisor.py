@@ -19,7 +19,7 @@ from lightbox.processes.code_setup import CodeSetup
 from lightbox.processes.health import Health, ServerWatch
 from lightbox.processes.metrics_page import MetricsPage
 from lightbox.processes.model_server_log import ModelServerLog
-from lightbox.processes.nginx import RENEWAL_SECONDS, find_nginx, inherited, listen, render
+from lightbox.processes.nginx import RENEWAL_SECONDS, any_address, find_nginx, inherited, listen, render
 from lightbox.processes.nginx_log import NginxLog, RefusedRequests
 from lightbox.processes.refusals import refusal
 from lightbox.processes.reload_watch import ReloadWatch
@@ -34,6 +34,8 @@ from lightbox.user_code.paths import UserCodeError
 
 STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT)
 FIRST_BACKOFF, LONGEST_BACKOFF = 0.1, 5.0
+LOOK_SECONDS = 0.2
+"""Between two words to what holds streams behind nginx, while nginx stops."""
 STEADY_SECONDS = 30.0
 """A child that has lived so long is taken to be well: its earlier ends no longer count."""
 MOST_ENDS = 8
@@ -84,7 +86,8 @@ class Supervisor:
         nginx_conf = self._write_nginx_conf()
         self._code = CodeSetup(plan, start.plan_file, run_dir, environ)
         gunicorn = commands.gunicorn_command(settings, start.plan_file, sidecar, run_dir)
-        self._listener = listen(settings)
+        self._listeners = [listen("SAGEMAKER_BIND_TO_PORT", settings.port)]
+        self._listeners += [listen(port.variable, port.number, any_address()) for port in added.ports]
         self._children = [self._nginx_child(nginx_conf, environ), self._worker_child("gunicorn", gunicorn, run_dir)]
         for spec in added.children:
             front = [*commands.PYTHON, "lightbox.front", spec.module, str(start.plan_file), *spec.arguments]
@@ -108,15 +111,15 @@ class Supervisor:
         name = list(self._watches)[server]
         if self._health.metrics:
             self._health.metrics.blocked_reloads[name] += 1
-        next(child for child in self._children if child.name == name).kill()
+        self._child(name).kill()
 
     def _nginx_child(self, nginx_conf: Path, environ: dict[str, str]) -> Child:
         return Child(
             "nginx",
             [find_nginx(), "-e", "stderr", "-c", str(nginx_conf)],
-            environ | inherited(self._listener),
+            environ | inherited(self._listeners),
             signal.SIGQUIT,
-            keep_descriptors=(self._listener.fileno(),),
+            keep_descriptors=tuple(listener.fileno() for listener in self._listeners),
             edit=NginxLog(
                 self._settings.nginx_loglevel, self._refused.answered, self._bodies.give_back, self._renew_nginx
             ).edit,
@@ -136,10 +139,9 @@ class Supervisor:
 
     def _renew_fronts(self) -> None:
         """Have fronts end connections in their way: nginx's old workers would cut them at the end of their drain."""
-        children = {child.name: child for child in self._children}
         for spec in self._added.children:
             if spec.renew is not None:
-                asyncio.get_running_loop().call_later(RENEWAL_SECONDS, children[spec.name].send, spec.renew)
+                asyncio.get_running_loop().call_later(RENEWAL_SECONDS, self._child(spec.name).send, spec.renew)
 
     def _worker_child(self, name: str, command: Sequence[str], run_dir: RunDir) -> Child:
         log = os.dup(2)  # the workers' request lines are complete: they need no detour through this process
@@ -275,7 +277,7 @@ class Supervisor:
         try:
             await self._prepare_code()
         finally:
-            self._listener.close()
+            self._close_listeners()
             for child in self._code.children:
                 child.kill()
             await asyncio.gather(*(status.close() for status in self._statuses))
@@ -309,14 +311,31 @@ class Supervisor:
     async def _stop_children(self) -> None:
         """Stop what lets requests in, then the workers, then the model servers, each a moment before the next."""
         self._health.draining = True
-        self._listener.close()  # with nginx's own gone too, new callers are refused at once
+        self._close_listeners()  # with nginx's own gone too, new callers are refused at once
         log("stopping: accepted requests finish first")
         groups = [[child] for child in self._code.children]
-        fronts = [spec.name for spec in self._added.children]
-        let_in = [child for child in self._children if child.name in (*fronts, "nginx")]
+        before = [spec.name for spec in self._added.children if not spec.behind]
+        let_in = [child for child in self._children if child.name in (*before, "nginx")]
         groups.append(sorted(let_in, key=lambda child: child.name == "nginx"))  # nginx a moment after the others
         groups += [[child] for child in self._children if child not in let_in]
         deadline, last = time.monotonic() + self._settings.drain_seconds, self._settings.last_seconds
         for number, together in enumerate(groups, start=1):
             patience = deadline - last * (1 - number / len(groups)) - time.monotonic()
+            renewing = asyncio.create_task(self._renew_behind())
             await asyncio.gather(*(child.stop(patience) for child in together))
+            renewing.cancel()
+
+    async def _renew_behind(self) -> None:
+        """Have streams end that nginx would wait for, those too that were opened a moment ago."""
+        while True:
+            for spec in self._added.children:
+                if spec.behind and spec.renew is not None:
+                    self._child(spec.name).send(spec.renew)
+            await asyncio.sleep(LOOK_SECONDS)
+
+    def _close_listeners(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+
+    def _child(self, name: str) -> Child:
+        return next(child for child in self._children if child.name == name)

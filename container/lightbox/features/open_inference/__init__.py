@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,7 +13,8 @@ from typing_extensions import override
 from lightbox.core.settings import Settings
 from lightbox.core.settings_types import PART, setting
 from lightbox.feature import Feature
-from lightbox.processes.additions import ChildSpec, Port, Probe
+from lightbox.processes.additions import ChildSpec, NginxParts, Port, Probe
+from lightbox.processes.nginx import listen_at
 
 if TYPE_CHECKING:
     from flask import Blueprint
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
     from lightbox.processes.start import Start
 
 PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
+RENEW_SIGNAL = signal.SIGWINCH
+"""Tells the gRPC front to end its streams. Before it handles the signal, it ignores it."""
 
 
 def live(ready: bool) -> dict[str, bool]:
@@ -38,6 +42,11 @@ def server_ready(ready: bool) -> dict[str, bool]:
 
 
 PROBES: Mapping[str, Probe] = {"/v2/health/live": live, "/v2/health/ready": server_ready}
+
+
+def nginx_part(port: int, calls: str, streams: str) -> NginxParts:
+    """Return nginx's server of the gRPC port, which passes unary calls and streams on to two addresses."""
+    return NginxParts.of(Path(__file__).parent, GRPC_LISTEN=listen_at(port), GRPC_CALLS=calls, GRPC_STREAMS=streams)
 
 
 class OpenInferenceSettings(BaseModel):
@@ -81,8 +90,23 @@ class OpenInference(Feature):
     def children(self, start: Start) -> Iterable[ChildSpec]:
         port = self._port(start.settings)
         if port is not None:
-            arguments = [start.address("health")]
-            yield ChildSpec("grpc_front", "the gRPC front", f"{__name__}.grpc_worker", arguments, f"127.0.0.1:{port}")
+            calls, streams = start.address("grpc_calls"), start.address("grpc_streams")
+            yield ChildSpec(
+                "grpc_front",
+                "the gRPC front",
+                f"{__name__}.grpc_worker",
+                [start.address("health"), calls, streams],
+                calls,
+                RENEW_SIGNAL,
+                behind=True,
+            )
+
+    @override
+    def nginx(self, start: Start) -> NginxParts:
+        port = self._port(start.settings)
+        if port is None:
+            return NginxParts()
+        return nginx_part(port, start.address("grpc_calls"), start.address("grpc_streams"))
 
     @override
     def around(self, settings: Settings, run_dir: Path, pipeline: Pipeline) -> Iterable[Around]:

@@ -3,34 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
 from lightbox.core.edge import Requests, Work, as_lightbox_error, choose_request_id
 from lightbox.core.errors import DeadlineExceeded, LightboxError, Unavailable
 from lightbox.core.request_context import MakeContext, RequestContext
-from lightbox.telemetry.logs import UNMATCHED, FinishedRequest, Observer
+from lightbox.features.open_inference.grpc_incoming import seconds_left
+from lightbox.telemetry.logs import FinishedRequest, Observer
 from lightbox.telemetry.metrics import QUEUE_FULL
 
 
 class Caller:
-    """What a caller sent beside its message: its metadata, its deadline, and when it came."""
+    """What a caller sent beside its message: its headers, its deadline, and when all of it had come."""
 
-    def __init__(self, rpc: Any, allowed_seconds: float) -> None:
-        left = rpc.time_remaining()
-        self.allowed_seconds = allowed_seconds if left is None else min(allowed_seconds, left)
+    def __init__(self, headers: Mapping[str, str], allowed_seconds: float, began: float) -> None:
+        """``began`` is when its headers came, by ``time.perf_counter``: its own deadline counts from there."""
         self.came = time.perf_counter()
-        self._metadata = {key: value for key, value in rpc.invocation_metadata() if isinstance(value, str)}
+        left = seconds_left(headers.get("grpc-timeout")) - (self.came - began)
+        self.allowed_seconds = max(0.0, min(allowed_seconds, left))
+        self._headers = headers
         self.request_id = choose_request_id(self.header)
 
     def header(self, name: str) -> str | None:
         """Return a metadata value, by its HTTP header's name."""
-        return self._metadata.get(name.lower())
+        return self._headers.get(name.lower())
 
     @property
     def waited(self) -> float:
@@ -52,8 +52,6 @@ class WorkerPool:
 
     Belongs to one event loop. ``patience`` is how many seconds past its deadline a call that runs may take: code that
     does not heed its deadline cannot be ended, but its caller gets an answer. ``observers`` hear of every call.
-    ``most_bytes`` is what their messages may have together, those of callers who have hung up included. ``count`` hears
-    of each that is let in.
     """
 
     def __init__(
@@ -63,38 +61,43 @@ class WorkerPool:
         patience: float = 10.0,
         observers: Sequence[Observer] = (),
         make_context: MakeContext | None = None,
-        most_bytes: float = math.inf,
         requests: Requests | None = None,
     ) -> None:
         self._threads = ThreadPoolExecutor(in_progress, "call")
         self._most = in_progress + waiting
         self._patience = patience
-        self._most_bytes = most_bytes
-        self._bytes = 0
         self.requests = requests or Requests()
         self._observers = observers
         self._make_context = make_context or (lambda allowed, header, waited: RequestContext(allowed, waited))
 
-    async def answer(self, route: str, data: bytes, caller: Caller, work: Work) -> Outcome:
-        """Return what came of ``work`` for a message, done in a thread."""
-        if self.requests.here >= self._most or self._bytes + len(data) > self._most_bytes:
+    async def answer(
+        self, route: str, data: bytes, caller: Caller, work: Work, left: Callable[[], object] = lambda: None
+    ) -> Outcome:
+        """Return what came of ``work`` for a message, done in a thread; ``left`` is called when no thread has it."""
+        if self.requests.here >= self._most:
+            left()
             full = Unavailable("try again: as many requests as are allowed are in progress and waiting")
-            return self._refused(route, data, caller, QUEUE_FULL, full)
+            return self._refused(route, len(data), caller, QUEUE_FULL, full)
         message, size, loop = [data], len(data), asyncio.get_running_loop()
+        del data  # of a call that was given up the thread's list is all that holds it
         place = self._threads.submit(self._work, route, message, caller, work)
         self.requests.come()
-        self._bytes += size
 
-        def leave(_: Future[Outcome]) -> None:
+        def leave() -> None:
+            message.clear()
+            self.requests.leave()
+            left()
+
+        def tell_loop(_: Future[Outcome]) -> None:
             with suppress(RuntimeError):  # the loop has ended before the thread
-                loop.call_soon_threadsafe(self._leave, message, size)
+                loop.call_soon_threadsafe(leave)
 
-        place.add_done_callback(leave)
+        place.add_done_callback(tell_loop)
         try:
-            return await self._outcome(place, caller) or self._too_late(route, data, caller)
+            return await self._outcome(place, caller) or self._too_late(route, size, caller)
         except asyncio.CancelledError:
             if place.cancel():
-                self._refused(route, data, caller, "hung_up", Unavailable("the caller has hung up"))
+                self._refused(route, size, caller, "hung_up", Unavailable("the caller has hung up"))
             raise
 
     async def _outcome(self, place: Future[Outcome], caller: Caller) -> Outcome | None:
@@ -108,30 +111,13 @@ class WorkerPool:
                 return Outcome(RequestContext(0), error=DeadlineExceeded(late))
         return future.result()
 
-    def report_refused(self, error: LightboxError, request_id: str, size: int) -> None:
-        """Tell the observers of a call that was ended before it came here, after ``size`` bytes of its message."""
-        self._tell(
-            FinishedRequest(
-                request_id=request_id,
-                method="POST",
-                path=UNMATCHED,  # it is in headers that were not read
-                route=UNMATCHED,
-                status=error.status,
-                bytes_in=size,
-                bytes_out=0,
-                error_code=error.code,
-                context=RequestContext(0),
-            )
-        )
+    def report_refused(self, route: str, caller: Caller, size: int, error: LightboxError) -> Outcome:
+        """Tell the observers of a call that was ended after ``size`` bytes, before its message was there."""
+        return self._refused(route, size, caller, error.code, error)
 
     def close(self) -> None:
         """Let the threads end."""
         self._threads.shutdown(wait=False)
-
-    def _leave(self, message: list[bytes], size: int) -> None:
-        message.clear()  # of a call that was given up the pool keeps the arguments until a thread is free
-        self.requests.leave()
-        self._bytes -= size
 
     def _work(self, route: str, message: list[bytes], caller: Caller, work: Work) -> Outcome:
         data = message.pop()
@@ -140,17 +126,17 @@ class WorkerPool:
             outcome = _done(work, data, caller, context)
             context.finish()
             code = outcome.error.code if outcome.error else None
-            self._tell(_finished(route, data, caller, outcome, code))
+            self._tell(_finished(route, len(data), caller, outcome, code))
         return outcome
 
-    def _too_late(self, route: str, data: bytes, caller: Caller) -> Outcome:
+    def _too_late(self, route: str, size: int, caller: Caller) -> Outcome:
         late = DeadlineExceeded(f"try again: the request waited {caller.waited:.1f} s for a thread and was not started")
-        return self._refused(route, data, caller, "waited_too_long", late)
+        return self._refused(route, size, caller, "waited_too_long", late)
 
-    def _refused(self, route: str, data: bytes, caller: Caller, why: str, error: LightboxError) -> Outcome:
+    def _refused(self, route: str, size: int, caller: Caller, why: str, error: LightboxError) -> Outcome:
         outcome = Outcome(RequestContext(0, caller.waited), error=error)
         outcome.context.finish()
-        self._tell(_finished(route, data, caller, outcome, why))
+        self._tell(_finished(route, size, caller, outcome, why))
         return outcome
 
     def _tell(self, finished: FinishedRequest) -> None:
@@ -165,14 +151,14 @@ def _done(work: Work, data: bytes, caller: Caller, context: RequestContext) -> O
         return Outcome(context, error=as_lightbox_error(error, caller.request_id))
 
 
-def _finished(route: str, data: bytes, caller: Caller, outcome: Outcome, code: str | None) -> FinishedRequest:
+def _finished(route: str, size: int, caller: Caller, outcome: Outcome, code: str | None) -> FinishedRequest:
     return FinishedRequest(
         request_id=caller.request_id,
         method="POST",  # what gRPC is on the wire
         path=route,
         route=route,
         status=outcome.error.status if outcome.error else 200,
-        bytes_in=len(data),
+        bytes_in=size,
         bytes_out=len(outcome.data),
         error_code=code,
         context=outcome.context,

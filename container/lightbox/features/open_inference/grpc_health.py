@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Any
+from collections.abc import Awaitable, Callable, Iterable
 
 from lightbox.features.open_inference import grpc_messages
 
@@ -17,13 +16,9 @@ _KNOWN = ("", grpc_messages.INFERENCE_SERVICE)
 
 
 class Readiness:
-    """Tells whether calls can be served, until ``stopping`` is set: then they cannot."""
+    """Tells whether calls can be served, by what ``ask`` returns; ``services`` are known beside the protocol's own."""
 
-    def __init__(
-        self, ask: Callable[[], Awaitable[bool]], stopping: asyncio.Event, services: Iterable[str] = ()
-    ) -> None:
-        """``services`` are known beside the protocol's own."""
-        self.stopping = stopping
+    def __init__(self, ask: Callable[[], Awaitable[bool]], services: Iterable[str] = ()) -> None:
         self._known = {*_KNOWN, *services}
         self._ask = ask
         self._asked = -WATCH_SECONDS
@@ -31,40 +26,16 @@ class Readiness:
 
     async def is_ready(self, age: float = 0.0) -> bool:
         """Return what /ping says now, or said not longer than ``age`` seconds ago."""
-        if not self.stopping.is_set() and time.monotonic() - self._asked >= age:
+        if time.monotonic() - self._asked >= age:
             self._last = await self._ask()
             self._asked = time.monotonic()
-        return self._last and not self.stopping.is_set()
+        return self._last
 
     async def status(self, service: str, age: float = 0.0) -> int | None:
         """Return a service's status by its number, None for an unknown service."""
         if service not in self._known:
             return None
         return SERVING if await self.is_ready(age) else NOT_SERVING
-
-    async def changes(self, service: str) -> AsyncIterator[int]:
-        """Yield a service's status and each that differs from the one before; end after the one at the stop."""
-        last = None
-        while True:
-            stopping = self.stopping.is_set()
-            status = await self.status(service, WATCH_SECONDS) or SERVICE_UNKNOWN
-            if status != last:
-                yield status
-            last = status
-            if stopping:
-                return
-            await self._pause()
-
-    async def _pause(self) -> None:
-        try:
-            await asyncio.wait_for(self.stopping.wait(), WATCH_SECONDS)
-        except TimeoutError:
-            return
-
-
-def health_response(status: int | None) -> Any:
-    """Return the message that tells a status."""
-    return grpc_messages.message_class("grpc.health.v1.HealthCheckResponse")(status=status)
 
 
 async def ping(address: str) -> bool:

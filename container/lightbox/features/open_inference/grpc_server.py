@@ -1,64 +1,65 @@
-"""The gRPC server: one event loop that reads and writes, threads that work."""
+"""The gRPC methods, behind nginx: unary calls as an ASGI app over HTTP/1.1, streams over HTTP/2.
+
+nginx speaks gRPC to callers. It passes a unary call on as a POST, and makes gRPC's trailers of some headers of the
+response (``grpc.conf``); so what ends a call is in its headers here.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
+from urllib.parse import quote
 
 import grpc
-from typing_extensions import override
+from google.protobuf.message import DecodeError
 
 from lightbox.core.edge import MODEL_HEADER, SERVER_TIMING, Work, server_timing
-from lightbox.core.errors import TooLarge
-from lightbox.core.request_context import RequestContext
+from lightbox.core.errors import HungUp, LightboxError, MalformedBody, RouteNotFound, TooLarge, Unavailable
 from lightbox.features.open_inference import grpc_messages, grpc_reflection
 from lightbox.features.open_inference.grpc_calls import Caller, Outcome, WorkerPool
-from lightbox.features.open_inference.grpc_gate import Gate
-from lightbox.features.open_inference.grpc_health import Readiness, health_response
+from lightbox.features.open_inference.grpc_health import SERVICE_UNKNOWN, WATCH_SECONDS, Readiness
+from lightbox.features.open_inference.grpc_incoming import PREFIX, Account, Chunks, Incoming, NoSuchCall
 from lightbox.features.open_inference.grpc_service import InferenceService
+from lightbox.features.open_inference.grpc_streams import Header, StreamConnection
 from lightbox.features.open_inference.repository import server_metadata
 from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
 
-MOST_BYTES = 2**31 - 1
-"""gRPC counts a message's length in a signed 32-bit number."""
-ROOM = 2
-"""Messages up to so many times the limit are read, so that it is we who refuse them; gRPC refuses what is beyond."""
-WINDOW_BYTES = 4 << 20
-"""What a caller may send of a message before it waits for a word of ours; gRPC's 64 kB are a part of a photograph."""
-MAX_STREAMS = 128
-"""Calls of one connection at once, as in nginx; a caller's further ones wait on its side."""
-KEEPALIVE_MS = 60_000
-LEAST_PING_MS = 5_000
-"""Callers that ping more often than that lose their connection; some proxies do not wait gRPC's five minutes."""
 LOADING = ("RepositoryModelLoad", "RepositoryModelUnload")
 """The calls that may take longer than a request."""
-ACCEPT_SECONDS = 2.0
-"""How long a stop waits for calls that have come and are not accepted yet; on an idle machine that is a moment."""
 REQUEST_ID = "x-amzn-requestid"
-_STREAM = f"/{grpc_messages.INFERENCE_SERVICE}/ModelStreamInfer"
+STATUS, MESSAGE = "grpc-status", "grpc-message"
+INFER, HEALTH = (f"/{service}/" for service in (grpc_messages.INFERENCE_SERVICE, grpc_messages.HEALTH_SERVICE))
+_TYPE = ("content-type", "application/grpc")
 _ID = grpc_messages.message_class("inference.ModelInferRequest").DESCRIPTOR.fields_by_name["id"].number
 _FIRST_FIELDS = 8
-_PAUSE_SECONDS = 0.005
+_PRINTABLE = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
+
+RENEWED = "try again: the server is stopping, or replaces the process that held the stream"
+HEALTH_RESPONSE = "grpc.health.v1.HealthCheckResponse"
+
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+AtOnce = Callable[[bytes], Awaitable[bytes]]
+"""Answers a message in the event loop; neither logged nor counted."""
 
 
-class _Accepted(grpc.GenericRpcHandler):  # type: ignore[misc]
-    """Counts the calls that the server accepts, and leaves them to the next handlers."""
+@dataclass(frozen=True)
+class Threaded:
+    """A method that a thread answers, in ``allowed_seconds``."""
 
-    count = 0
-
-    @override
-    def service(self, handler_call_details: grpc.HandlerCallDetails) -> None:
-        self.count += 1
+    work: Work
+    allowed_seconds: float
 
 
 class InferenceServer:
-    """A gRPC server with two services, inference and health, and ``with_reflection`` a third that tells of them.
+    """Two services, inference and health, and ``with_reflection`` a third that tells of them.
 
-    Make it in the event loop that runs it.
+    Belongs to one event loop. ``account`` bounds what calls hold, ``pool`` answers them.
     """
 
     def __init__(
@@ -66,162 +67,237 @@ class InferenceServer:
         service: InferenceService,
         pool: WorkerPool,
         readiness: Readiness,
+        account: Account,
         allowed_seconds: float,
         load_seconds: float,
-        max_bytes: int,
         with_reflection: bool = False,
     ) -> None:
-        self._service = service
         self._pool = pool
         self._readiness = readiness
+        self._account = account
         self._allowed_seconds = allowed_seconds
-        self._load_seconds = load_seconds
-        self._max_bytes = max_bytes
-        options = [
-            ("grpc.max_receive_message_length", min(ROOM * max_bytes, MOST_BYTES)),
-            ("grpc.max_send_message_length", -1),
-            ("grpc.http2.lookahead_bytes", WINDOW_BYTES),
-            # Probing would let windows grow to 512 MiB, and frames to 16 MiB, which the gate holds while they come.
-            ("grpc.http2.bdp_probe", 0),
-            ("grpc.max_concurrent_streams", MAX_STREAMS),
-            ("grpc.so_reuseport", 0),
-            # A caller that vanished without a word leaves no stream behind; callers may look whether we are there.
-            ("grpc.keepalive_time_ms", KEEPALIVE_MS),
-            ("grpc.keepalive_permit_without_calls", 1),
-            ("grpc.http2.min_ping_interval_without_data_ms", LEAST_PING_MS),
-        ]
-        self.server = grpc.aio.server(options=options)
-        self._accepted = _Accepted()
-        self.server.add_generic_rpc_handlers((self._accepted, self._inference(), self._health()))
+        self._infer = service.work(grpc_messages.method(grpc_messages.INFERENCE_SERVICE, "ModelInfer"))
+        self._at_once: dict[str, AtOnce] = {
+            f"{INFER}ServerLive": self._live,
+            f"{INFER}ServerReady": self._ready,
+            f"{INFER}ServerMetadata": self._metadata,
+            f"{HEALTH}Check": self._check,
+        }
+        self._streams: dict[str, Callable[[Stream], Awaitable[None]]] = {
+            f"{INFER}ModelStreamInfer": self._stream_infer,
+            f"{HEALTH}Watch": self._watch,
+        }
         if with_reflection:
-            self.server.add_generic_rpc_handlers(self._reflection())
+            self._streams |= {f"/{name}/ServerReflectionInfo": self._reflect for name in grpc_reflection.SERVICE_NAMES}
+        self._threaded = {
+            f"{INFER}{method.name}": Threaded(
+                service.work(method), load_seconds if method.name in LOADING else allowed_seconds
+            )
+            for method in grpc_messages.methods_of(grpc_messages.INFERENCE_SERVICE)
+            if f"{INFER}{method.name}" not in {*self._at_once, *self._streams}
+        }
 
     def add(self, service: str, works: Mapping[str, Work]) -> None:
         """Serve one more service; ``works`` answer its methods, in threads."""
-        handlers = {
-            name: grpc.unary_unary_rpc_method_handler(self._handler(f"/{service}/{name}", work, self._allowed_seconds))
-            for name, work in works.items()
-        }
-        self.server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(service, handlers),))
+        for name, work in works.items():
+            self._threaded[f"/{service}/{name}"] = Threaded(work, self._allowed_seconds)
 
-    async def stop(self, grace: float, gate: Gate) -> None:
-        """Accept no more calls, and wait up to ``grace`` seconds for those in progress; idle streams end at once.
+    def renew(self) -> None:
+        """Have the open streams answer the messages that have come, and end: nginx replaces its workers, or stops."""
+        self._account.end_streams(Unavailable(RENEWED))
 
-        Calls that the ``gate``, which is closed, has passed on are accepted first: gRPC answers what has come and is
-        not accepted when the server stops with CANCELLED, which nobody sends again.
-        """
-        self._readiness.stopping.set()
-        until = time.monotonic() + ACCEPT_SECONDS
-        while gate.calls and self._accepted.count < gate.passed and time.monotonic() < until:
-            await asyncio.sleep(_PAUSE_SECONDS)
-        await self.server.stop(grace)
-        self._pool.close()
-
-    def _inference(self) -> Any:
-        at_once = {"ServerLive": self._live, "ServerReady": self._ready, "ServerMetadata": self._server}
-        handlers: dict[str, Any] = {"ModelStreamInfer": grpc.stream_stream_rpc_method_handler(self._stream)}
-        for method in grpc_messages.methods_of(grpc_messages.INFERENCE_SERVICE):
-            if method.name in at_once:
-                response = grpc_messages.message_class(method.output_type.full_name).SerializeToString
-                handlers[method.name] = grpc.unary_unary_rpc_method_handler(at_once[method.name], None, response)
-            elif method.name not in handlers:
-                handlers[method.name] = grpc.unary_unary_rpc_method_handler(self._unary(method))
-        return grpc.method_handlers_generic_handler(grpc_messages.INFERENCE_SERVICE, handlers)
-
-    async def _live(self, data: bytes, rpc: Any) -> Any:
-        return grpc_messages.message_class("inference.ServerLiveResponse")(live=True)
-
-    async def _ready(self, data: bytes, rpc: Any) -> Any:
-        return grpc_messages.message_class("inference.ServerReadyResponse")(ready=await self._readiness.is_ready())
-
-    async def _server(self, data: bytes, rpc: Any) -> Any:
-        return grpc_messages.message_class("inference.ServerMetadataResponse")(**server_metadata())
-
-    def _unary(self, method: Any) -> Callable[[bytes, Any], Awaitable[bytes]]:
-        """Return the handler of a call that a thread answers, message and answer as bytes."""
-        route = f"/{grpc_messages.INFERENCE_SERVICE}/{method.name}"
-        allowed_seconds = self._load_seconds if method.name in LOADING else self._allowed_seconds
-        return self._handler(route, self._service.work(method), allowed_seconds)
-
-    def _handler(self, route: str, work: Work, allowed_seconds: float) -> Callable[[bytes, Any], Awaitable[bytes]]:
-        work = self._within_limit(work)
-
-        async def handle(data: bytes, rpc: Any) -> bytes:
-            caller = Caller(rpc, allowed_seconds)
-            outcome = await self._pool.answer(route, data, caller, work)
-            told = [(REQUEST_ID, caller.request_id), (SERVER_TIMING.lower(), server_timing(outcome.context))]
-            if (error := outcome.error) is not None:
-                told.append(("lightbox-code", error.code))
-                await rpc.abort(getattr(grpc.StatusCode, error.grpc_status), error.message, tuple(told))
-            if (model := outcome.context.answered_by) is not None:
-                told.append((MODEL_HEADER.lower(), model))
-            rpc.set_trailing_metadata(tuple(told))
-            return outcome.data
-
-        return handle
-
-    async def _stream(self, _: Any, rpc: Any) -> None:
-        """Answer one request after another; an error is told in its place and ends nothing."""
-        work = self._within_limit(
-            self._service.work(grpc_messages.method(grpc_messages.INFERENCE_SERVICE, "ModelInfer"))
+    async def unary(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer a unary call: an ASGI app."""
+        call = Call(
+            scope["path"], {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         )
-        async for data in self._messages(rpc):
-            outcome = await self._pool.answer(_STREAM, data, Caller(rpc, self._allowed_seconds), work)
-            await rpc.write(stream_response(data, outcome))
-
-    def _within_limit(self, work: Work) -> Work:
-        def bounded(data: bytes, header: Callable[[str], str | None], context: RequestContext) -> bytes:
-            if len(data) > self._max_bytes:
-                raise TooLarge(f"the message is larger than LIGHTBOX_MAX_BODY_MB={self._max_bytes >> 20} MiB")
-            return work(data, header, context)
-
-        return bounded
-
-    async def _messages(self, rpc: Any) -> AsyncIterator[bytes]:
-        """Yield what comes on a stream; one that is idle when the server stops is ended with UNAVAILABLE."""
-        stopping = asyncio.ensure_future(self._readiness.stopping.wait())
+        incoming = Incoming(self._account, _chunks(receive), call.headers.get("grpc-encoding"), is_stream=False)
         try:
-            while not self._readiness.stopping.is_set():
-                reading = asyncio.ensure_future(rpc.read())
-                await asyncio.wait((reading, stopping), return_when=asyncio.FIRST_COMPLETED)
-                if not reading.done():
-                    reading.cancel()
-                    break
-                if (data := reading.result()) is grpc.aio.EOF:
-                    return
-                yield data
+            told, data = await self._answer(call, incoming, receive)
+        except HungUp:
+            incoming.drop()
+            return
+        start = [_TYPE, ("content-length", str(len(data))), *told]
+        headers = [(name.encode(), value.encode("latin-1")) for name, value in start]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": data})
+
+    async def _answer(self, call: Call, incoming: Incoming, receive: Receive) -> tuple[list[Header], bytes]:
+        """Return the headers that end a call, and its framed answer."""
+        try:
+            with self._account.open(incoming):
+                if call.route not in self._threaded and call.route not in self._at_once:
+                    raise NoSuchCall(f"there is no method {call.route[:200]} that takes one message")
+                data = await incoming.only_message()
+            if (answer := self._at_once.get(call.route)) is not None:
+                incoming.release()
+                return [(STATUS, "0")], framed(await answer(data))
+        except HungUp:
+            raise
+        except LightboxError as error:
+            return self._refused(call, incoming, error), b""
+        method = self._threaded[call.route]
+        caller = call.caller(method.allowed_seconds)
+        asked = asyncio.ensure_future(self._pool.answer(call.route, data, caller, method.work, incoming.release))
+        del data
+        gone = asyncio.ensure_future(receive())
+        await asyncio.wait((asked, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not asked.done():
+            asked.cancel()
+            raise HungUp("the caller has hung up")
+        gone.cancel()
+        return _ending(asked.result(), caller)
+
+    async def stream(self, connection: StreamConnection) -> None:
+        """Answer a stream."""
+        call = Call(connection.path, connection.headers)
+        incoming = Incoming(self._account, connection.chunk, call.headers.get("grpc-encoding"), is_stream=True)
+        await connection.start([_TYPE])
+        ending = [(STATUS, "0")]
+        try:
+            with self._account.open(incoming):
+                if (answer := self._streams.get(call.route)) is None:
+                    raise NoSuchCall(f"there is no method {call.route[:200]} that takes a stream")
+                await answer(Stream(call, incoming, connection))
+        except LightboxError as error:
+            ending = self._refused(call, incoming, error)
         finally:
-            stopping.cancel()
-        await rpc.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
+            incoming.drop()
+        await connection.end(ending)
 
-    def _health(self) -> Any:
-        request = grpc_messages.message_class("grpc.health.v1.HealthCheckRequest").FromString
-        response = grpc_messages.message_class("grpc.health.v1.HealthCheckResponse").SerializeToString
+    def _refused(self, call: Call, incoming: Incoming, error: LightboxError) -> list[Header]:
+        incoming.drop()
+        caller = call.caller(self._allowed_seconds)
+        self._pool.report_refused(call.route, caller, incoming.came, error)
+        return _failure(error, caller)
 
-        async def check(asked: Any, rpc: Any) -> Any:
-            status = await self._readiness.status(asked.service)
-            if status is None:
-                await rpc.abort(grpc.StatusCode.NOT_FOUND, f"there is no service {asked.service[:100]!r}")
-            return health_response(status)
+    async def _live(self, data: bytes) -> bytes:
+        return _written("inference.ServerLiveResponse", live=True)
 
-        async def watch(asked: Any, rpc: Any) -> AsyncIterator[Any]:
-            async for status in self._readiness.changes(asked.service):
-                yield health_response(status)
-            await rpc.abort(grpc.StatusCode.UNAVAILABLE, "the server is stopping")
+    async def _ready(self, data: bytes) -> bytes:
+        return _written("inference.ServerReadyResponse", ready=await self._readiness.is_ready())
 
-        handlers = {
-            "Check": grpc.unary_unary_rpc_method_handler(check, request, response),
-            "Watch": grpc.unary_stream_rpc_method_handler(watch, request, response),
-        }
-        return grpc.method_handlers_generic_handler(grpc_messages.HEALTH_SERVICE, handlers)
+    async def _metadata(self, data: bytes) -> bytes:
+        return _written("inference.ServerMetadataResponse", **server_metadata())
 
-    def _reflection(self) -> list[Any]:
-        async def reflect(_: Any, rpc: Any) -> None:
-            async for data in self._messages(rpc):
-                await rpc.write(grpc_reflection.answer(data))
+    async def _check(self, data: bytes) -> bytes:
+        service = _health_service(data)
+        status = await self._readiness.status(service)
+        if status is None:
+            raise RouteNotFound(f"there is no service {service[:100]!r}")
+        return _written(HEALTH_RESPONSE, status=status)
 
-        methods = {"ServerReflectionInfo": grpc.stream_stream_rpc_method_handler(reflect)}
-        return [grpc.method_handlers_generic_handler(name, methods) for name in grpc_reflection.SERVICE_NAMES]
+    async def _watch(self, stream: Stream) -> None:
+        service, last = _health_service(await stream.incoming.only_message()), None
+        while True:
+            ended = stream.incoming.error
+            status = await self._readiness.status(service, WATCH_SECONDS) or SERVICE_UNKNOWN
+            if status != last:
+                await stream.send(_written(HEALTH_RESPONSE, status=status))
+            if ended is not None:
+                raise ended
+            last = status
+            await asyncio.sleep(WATCH_SECONDS)
+
+    async def _reflect(self, stream: Stream) -> None:
+        while (data := await stream.incoming.message()) is not None:
+            await stream.send(grpc_reflection.answer(data))
+            stream.incoming.release()
+
+    async def _stream_infer(self, stream: Stream) -> None:
+        """Answer one request after another; an error is told in its place and ends nothing."""
+        route, incoming = stream.call.route, stream.incoming
+        while True:
+            try:
+                data = await incoming.message()
+            except TooLarge as error:
+                outcome = self._pool.report_refused(route, stream.call.caller(0), incoming.came, error)
+                data = b""
+            else:
+                if data is None:
+                    return
+                caller = stream.call.caller(self._allowed_seconds)
+                outcome = await self._pool.answer(route, data, caller, self._infer, incoming.release)
+            await stream.send(stream_response(data, outcome))
+
+
+@dataclass(frozen=True)
+class Call:
+    """The method that is called, as ``/service/method``, and the caller's headers."""
+
+    route: str
+    headers: Mapping[str, str]
+    began: float = field(default_factory=time.perf_counter)
+
+    def caller(self, allowed_seconds: float) -> Caller:
+        """Return what the pool knows of the caller, whose message is there now."""
+        return Caller(self.headers, allowed_seconds, self.began)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """An open stream: what is called, what comes and where answers go."""
+
+    call: Call
+    incoming: Incoming
+    connection: StreamConnection
+
+    async def send(self, message: bytes) -> None:
+        """Send a message, as fast as it is read."""
+        await self.connection.send(framed(message))
+
+
+def framed(message: bytes) -> bytes:
+    """Return a message as gRPC writes it, not compressed."""
+    return b"\0" + len(message).to_bytes(PREFIX - 1, "big") + message
+
+
+def _chunks(receive: Receive) -> Chunks:
+    """Return what reads the body of an ASGI request."""
+    more = True
+
+    async def chunk() -> bytes:
+        nonlocal more
+        found = b""
+        while more and not found:
+            event = await receive()
+            if event["type"] == "http.disconnect":
+                raise HungUp("the caller has hung up")
+            found, more = event["body"], event.get("more_body", False)
+        return found
+
+    return chunk
+
+
+def _ending(outcome: Outcome, caller: Caller) -> tuple[list[Header], bytes]:
+    """Return the headers that end a call, and its framed answer."""
+    timing = (SERVER_TIMING.lower(), server_timing(outcome.context))
+    if outcome.error is not None:
+        return [*_failure(outcome.error, caller), timing], b""
+    told = [(STATUS, "0"), (REQUEST_ID, caller.request_id), timing]
+    if (model := outcome.context.answered_by) is not None:
+        told.append((MODEL_HEADER.lower(), model))
+    return told, framed(outcome.data)
+
+
+def _failure(error: LightboxError, caller: Caller) -> list[Header]:
+    return [
+        (STATUS, str(grpc.StatusCode[error.grpc_status].value[0])),
+        (MESSAGE, quote(error.message, safe=_PRINTABLE)),
+        (REQUEST_ID, caller.request_id),
+        ("lightbox-code", error.code),
+    ]
+
+
+def _written(message: str, **fields: Any) -> bytes:
+    return bytes(grpc_messages.message_class(message)(**fields).SerializeToString())
+
+
+def _health_service(data: bytes) -> str:
+    try:
+        return str(grpc_messages.message_class("grpc.health.v1.HealthCheckRequest").FromString(data).service)
+    except DecodeError as error:
+        raise MalformedBody(f"the message is no HealthCheckRequest: {error}") from None
 
 
 def stream_response(data: bytes, outcome: Outcome) -> bytes:

@@ -1,83 +1,100 @@
-"""The process that speaks gRPC to callers.
+"""The process that answers gRPC calls, which nginx passes on.
 
-It is a worker like gunicorn's, with the same pipeline; the supervisor starts and drains it.
+It is a worker like gunicorn's, with the same pipeline; the supervisor starts it, and stops it after nginx.
 """
 
 from __future__ import annotations
 
 import asyncio
 import gc
+import resource
 import signal
-import socket
-import uuid
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Sequence
+
+from uvicorn.config import Config
+from uvicorn.server import ServerState
 
 from lightbox.core.services import Services
 from lightbox.feature import Feature, Front
-from lightbox.features.open_inference import OpenInferenceSettings
+from lightbox.features.open_inference import RENEW_SIGNAL
 from lightbox.features.open_inference.grpc_calls import WorkerPool
-from lightbox.features.open_inference.grpc_gate import Bounds, Gate
 from lightbox.features.open_inference.grpc_health import Readiness, ping
-from lightbox.features.open_inference.grpc_server import ROOM, InferenceServer
+from lightbox.features.open_inference.grpc_incoming import Account, Bounds
+from lightbox.features.open_inference.grpc_server import InferenceServer
 from lightbox.features.open_inference.grpc_service import InferenceService
+from lightbox.features.open_inference.grpc_streams import StreamConnection
 from lightbox.features.open_inference.repository import Repository
 from lightbox.telemetry.logs import context_maker
 
+QUEUE = 4096
+KEEPALIVE_SECONDS = 75
+"""nginx closes idle connections before that, so that no call meets a closing one."""
 
-def main(front: Front, health: str) -> None:
-    """Serve until SIGTERM, then finish what has been accepted; ``health`` is where the supervisor answers /ping."""
-    asyncio.run(serve(front.assemble("grpc_front"), front.features, health))
+
+def main(front: Front, health: str, calls: str, streams: str) -> None:
+    """Serve until SIGTERM; ``health`` is where the supervisor answers /ping.
+
+    ``calls`` and ``streams`` are where unary calls and streams come from nginx. RENEW_SIGNAL ends the streams.
+    """
+    asyncio.run(serve(front.assemble("grpc_front"), front.features, health, calls, streams))
 
 
-async def serve(services: Services, features: Sequence[Feature], health: str) -> None:
-    """Run the server until a signal to stop has come and every call is answered."""
-    stopping = asyncio.Event()
+async def serve(services: Services, features: Sequence[Feature], health: str, calls: str, streams: str) -> None:
+    """Run the server until a signal to stop: nginx has gone by then, and every call is answered."""
+    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
-        asyncio.get_running_loop().add_signal_handler(number, stopping.set)
+        loop.add_signal_handler(number, stopping.set)
+    _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (most_files, most_files))
     settings, allowed = services.settings, services.pipeline.allowed_seconds
-    grpc_bytes = 2 * settings.max_body_mb << 20
     pool = WorkerPool(
         settings.slots,
         settings.workers * settings.max_waiting,
         settings.nginx_read_timeout - allowed,
         services.observers,
         context_maker(services.observers),
-        grpc_bytes,
         services.requests,
     )
     added = [feature.grpc(services) for feature in features]
+    message = settings.max_body_mb << 20
     server = InferenceServer(
         InferenceService(services.pipeline, Repository(services.pipeline, services.run_dir)),
         pool,
-        Readiness(lambda: ping(health), stopping, [name for service in added for name in service.health]),
+        Readiness(lambda: ping(health), [name for service in added for name in service.health]),
+        Account(Bounds(message, together=2 * message)),
         allowed,
         settings.load_seconds,
-        settings.max_body_mb << 20,
         any(feature.describes for feature in features),
     )
     for grpc_services in added:
         for service, works in grpc_services.works.items():
             server.add(service, works)
-    name = f"lightbox-grpc-{uuid.uuid4().hex}"
-    server.server.add_insecure_port(f"unix-abstract:{name}")
-    await server.server.start()
-    bounds = Bounds(message=ROOM * settings.max_body_mb << 20, together=grpc_bytes)
-    gate = Gate(f"\0{name}", bounds, pool.report_refused)
-    port = settings.of(OpenInferenceSettings).kserve_grpc_port
-    assert port is not None, "the supervisor starts it for a port"
-    await gate.listen(listener(port))
+    loop.add_signal_handler(RENEW_SIGNAL, server.renew)
+    listeners = await listen(server, calls, streams)
     gc.collect()
     gc.freeze()  # as in gunicorn's workers
     await stopping.wait()
-    gate.close()
-    await server.stop(settings.drain_seconds, gate)
-    await gate.end()
+    for listener in listeners:
+        listener.close()
+    pool.close()
 
 
-def listener(port: int) -> socket.socket:
-    """Return a socket that is bound to a port of all interfaces, of IPv6 too where there is any. Raises OSError."""
-    with suppress(OSError):
-        if socket.has_dualstack_ipv6():
-            return socket.create_server(("::", port), family=socket.AF_INET6, dualstack_ipv6=True)
-    return socket.create_server(("", port))
+async def listen(server: InferenceServer, calls: str, streams: str) -> list[asyncio.Server]:
+    """Take unary calls and streams at ``unix:/path`` or ``host:port``."""
+    # Not uvicorn's own Server: it takes the signals, and at a stop ends connections that nginx may be using.
+    config = Config(server.unary, interface="asgi3", http="httptools", ws="none", lifespan="off", log_config=None)
+    config.timeout_keep_alive = KEEPALIVE_SECONDS
+    config.load()
+    state = ServerState()
+    return [
+        await _listen_at(streams, lambda: StreamConnection(server.stream)),
+        await _listen_at(calls, lambda: config.http_protocol_class(config=config, server_state=state, app_state={})),
+    ]
+
+
+async def _listen_at(address: str, protocol: Callable[[], asyncio.BaseProtocol]) -> asyncio.Server:
+    loop = asyncio.get_running_loop()
+    if address.startswith("unix:"):
+        return await loop.create_unix_server(protocol, address.removeprefix("unix:"), backlog=QUEUE)
+    host, _, port = address.rpartition(":")
+    return await loop.create_server(protocol, host, int(port), backlog=QUEUE)

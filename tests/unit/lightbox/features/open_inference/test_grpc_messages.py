@@ -52,7 +52,7 @@ def pipeline(transport: FakeTransport) -> Pipeline:
 
 @pytest.fixture
 def call(pipeline: Pipeline, tmp_path: Path) -> Iterator[Caller]:
-    with serving(pipeline, f"unix:{tmp_path}/front.sock") as caller:
+    with serving(pipeline, tmp_path) as caller:
         yield caller
 
 
@@ -120,7 +120,7 @@ def test_strings_go_both_ways(transport: FakeTransport, tmp_path: Path, raw: boo
         request["raw_input_contents"] = [prefixed(*texts)]
     else:
         entry["contents"] = {"bytes_contents": texts}
-    with serving(make_pipeline(transport, ["string"]), f"unix:{tmp_path}/s") as call:
+    with serving(make_pipeline(transport, ["string"]), tmp_path) as call:
         answer = call("ModelInfer", request)
     assert list(answer.raw_output_contents) == [prefixed(*texts)]
     assert (answer.outputs[0].datatype, list(answer.outputs[0].shape)) == ("BYTES", [2, 2])
@@ -233,7 +233,7 @@ def test_parameters_of_every_kind_reach_the_users_code(transport: FakeTransport,
         "d": {"double_param": 0.5},
         "u": {"uint64_param": 2**63},
     }
-    with serving(make_pipeline(transport, ["mean"], tmp_path), f"unix:{tmp_path}/s") as call:
+    with serving(make_pipeline(transport, ["mean"], tmp_path), tmp_path) as call:
         answer = call("ModelInfer", images(RED) | {"parameters": parameters})
     assert (answer.outputs[0].name, answer.outputs[0].datatype) == ("answer", "BYTES")
     (body,) = split_prefixed(memoryview(answer.raw_output_contents[0]), 1) or [b""]
@@ -277,7 +277,7 @@ def test_the_pixels_of_all_images_are_bounded_together(
 
     monkeypatch.setattr(ImageLimits, "of", lambda pixels: ImageLimits(max_request_pixels=48))
     pipeline = make_pipeline(transport, ["mean"])
-    with serving(pipeline, f"unix:{tmp_path}/s") as call:
+    with serving(pipeline, tmp_path) as call:
         assert floats(call("ModelInfer", request(*[RED] * 3))) == [200, 0, 0] * 3
         code, text = call.fails("ModelInfer", request(*[RED] * 4))
     assert (code, "image 4: " in text, "10 times LIGHTBOX_MAX_IMAGE_PIXELS" in text) == (

@@ -36,7 +36,7 @@ def asked_of(caller: Caller, version: str) -> Any:
 
 @pytest.mark.parametrize("version", ["v1", "v1alpha"])
 def test_reflection_is_off_unless_it_is_asked_for(pipeline: Pipeline, tmp_path: Path, version: str) -> None:
-    with serving(pipeline, f"unix:{tmp_path}/front.sock") as caller, pytest.raises(grpc.RpcError) as caught:
+    with serving(pipeline, tmp_path) as caller, pytest.raises(grpc.RpcError) as caught:
         list(asked_of(caller, version)(iter([REFLECTION_REQUEST(list_services="")]), timeout=PATIENCE))
     assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
 
@@ -49,7 +49,7 @@ def test_reflection_names_services_and_gives_their_files(pipeline: Pipeline, tmp
         REFLECTION_REQUEST(file_by_filename="none"),
         REFLECTION_REQUEST(all_extension_numbers_of_type="none"),
     ]
-    with serving(pipeline, f"unix:{tmp_path}/reflecting.sock", reflection=True) as caller:
+    with serving(pipeline, tmp_path, reflection=True) as caller:
         listed, file, missing, unknown = asked_of(caller, version)(iter(questions), timeout=PATIENCE)
     assert grpc_messages.INFERENCE_SERVICE in {service.name for service in listed.list_services_response.service}
     assert b"ModelInferRequest" in file.file_descriptor_response.file_descriptor_proto[0]

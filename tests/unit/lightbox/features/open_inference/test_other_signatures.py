@@ -38,7 +38,7 @@ def test_they_are_ready(client: FlaskClient, transport: FakeTransport, tmp_path:
     assert client.get(f"/v2/models/{model}/ready").get_json() == {"name": model, "ready": True}
     entry = {"name": model, "version": "3", "state": "READY", "reason": ""}
     assert entry in client.post("/v2/repository/index").get_json()
-    with serving(make_pipeline(transport, [model]), f"unix:{tmp_path}/s") as call:
+    with serving(make_pipeline(transport, [model]), tmp_path) as call:
         assert call("ModelReady", {"name": model}).ready
         assert [found.state for found in call("RepositoryIndex").models] == ["READY"]
 

@@ -1,0 +1,282 @@
+"""Messages on their way in: cut out of what nginx passes on, and counted over all calls until they are answered.
+
+nginx streams bodies through, and bounds no sum of their bytes. Here a call has a message, an idle place or an answer in
+the making; all calls together have a bound for each. https://github.com/grpc/grpc/blob/master/doc/PROTOCOL-HTTP2.md
+tells how messages are written: a byte that tells whether it is compressed, four of length, content.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import re
+import zlib
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from lightbox.core.errors import DeadlineExceeded, LightboxError, MalformedBody, TooLarge, Unavailable
+from lightbox.machine.memory import find_trim
+
+MAX_CALLS = 1024
+"""Open at once, idle streams among them. One more ends the call that has waited longest for a message of its caller."""
+RECEIVE_SECONDS = 60.0
+"""A message must be there as a whole in that time from its first byte on; that of a unary call, from its headers on."""
+PREFIX = 5
+ENCODINGS = ("gzip", "deflate")
+_UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
+_TIMEOUT = re.compile("([0-9]{1,8})([HMSmun])")
+_GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
+_UNFOLDED_AT_ONCE = 1 << 18
+_MUCH = 32 << 20
+"""So many bytes that messages held and do not any more are given back to the system."""
+
+Chunks = Callable[[], Awaitable[bytes]]
+"""Returns more of a call's body, b"" at its end. Raises HungUp where the caller is gone."""
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """``message`` are the bytes of one message, ``together`` those of all that are not answered."""
+
+    message: int
+    together: int
+    calls: int = MAX_CALLS
+    receive_seconds: float = RECEIVE_SECONDS
+
+
+class Account:
+    """What all open calls of this process hold, in bytes. Belongs to one event loop."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self.bounds = bounds
+        self.calls: set[Incoming] = set()
+        self.held = 0
+        self._most_held = 0
+        self._trim = find_trim()
+
+    @contextmanager
+    def open(self, call: Incoming) -> Iterator[None]:
+        """Count a call for as long; its message counts until its ``release``.
+
+        Where there are too many, end one that waits for its caller. Raises Unavailable where none does.
+        """
+        if len(self.calls) >= self.bounds.calls:
+            waiting = [one for one in self.calls if one.waits]
+            most = f"try again: {self.bounds.calls} gRPC calls are open"
+            if not waiting:
+                raise Unavailable(f"{most} already")
+            longest = min(waiting, key=lambda one: (one.is_stream, one.since))
+            longest.end(Unavailable(f"{most}, and this one has waited longest for a message"))
+        self.calls.add(call)
+        try:
+            yield
+        finally:
+            self.calls.discard(call)
+
+    def end_streams(self, error: Unavailable) -> None:
+        """End every stream that is open, as soon as the message that it has is answered."""
+        for call in [one for one in self.calls if one.is_stream]:
+            call.end(error)
+
+    def hold(self, call: Incoming, size: int) -> None:
+        """Count ``size`` as what a call holds now; while all hold too much, end the largest message in its coming.
+
+        Raises Unavailable where that is the call's own.
+        """
+        self.held += size - call.held
+        self._most_held = max(self._most_held, self.held)
+        call.held = size
+        while self.held > self.bounds.together and size:
+            largest = max((one for one in self.calls if one.waits), key=lambda one: one.held, default=call)
+            most = f"{self.bounds.together >> 20} MiB, twice LIGHTBOX_MAX_BODY_MB"
+            full = Unavailable(f"try again: gRPC messages hold as much memory as they may together, {most}")
+            if largest.held <= size:
+                raise full
+            largest.end(full)
+        if self._most_held - self.held > _MUCH:
+            self._most_held = self.held
+            asyncio.get_running_loop().run_in_executor(None, self._trim)
+
+
+class Incoming:
+    """The messages of one call. ``encoding`` is how those are compressed that say so."""
+
+    def __init__(self, account: Account, chunks: Chunks, encoding: str | None, is_stream: bool) -> None:
+        self.is_stream = is_stream
+        self.held = 0
+        self.came = 0
+        """Bytes of all that has come."""
+        self.waits = False
+        """Whether it waits for its caller."""
+        self.since = 0.0
+        """When it began to wait for the message, in the event loop's time."""
+        self._account = account
+        self._chunks = chunks
+        self._encoding = encoding
+        self._parts: deque[bytes] = deque()
+        self._size = 0  # of all parts
+        self._given = 0  # bytes of the message that was returned last
+        self._task: asyncio.Task[object] | None = None
+        self.error: LightboxError | None = None
+        """Why it has ended or is to end."""
+
+    def end(self, error: LightboxError) -> None:
+        """Have ``message`` raise ``error``, now if it waits; what has come of the message is dropped."""
+        self.error = error
+        if self.waits and self._task is not None:
+            self.waits = False
+            self.drop()
+            self._task.cancel()
+
+    def drop(self) -> None:
+        """Keep nothing of what has come, and count nothing."""
+        self._parts.clear()
+        self._size = 0
+        self.release()
+
+    def release(self) -> None:
+        """Count the last message no more."""
+        self._given = 0
+        self._count()
+
+    def _count(self) -> None:
+        self._account.hold(self, self._size + self._given)
+
+    async def only_message(self) -> bytes:
+        """Return the message of a unary call."""
+        message = await self.message()
+        if message is None or await self.message() is not None:
+            raise NotOneMessage
+        return message
+
+    async def message(self) -> bytes | None:
+        """Return the next message, None after the last one; it is counted until ``release``.
+
+        Raises TooLarge for one beyond the bound, in a stream after it was passed over. Raises DeadlineExceeded for one
+        that takes too long, MalformedBody for what cannot be read, Unavailable where all calls hold too much.
+        """
+        if self.error is not None:
+            raise self.error
+        loop = asyncio.get_running_loop()
+        self.since = loop.time()
+        seconds = self._account.bounds.receive_seconds
+        try:
+            async with asyncio.timeout(None if self.is_stream else seconds) as limit:
+                while self._size < PREFIX:
+                    if not await self._more():
+                        if self._size:
+                            raise MalformedBody("the body ends within a message")
+                        return None
+                    if self.is_stream:
+                        limit.reschedule(loop.time() + seconds)
+                prefix = self._take(PREFIX)
+                content = await self._content(int.from_bytes(prefix[1:], "big"))
+                return await self._unfold(content) if prefix[0] else content
+        except TimeoutError:
+            raise DeadlineExceeded(f"the message was not complete within {seconds:g} s") from None
+
+    async def _content(self, size: int) -> bytes:
+        if size > self._account.bounds.message:
+            await self._pass_over(size)
+            raise self._too_large()
+        while self._size < size:
+            if not await self._more():
+                raise MalformedBody("the body ends within a message")
+        content = self._take(size)
+        self._given = size
+        self._count()
+        return content
+
+    def _too_large(self) -> TooLarge:
+        most = self._account.bounds.message >> 20
+        return TooLarge(f"the message is larger than LIGHTBOX_MAX_BODY_MB={most} MiB")
+
+    async def _pass_over(self, size: int) -> None:
+        """Drop a message of a stream, whose next ones can be answered; a unary call ends with it."""
+        while self.is_stream and size > self._size:
+            size -= self._size
+            self.drop()
+            if not await self._more():
+                return
+        self._take(min(size, self._size))
+
+    def _take(self, size: int) -> bytes:
+        """Return the next ``size`` bytes of those that have come."""
+        self._size -= size
+        taken: list[bytes] = []
+        while size:
+            part = self._parts.popleft()
+            if len(part) > size:
+                self._parts.appendleft(part[size:])
+                part = part[:size]
+            taken.append(part)
+            size -= len(part)
+        return taken[0] if len(taken) == 1 else b"".join(taken)
+
+    async def _more(self) -> bool:
+        """Add what comes next, and tell whether anything did."""
+        self.waits, self._task = True, asyncio.current_task()
+        try:
+            chunk = await self._chunks()
+        except asyncio.CancelledError:
+            if self.error is None or self._task is None:
+                raise
+            self._task.uncancel()
+            raise self.error from None
+        finally:
+            self.waits = False
+        self.came += len(chunk)
+        if chunk:
+            self._parts.append(chunk)
+            self._size += len(chunk)
+            self._count()
+        return bool(chunk)
+
+    async def _unfold(self, content: bytes) -> bytes:
+        """Return a compressed message's content. It counts while it grows, and others have their turn between."""
+        if self._encoding not in ENCODINGS:
+            raise MalformedBody(f"grpc-encoding: expected one of {', '.join(ENCODINGS)}, got {self._encoding!r}")
+        inflater, parts, size, left = zlib.decompressobj(_GZIP_OR_ZLIB), [], 0, content
+        while not inflater.eof:
+            try:
+                part = inflater.decompress(left, _UNFOLDED_AT_ONCE)
+            except zlib.error as error:
+                raise MalformedBody(f"the message is no {self._encoding}: {error}") from error
+            if not part and not inflater.eof:
+                raise MalformedBody(f"the message ends within its {self._encoding}")
+            left = inflater.unconsumed_tail
+            parts.append(part)
+            size += len(part)
+            if size > self._account.bounds.message:
+                raise self._too_large()
+            self._given = len(content) + size
+            self._count()
+            await asyncio.sleep(0)
+        if inflater.unused_data:
+            raise MalformedBody(f"bytes follow the {self._encoding} of the message")
+        self._given = size
+        self._count()
+        return b"".join(parts)
+
+
+class NoSuchCall(LightboxError):
+    """The method is not known."""
+
+    code = "method_not_allowed"
+
+
+class NotOneMessage(LightboxError):
+    """A unary call without a message, or with several."""
+
+    code = "method_not_allowed"
+
+    def __init__(self) -> None:
+        super().__init__("expected exactly one message: the method takes no stream")
+
+
+def seconds_left(timeout: str | None) -> float:
+    """Return what gRPC's header ``grpc-timeout`` says, in seconds; infinity where there is none or it says nothing."""
+    found = _TIMEOUT.fullmatch(timeout or "")
+    return int(found[1]) * _UNITS[found[2]] if found else math.inf

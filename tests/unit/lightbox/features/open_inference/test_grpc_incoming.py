@@ -1,0 +1,280 @@
+"""What callers of gRPC may hold before a handler hears of them: bounded over all connections, and given back."""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+import json
+import os
+import random
+import subprocess
+import sys
+import zlib
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from h2.settings import SettingCodes
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lightbox.core.errors import MalformedBody, TooLarge, Unavailable
+from lightbox.core.pipeline import Pipeline
+from lightbox.features.open_inference import grpc_messages
+from lightbox.features.open_inference.grpc_incoming import PREFIX, Account, Bounds, Incoming, seconds_left
+from lightbox.processes.commands import child_environ
+from lightbox.transports.fake import FakeTransport
+from support.fakes import channel_means, mean_model
+from support.grpc_front import (
+    BOUNDS,
+    MAX_BYTES,
+    RED,
+    Caller,
+    Watcher,
+    floats,
+    framed,
+    images,
+    infer,
+    make_pipeline,
+    serving,
+)
+from support.h2_caller import H2Caller
+from support.patience import PATIENCE
+
+MB = 1 << 20
+HALF = framed(bytes(MAX_BYTES))[: MAX_BYTES // 2]
+Serve = Callable[..., AbstractContextManager[Caller]]
+EMPTY = {"ServerLive": infer("ServerLive"), "ModelInfer": infer()}
+CHECK = {**infer(), ":path": f"/{grpc_messages.HEALTH_SERVICE}/Check"}
+
+
+@pytest.fixture
+def pipeline() -> Pipeline:
+    fake = FakeTransport()
+    fake.serve(mean_model(), channel_means)
+    return make_pipeline(fake, ["mean"])
+
+
+@pytest.fixture
+def watcher() -> Watcher:
+    return Watcher()
+
+
+@pytest.fixture
+def serve(pipeline: Pipeline, tmp_path: Path, watcher: Watcher) -> Serve:
+    def served(**bounds: Any) -> AbstractContextManager[Caller]:
+        return serving(pipeline, tmp_path, [watcher], bounds=replace(BOUNDS, **bounds))
+
+    return served
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("calls", [40, 80])
+def test_unfinished_messages_are_bounded_over_all_connections(calls: int) -> None:
+    command = [sys.executable, "-m", "support.unfinished", str(calls), str(16 * MB)]
+    environ = child_environ() | {"PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    run = subprocess.run(command, check=False, env=environ, capture_output=True, text=True, timeout=PATIENCE)
+    assert run.returncode == 0, run.stderr
+    told = json.loads(run.stdout)
+    assert told["sent"] > 0.5
+    assert told["held"] <= 16 * MB
+    assert told["growth"] < 4 * 16 * MB
+    assert (told["beside"], told["refused"]) == ([200, 0, 0], "unavailable")
+
+
+def test_the_largest_message_in_its_coming_makes_room(serve: Serve, watcher: Watcher) -> None:
+    with serve(together=MB) as call, H2Caller(call.port) as client:
+        large, small = client.open(infer(**{"x-amzn-requestid": "mine"})), client.open(infer())
+        client.send(large, framed(bytes(MB))[: MB - 10])
+        client.wait(lambda: call.account.held == MB - 10 - PREFIX)
+        client.send(small, HALF[:1000])
+        told = client.answer(large)
+        assert "1 MiB, twice LIGHTBOX_MAX_BODY_MB" in str(told.word("grpc-message"))
+        assert (told.word("grpc-status"), told.word("x-amzn-requestid")) == ("14", "mine")
+        client.wait(lambda: 0 < call.account.held <= 1000)
+        assert not client[small].ended
+        refused = watcher.requests.get(timeout=PATIENCE)
+        assert (refused.status, refused.error_code, refused.request_id) == (503, "unavailable", "mine")
+        assert refused.bytes_in == MB - 10
+
+
+def test_what_is_answered_is_counted_no_more(serve: Serve) -> None:
+    with serve(together=MB) as call:
+        body = images(RED + bytes(MB // 2))  # bytes behind an image do not matter
+        assert [floats(call("ModelInfer", body)) for _ in range(5)] == [[200, 0, 0]] * 5
+        assert (call.account.held, len(call.account.calls)) == (0, 0)
+
+
+def test_a_message_must_be_whole_in_its_time_and_a_stream_may_be_idle(serve: Serve) -> None:
+    with serve(receive_seconds=0.4) as call, H2Caller(call.port) as client:
+        nothing, begun = client.open(infer()), client.open(infer())
+        idle, late = client.open(infer("ModelStreamInfer")), client.open(infer("ModelStreamInfer"))
+        client.wait(lambda: len(call.account.calls) == 4)
+        client.push(begun, HALF[:10])
+        client.push(late, HALF[:10])
+        for stream in (nothing, begun, late):
+            assert client.answer(stream).word("grpc-message") == "the message was not complete within 0.4 s"
+            assert client[stream].word("grpc-status") == "4"
+        assert not client[idle].ended
+
+
+def test_one_more_call_than_may_be_open_ends_the_one_that_has_waited_longest(serve: Serve) -> None:
+    with serve(calls=3) as call, H2Caller(call.port) as one, H2Caller(call.port) as other:
+        clients = [one, other]
+        stream = clients[0].open(infer("ModelStreamInfer"))
+        clients[0].wait(lambda: len(call.account.calls) == 1)
+        first = clients[0].open(infer())
+        clients[0].wait(lambda: len(call.account.calls) == 2)
+        second = clients[1].open(infer())
+        clients[1].wait(lambda: len(call.account.calls) == 3)
+        assert floats(call("ModelInfer", images(RED))) == [200, 0, 0]
+        told = clients[0].answer(first)
+        assert told.word("grpc-status") == "14"
+        assert str(told.word("grpc-message")).startswith("try again: 3 gRPC calls are open, and this one has waited")
+        assert not clients[0][stream].ended
+        assert not clients[1][second].ended
+
+
+@pytest.mark.parametrize("ends_with_headers", [False, True])
+@pytest.mark.parametrize("headers", [infer("ServerLive"), infer(), CHECK], ids=["live", "infer", "check"])
+def test_a_call_without_a_message_is_answered_at_once(
+    serve: Serve, headers: dict[str, str], ends_with_headers: bool
+) -> None:
+    with serve() as call, H2Caller(call.port) as client:
+        stream = client.open(headers, end=ends_with_headers)
+        if not ends_with_headers:
+            client.push(stream, b"", end=True)
+        told = client.answer(stream)
+        assert told.headers[":status"] == "200"
+        assert told.word("grpc-status") == "12"
+        assert "expected exactly one message" in str(told.word("grpc-message"))
+
+
+def test_a_unary_call_takes_one_message(serve: Serve) -> None:
+    with serve() as call, H2Caller(call.port) as client:
+        stream = client.open(infer("ServerLive"))
+        client.send(stream, framed(b"") * 2, end=True)
+        assert client.answer(stream).word("grpc-status") == "12"
+
+
+def test_a_message_beyond_its_bound_is_refused_by_what_it_says_of_its_length(serve: Serve) -> None:
+    with serve() as call, H2Caller(call.port) as client:
+        stream = client.open(infer())
+        client.push(stream, framed(bytes(MAX_BYTES + 1))[:6])
+        told = client.answer(stream)
+        assert told.word("grpc-message") == "the message is larger than LIGHTBOX_MAX_BODY_MB=1 MiB"
+        assert (told.word("grpc-status"), told.word("lightbox-code")) == ("8", "too_large")
+
+
+def test_the_sum_of_a_streams_messages_is_not_bounded(serve: Serve) -> None:
+    request = grpc_messages.message_class("inference.ModelInferRequest")
+    message = framed(request(**images(RED + bytes(MB // 2))).SerializeToString())
+    with serve() as call, H2Caller(call.port) as client:
+        stream = client.open(infer("ModelStreamInfer"))
+        client.send(stream, message * 5, end=True)
+        told = client.answer(stream)
+        assert told.word("grpc-status") == "0"
+        assert told.data.count(b"FP32") == 5
+
+
+def test_who_reads_no_answer_keeps_nobody_waiting(serve: Serve, watcher: Watcher) -> None:
+    index = grpc_messages.message_class("inference.RepositoryIndexRequest")().SerializeToString()
+    reflected = framed(grpc_messages.message_class("grpc.health.v1.HealthCheckRequest")().SerializeToString())
+    with serve() as call, H2Caller(call.port, settings={SettingCodes.INITIAL_WINDOW_SIZE: 0}, grants=False) as client:
+        streams = [client.open({**infer(), ":path": f"/{grpc_messages.HEALTH_SERVICE}/Watch"}) for _ in range(100)]
+        for stream in streams:
+            client.send(stream, reflected, end=True)
+        waiting = client.open(infer("RepositoryIndex"))
+        client.send(waiting, framed(index), end=True)
+        assert watcher.requests.get(timeout=PATIENCE).status == 200
+        assert floats(call("ModelInfer", images(RED))) == [200, 0, 0]
+        assert not client[waiting].data
+        client.grant(1 << 16, waiting)
+        assert client.answer(waiting).word("grpc-status") == "0"
+
+
+def test_a_compressed_message_that_becomes_too_large_is_refused(serve: Serve) -> None:
+    with serve() as call:
+        large = images(bytes(MAX_BYTES))
+        assert call.fails("ModelInfer", large, compression=grpc.Compression.Gzip)[0] == "RESOURCE_EXHAUSTED"
+        answer, _ = call.with_call("ModelInfer", images(RED), compression=grpc.Compression.Gzip)
+        assert floats(answer) == [200, 0, 0]
+        assert call.account.held == 0
+
+
+def read(chunks: Sequence[bytes], bounds: Bounds = BOUNDS, encoding: str | None = None) -> tuple[list[bytes], Account]:
+    """Return the messages that chunks of a stream carry, and the account after the last one."""
+    left = list(chunks)
+
+    async def chunk() -> bytes:
+        return left.pop(0) if left else b""
+
+    async def run() -> tuple[list[bytes], Account]:
+        account, found = Account(bounds), []
+        incoming = Incoming(account, chunk, encoding, is_stream=True)
+        while (message := await incoming.message()) is not None:
+            found.append(message)
+        incoming.release()
+        return found, account
+
+    return asyncio.run(run())
+
+
+@given(st.lists(st.binary(max_size=200)), st.lists(st.integers(1, 50)))
+def test_messages_are_found_however_they_are_cut(contents: list[bytes], cuts: list[int]) -> None:
+    data = b"".join(framed(one) for one in contents)
+    pieces = []
+    for cut in [*cuts, len(data) + 1]:
+        pieces.append(data[:cut])
+        data = data[cut:]
+    found, account = read([piece for piece in pieces if piece])
+    assert (found, account.held) == (contents, 0)
+
+
+@pytest.mark.parametrize("data", [b"\0", framed(b"abc")[:-1], framed(b"abc") + b"\0\0"])
+def test_a_body_that_ends_within_a_message_is_told_so(data: bytes) -> None:
+    with pytest.raises(MalformedBody, match="the body ends within a message"):
+        read([data])
+
+
+def compressed(folded: bytes) -> bytes:
+    return b"\1" + len(folded).to_bytes(4, "big") + folded
+
+
+@pytest.mark.parametrize("compress", [gzip.compress, zlib.compress])
+def test_compressed_messages_are_unfolded(compress: Callable[[bytes], bytes]) -> None:
+    content = random.Random(0).randbytes(600_000)
+    found, account = read([compressed(compress(content)), compressed(compress(b""))], encoding="gzip")
+    assert (found, account.held) == ([content, b""], 0)
+
+
+def test_a_compressed_message_counts_as_what_it_has_become() -> None:
+    small = compressed(gzip.compress(bytes(MAX_BYTES), 9))
+    with pytest.raises(Unavailable, match="twice LIGHTBOX_MAX_BODY_MB"):
+        read([small], replace(BOUNDS, together=MAX_BYTES // 2), "gzip")
+    with pytest.raises(TooLarge):
+        read([small], replace(BOUNDS, message=MAX_BYTES // 2), "gzip")
+
+
+@pytest.mark.parametrize("folded", [b"", b"no gzip", gzip.compress(b"a")[:-5], gzip.compress(b"a") * 2])
+def test_what_is_no_gzip_is_told_so(folded: bytes) -> None:
+    with pytest.raises(MalformedBody, match="gzip"):
+        read([compressed(folded)], encoding="gzip")
+
+
+def test_an_unknown_compression_is_told_so() -> None:
+    with pytest.raises(MalformedBody, match="grpc-encoding: expected one of gzip, deflate, got 'snappy'"):
+        read([compressed(b"a")], encoding="snappy")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("1H", 3600), ("2M", 120), ("3S", 3), ("500m", 0.5), ("7u", 7e-6), ("99999999n", 0.099999999)]
+    + [(text, float("inf")) for text in (None, "", "S", "1", "123456789S", "-1S", "1.5S", "1s", "٣S")],
+)
+def test_timeouts_are_read(text: str | None, seconds: float) -> None:
+    assert seconds_left(text) == pytest.approx(seconds)
