@@ -1,19 +1,25 @@
-"""The JSON of an error, and the whole response around it.
+"""The JSON of an error, and the whole response around it; and what ends a call of gRPC with an error.
 
 The edge, the supervisor, nginx's configuration and streams write their errors with it.
 """
 
 from __future__ import annotations
 
+import re
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import quote
 
 import orjson
 
 from lightbox.core.errors import LightboxError, MethodNotAllowed, RouteNotFound, Unavailable
+from tfs_wire.status import Code
 
 REQUEST_ID_HEADER = "X-Amzn-RequestId"
+GRPC_STATUS = "grpc-status"
 _ENDPOINTS = "/endpoints/"
+_PRINTABLE = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
+_OUTER_SPACES = re.compile("^ +| +$")
 
 Headers = list[tuple[str, str]]
 
@@ -48,6 +54,19 @@ def error_response(error: LightboxError, request_id: str, path: str = "", **more
     else:
         body = error_body(error, request_id, **more)
     return status, [*headers, ("Content-Length", str(len(body)))], body
+
+
+def grpc_ending(error: LightboxError, request_id: str) -> Headers:
+    """Return what ends a call of gRPC: its trailers, or the headers of which nginx makes them."""
+    message = quote(error.message, safe=_PRINTABLE)
+    # HTTP/1.1 drops spaces at the ends of a header's value.
+    message = _OUTER_SPACES.sub(lambda spaces: "%20" * len(spaces[0]), message)
+    return [
+        (GRPC_STATUS, str(Code[error.grpc_status].value)),
+        ("grpc-message", message),
+        ("lightbox-code", error.code),
+        (REQUEST_ID_HEADER.lower(), request_id),
+    ]
 
 
 def http_bytes(status: int, headers: Headers, body: bytes) -> bytes:

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from email.message import Message
-from urllib.parse import quote
 
 from lightbox.core.edge import choose_request_id
-from lightbox.core.error_bodies import REQUEST_ID_HEADER, error_response, http_bytes
+from lightbox.core.error_bodies import error_response, grpc_ending, http_bytes
 from lightbox.core.errors import (
     BadRequest,
     DeadlineExceeded,
@@ -23,7 +22,6 @@ from lightbox.core.errors import (
 from lightbox.core.settings import Settings
 from lightbox.machine.temporary_storage import storage_full
 from lightbox.processes.body_memory import FAILURE, LENGTH_HEADER, missing_storage
-from tfs_wire.status import Code
 
 PATH = "/refusal/"
 """How the path begins with which nginx asks; the status that nginx has for the request ends it."""
@@ -40,7 +38,6 @@ UNAVAILABLE = (
 """What a caller is told of an overload, and where nginx itself has failed for a reason that nobody knows."""
 
 _ALLOWED = ("GET", "HEAD", "POST", "DELETE")
-_PRINTABLE = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 
 
 def refusal(settings: Settings, target: str, sent: Message) -> bytes:
@@ -49,7 +46,8 @@ def refusal(settings: Settings, target: str, sent: Message) -> bytes:
     request_id, form = choose_request_id(sent.get), sent.get(FORM_HEADER)
     code = (CODE_HEADER, error.code)
     if form == "grpc":
-        return _grpc(error, request_id, code)
+        headers = [("content-type", "application/grpc"), ("content-length", "0"), *grpc_ending(error, request_id)]
+        return http_bytes(200, [*headers, code], b"")
     # A request that nginx cannot read is told so in one form, whatever its path.
     path = "/endpoints/" if form == "model_error" and not isinstance(error, BadRequest) else ""
     status, headers, body = error_response(error, request_id, path)
@@ -79,15 +77,3 @@ def _limit(settings: Settings, length: str) -> str:
 
 def _not_kept(needed: str | None) -> LightboxError:
     return storage_full(needed) if needed else Unavailable(UNAVAILABLE)
-
-
-def _grpc(error: LightboxError, request_id: str, code: tuple[str, str]) -> bytes:
-    headers = [
-        ("content-type", "application/grpc"),
-        ("grpc-status", str(Code[error.grpc_status].value)),
-        ("grpc-message", quote(error.message, safe=_PRINTABLE)),
-        ("lightbox-code", error.code),
-        (REQUEST_ID_HEADER.lower(), request_id),
-        ("content-length", "0"),
-    ]
-    return http_bytes(200, [*headers, code], b"")

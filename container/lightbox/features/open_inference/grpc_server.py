@@ -13,12 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
-from urllib.parse import quote
 
-import grpc
 from google.protobuf.message import DecodeError
 
 from lightbox.core.edge import MODEL_HEADER, SERVER_TIMING, Work, server_timing
+from lightbox.core.error_bodies import GRPC_STATUS, REQUEST_ID_HEADER, grpc_ending
 from lightbox.core.errors import HungUp, LightboxError, MalformedBody, RouteNotFound, TooLarge, Unavailable
 from lightbox.features.open_inference import grpc_messages, grpc_reflection
 from lightbox.features.open_inference.grpc_calls import Caller, Outcome, WorkerPool
@@ -31,13 +30,10 @@ from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
 
 LOADING = ("RepositoryModelLoad", "RepositoryModelUnload")
 """The calls that may take longer than a request."""
-REQUEST_ID = "x-amzn-requestid"
-STATUS, MESSAGE = "grpc-status", "grpc-message"
 INFER, HEALTH = (f"/{service}/" for service in (grpc_messages.INFERENCE_SERVICE, grpc_messages.HEALTH_SERVICE))
 _TYPE = ("content-type", "application/grpc")
 _ID = grpc_messages.message_class("inference.ModelInferRequest").DESCRIPTOR.fields_by_name["id"].number
 _FIRST_FIELDS = 8
-_PRINTABLE = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 
 RENEWED = "try again: the server is stopping, or replaces the process that held the stream"
 HEALTH_RESPONSE = "grpc.health.v1.HealthCheckResponse"
@@ -131,7 +127,7 @@ class InferenceServer:
                 data = await incoming.only_message()
             if (answer := self._at_once.get(call.route)) is not None:
                 incoming.release()
-                return [(STATUS, "0")], framed(await answer(data))
+                return [(GRPC_STATUS, "0")], framed(await answer(data))
         except HungUp:
             raise
         except LightboxError as error:
@@ -153,7 +149,7 @@ class InferenceServer:
         call = Call(connection.path, connection.headers)
         incoming = Incoming(self._account, connection.chunk, call.headers.get("grpc-encoding"), is_stream=True)
         await connection.start([_TYPE])
-        ending = [(STATUS, "0")]
+        ending = [(GRPC_STATUS, "0")]
         try:
             with self._account.open(incoming):
                 if (answer := self._streams.get(call.route)) is None:
@@ -169,7 +165,7 @@ class InferenceServer:
         incoming.drop()
         caller = call.caller(self._allowed_seconds)
         self._pool.report_refused(call.route, caller, incoming.came, error)
-        return _failure(error, caller)
+        return grpc_ending(error, caller.request_id)
 
     async def _live(self, data: bytes) -> bytes:
         return _written("inference.ServerLiveResponse", live=True)
@@ -273,20 +269,11 @@ def _ending(outcome: Outcome, caller: Caller) -> tuple[list[Header], bytes]:
     """Return the headers that end a call, and its framed answer."""
     timing = (SERVER_TIMING.lower(), server_timing(outcome.context))
     if outcome.error is not None:
-        return [*_failure(outcome.error, caller), timing], b""
-    told = [(STATUS, "0"), (REQUEST_ID, caller.request_id), timing]
+        return [*grpc_ending(outcome.error, caller.request_id), timing], b""
+    told = [(GRPC_STATUS, "0"), (REQUEST_ID_HEADER.lower(), caller.request_id), timing]
     if (model := outcome.context.answered_by) is not None:
         told.append((MODEL_HEADER.lower(), model))
     return told, framed(outcome.data)
-
-
-def _failure(error: LightboxError, caller: Caller) -> list[Header]:
-    return [
-        (STATUS, str(grpc.StatusCode[error.grpc_status].value[0])),
-        (MESSAGE, quote(error.message, safe=_PRINTABLE)),
-        (REQUEST_ID, caller.request_id),
-        ("lightbox-code", error.code),
-    ]
 
 
 def _written(message: str, **fields: Any) -> bytes:
