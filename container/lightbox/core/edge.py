@@ -74,7 +74,19 @@ def as_lightbox_error(error: Exception, request_id: str) -> LightboxError:
         ours = LightboxError(f"internal error: {type(error).__name__}")
     if ours.status >= 500:
         log.error("request %s: %s", request_id, ours.message, exc_info=error if ours.status == 500 else None)
+    _forget_frames(error)
     return ours
+
+
+def _forget_frames(error: BaseException | None) -> None:
+    """Take the tracebacks from an error and from those before it.
+
+    Frames keep what they worked on, such as the body, and some of them, as Flask's, keep the error: without this
+    each failed request would hold its memory until the collector of circles comes.
+    """
+    while error is not None and error.__traceback__ is not None:
+        error.__traceback__ = None
+        error = error.__context__
 
 
 def server_timing(context: RequestContext) -> str:

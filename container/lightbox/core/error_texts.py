@@ -24,6 +24,14 @@ def shorten(text: str, limit: int = MESSAGE_LIMIT) -> str:
     return f"{text[:head]} … {text[-(limit - head - 3) :]}"
 
 
+def shown(value: object, most: int) -> str:
+    """Return the first characters of what a caller has sent in JSON, which may be nested deeper than Python writes."""
+    try:
+        return str(value)[:most]
+    except RecursionError:
+        return f"{type(value).__name__} nested too deep"
+
+
 def shorten_echoes(message: str) -> str:
     """Cut every quoted text and every word that is longer than ECHO_LIMIT in its middle."""
     if len(message) > _SEARCHED:  # without a space, which would make two words of one

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import http.client
+import itertools
 import json
 import shutil
 import tarfile
@@ -198,6 +200,122 @@ def test_a_target_that_cannot_be_served_is_told_without_where_it_was_unpacked(
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"{}", b'{"model_name": "a"}', b'{"model_name": 1, "url": 2}'])
 def test_a_malformed_load(multi_model_stack: Stack, body: bytes) -> None:
     assert requests.post(f"{multi_model_stack.url}/models", data=body, timeout=PATIENCE).status_code == 400
+
+
+OUT = "../{outside}/secret"
+"""From the models directory to a model that could be loaded."""
+
+
+@pytest.mark.parametrize(
+    ("url", "status"),
+    [
+        (OUT, 400),
+        ("one/../" + OUT, 400),
+        ("./one/./../" + OUT, 400),
+        ("file://" + OUT, 400),
+        ("{root}/" + OUT, 400),
+        ("/proc/self/root{root}/" + OUT, 400),
+        ("../" * 500 + "etc", 400),
+        ("link", 400),
+        ("link/1/..", 400),
+        ("..", 400),
+        ("", 400),
+        ("one\0" + OUT, 400),
+        ("a" * 5000, 400),
+        (OUT.replace("/", "%2f"), 404),
+        (OUT.replace(".", "%2e"), 404),
+        (OUT.replace("/", "\\"), 404),
+        ("~root", 404),
+        ("file://localhost/etc", 404),
+        ("s3://bucket/key", 404),
+        ("http://127.0.0.1/model", 404),
+    ],
+    ids=lambda value: ascii(value)[:40],
+)
+def test_no_spelling_of_a_path_leads_out_of_the_models_directory(
+    multi_model_stack: Stack, root: Path, url: str, status: int
+) -> None:
+    url = url.format(outside=next(root.parent.glob("outside*")).name, root=root)
+    told = load(multi_model_stack, "a", url)
+    assert told.status_code == status, told.text
+    assert told.json()["code"] == ("bad_request" if status == 400 else "model_not_found")
+    assert told.json()["error"].startswith("url: ")
+    if url and "\0" not in url:  # a header has no zero byte
+        target = {"X_Amzn_SageMaker_Target_Model": url}
+        assert multi_model_stack.invoke(IMAGE, **target).status_code == 404
+        assert multi_model_stack.invoke(IMAGE, "/endpoints/any/invocations", **target).status_code == 424
+    assert requests.get(f"{multi_model_stack.url}/models", timeout=PATIENCE).json() == {"models": []}
+
+
+@pytest.mark.parametrize("field", ["model_name", "url"])
+def test_what_is_nested_deep_is_no_name_and_no_path(multi_model_stack: Stack, field: str) -> None:
+    for depth in (500, 1000, 1020, 30_000):  # 1024 can be read, and Python writes fewer
+        body = b'{"model_name":"a","url":"one","%b":%b}' % (field.encode(), b"[" * depth + b"]" * depth)
+        told = requests.post(f"{multi_model_stack.url}/models", body, timeout=PATIENCE)
+        assert (told.status_code, told.json()["error"].partition(":")[0]) == (
+            400,
+            field if depth < 1024 else "the body",
+        )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "..",
+        "../one",
+        "%2e%2e%2fone",
+        "one/1",
+        "one\\1",
+        "one\0",
+        "/etc",
+        "~",
+        "one two",
+        "",
+        None,
+        7,
+        ["one"],
+        {"a": "b"},
+    ],
+)
+def test_a_name_that_could_be_a_path_is_refused(multi_model_stack: Stack, name: object) -> None:
+    told = load(multi_model_stack, name, "one")
+    assert (told.status_code, told.json()["code"]) == (400, "bad_request")
+    assert told.json()["error"].startswith("model_name: expected a name of letters, digits")
+
+
+WAYS_UP = {
+    "/models/../models/one/invoke": 404,
+    "/models/%2e%2e/models/one/invoke": 404,
+    "/models/..%2fmodels/one/invoke": 404,
+    "/models/%2e%2e%2fone/invoke": 404,
+    "/models/%252e%252e%252fone/invoke": 404,
+    "/models/one%2f..%2fone/invoke": 404,
+    "/models/one%2f1/invoke": 404,
+    "/models/..%5cone/invoke": 404,
+    "/models/one;x/invoke": 404,
+    "/models/one/../../internal/probe": 404,
+    "/models/..%2f..%2fetc%2fpasswd/invoke": 400,
+    "/models/one%00/invoke": 400,
+    "/models//one/invoke": 404,
+    "/v2/models/..%2fone/infer": 404,
+    "/v2/repository/models/..%2fone/load": 404,
+    "/v2/repository/models/%2e%2e/load": 400,
+    "/v2/repository/models/one%2f..%2f..%2fetc/unload": 404,
+}
+
+
+def test_a_path_with_a_way_up_reaches_no_model(multi_model_stack: Stack, root: Path) -> None:
+    assert load(multi_model_stack, "one", root / "one").status_code == 200
+    for (path, status), method in itertools.product(WAYS_UP.items(), ("POST", "DELETE")):
+        connection = http.client.HTTPConnection("127.0.0.1", multi_model_stack.port, timeout=PATIENCE)
+        try:
+            connection.request(method, path, IMAGE, {"Content-Type": "image/png"})
+            told = connection.getresponse()
+            assert told.status == status or (method, told.status) == ("DELETE", 405), path
+            assert json.loads(told.read()).keys() == {"error", "code", "request_id"}
+        finally:
+            connection.close()
+    assert invoke(multi_model_stack, "one").json() == {"predictions": [1.0]}
 
 
 @pytest.mark.extended

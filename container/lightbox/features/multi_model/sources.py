@@ -6,6 +6,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from lightbox.core.error_texts import shown
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.core.request_context import RequestContext
 from lightbox.features.multi_model.archives import MAX_DEPTH, MAX_ENTRIES
@@ -24,7 +25,7 @@ class Source:
     @property
     def shown(self) -> str:
         """What the caller wrote, short enough for an error."""
-        return str(self.path)[:200]
+        return shown(self.path, 200)
 
 
 def check_name(name: object) -> str:
@@ -32,7 +33,7 @@ def check_name(name: object) -> str:
     if not isinstance(name, str) or not is_model_name(name):
         raise BadRequest(
             f"model_name: expected a name of letters, digits, '.', '_' and '-', at most {LONGEST_NAME} characters, "
-            f"got {str(name)[:200]!r}"
+            f"got {shown(name, 200)!r}"
         )
     return name
 

@@ -81,4 +81,7 @@ def once(names: Iterable[str], what: str) -> None:
 
 
 def _text(value: Any) -> str:
-    return str(value).lower() if isinstance(value, bool) else str(value)
+    try:
+        return str(value).lower() if isinstance(value, bool) else str(value)
+    except RecursionError:
+        raise MalformedBody("parameters: a value is nested too deep") from None

@@ -7,6 +7,7 @@ from contextlib import suppress
 from typing import Any
 
 from lightbox.codecs.json_numbers import hollowed, parse_values, parsing_bytes
+from lightbox.core.error_texts import shown
 from lightbox.core.errors import InputMismatch, MalformedBody, TooLarge
 from lightbox.core.pipeline import Pipeline
 from lightbox.core.request_context import RequestContext
@@ -135,7 +136,7 @@ def _size(name: str, size: Any) -> int:
     if isinstance(size, str):
         return sum(parse_sizes(name, size))
     if type(size) is not int or size < 0:
-        raise MalformedBody(f"input {name}: binary_data_size: expected a number of bytes, got {str(size)[:40]!r}")
+        raise MalformedBody(f"input {name}: binary_data_size: expected a number of bytes, got {shown(size, 40)!r}")
     return size
 
 
@@ -166,14 +167,14 @@ def _parameters(entry: dict[str, Any]) -> dict[str, Any]:
 def _flag(parameters: dict[str, Any], key: str) -> bool | None:
     found = parameters.get(key)
     if found is not None and not isinstance(found, bool):
-        raise MalformedBody(f"{key}: expected true or false, got {str(found)[:40]!r}")
+        raise MalformedBody(f"{key}: expected true or false, got {shown(found, 40)!r}")
     return found
 
 
 def _text(entry: dict[str, Any], key: str) -> str:
     found = entry.get(key, "")
     if not isinstance(found, str):
-        raise MalformedBody(f"{key}: expected a string, got {str(found)[:40]!r}")
+        raise MalformedBody(f"{key}: expected a string, got {shown(found, 40)!r}")
     return found
 
 

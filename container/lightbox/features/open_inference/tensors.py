@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lightbox.codecs.json_numbers import NumberList
+from lightbox.core.error_texts import shown
 from lightbox.core.errors import InputMismatch, MalformedBody
 from lightbox.model.casting import cast, numbers, numpy_dtype, read_as, string_tensor
 from lightbox.model.spec import Array, TensorSpec
@@ -23,6 +24,7 @@ TRITON_TYPE = "application/vnd.sagemaker-triton.binary+json"
 BYTES = "BYTES"
 _DTYPES = {name: numpy for numpy, name in PROTOCOL_NAMES.items() if numpy in PLAIN}
 MAX_DIMENSIONS = 32
+_MOST_VALUES = 1 << 48
 _LENGTH = struct.Struct("<I")
 
 
@@ -50,8 +52,10 @@ def described(spec: TensorSpec) -> dict[str, Any]:
 def checked_shape(name: str, shape: Any) -> tuple[int, ...]:
     """Return a tensor's shape; raise InputMismatch for what is none."""
     sizes: Sequence[Any] = shape if isinstance(shape, list | tuple) else [None]
-    if len(sizes) > MAX_DIMENSIONS or any(type(size) is not int or not 0 <= size < 2**63 for size in sizes):
-        raise InputMismatch(f"input {name}: expected a shape such as [1,224,224,3], got {str(shape)[:80]}")
+    if len(sizes) > MAX_DIMENSIONS or any(type(size) is not int or size < 0 for size in sizes):
+        raise InputMismatch(f"input {name}: expected a shape such as [1,224,224,3], got {shown(shape, 80)}")
+    if math.prod(size or 1 for size in sizes) > _MOST_VALUES:  # a 0 among them would hide the others, not from numpy
+        raise InputMismatch(f"input {name}: expected a shape of at most {_MOST_VALUES} values, got {shown(shape, 80)}")
     return tuple(sizes)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import importlib
 import io
 import math
@@ -249,6 +250,44 @@ def test_not_a_number_is_written_as_the_model_server_writes_it(transport: FakeTr
     transport.serve(mean_model(), lambda inputs: {"mean": values})
     answer = fake_app(transport, {"mean": ModelOptions()}).test_client().post("/invocations", data=IMAGE)
     assert answer.get_data(as_text=True).replace(" ", "") == '{"predictions":[[NaN,Infinity,-Infinity]]}'
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "headers", "status"),
+    [
+        ("/invocations", b"{", {"Content-Type": "application/json"}, 400),
+        ("/invocations", b"no image", {"Content-Type": "image/png"}, 400),
+        ("/invocations", b"\x1f\x8b\x08 no gzip", {"Content-Encoding": "gzip"}, 400),
+        ("/invocations", b"", {"Content-Encoding": "br"}, 415),
+        ("/endpoints/any/invocations", b"{", {"Content-Type": "application/json"}, 424),
+        ("/v2/models/mean/infer", b"{", {}, 400),
+        (
+            "/v2/models/mean/infer",
+            b'{"inputs":[{"name":"image","shape":[1],"datatype":"FP32","data":[1e39]}]}',
+            {},
+            400,
+        ),
+        ("/nowhere", b"", {}, 404),
+        ("/invocations", IMAGE, {"Content-Type": "image/png"}, 500),
+    ],
+)
+def test_a_failed_request_keeps_no_body_until_the_collector_comes(
+    client: FlaskClient, transport: FakeTransport, path: str, body: bytes, headers: dict[str, str], status: int
+) -> None:
+    if status == 500:
+        transport.serve(mean_model(), lambda inputs: {"none": inputs["none"]})
+    gc.collect()
+    before = {id(found) for found in errors_with_frames()}
+    gc.disable()
+    try:
+        assert client.post(path, data=body, headers=headers).status_code == status
+        assert [found for found in errors_with_frames() if id(found) not in before] == []
+    finally:
+        gc.enable()
+
+
+def errors_with_frames() -> list[BaseException]:
+    return [found for found in gc.get_objects() if isinstance(found, BaseException) and found.__traceback__]
 
 
 def test_every_error_class_has_a_status() -> None:

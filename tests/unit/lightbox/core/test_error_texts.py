@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from lightbox.core import error_texts
-from lightbox.core.error_texts import without_folders
+from lightbox.core.error_texts import shown, without_folders
 from lightbox.transports.base import from_server
 from lightbox.transports.model_management import _translate
 from lightbox.user_code.handlers import call
@@ -56,3 +56,11 @@ def test_what_a_handler_raises_names_no_folder(models: Path) -> None:
         call(handler)
     assert str(models) not in str(caught.value)
     assert str(models) in str(caught.value.__cause__)
+
+
+def test_what_python_cannot_write_is_shown_by_its_kind() -> None:
+    deep: list[object] = []
+    for _ in range(5000):
+        deep = [deep]
+    assert shown(deep, 80) == "list nested too deep"
+    assert shown([1, None], 4) == "[1, "
