@@ -219,7 +219,6 @@ OUT = "../{outside}/secret"
         ("link", 400),
         ("link/1/..", 400),
         ("..", 400),
-        ("", 400),
         ("one\0" + OUT, 400),
         ("a" * 5000, 400),
         (OUT.replace("/", "%2f"), 404),
@@ -240,7 +239,7 @@ def test_no_spelling_of_a_path_leads_out_of_the_models_directory(
     assert told.status_code == status, told.text
     assert told.json()["code"] == ("bad_request" if status == 400 else "model_not_found")
     assert told.json()["error"].startswith("url: ")
-    if url and "\0" not in url:  # a header has no zero byte
+    if "\0" not in url:  # a header has no zero byte
         target = {"X_Amzn_SageMaker_Target_Model": url}
         assert multi_model_stack.invoke(IMAGE, **target).status_code == 404
         assert multi_model_stack.invoke(IMAGE, "/endpoints/any/invocations", **target).status_code == 424
