@@ -156,8 +156,13 @@ def post(path: str, length: str, method: str = "POST") -> str:
 @pytest.mark.parametrize(
     ("case", "length", "code", "said"),
     [
-        ("a sidecar that hangs up", "Content-Length: 0", "unavailable", "try again: as many requests as are allowed"),
-        ("a silent sidecar", "Content-Length: 0", "deadline_exceeded", "no answer came within 1 s"),
+        (
+            "a sidecar that hangs up",
+            "Content-Length: 1\r\n\r\nx",
+            "unavailable",
+            "try again: as many requests as are allowed",
+        ),
+        ("a silent sidecar", "Content-Length: 3\r\n\r\nabc", "deadline_exceeded", "no answer came within 1 s"),
         (
             "no room",
             "Content-Length: 3000000",
@@ -183,6 +188,7 @@ def test_refusals_of_what_the_sidecar_would_take(
     assert case != "no room" or played.account.take("1", "held", 8_000_000)
     status, headers, body = ask(played.port, post(path, length, method))
     assert (headers.get("retry-after") == "1") == (code == "unavailable")
+    assert (headers["connection"] == "close") == (code == "no_room")  # of which the body was not read
     if method == "POST":
         assert assert_error(status, headers, body, path, code).startswith(said)
     else:
