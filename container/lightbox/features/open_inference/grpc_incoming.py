@@ -15,12 +15,13 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import chain
 
 from lightbox.core.errors import DeadlineExceeded, LightboxError, MalformedBody, TooLarge, Unavailable
 from lightbox.machine.memory import find_trim
 
 MAX_CALLS = 1024
-"""Open at once, idle streams among them. One more ends the call that has waited longest for a message of its caller."""
+"""Open at once, idle streams among them. One more ends the call that has waited longest for its caller."""
 RECEIVE_SECONDS = 60.0
 """A message must be there as a whole in that time from its first byte on; that of a unary call, from its headers on."""
 PREFIX = 5
@@ -30,7 +31,8 @@ _TIMEOUT = re.compile("([0-9]{1,8})([HMSmun])")
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 _UNFOLDED_AT_ONCE = 1 << 18
 _MUCH = 32 << 20
-"""So many bytes that messages held and do not any more are given back to the system."""
+"""After so many bytes of messages that went, what is free is given back to the system: pieces of those that stay lie
+between."""
 
 Chunks = Callable[[], Awaitable[bytes]]
 """Returns more of a call's body, b"" at its end. Raises HungUp where the caller is gone."""
@@ -52,8 +54,10 @@ class Account:
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
         self.calls: set[Incoming] = set()
+        self.waiting: dict[bool, dict[Incoming, None]] = {False: {}, True: {}}
+        """Unary calls, and streams, that wait for more of their callers; who waits longest is first."""
         self.held = 0
-        self._most_held = 0
+        self._freed = 0
         self._trim = find_trim()
 
     @contextmanager
@@ -63,12 +67,11 @@ class Account:
         Where there are too many, end one that waits for its caller. Raises Unavailable where none does.
         """
         if len(self.calls) >= self.bounds.calls:
-            waiting = [one for one in self.calls if one.waits]
+            longest = next(iter(self.waiting[False] or self.waiting[True]), None)
             most = f"try again: {self.bounds.calls} gRPC calls are open"
-            if not waiting:
+            if longest is None:
                 raise Unavailable(f"{most} already")
-            longest = min(waiting, key=lambda one: (one.is_stream, one.since))
-            longest.end(Unavailable(f"{most}, and this one has waited longest for a message"))
+            longest.end(Unavailable(f"{most}, and this one has waited longest for its caller"))
         self.calls.add(call)
         try:
             yield
@@ -86,17 +89,17 @@ class Account:
         Raises Unavailable where that is the call's own.
         """
         self.held += size - call.held
-        self._most_held = max(self._most_held, self.held)
+        self._freed += max(0, call.held - size)
         call.held = size
         while self.held > self.bounds.together and size:
-            largest = max((one for one in self.calls if one.waits), key=lambda one: one.held, default=call)
+            largest = max(chain(*self.waiting.values()), key=lambda one: one.held, default=call)
             most = f"{self.bounds.together >> 20} MiB, twice LIGHTBOX_MAX_BODY_MB"
             full = Unavailable(f"try again: gRPC messages hold as much memory as they may together, {most}")
             if largest.held <= size:
                 raise full
             largest.end(full)
-        if self._most_held - self.held > _MUCH:
-            self._most_held = self.held
+        if self._freed > _MUCH:
+            self._freed = 0
             asyncio.get_running_loop().run_in_executor(None, self._trim)
 
 
@@ -108,11 +111,8 @@ class Incoming:
         self.held = 0
         self.came = 0
         """Bytes of all that has come."""
-        self.waits = False
-        """Whether it waits for its caller."""
-        self.since = 0.0
-        """When it began to wait for the message, in the event loop's time."""
         self._account = account
+        self._waiting = account.waiting[is_stream]
         self._chunks = chunks
         self._encoding = encoding
         self._parts: deque[bytes] = deque()
@@ -125,8 +125,8 @@ class Incoming:
     def end(self, error: LightboxError) -> None:
         """Have ``message`` raise ``error``, now if it waits; what has come of the message is dropped."""
         self.error = error
-        if self.waits and self._task is not None:
-            self.waits = False
+        if self in self._waiting and self._task is not None:
+            del self._waiting[self]
             self.drop()
             self._task.cancel()
 
@@ -160,7 +160,6 @@ class Incoming:
         if self.error is not None:
             raise self.error
         loop = asyncio.get_running_loop()
-        self.since = loop.time()
         seconds = self._account.bounds.receive_seconds
         try:
             async with asyncio.timeout(None if self.is_stream else seconds) as limit:
@@ -217,7 +216,7 @@ class Incoming:
 
     async def _more(self) -> bool:
         """Add what comes next, and tell whether anything did."""
-        self.waits, self._task = True, asyncio.current_task()
+        self._waiting[self], self._task = None, asyncio.current_task()
         try:
             chunk = await self._chunks()
         except asyncio.CancelledError:
@@ -226,7 +225,7 @@ class Incoming:
             self._task.uncancel()
             raise self.error from None
         finally:
-            self.waits = False
+            self._waiting.pop(self, None)
         self.came += len(chunk)
         if chunk:
             self._parts.append(chunk)

@@ -163,6 +163,7 @@ class InferenceServer:
 
     def _refused(self, call: Call, incoming: Incoming, error: LightboxError) -> list[Header]:
         incoming.drop()
+        error.__traceback__ = None  # its frames would hold what has come until the next collection of cycles
         caller = call.caller(self._allowed_seconds)
         self._pool.report_refused(call.route, caller, incoming.came, error)
         return grpc_ending(error, caller.request_id)

@@ -26,7 +26,8 @@ from lightbox.features.open_inference.grpc_streams import StreamConnection
 from lightbox.features.open_inference.repository import Repository
 from lightbox.telemetry.logs import context_maker
 
-QUEUE = 4096
+QUEUE, AT_ONCE = 4096, 64
+"""Connections that wait to be accepted, and those that are accepted before others are read: callers may be gone."""
 KEEPALIVE_SECONDS = 75
 """nginx closes idle connections before that, so that no call meets a closing one."""
 
@@ -82,8 +83,16 @@ async def serve(services: Services, features: Sequence[Feature], health: str, ca
 async def listen(server: InferenceServer, calls: str, streams: str) -> list[asyncio.Server]:
     """Take unary calls and streams at ``unix:/path`` or ``host:port``."""
     # Not uvicorn's own Server: it takes the signals, and at a stop ends connections that nginx may be using.
-    config = Config(server.unary, interface="asgi3", http="httptools", ws="none", lifespan="off", log_config=None)
-    config.timeout_keep_alive = KEEPALIVE_SECONDS
+    config = Config(
+        server.unary,
+        interface="asgi3",
+        http="httptools",
+        ws="none",
+        lifespan="off",
+        log_config=None,
+        access_log=False,
+        timeout_keep_alive=KEEPALIVE_SECONDS,
+    )
     config.load()
     state = ServerState()
     return [
@@ -95,6 +104,10 @@ async def listen(server: InferenceServer, calls: str, streams: str) -> list[asyn
 async def _listen_at(address: str, protocol: Callable[[], asyncio.BaseProtocol]) -> asyncio.Server:
     loop = asyncio.get_running_loop()
     if address.startswith("unix:"):
-        return await loop.create_unix_server(protocol, address.removeprefix("unix:"), backlog=QUEUE)
-    host, _, port = address.rpartition(":")
-    return await loop.create_server(protocol, host, int(port), backlog=QUEUE)
+        server = await loop.create_unix_server(protocol, address.removeprefix("unix:"), backlog=AT_ONCE)
+    else:
+        host, _, port = address.rpartition(":")
+        server = await loop.create_server(protocol, host, int(port), backlog=AT_ONCE)
+    for listener in server.sockets:
+        listener._sock.listen(QUEUE)
+    return server

@@ -80,7 +80,7 @@ def test_unfinished_messages_are_bounded_over_all_connections(calls: int) -> Non
     run = subprocess.run(command, check=False, env=environ, capture_output=True, text=True, timeout=PATIENCE)
     assert run.returncode == 0, run.stderr
     told = json.loads(run.stdout)
-    assert told["sent"] > 0.5
+    assert told["sent"] > 0.25
     assert told["held"] <= 16 * MB
     assert told["growth"] < 4 * 16 * MB
     assert (told["beside"], told["refused"]) == ([200, 0, 0], "unavailable")
