@@ -113,7 +113,7 @@ RUN --mount=type=tmpfs,target=/tmp --mount=type=tmpfs,target=/var/log \
     --mount=type=tmpfs,target=/var/cache/ldconfig \
     touch /tmp/before \
     && apt-get update \
-    && apt-get install -y --no-install-recommends nginx-light tini \
+    && apt-get install -y --no-install-recommends nginx-light openssl tini \
     && groupadd --gid 1000 lightbox \
     && useradd --uid 1000 --gid 1000 --no-log-init --no-create-home --home-dir /tmp --shell /usr/sbin/nologin lightbox \
     && find / -xdev -type f -perm /6000 -exec chmod a-s {} + \

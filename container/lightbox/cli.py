@@ -23,7 +23,7 @@ from lightbox.machine.memory import find_trim
 from lightbox.model.checks import newest_folder, newest_signatures
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import load_options
-from lightbox.processes import op_threads
+from lightbox.processes import op_threads, tls
 from lightbox.processes.commands import PYTHON, child_environ, kept_engine_cache, model_server_program
 from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs
 from lightbox.processes.nginx import find_nginx
@@ -185,6 +185,8 @@ def _print_plan(settings: Settings) -> int:
     print(f"wires: {', '.join(wires.names)}")
     for line in listening(settings, wires, usual_ports(settings), wanted.ports):
         print(f"listening: {line}")
+    if identity := tls.identify(settings):
+        print(identity)
     if not settings.has_fixed_models:
         print(f"models: loaded by POST /models from {settings.model_dir}")
     else:

@@ -24,8 +24,15 @@ OWN_SETTINGS = {
 }
 """What a stack that is only measured has in its own way; none of it takes part in answering."""
 
-UNWANTED = ("SAGEMAKER_MULTI_MODEL", "LIGHTBOX_KSERVE_GRPC_PORT", "OTEL_EXPORTER_OTLP_ENDPOINT")
-"""Settings of the service that would take its ports, or report made-up requests as its own."""
+UNWANTED = (
+    "SAGEMAKER_MULTI_MODEL",
+    "LIGHTBOX_KSERVE_GRPC_PORT",
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "LIGHTBOX_TLS_CERT",
+    "LIGHTBOX_TLS_KEY",
+    "LIGHTBOX_TLS_CLIENT_CA",
+)
+"""Settings of the service that would take its ports, report made-up requests as its own, or ask for TLS."""
 
 
 def start(settings: Mapping[str, str]) -> Stack:

@@ -10,6 +10,7 @@
     │   ├── InputMismatch     name, dtype, rank or dimensions differ from the model's signature
     │   └── MalformedBody
     ├── TooLarge              bytes, pixels or frames beyond a limit
+    ├── Forbidden             who asks has not shown that it may
     ├── ModelNotFound
     ├── AlreadyLoaded         a duplicate load, which changes nothing
     ├── NoRoom
@@ -31,7 +32,8 @@
 
     StartError                what ends a start with sentences for the operator; each is where it is raised
     ├── SettingsError · ModelLayoutError · ModelOptionsError · SavedModelError · UserCodeError
-    ├── ModelServerMissing · NoLocalWire · NginxMissing · TracingMissing · PortTaken · RunDirError
+    ├── ModelServerMissing · NoLocalWire · NginxMissing · TlsError · TracingMissing · PortTaken ·
+    │   RunDirError
     └── StartRefused · GaveUp
 
 Messages are whole sentences: which field, what was expected, what came.
@@ -59,6 +61,7 @@ STATUS_OF_CODE: dict[str, Status] = {
     "input_mismatch": Status(400, "INVALID_ARGUMENT"),
     "malformed_body": Status(400, "INVALID_ARGUMENT"),
     "unknown_session": Status(400, "INVALID_ARGUMENT"),
+    "forbidden": Status(403, "PERMISSION_DENIED"),
     "too_large": Status(413, "RESOURCE_EXHAUSTED"),
     "model_not_found": Status(404, "NOT_FOUND"),
     "route_not_found": Status(404, "NOT_FOUND"),
@@ -172,6 +175,12 @@ class TooLarge(LightboxError):
     """A limit was passed; the message names the limit and the setting that moves it."""
 
     code = "too_large"
+
+
+class Forbidden(LightboxError):
+    """Who asks has not shown that it may."""
+
+    code = "forbidden"
 
 
 class ModelNotFound(LightboxError):

@@ -109,6 +109,22 @@ class Settings(BaseModel):
     port: int = setting("Port", "SAGEMAKER_BIND_TO_PORT", default=8080, ge=1, le=65535)
     """Port on which nginx listens."""
 
+    tls_cert: Path | None = setting("TLS", "LIGHTBOX_TLS_CERT")
+    """Certificate with its chain, a file in PEM. Set, nginx's port speaks TLS 1.2 and 1.3, HTTP/1.1 and HTTP/2, and no
+    plain HTTP. A folder means `tls.crt` in it, as Kubernetes mounts secrets. When the files change nginx loads them,
+    once certificate and key match and are the same for two seconds."""
+
+    tls_key: Path | None = setting(
+        "TLS", "LIGHTBOX_TLS_KEY", told_default="where the certificate is: in its folder, or in its file"
+    )
+    """Key of the certificate, a file in PEM without a passphrase. A folder means `tls.key` in it. The user as whom
+    Lightbox runs must be able to read it."""
+
+    tls_client_ca: Path | None = setting("TLS", "LIGHTBOX_TLS_CLIENT_CA")
+    """Certificates of the authorities whose client certificates are accepted, a file in PEM. A folder means `ca.crt` in
+    it. Set, a request without a client certificate gets 403, but for `/ping` and `/v2/health/`; one with another
+    authority's gets 400."""
+
     workers: int = setting(
         "Workers and queue",
         "SAGEMAKER_GUNICORN_WORKERS",

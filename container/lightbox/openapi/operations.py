@@ -37,8 +37,8 @@ OF_A_PREDICTION = OF_A_MODEL | {
     "not_acceptable",
     "model_failed",
 }
-_OF_NGINX = (414, 431)
-"""Its refusals of long lines."""
+_OF_NGINX = (403, 414, 431)
+"""Its refusals of callers without a certificate, and of long lines."""
 
 View = TypeVar("View", bound=Callable[..., Any])
 

@@ -59,11 +59,14 @@ class NginxParts:
     """What nginx.conf gets: ``http`` in its http block, ``server`` in its server block.
 
     Both may have the placeholders of the file, and those of ``places``: paths and the like, in double quotes.
+    ``listens`` are addresses in ``server`` for callers inside, ``unix:/path`` or ``host:port``: the supervisor opens
+    them.
     """
 
     http: str = ""
     server: str = ""
     places: Mapping[str, str] = field(default_factory=dict)
+    listens: Sequence[str] = ()
 
     @classmethod
     def of(cls, folder: Path, **places: str) -> NginxParts:

@@ -7,6 +7,7 @@ import pwd
 import re
 import shutil
 import socket
+import subprocess
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -84,6 +85,9 @@ def render(
         # Without metrics the sidecar answers that there is no such route.
         "METRICS": "health" if settings.metrics else "sidecar",
         "PORT": str(settings.port),
+        "TLS": "ssl http2" if settings.tls_cert else "",
+        "SSL": "ssl" if settings.tls_cert else "",
+        "CLIENTS": "if ($without_certificate) { return 496; }" if settings.tls_client_ca else "",
         "READ_TIMEOUT": str(settings.nginx_read_timeout),
         "LOAD_READ_TIMEOUT": str(settings.nginx_load_read_timeout),
     }
@@ -124,32 +128,65 @@ def _overload_bodies(room: int) -> dict[str, str]:
     return {name: body.decode().replace("\\", "\\\\") for name, body in bodies.items()}
 
 
-def listen(variable: str, port: int, host: str = "0.0.0.0") -> socket.socket:  # noqa: S104 - for the outside
-    """Return the listening socket of one of nginx's ports, as nginx wants it: not blocking. Raises PortTaken."""
-    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+def listen(address: str) -> socket.socket:
+    """Return a listening socket for nginx, not blocking, at ``unix:/path``, ``host:port`` or ``[::]:port``, which takes
+    IPv4 too. Raises OSError."""
+    path, (host, _, port) = address.removeprefix("unix:"), address.rpartition(":")
+    family = socket.AF_UNIX if path != address else socket.AF_INET6 if "[" in host else socket.AF_INET
+    listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if ":" in host:
+    if family == socket.AF_INET6:
         listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     try:
-        listener.bind((host, port))
-    except OSError as error:
+        listener.bind(path if family == socket.AF_UNIX else (host.strip("[]"), int(port)))
+    except OSError:
         listener.close()
-        raise PortTaken(f"{variable}: port {port} cannot be opened: {error.strerror}") from None
+        raise
     listener.listen(QUEUE)
     listener.setblocking(False)
     return listener
 
 
-def any_address() -> str:
-    """Return the address of all interfaces, of IPv6 and IPv4 where there are both."""
-    return "::" if socket.has_dualstack_ipv6() else "0.0.0.0"  # noqa: S104 - for the outside
+def listen_for_callers(variable: str, address: str) -> socket.socket:
+    """Return a listening socket at the port that a variable names. Raises PortTaken."""
+    try:
+        return listen(address)
+    except OSError as error:
+        port = address.rpartition(":")[2]
+        raise PortTaken(f"{variable}: port {port} cannot be opened: {error.strerror}") from None
 
 
-def listen_at(port: int) -> str:
-    """Return what nginx's ``listen`` says for a port at ``any_address``."""
-    return f"[::]:{port} ipv6only=off" if any_address() == "::" else str(port)
+def on_all_interfaces(port: int) -> str:
+    """Return the address of a port of all interfaces, of IPv6 and IPv4 where there are both."""
+    return f"[::]:{port}" if socket.has_dualstack_ipv6() else f"0.0.0.0:{port}"
 
 
 def inherited(listeners: Sequence[socket.socket]) -> dict[str, str]:
     """Return the environment in which nginx finds the sockets; the descriptors must be left open for it."""
     return {INHERIT_VARIABLE: "".join(f"{listener.fileno()};" for listener in listeners)}
+
+
+def http2_warning() -> str | None:
+    """Return a sentence where the nginx here may lack the mend of HTTP/2 rapid reset, CVE-2023-44487.
+
+    None where it has it, and where there is no dpkg that tells.
+    """
+    if shutil.which("dpkg-query") is None:
+        return None
+    query = ["dpkg-query", "--show", "--showformat=${Version}", "nginx"]
+    version = subprocess.run(query, capture_output=True, text=True, check=False).stdout  # noqa: S603 - no input
+    if not version or resists_rapid_reset(version):
+        return None
+    return (
+        f"nginx {version} may lack the mend of HTTP/2 rapid reset (CVE-2023-44487), by which one caller takes the time "
+        "of the processors: expected Debian 12's 1.22.1-9+deb12u11, or 1.25.3, or later"
+    )
+
+
+def resists_rapid_reset(version: str) -> bool:
+    """Tell whether a version of Debian's package has the mend: from 1.25.3 on, in Debian 12 from its 11th update on."""
+    found = re.match(r"(\d+)\.(\d+)\.(\d+)(?:-9\+deb12u(\d+))?", version)
+    if found is None:
+        return False
+    *number, update = (int(part or 0) for part in found.groups())
+    return number >= [1, 25, 3] or (number == [1, 22, 1] and update >= 11)

@@ -13,6 +13,7 @@ from lightbox.core.error_bodies import error_response, grpc_ending, http_bytes
 from lightbox.core.errors import (
     BadRequest,
     DeadlineExceeded,
+    Forbidden,
     LightboxError,
     MethodNotAllowed,
     RouteNotFound,
@@ -63,6 +64,11 @@ def _error(settings: Settings, target: str, sent: Message) -> LightboxError:
         "413": lambda: TooLarge(f"the request body is larger than {_limit(settings, length)}"),
         "414": lambda: BadRequest("the request line is too long", 414),
         "431": lambda: BadRequest("the request headers are too large", 431),
+        "495": lambda: BadRequest(
+            "the client certificate was refused: expected one of the authority that this server trusts, within its time"
+        ),
+        "496": lambda: Forbidden("expected a client certificate of the authority that this server trusts, got none"),
+        "497": lambda: BadRequest("this port speaks TLS: expected https://, got a request of plain HTTP"),
         "504": lambda: DeadlineExceeded(f"no answer came within {settings.nginx_read_timeout} s"),
         "507": lambda: _not_kept(missing_storage(length, FAILURE)),
     }

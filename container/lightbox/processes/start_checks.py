@@ -9,10 +9,11 @@ from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
 from lightbox.model.checks import newest_folder, unusable_versions
 from lightbox.model.layout import ModelOnDisk, folders_without_model, weights_note
+from lightbox.processes import tls
 from lightbox.processes.additions import NOTHING_WANTED, Wants
 from lightbox.processes.commands import model_server_program
 from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs
-from lightbox.processes.nginx import find_nginx
+from lightbox.processes.nginx import find_nginx, http2_warning
 from lightbox.processes.option_checks import option_problems
 from lightbox.processes.scaling_report import ScalingLine, scaling_lines
 from lightbox.processes.startup import check_added_ports, check_port, check_port_range
@@ -42,6 +43,8 @@ def find_lasting_problems(settings: Settings, wrong: Collection[str] = (), wants
         model_server_program(settings)
     with _noted_in(problems):
         find_nginx()
+    with _noted_in(problems):
+        tls.identify(settings)
     for check in wants.checks:
         with _noted_in(problems):
             check()
@@ -53,15 +56,18 @@ def find_lasting_problems(settings: Settings, wrong: Collection[str] = (), wants
 
 
 def find_warnings(settings: Settings) -> list[str]:
-    """Return a sentence for each folder that is no model, each model of random weights, each setting one cannot follow.
+    """Return a sentence for each folder that is no model, each model of random weights, each setting one cannot follow,
+    and for what is wrong with TLS and stops no start.
 
     The default model follows them all, or the start is refused. A variable is for all models and may be meant for some:
     requests to the others say so themselves.
     """
+    of_http2 = http2_warning() if settings.tls_cert else None
+    passed = tls.warnings(settings) + ([of_http2] if of_http2 else [])
     if not settings.has_fixed_models:
-        return []
+        return passed
     models, default = plan_models(settings)
-    passed = [
+    passed += [
         f"LIGHTBOX_MODEL_DIR: {folder} is not a model: none of its numbered folders contains saved_model.pb"
         for folder in folders_without_model(settings.model_dir)
     ]

@@ -30,7 +30,7 @@ def listening(
     ``ports`` are each model server's for gRPC and for REST; those that are not open do not count. ``added`` are those
     of the features.
     """
-    lines = [f"port {settings.port} on all interfaces: HTTP for callers"]
+    lines = [f"port {settings.port} on all interfaces: {'HTTPS' if settings.tls_cert else 'HTTP'} for callers"]
     lines += [f"port {port.number} on all interfaces: {port.purpose}" for port in added]
     where = "all interfaces" if model_server_program(settings)[0] == BINARY else "loopback"
     for index, name, why in ((0, "gRPC", wires.why_grpc_port), (1, "REST", wires.why_rest_port)):

@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from lightbox.core.errors import StartError
+from lightbox.machine.shared_files import replace_file
 from lightbox.processes import commands
 from lightbox.processes.additions import Additions
 from lightbox.processes.body_memory import BodyAccount
@@ -19,13 +20,22 @@ from lightbox.processes.code_setup import CodeSetup
 from lightbox.processes.health import Health, ServerWatch
 from lightbox.processes.metrics_page import MetricsPage
 from lightbox.processes.model_server_log import ModelServerLog
-from lightbox.processes.nginx import RENEWAL_SECONDS, any_address, find_nginx, inherited, listen, render
+from lightbox.processes.nginx import (
+    RENEWAL_SECONDS,
+    find_nginx,
+    inherited,
+    listen,
+    listen_for_callers,
+    on_all_interfaces,
+    render,
+)
 from lightbox.processes.nginx_log import NginxLog, RefusedRequests
 from lightbox.processes.refusals import refusal
 from lightbox.processes.reload_watch import ReloadWatch
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.start import Start
 from lightbox.processes.startup import listening
+from lightbox.processes.tls import TlsWatch
 from lightbox.processes.version_watch import VersionWatch
 from lightbox.telemetry import logs
 from lightbox.telemetry.logs import RequestLog, log
@@ -83,11 +93,13 @@ class Supervisor:
         plan.write(start.plan_file)
         self._server_kind, program = commands.model_server_program(settings)
         self._nginx_generation = 0
+        self._tls = TlsWatch(settings, self._reload_nginx)
         nginx_conf = self._write_nginx_conf()
         self._code = CodeSetup(plan, start.plan_file, run_dir, environ)
         gunicorn = commands.gunicorn_command(settings, start.plan_file, sidecar, run_dir)
-        self._listeners = [listen("SAGEMAKER_BIND_TO_PORT", settings.port)]
-        self._listeners += [listen(port.variable, port.number, any_address()) for port in added.ports]
+        self._listeners = [listen_for_callers("SAGEMAKER_BIND_TO_PORT", f"0.0.0.0:{settings.port}")]
+        self._listeners += [listen_for_callers(one.variable, on_all_interfaces(one.number)) for one in added.ports]
+        self._listeners += [listen(address) for part in added.nginx for address in part.listens]
         self._children = [self._nginx_child(nginx_conf, environ), self._worker_child("gunicorn", gunicorn, run_dir)]
         for spec in added.children:
             front = [*commands.PYTHON, "lightbox.front", spec.module, str(start.plan_file), *spec.arguments]
@@ -119,7 +131,7 @@ class Supervisor:
             [find_nginx(), "-e", "stderr", "-c", str(nginx_conf)],
             environ | inherited(self._listeners),
             signal.SIGQUIT,
-            keep_descriptors=tuple(listener.fileno() for listener in self._listeners),
+            keep_descriptors=[listener.fileno() for listener in self._listeners],
             edit=NginxLog(
                 self._settings.nginx_loglevel, self._refused.answered, self._bodies.give_back, self._renew_nginx
             ).edit,
@@ -131,8 +143,12 @@ class Supervisor:
         A zone of another name is a new one; the old workers finish what they have with theirs.
         """
         self._bodies.lost_worker(lost_worker)
+        self._nginx_generation += 1
+        self._reload_nginx()
+
+    def _reload_nginx(self) -> None:
+        """Have nginx replace its workers by ones with the present configuration."""
         if not self._stopping.is_set():
-            self._nginx_generation += 1
             self._write_nginx_conf()
             self._children[0].send(signal.SIGHUP)
             self._renew_fronts()
@@ -158,17 +174,19 @@ class Supervisor:
         run_dir = self._start.run_dir.path
         addresses = {"SIDECAR": self._start.address("sidecar"), "HEALTH": self._start.address("health")}
         path = run_dir / "nginx.conf"
-        path.write_text(
-            render(
-                self._settings,
-                run_dir,
-                addresses,
-                self._start.room,
-                self._nginx_generation,
-                self._added.nginx,
-                self._added.probes,
-            )
+        parts = list(self._added.nginx)
+        if self._tls.identity:
+            parts.append(self._tls.identity.nginx(run_dir))
+        conf = render(
+            self._settings,
+            run_dir,
+            addresses,
+            self._start.room,
+            self._nginx_generation,
+            parts,
+            self._added.probes,
         )
+        replace_file(path, conf.encode())
         return path
 
     async def run(self) -> int:
@@ -180,7 +198,13 @@ class Supervisor:
         self._announce()
         async with await self._health.serve(self._health_address):
             children = [asyncio.create_task(self._keep_running(child)) for child in self._children]
-            waits = [self._health.follow(), self._serve(), self._reloads.follow(), *self._added.tasks()]
+            waits = [
+                self._health.follow(),
+                self._serve(),
+                self._reloads.follow(),
+                self._tls.follow(),
+                *self._added.tasks(),
+            ]
             others = [asyncio.create_task(wait) for wait in (*waits, self._stopping.wait())]
             done, _ = await asyncio.wait(children + others, return_when=asyncio.FIRST_COMPLETED)
             self._stopping.set()
@@ -222,6 +246,8 @@ class Supervisor:
         if line := commands.worker_class_line(self._settings):
             log(line)
         ports = [(server.grpc_port, server.rest_port) for server in self._plan.model_servers]
+        if self._tls.identity:
+            log(str(self._tls.identity))
         log(f"listening: {' | '.join(listening(self._settings, self._plan.wires, ports, self._added.ports))}")
 
     async def _serve(self) -> None:
@@ -236,7 +262,8 @@ class Supervisor:
                     f"{self._health.problem()}"
                 )
         self._server_was_up = True
-        address = f"http://localhost:{self._settings.port}"
+        scheme = "https" if self._tls.identity else "http"
+        address = f"{scheme}://localhost:{self._settings.port}"
         shown = "".join(f"; {name}: {address}{path}" for name, path in self._added.shown.items())
         log(f"ready after {time.monotonic() - started:.1f} s: {address}/invocations{shown}")
         await self._versions.follow()

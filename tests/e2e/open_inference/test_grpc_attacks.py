@@ -77,7 +77,11 @@ def memory(stack: Stack) -> float:
 def opened(stack: Stack) -> int:
     """Return how many connections nginx has to the gRPC worker."""
     (worker,) = stack.processes("grpc_worker")
-    return sum(one.laddr.endswith(("/calls", "/streams")) for one in worker.net_connections("unix") if one.laddr)
+    return sum(
+        str(one.laddr).endswith(("grpc_calls.sock", "grpc_streams.sock"))
+        for one in worker.net_connections("unix")
+        if one.laddr
+    )
 
 
 @pytest.mark.parametrize("method", ["ModelInfer", "ModelStreamInfer"])

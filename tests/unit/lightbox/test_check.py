@@ -13,6 +13,7 @@ import pytest
 from harness.ports import free_ports
 from lightbox import cli
 from lightbox.settings_loading import load_settings, parts
+from support.certificates import Authority, write_pair
 from support.log_lines import without_times
 from support.models import copy_golden
 from support.patience import PATIENCE
@@ -55,6 +56,18 @@ def test_check_prints_what_is_set_and_means_more_than_its_default(
     said = capsys.readouterr().out
     assert "\nLIGHTBOX_REQUEST_TIMEOUT_SECONDS=30" in said
     assert "LIGHTBOX_DRAIN_SECONDS" not in said
+
+
+def test_check_tells_of_tls(
+    as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
+) -> None:
+    own = {"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MODEL_DIR": str(models)}
+    as_if_started(own | {"LIGHTBOX_TLS_CERT": str(write_pair(tmp_path / "tls", Authority().issue(days=-1)))})
+    assert cli.main(["check"]) == 0
+    said = capsys.readouterr().out
+    assert "\nTLS: the certificate of commonName=lightbox.test for localhost, 127.0.0.1, until 2" in said
+    assert "\nwarning: LIGHTBOX_TLS_CERT: the certificate of commonName=lightbox.test" in said
+    assert f"listening: port {own['SAGEMAKER_BIND_TO_PORT']} on all interfaces: HTTPS for callers" in said
 
 
 def test_check_prints_settings_and_models(

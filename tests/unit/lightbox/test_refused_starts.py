@@ -18,6 +18,7 @@ import pytest
 from harness.ports import free_ports
 from lightbox import cli
 from lightbox.processes.supervisor import STOP_SIGNALS
+from support.certificates import write_pair
 from support.log_lines import without_times
 from support.models import copy_golden
 from support.s3 import serving, universal
@@ -98,6 +99,13 @@ def test_every_wrong_model_is_named(refuse: Refuse, models: Path) -> None:
     said = refuse(LIGHTBOX_MODEL_DIR=str(bad_options(corrupt(models))))
     assert str(models / "broken/1") in said
     assert str(models / "image_mean/code/lightbox.json") in said
+
+
+def test_every_wrong_file_of_tls_is_named(refuse: Refuse, models: Path, tmp_path: Path) -> None:
+    folder = write_pair(tmp_path / "tls", (b"no certificate", b"no key"))
+    said = refuse(LIGHTBOX_MODEL_DIR=str(models), LIGHTBOX_TLS_CERT=str(folder), LIGHTBOX_TLS_CLIENT_CA="/nowhere")
+    lines = [line.split(":")[0] for line in said.splitlines()[1:]]
+    assert lines == ["LIGHTBOX_TLS_CLIENT_CA", "LIGHTBOX_TLS_CERT", "LIGHTBOX_TLS_KEY"]
 
 
 def missing(models: Path) -> Path:

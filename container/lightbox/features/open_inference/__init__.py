@@ -14,7 +14,7 @@ from lightbox.core.settings import Settings
 from lightbox.core.settings_types import PART, setting
 from lightbox.feature import Feature
 from lightbox.processes.additions import ChildSpec, NginxParts, Port, Probe
-from lightbox.processes.nginx import listen_at
+from lightbox.processes.nginx import on_all_interfaces
 
 if TYPE_CHECKING:
     from flask import Blueprint
@@ -46,7 +46,8 @@ PROBES: Mapping[str, Probe] = {"/v2/health/live": live, "/v2/health/ready": serv
 
 def nginx_part(port: int, calls: str, streams: str) -> NginxParts:
     """Return nginx's server of the gRPC port, which passes unary calls and streams on to two addresses."""
-    return NginxParts.of(Path(__file__).parent, GRPC_LISTEN=listen_at(port), GRPC_CALLS=calls, GRPC_STREAMS=streams)
+    listen = on_all_interfaces(port) + (" ipv6only=off" if "[" in on_all_interfaces(port) else "")
+    return NginxParts.of(Path(__file__).parent, GRPC_LISTEN=listen, GRPC_CALLS=calls, GRPC_STREAMS=streams)
 
 
 class OpenInferenceSettings(BaseModel):

@@ -24,6 +24,7 @@ from lightbox.features.open_inference.grpc_server import InferenceServer
 from lightbox.features.open_inference.grpc_service import InferenceService
 from lightbox.features.open_inference.grpc_streams import StreamConnection
 from lightbox.features.open_inference.repository import Repository
+from lightbox.processes import nginx
 from lightbox.telemetry.logs import context_maker
 
 QUEUE, AT_ONCE = 4096, 64
@@ -102,12 +103,7 @@ async def listen(server: InferenceServer, calls: str, streams: str) -> list[asyn
 
 
 async def _listen_at(address: str, protocol: Callable[[], asyncio.BaseProtocol]) -> asyncio.Server:
-    loop = asyncio.get_running_loop()
-    if address.startswith("unix:"):
-        server = await loop.create_unix_server(protocol, address.removeprefix("unix:"), backlog=AT_ONCE)
-    else:
-        host, _, port = address.rpartition(":")
-        server = await loop.create_server(protocol, host, int(port), backlog=AT_ONCE)
-    for listener in server.sockets:
-        listener._sock.listen(QUEUE)
+    listener = nginx.listen(address)
+    server = await asyncio.get_running_loop().create_server(protocol, sock=listener, backlog=AT_ONCE)
+    listener.listen(QUEUE)
     return server

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -52,12 +53,13 @@ class Streams(Feature):
         from lightbox.features.streams.counts import FILE
 
         address = start.address("streams")
-        arguments = [address, str(start.room), str(start.run_dir.path / FILE)]
+        arguments = [address, start.address("frames"), str(start.room), str(start.run_dir.path / FILE)]
         yield ChildSpec("streams", "the process for streams", f"{__name__}.worker", arguments, address, RENEW_SIGNAL)
 
     @override
     def nginx(self, start: Start) -> NginxParts:
-        return NginxParts.of(Path(__file__).parent, STREAMS=start.address("streams"))
+        places = {"STREAMS": start.address("streams"), "FRAMES": start.address("frames")}
+        return replace(NginxParts.of(Path(__file__).parent, **places), listens=(places["FRAMES"],))
 
     @override
     def measure(self, run_dir: Path) -> Mapping[Metric, float]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import socket
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 
 import orjson
 import urllib3
+from typing_extensions import override
 
 from lightbox.core.edge import MODEL_HEADER
 from lightbox.core.error_bodies import REQUEST_ID_HEADER, error_body
@@ -58,13 +60,37 @@ def failed(error: LightboxError, request_id: str) -> Answer:
     return Answer(error.status, "application/json", "", error_body(error, request_id))
 
 
-class Relay:
-    """Asks nginx at a port of this machine; ``most`` frames at a time, others wait for a thread."""
+class _UnixConnection(urllib3.connection.HTTPConnection):
+    """A connection to a unix socket, whatever the host."""
 
-    def __init__(self, port: int, most: int, read_seconds: float) -> None:
+    def __init__(self, *arguments: Any, path: str, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._path = path
+
+    @override
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(_CONNECT_SECONDS)
+        self.sock.connect(self._path)
+
+
+class _UnixPool(urllib3.HTTPConnectionPool):
+    ConnectionCls = _UnixConnection
+
+
+class Relay:
+    """Asks nginx at ``unix:/path`` or ``host:port``; ``most`` frames at a time, others wait for a thread."""
+
+    def __init__(self, address: str, most: int, read_seconds: float) -> None:
         self._threads = ThreadPoolExecutor(most, "frame")
         timeout = urllib3.Timeout(connect=_CONNECT_SECONDS, read=read_seconds)
-        self._pool = urllib3.HTTPConnectionPool("127.0.0.1", port, maxsize=most, timeout=timeout, retries=False)
+        options: dict[str, Any] = {"maxsize": most, "timeout": timeout, "retries": False}
+        host, _, port = address.rpartition(":")
+        self._pool = (
+            _UnixPool("localhost", path=port, **options)
+            if host == "unix"
+            else urllib3.HTTPConnectionPool(host, int(port), **options)
+        )
 
     async def ask(self, frame: bytes, headers: Mapping[str, str], request_id: str) -> Answer:
         """Return the answer to a frame; raise Unavailable where nothing takes it."""

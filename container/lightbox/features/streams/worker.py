@@ -24,16 +24,16 @@ PATIENCE = 5
 MAX_STREAMS = 1000
 
 
-def main(front: Front, address: str, most_bytes: str, counts: str) -> None:
+def main(front: Front, address: str, frames: str, most_bytes: str, counts: str) -> None:
     """Serve streams at ``unix:/path`` or ``host:port`` until SIGTERM; then finish the accepted frames.
 
-    At RENEW_SIGNAL the streams that are open end in the same way. Streams may hold ``most_bytes`` together, and are
-    counted in the file ``counts``.
+    At RENEW_SIGNAL the streams that are open end in the same way. nginx takes their frames at ``frames``. Streams may
+    hold ``most_bytes`` together, and are counted in the file ``counts``.
     """
-    asyncio.run(serve(front.settings, address, int(most_bytes), Path(counts)))
+    asyncio.run(serve(front.settings, address, frames, int(most_bytes), Path(counts)))
 
 
-async def serve(settings: Settings, address: str, most_bytes: int, counts: Path) -> None:
+async def serve(settings: Settings, address: str, frames: str, most_bytes: int, counts: Path) -> None:
     """Run the server until a signal to stop has come and every accepted frame is answered."""
     log_like_others(settings.gunicorn_loglevel, settings.log_format == "json", worker_descriptor(), "streams")
     _, most_files = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -41,7 +41,7 @@ async def serve(settings: Settings, address: str, most_bytes: int, counts: Path)
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, stopping.set)
-    relay = Relay(settings.port, settings.most_requests, settings.nginx_read_timeout + PATIENCE)
+    relay = Relay(frames, settings.most_requests, settings.nginx_read_timeout + PATIENCE)
     frame = settings.max_body_mb << 20
     server = StreamServer(relay, MAX_STREAMS, frame, max(most_bytes, 2 * frame), StreamCounts(counts))
     asyncio.get_running_loop().add_signal_handler(RENEW_SIGNAL, server.renew)

@@ -1,0 +1,213 @@
+"""TLS of nginx's ports: a certificate and its key, which are judged before nginx gets them, and followed while it runs.
+
+nginx has copies in the run directory, so that it never sees half of a change.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+import ssl
+import time
+from _ssl import _test_decode_cert  # type: ignore[attr-defined]  # nothing public tells what a certificate says
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lightbox.core.errors import StartError
+from lightbox.core.settings import Settings
+from lightbox.machine.shared_files import replace_file
+from lightbox.processes.additions import NginxParts
+from lightbox.telemetry.logs import log
+
+CERT, KEY, CLIENT_CA = "LIGHTBOX_TLS_CERT", "LIGHTBOX_TLS_KEY", "LIGHTBOX_TLS_CLIENT_CA"
+FILES = {CERT: "tls.crt", KEY: "tls.key", CLIENT_CA: "ca.crt"}
+"""Their names in a folder, which are those in Kubernetes' secrets and in our copy."""
+LOOK_SECONDS = 2.0
+"""Between two looks at the files. What is the same at two looks is no longer being written."""
+_KEY_BEGINS = re.compile(rb"-----BEGIN ([A-Z]+ )*PRIVATE KEY-----")
+_ENCRYPTED = re.compile(rb"-----BEGIN ENCRYPTED |^Proc-Type: 4,ENCRYPTED", re.M)
+
+CIPHERS = ":".join(
+    f"ECDHE-{key}-{cipher}"
+    for cipher in ("AES128-GCM-SHA256", "AES256-GCM-SHA384", "CHACHA20-POLY1305")
+    for key in ("ECDSA", "RSA")
+)
+
+
+class TlsError(StartError):
+    """Files of TLS that cannot be used; the message has a line for each problem, which names the variable."""
+
+
+@dataclass(frozen=True)
+class Identity:
+    """What nginx shows callers, and whom it trusts. ``files`` are those of the variables, PEM; ``expires`` is in
+    seconds since 1970."""
+
+    files: Mapping[str, bytes]
+    subject: str
+    expires: float
+
+    def __str__(self) -> str:
+        until = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(self.expires))
+        clients = "required" if CLIENT_CA in self.files else "not asked for"
+        return f"TLS: the certificate of {self.subject}, until {until}; client certificates: {clients}"
+
+    def nginx(self, folder: Path) -> NginxParts:
+        """Write the files below ``folder``, and return the part of nginx.conf that names them. Raises OSError."""
+        content = b"".join(self.files.values())
+        copy = folder / f"tls-{hashlib.sha256(content).hexdigest()[:16]}"
+        copy.mkdir(0o700, exist_ok=True)
+        for variable, data in self.files.items():
+            replace_file(copy / FILES[variable], data)
+        places = {variable.removeprefix("LIGHTBOX_"): str(copy / name) for variable, name in FILES.items()}
+        conf = Path(__file__).with_name("tls.conf").read_text()
+        if CLIENT_CA in self.files:
+            conf += Path(__file__).with_name("tls_clients.conf").read_text()
+        return NginxParts(conf.replace("@TLS_CIPHERS@", CIPHERS), places=places)
+
+
+def identify(settings: Settings) -> Identity | None:
+    """Return what the files hold, None where TLS is off. Raises TlsError."""
+    return _judge(settings, _contents(settings))
+
+
+def warnings(settings: Settings) -> list[str]:
+    """Return a sentence for a certificate that has expired, which stops no start: clients may accept it."""
+    found = identify(settings)
+    if found is None or found.expires > time.time():
+        return []
+    return [f"{CERT}: the certificate of {found.subject} has expired; most clients refuse it"]
+
+
+class TlsWatch:
+    """Follows the files. ``identity`` is what nginx is to have, ``renew`` has it load that."""
+
+    def __init__(self, settings: Settings, renew: Callable[[], object]) -> None:
+        """Raise TlsError where the files cannot be used."""
+        self._settings = settings
+        self._renew = renew
+        self._seen = self._judged = _contents(settings)
+        self.identity = _judge(settings, self._seen)
+
+    async def follow(self) -> None:
+        """Look at the files for ever."""
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            self.look()
+
+    def look(self) -> None:
+        """Have nginx load the files where they are others, the same as at the last look, and can be used."""
+        now = _contents(self._settings)
+        settled, self._seen = now == self._seen, now
+        if now == self._judged or not settled:
+            return
+        self._judged = now
+        try:
+            self.identity = _judge(self._settings, now)
+            self._renew()
+        except TlsError as error:
+            log(f"TLS: the files have changed and cannot be used, nginx keeps what it has:\n{error}")
+        except OSError as error:  # TMPDIR is full, say
+            self._judged = {}
+            log(f"TLS: the files have changed and cannot be copied, which is tried again: {error}")
+        else:
+            log(f"{self.identity}; the files have changed, nginx loads them")
+
+
+def _paths(settings: Settings) -> dict[str, Path]:
+    """Return the file of each variable that is set; the key may be where the certificate is."""
+    given = {CERT: settings.tls_cert, KEY: settings.tls_key or settings.tls_cert, CLIENT_CA: settings.tls_client_ca}
+    return {name: _in_folder(path, FILES[name]) for name, path in given.items() if path}
+
+
+def _in_folder(path: Path, name: str) -> Path:
+    try:
+        return path / name if path.is_dir() else path
+    except PermissionError:  # it is told where the file is read
+        return path
+
+
+def _contents(settings: Settings) -> dict[str, bytes | str]:
+    """Return what the file of each variable holds; a text says why it cannot be read."""
+    found: dict[str, bytes | str] = {}
+    for variable, path in _paths(settings).items():
+        try:
+            found[variable] = path.read_bytes()
+        except PermissionError:
+            user = f"the user {os.geteuid()}, as whom Lightbox runs"
+            found[variable] = f"{variable}: {path} cannot be read by {user}: let that user read it"
+        except OSError as error:
+            found[variable] = f"{variable}: expected a file in PEM, {path} cannot be read: {error.strerror}"
+    return found
+
+
+def _judge(settings: Settings, contents: Mapping[str, bytes | str]) -> Identity | None:
+    """Return what the files hold, None where TLS is off; raise TlsError with all that is wrong."""
+    if not settings.tls_cert:
+        given = {KEY: settings.tls_key, CLIENT_CA: settings.tls_client_ca}
+        if beside := next((f"{name}={path}" for name, path in given.items() if path), None):
+            raise TlsError(f"{CERT}: expected the certificate of this port beside {beside}, got none")
+        return None
+    paths = _paths(settings)
+    apart = paths[KEY] != paths[CERT]  # what is wrong with a file that is both is told once
+    problems = [text for name, text in contents.items() if isinstance(text, str) and (apart or name != KEY)]
+    files = {variable: content for variable, content in contents.items() if isinstance(content, bytes)}
+    for variable in (CERT, CLIENT_CA):
+        if variable in files and (problem := _problem_of_certificates(files[variable])):
+            problems.append(f"{variable}: {paths[variable]} {problem}")
+    if KEY in files and (problem := _problem_of_key(files[KEY])):
+        problems.append(f"{KEY}: {'' if apart else 'it is not set, and '}{paths[KEY]} {problem}")
+    if problems:
+        raise TlsError("\n".join(problems))
+    with _as_file(files[CERT]) as cert, _as_file(files[KEY]) as key:
+        try:
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password="")
+        except ssl.SSLError as error:
+            if error.reason == "KEY_VALUES_MISMATCH":
+                raise TlsError(
+                    f"{KEY}: expected the key of the certificate in {paths[CERT]}, got another one in {paths[KEY]}"
+                ) from None
+            # OpenSSL says of both whether they are too weak, and of the certificate nothing else by now.
+            variable = CERT if str(error.reason).startswith(("EE_", "CA_")) else KEY
+            raise TlsError(f"{variable}: OpenSSL cannot use {paths[variable]}: {error.reason or error}") from None
+        told = _test_decode_cert(cert)
+    return Identity(files, _subject(told), ssl.cert_time_to_seconds(str(told["notAfter"])))
+
+
+def _problem_of_certificates(content: bytes) -> str | None:
+    if b"-----BEGIN CERTIFICATE-----" not in content:
+        return "holds no certificate: expected PEM, a text with -----BEGIN CERTIFICATE-----"
+    try:
+        # All of the file: a chain, or several authorities.
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=content.decode("ascii", "ignore"))
+    except ssl.SSLError as error:
+        return f"holds a damaged certificate: {error.reason or error}"
+    return None
+
+
+def _problem_of_key(content: bytes) -> str | None:
+    if _ENCRYPTED.search(content):
+        return "holds an encrypted key: expected one without a passphrase, as openssl pkey writes it"
+    if not _KEY_BEGINS.search(content):
+        return "holds no key: expected PEM, a text with -----BEGIN PRIVATE KEY-----"
+    return None
+
+
+def _subject(told: Mapping[str, Any]) -> str:
+    """Return whom a certificate names: its subject, and the names for which clients accept it."""
+    subject = ", ".join(f"{name}={value}" for part in told.get("subject", ()) for name, value in part)
+    names = ", ".join(value for _, value in told.get("subjectAltName", ()))
+    return " for ".join(filter(None, (subject, names))) or "nobody"
+
+
+@contextmanager
+def _as_file(content: bytes) -> Iterator[str]:
+    """Yield a path, which OpenSSL wants, of a file that is nowhere but in memory."""
+    with os.fdopen(os.memfd_create("tls"), "wb", buffering=0) as file:
+        file.write(content)
+        yield f"/proc/self/fd/{file.fileno()}"

@@ -1,0 +1,488 @@
+"""TLS at nginx's port: who speaks it, who may come in, and what a change of the files costs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import socket
+import ssl
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import boto3
+import grpc
+import httpx
+import numpy as np
+import pytest
+import requests
+from botocore.config import Config
+from typing_extensions import override
+from websockets.asyncio.client import connect
+
+from support.certificates import Authority, mount, write_pair
+from support.error_shape import assert_error
+from support.fakes import png
+from support.models import copy_golden
+from support.patience import PATIENCE, poll
+from support.stack import REPOSITORY, Stack, free_port
+from support.streams import ROUTE, frame
+
+AUTHORITY, STRANGER = Authority(), Authority("Authority of others")
+IMAGE = png(np.full((8, 8, 3), (3, 20, 30), np.uint8))
+PREDICTIONS = {"predictions": [[3.0, 20.0, 30.0]]}
+PNG = {"Content-Type": "image/png"}
+MAX_BODY_MB, ROOM_MB = 8, 16
+GRPC_PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
+
+
+class TlsStack(Stack):
+    """A stack that speaks TLS, and its callers: ``ca`` is what they trust, ``client`` what they show."""
+
+    ca: Path
+    client: Path | None = None
+
+    @property
+    @override
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    @override
+    def ping(self) -> int | None:
+        with suppress(requests.ConnectionError):
+            return requests.get(f"{self.url}/ping", verify=str(self.ca), timeout=PATIENCE).status_code
+        return None
+
+    @property
+    def shown(self) -> tuple[str, str] | None:
+        """The caller's certificate and key."""
+        return (str(self.client / "tls.crt"), str(self.client / "tls.key")) if self.client else None
+
+    def context(self, client: bool = True) -> ssl.SSLContext:
+        """Return what a caller needs for a connection."""
+        context = ssl.create_default_context(cafile=self.ca)
+        if client and self.shown:
+            context.load_cert_chain(*self.shown)
+        return context
+
+    def call(self, method: str, path: str, client: bool = True, **options: Any) -> requests.Response:
+        """Send a request on a connection of its own."""
+        shown = self.shown if client else None
+        return requests.request(
+            method, self.url + path, verify=str(self.ca), cert=shown, timeout=PATIENCE, allow_redirects=False, **options
+        )
+
+    def http2(self, client: bool = True) -> httpx.Client:
+        """Return a client of HTTP/2."""
+        return httpx.Client(http2=True, verify=self.context(client), base_url=self.url, timeout=PATIENCE)
+
+    def presented(self) -> bytes:
+        """Return the certificate that a new connection gets."""
+        return ssl.get_server_certificate(("127.0.0.1", self.port), timeout=PATIENCE).encode()
+
+
+@contextmanager
+def running(folder: Path, **environ: str) -> Iterator[TlsStack]:
+    copy_golden("image_mean", folder / "models" / "image_mean")
+    mount(folder / "tls", 1, AUTHORITY.issue())
+    (folder / "authority.pem").write_bytes(AUTHORITY.pem)
+    own = {
+        "LIGHTBOX_TLS_CERT": str(folder / "tls"),
+        "LIGHTBOX_STREAMS": "true",
+        GRPC_PORT: str(free_port()),
+        "SAGEMAKER_GUNICORN_WORKERS": "1",
+        "LIGHTBOX_MAX_BODY_MB": str(MAX_BODY_MB),
+        "LIGHTBOX_REQUEST_MEMORY_MB": str(ROOM_MB),
+    }
+    with TlsStack(folder / "models", folder / "run", own | environ) as stack:
+        stack.ca = folder / "authority.pem"
+        stack.wait_ready()
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def tls_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsStack]:
+    with running(tmp_path_factory.mktemp("tls")) as stack:
+        yield stack
+
+
+@pytest.fixture(scope="module")
+def mutual_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsStack]:
+    """One that asks for client certificates."""
+    folder = tmp_path_factory.mktemp("mutual")
+    (folder / "ca.crt").write_bytes(AUTHORITY.pem)
+    with running(folder, LIGHTBOX_TLS_CLIENT_CA=str(folder), LIGHTBOX_PAGE="true") as stack:
+        stack.client = write_pair(folder / "client", AUTHORITY.issue("caller.test"))
+        yield stack
+
+
+def test_https_answers_requests_boto3_and_http2(tls_stack: TlsStack) -> None:
+    assert tls_stack.call("POST", "/invocations", data=IMAGE, headers=PNG).json() == PREDICTIONS
+    runtime = boto3.client(
+        "sagemaker-runtime",
+        endpoint_url=tls_stack.url,
+        verify=str(tls_stack.ca),
+        region_name="us-east-1",
+        aws_access_key_id="none",
+        aws_secret_access_key="none",
+        config=Config(retries={"max_attempts": 0}),
+    )
+    answer = runtime.invoke_endpoint(EndpointName="any", ContentType="image/png", Body=IMAGE)
+    assert json.loads(answer["Body"].read()) == PREDICTIONS
+    with tls_stack.http2() as client:
+        for body in (IMAGE, iter([IMAGE[:50], IMAGE[50:]])):  # the latter has no Content-Length
+            found = client.post("/invocations", content=body, headers=PNG)
+            assert (found.http_version, found.status_code, found.json()) == ("HTTP/2", 200, PREDICTIONS)
+        assert client.get("/v2/models/image_mean").json()["name"] == "image_mean"
+    assert f" s: https://localhost:{tls_stack.port}/invocations" in tls_stack.log
+
+
+@pytest.mark.extended
+def calls(stack: TlsStack, client: bool = True) -> dict[str, str]:
+    """Make a call of each kind at the gRPC port; return the status of each."""
+    pair = [Path(path).read_bytes() for path in stack.shown or ()] if client else []
+    credentials = grpc.ssl_channel_credentials(stack.ca.read_bytes(), *reversed(pair))
+    found = {}
+    with grpc.secure_channel(f"localhost:{stack.environ[GRPC_PORT]}", credentials) as channel:
+        made = {
+            "Check": channel.unary_unary("/grpc.health.v1.Health/Check"),
+            "ServerReady": channel.unary_unary("/inference.GRPCInferenceService/ServerReady"),
+            "ModelStreamInfer": channel.stream_stream("/inference.GRPCInferenceService/ModelStreamInfer"),
+        }
+        for name, call in made.items():
+            try:
+                told = call(b"", timeout=PATIENCE) if name != "ModelStreamInfer" else list(call(iter([b""])))
+                found[name] = "OK" if told else "nothing"
+            except grpc.RpcError as error:
+                found[name] = error.code().name
+    return found
+
+
+def test_grpc_speaks_tls(tls_stack: TlsStack) -> None:
+    assert calls(tls_stack) == dict.fromkeys(("Check", "ServerReady", "ModelStreamInfer"), "OK")
+    with grpc.insecure_channel(f"localhost:{tls_stack.environ[GRPC_PORT]}") as channel:
+        with pytest.raises(grpc.RpcError) as caught:
+            channel.unary_unary("/grpc.health.v1.Health/Check")(b"", timeout=PATIENCE)
+        assert caught.value.code() is grpc.StatusCode.UNAVAILABLE
+
+
+@pytest.mark.extended
+def test_grpc_without_a_client_certificate_is_denied_all_but_health(mutual_stack: TlsStack) -> None:
+    denied = dict.fromkeys(("ServerReady", "ModelStreamInfer"), "PERMISSION_DENIED")
+    assert calls(mutual_stack, client=False) == {"Check": "OK", **denied}
+    assert calls(mutual_stack) == dict.fromkeys(("Check", "ServerReady", "ModelStreamInfer"), "OK")
+
+
+def test_who_does_not_know_the_authority_gets_no_connection(tls_stack: TlsStack) -> None:
+    with pytest.raises(requests.exceptions.SSLError):
+        requests.get(f"{tls_stack.url}/ping", timeout=PATIENCE)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("path", ["/ping", "/invocations", "/endpoints/any/invocations"])
+def test_plain_http_is_told_that_the_port_speaks_tls(tls_stack: TlsStack, path: str) -> None:
+    url = tls_stack.url.replace("https:", "http:") + path
+    answer = requests.post(url, data=b"x" * 100_000, timeout=PATIENCE)
+    told = answer.json()
+    assert (answer.status_code, told["code"]) == (400, "bad_request")
+    assert told["error"] == "this port speaks TLS: expected https://, got a request of plain HTTP"
+    assert told["request_id"] == answer.headers["X-Amzn-RequestId"]
+
+
+def shaken(stack: TlsStack, context: ssl.SSLContext | None = None) -> ssl.SSLSocket:
+    """Return a connection on which TLS has been agreed upon; for HTTP/1.1, unless its context says otherwise."""
+    with ExitStack() as failed:
+        connection = failed.enter_context(socket.create_connection(("127.0.0.1", stack.port), PATIENCE))
+        found = (context or stack.context()).wrap_socket(connection, server_hostname="localhost")
+        failed.pop_all()
+        return found
+
+
+def of_version(stack: TlsStack, version: ssl.TLSVersion, ciphers: str = "DEFAULT:@SECLEVEL=0") -> ssl.SSLSocket:
+    """Return a connection of one version of TLS."""
+    context = stack.context()
+    context.set_ciphers(ciphers)
+    context.minimum_version = context.maximum_version = version
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    return shaken(stack, context)
+
+
+@pytest.mark.extended
+@pytest.mark.filterwarnings("ignore:ssl.TLSVersion:DeprecationWarning")
+def test_it_speaks_mozillas_intermediate_profile(tls_stack: TlsStack) -> None:
+    with pytest.raises(ssl.SSLError):
+        of_version(tls_stack, ssl.TLSVersion.TLSv1_1)
+    with pytest.raises(ssl.SSLError):
+        of_version(tls_stack, ssl.TLSVersion.TLSv1_2, "AES128-SHA256")
+    with pytest.raises(ssl.SSLError):
+        of_version(tls_stack, ssl.TLSVersion.TLSv1_2, "ECDHE-ECDSA-AES128-SHA256")
+    with of_version(tls_stack, ssl.TLSVersion.TLSv1_2) as connection:
+        assert (connection.selected_alpn_protocol(), connection.version()) == ("h2", "TLSv1.2")
+        assert connection.session is not None
+        assert not connection.session.has_ticket
+        assert connection.session.id  # for the cache that nginx's workers share
+    with of_version(tls_stack, ssl.TLSVersion.TLSv1_3) as connection:
+        assert connection.version() == "TLSv1.3"
+
+
+@contextmanager
+def holding(stack: TlsStack, *lengths: int) -> Iterator[None]:
+    """Hold room for bodies of these lengths, of which only the headers are sent."""
+    with ExitStack() as begun:
+        for length in lengths:
+            connection = begun.enter_context(shaken(stack))
+            head = f"POST /invocations HTTP/1.1\r\nHost: a\r\nExpect: 100-continue\r\nContent-Length: {length}\r\n\r\n"
+            connection.sendall(head.encode())
+            assert connection.recv(1 << 16) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        yield
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("path", ["/invocations", "/endpoints/any/invocations"])
+def test_an_http2_body_without_a_length_counts_as_one_of_unknown_length(tls_stack: TlsStack, path: str) -> None:
+    with tls_stack.http2() as client:
+
+        def status(size: int, has_length: bool = False) -> tuple[int, str]:
+            body = IMAGE + bytes(size - len(IMAGE))
+            found = client.post(path, content=body if has_length else iter([body]), headers=PNG)
+            told = found.json()
+            told = json.loads(told["OriginalMessage"]) if "OriginalMessage" in told else told
+            assert found.status_code in (200, 424 if path.startswith("/endpoints/") else 503)
+            return found.status_code, told.get("code", "")
+
+        refused = (424 if path.startswith("/endpoints/") else 503, "unavailable")
+        with holding(tls_stack, 8 << 20, 5 << 20):  # of 16 MiB: it counts 2 MiB, and may have no more
+            assert status(1000) == (200, "")
+            assert status(3 << 20) == refused
+        with holding(tls_stack, 8 << 20, 7 << 20):
+            assert status(1000) == refused
+            assert status(1000, has_length=True) == (200, "")
+        # nginx notes a moment later that the callers have hung up.
+        assert next(True for _ in poll() if status(3 << 20) == (200, ""))
+
+
+class Callers:
+    """Threads that send requests one after the other, over HTTP/1.1 and HTTP/2, each on a connection of its own."""
+
+    def __init__(self, stack: TlsStack) -> None:
+        self._stack = stack
+        self._stop = threading.Event()
+        self.answered = 0
+        self.lost: list[str] = []
+        self._threads = [threading.Thread(target=self._call, args=(http2,)) for http2 in (True, True, False, False)]
+
+    def __enter__(self) -> Callers:
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join()
+
+    def wait_for_more(self) -> None:
+        """Wait until each has begun and ended a request since now, at least."""
+        wanted = self.answered + 3 * len(self._threads)
+        for _ in poll():
+            if self.answered >= wanted or self.lost:
+                return
+
+    def _call(self, over_http2: bool) -> None:
+        while not self._stop.is_set():
+            try:
+                told = self._over_http2() if over_http2 else self._over_http1()
+            except OSError as error:
+                told = repr(error)
+            if told == "200":
+                self.answered += 1
+            else:
+                self.lost.append(told)
+
+    def _over_http1(self) -> str:
+        return str(self._stack.call("POST", "/invocations", data=IMAGE, headers=PNG).status_code)
+
+    def _over_http2(self) -> str:
+        """Call by curl: Python's clients take nginx's notice that a connection ends for the loss of its requests."""
+        body = ["/invocations", "-X", "POST", "--data-binary", "@-", "-H", "Content-Type:image/png"]
+        told = ["--http2", "-sS", "-o", "/dev/null", "-w", "%{http_code}"]
+        command = ["curl", *told, "--cacert", str(self._stack.ca), self._stack.url + body[0], *body[1:]]
+        done = subprocess.run(command, input=IMAGE, capture_output=True, check=False)
+        return (done.stdout + done.stderr).decode()
+
+
+@pytest.mark.extended
+def test_a_new_certificate_is_loaded_and_no_request_is_lost(tls_stack: TlsStack) -> None:
+    folder = Path(tls_stack.settings["LIGHTBOX_TLS_CERT"])
+    head = f"POST /invocations HTTP/1.1\r\nHost: a\r\nContent-Type: image/png\r\nContent-Length: {len(IMAGE)}\r\n\r\n"
+    with Callers(tls_stack) as callers, shaken(tls_stack) as begun:
+        begun.sendall(head.encode() + IMAGE[:10])
+        for number in (2, 3):
+            callers.wait_for_more()
+            pair = AUTHORITY.issue(f"renewed{number}.test")
+            mount(folder, number, pair)
+            tls_stack.wait_until(lambda expected=pair[0]: tls_stack.presented() == expected)  # type: ignore[misc]
+            callers.wait_for_more()
+        begun.sendall(IMAGE[10:])
+        assert begun.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+    assert callers.lost == []
+    assert tls_stack.log.count("the files have changed, nginx loads them") == 2
+
+
+@pytest.mark.extended
+def test_a_damaged_pair_leaves_the_old_one(tls_stack: TlsStack) -> None:
+    folder = Path(tls_stack.settings["LIGHTBOX_TLS_CERT"])
+    before = (folder / "tls.crt").read_bytes()
+    told = "TLS: the files have changed and cannot be used, nginx keeps what it has:"
+    mount(folder, 4, (AUTHORITY.issue()[0], AUTHORITY.issue()[1]))
+    tls_stack.wait_until(lambda: told in tls_stack.log)
+    assert "LIGHTBOX_TLS_KEY: expected the key of the certificate in " in tls_stack.log
+    # A worker that is about to go may answer with the one before.
+    tls_stack.wait_until(lambda: tls_stack.presented() == before)
+    pair = AUTHORITY.issue()
+    mount(folder, 5, pair)
+    tls_stack.wait_until(lambda: tls_stack.presented() == pair[0])
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("name", ["tls_stack", "mutual_stack"])
+def test_frames_of_a_stream_are_answered(name: str, request: pytest.FixtureRequest) -> None:
+    stack: TlsStack = request.getfixturevalue(name)
+    url = stack.url.replace("https:", "wss:") + ROUTE
+
+    async def answer() -> Any:
+        # Not the client with threads: two of them would use one connection of OpenSSL at once, which loses requests.
+        async with connect(url, ssl=stack.context(), compression=None, open_timeout=PATIENCE) as stream:
+            await stream.send(frame(3))
+            return json.loads(await stream.recv())["answer"]
+
+    assert asyncio.run(answer()) == PREDICTIONS
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("name", ["tls_stack", "mutual_stack"])
+def test_the_images_health_check_knows_tls(name: str, request: pytest.FixtureRequest) -> None:
+    stack: TlsStack = request.getfixturevalue(name)
+    script = REPOSITORY / "container" / "healthcheck.sh"
+
+    def code(port: int) -> int:
+        environ = {**os.environ, **stack.settings, "SAGEMAKER_BIND_TO_PORT": str(port)}
+        return subprocess.run([script], env=environ, check=False).returncode
+
+    assert code(stack.port) == 0
+    assert code(stack.ports[1] + 50) == 1  # nobody is there
+
+
+ROUTES = [
+    "/",
+    "/ui/",
+    "/invocations",
+    "/endpoints/any/invocations",
+    "/models",
+    "/models/image_mean/invoke",
+    "/v1/models/image_mean",
+    "/v2",
+    "/v2/health",
+    "/v2/models/image_mean/infer",
+    "/metrics",
+    "/openapi.json",
+    "/internal/probe",
+    "/nowhere",
+    ROUTE,
+    # As a probe's, but not one.
+    "/ping/",
+    "/ping%0A",
+    "/ping%00",
+    "/PING",
+    "/ping/../invocations",
+    "/v2/health/ready/x",
+    "/nginx-room",
+    "/nginx-refusal/%0A",
+]
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("path", ROUTES)
+@pytest.mark.parametrize("method", ["GET", "POST", "HEAD", "DELETE"])
+def test_without_a_client_certificate_all_but_probes_is_403(mutual_stack: TlsStack, path: str, method: str) -> None:
+    answers: list[Any] = [mutual_stack.call(method, path, client=False)]
+    with mutual_stack.http2(client=False) as client:
+        answers.append(client.request(method, path))
+    for answer in answers:
+        if path == "/ping%00":
+            assert answer.status_code == 400
+            continue
+        assert answer.status_code == 403
+        assert answer.headers["X-Amzn-RequestId"]
+        if method != "HEAD":
+            told = assert_error(answer.status_code, answer.headers, answer.content, "", "forbidden")
+            assert told == "expected a client certificate of the authority that this server trusts, got none"
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("path", ["/ping", "//ping", "/./ping", "/v2/health/live", "/v2/health/ready"])
+def test_probes_need_no_client_certificate(mutual_stack: TlsStack, path: str) -> None:
+    assert mutual_stack.call("GET", path, client=False).status_code == 200
+    assert mutual_stack.call("GET", path).status_code == 200
+
+
+@pytest.mark.extended
+def test_a_large_body_without_a_client_certificate_is_refused_before_it_is_read(mutual_stack: TlsStack) -> None:
+    with shaken(mutual_stack, mutual_stack.context(client=False)) as connection:
+        connection.sendall(b"POST /invocations HTTP/1.1\r\nHost: a\r\nContent-Length: 5000000\r\n\r\n")
+        assert connection.recv(1 << 16).startswith(b"HTTP/1.1 403 ")
+
+
+@pytest.mark.extended
+def test_with_a_client_certificate_all_is_as_ever(mutual_stack: TlsStack) -> None:
+    assert mutual_stack.call("POST", "/invocations", data=IMAGE, headers=PNG).json() == PREDICTIONS
+    with mutual_stack.http2() as client:
+        assert client.post("/invocations", content=IMAGE, headers=PNG).json() == PREDICTIONS
+    assert mutual_stack.call("GET", "/ui/").status_code == 200
+    assert (
+        'reason="forbidden"' in mutual_stack.call("GET", "/metrics").text
+        or mutual_stack.call("GET", "/nowhere").status_code == 404
+    )
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(("authority", "days"), [(STRANGER, 30), (AUTHORITY, -1)], ids=["another's", "expired"])
+@pytest.mark.parametrize("path", ["/ping", "/invocations", "/endpoints/any/invocations"])
+def test_a_wrong_client_certificate_is_400(
+    mutual_stack: TlsStack, tmp_path: Path, authority: Authority, days: int, path: str
+) -> None:
+    shown = write_pair(tmp_path, authority.issue("caller.test", days))
+    cert = (str(shown / "tls.crt"), str(shown / "tls.key"))
+    answer = requests.post(mutual_stack.url + path, verify=str(mutual_stack.ca), cert=cert, timeout=PATIENCE)
+    told = answer.json()
+    assert (answer.status_code, told["code"]) == (400, "bad_request")
+    assert told["error"].startswith("the client certificate was refused: ")
+    assert told["request_id"] == answer.headers["X-Amzn-RequestId"]
+
+
+@pytest.mark.extended
+def test_malformed_requests_are_told_so(mutual_stack: TlsStack) -> None:
+    with shaken(mutual_stack, mutual_stack.context(client=False)) as connection:
+        connection.sendall(b"GET / HTTP/1.1\r\nHost: a\r\nContent-Length: x\r\n\r\n")
+        answer = connection.recv(1 << 16)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert b"the request is not well-formed HTTP" in answer
+
+
+@pytest.mark.extended
+def test_the_refusals_are_logged_and_counted(mutual_stack: TlsStack) -> None:
+    def counted() -> int:
+        page = mutual_stack.call("GET", "/metrics").text
+        return sum(int(float(found)) for found in re.findall(r'reason="forbidden".*? ([\d.]+)$', page, re.M))
+
+    before = counted()
+    told = mutual_stack.call("GET", "/v2", client=False).json()
+    mutual_stack.wait_until(lambda: counted() == before + 1)
+    line = next(line for line in mutual_stack.log.splitlines() if f"request_id={told['request_id']} " in line)
+    assert " status=403 " in line
+    assert " error=forbidden " in line
