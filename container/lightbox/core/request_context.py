@@ -43,6 +43,10 @@ STAGES = (
 )
 """The stages of a request, in the order in which they are told; docs/observability.md defines each."""
 
+CALLER_HEADER = "X-Lightbox-Caller"
+"""The name of the caller's key, for the log; nginx sets it, a caller's own never gets through."""
+CREDENTIALS = ("Authorization", "X-API-Key", "Cookie")
+"""Headers that tell who asks: what is asked on a caller's behalf has them too."""
 LEAST_QUEUE_SECONDS = 0.002
 """nginx tells when it had a request in whole milliseconds, and reads the clock now and then: less says nothing."""
 
@@ -162,6 +166,11 @@ class RequestContext:
     def note(self, **fields: str | float) -> None:
         """Have the request's line in the log tell more of it."""
         self.noted |= fields
+
+    def note_caller(self, header: Callable[[str], str | None]) -> None:
+        """Have its line tell the name of who asks, as nginx has it of who lets callers in; a look-up of headers."""
+        if caller := header(CALLER_HEADER):
+            self.note(caller=caller)
 
 
 MakeContext = Callable[[float, Callable[[str], str | None], float], RequestContext]

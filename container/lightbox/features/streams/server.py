@@ -18,6 +18,7 @@ from websockets.server import ServerProtocol
 from lightbox.core.edge import choose_request_id
 from lightbox.core.error_bodies import error_body
 from lightbox.core.errors import BadRequest, LightboxError, Unavailable
+from lightbox.core.request_context import CREDENTIALS
 from lightbox.features.streams.choice import from_query
 from lightbox.features.streams.counts import StreamCounts
 from lightbox.features.streams.relay import Relay
@@ -111,6 +112,7 @@ class StreamServer:
         """Return the refusal of an opening request, None to open the stream."""
         assert isinstance(connection, FrameConnection)
         connection.request_id = choose_request_id(request.headers.get)
+        connection.credentials = {name: sent[0] for name in CREDENTIALS if (sent := request.headers.get_all(name))}
         try:
             connection.choice = from_query(request.path.partition("?")[2])
             if request.headers.get("Upgrade", "").lower() != "websocket":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -68,6 +69,8 @@ class FrameConnection(ServerConnection):
     silent = 0.0
     """Seconds; ``StreamServer.watch`` adds to them. They do not pass while this process stands still."""
     choice = Choice()
+    credentials: Mapping[str, str] = {}
+    """The caller's headers that tell who asks; each frame is asked for with them."""
     request_id = ""
 
     @override
@@ -167,7 +170,8 @@ class Stream:
     async def _answer(self, frame: Frame) -> None:
         request_id = f"{self._connection.request_id[:100]}-{frame.number}"
         try:
-            answer = await self._relay.ask(frame.data, frame.choice.headers(), request_id)
+            headers = {**frame.choice.headers(), **self._connection.credentials}
+            answer = await self._relay.ask(frame.data, headers, request_id)
         except Unavailable as error:  # most likely a stop
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._connection.ending.wait(), STOP_SECONDS)
