@@ -53,7 +53,7 @@ def _short_folder() -> Path:
     raise pytest.UsageError(f"TMPDIR: expected a path of at most {SHORT_PATH} bytes, for the unix sockets below it")
 
 
-SHARED_STACKS = ("stack", "page_stack", "golden_stack")
+SHARED_STACKS = ("stack", "page_stack", "golden_stack", "keyed")
 """Fixtures of the session whose tests run in one process, as each process would start a stack of its own."""
 
 

@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from lightbox.core.edge import Work
 from lightbox.core.settings import Settings
-from lightbox.processes.additions import ChildSpec, NginxParts, Port, Probe, ServedModels
+from lightbox.processes.additions import ChildSpec, Gate, Measured, NginxParts, Port, Probe, ServedModels
 from lightbox.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
@@ -122,7 +122,11 @@ class Feature:
         """Return its part of nginx.conf, most often that of the files in its folder."""
         return NginxParts()
 
-    def measure(self, run_dir: Path) -> Mapping[Metric, float]:
+    def gate(self, settings: Settings) -> Gate | None:
+        """Return what decides in the supervisor who may come in, before a body is read; None for all."""
+        return None
+
+    def measure(self, run_dir: Path) -> Mapping[Metric, Measured]:
         """Return the values of ``gauges`` and ``counters``; they are asked for whether it is on or not."""
         return {}
 

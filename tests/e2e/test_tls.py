@@ -420,7 +420,7 @@ def test_without_a_client_certificate_all_but_probes_is_403(mutual_stack: TlsSta
         assert answer.status_code == 403
         assert answer.headers["X-Amzn-RequestId"]
         if method != "HEAD":
-            told = assert_error(answer.status_code, answer.headers, answer.content, "", "forbidden")
+            told = assert_error(answer.status_code, answer.headers, answer.content, "", "permission_denied")
             assert told == "expected a client certificate of the authority that this server trusts, got none"
 
 
@@ -445,7 +445,7 @@ def test_with_a_client_certificate_all_is_as_ever(mutual_stack: TlsStack) -> Non
         assert client.post("/invocations", content=IMAGE, headers=PNG).json() == PREDICTIONS
     assert mutual_stack.call("GET", "/ui/").status_code == 200
     assert (
-        'reason="forbidden"' in mutual_stack.call("GET", "/metrics").text
+        'reason="permission_denied"' in mutual_stack.call("GET", "/metrics").text
         or mutual_stack.call("GET", "/nowhere").status_code == 404
     )
 
@@ -478,11 +478,11 @@ def test_malformed_requests_are_told_so(mutual_stack: TlsStack) -> None:
 def test_the_refusals_are_logged_and_counted(mutual_stack: TlsStack) -> None:
     def counted() -> int:
         page = mutual_stack.call("GET", "/metrics").text
-        return sum(int(float(found)) for found in re.findall(r'reason="forbidden".*? ([\d.]+)$', page, re.M))
+        return sum(int(float(found)) for found in re.findall(r'reason="permission_denied".*? ([\d.]+)$', page, re.M))
 
     before = counted()
     told = mutual_stack.call("GET", "/v2", client=False).json()
     mutual_stack.wait_until(lambda: counted() == before + 1)
     line = next(line for line in mutual_stack.log.splitlines() if f"request_id={told['request_id']} " in line)
     assert " status=403 " in line
-    assert " error=forbidden " in line
+    assert " error=permission_denied " in line

@@ -16,6 +16,23 @@ class Server(ThreadingHTTPServer):
     request_queue_size = 128  # those that connect at the same moment do not have to try again
 
 
+class EmptyPage(BaseHTTPRequestHandler):
+    """Answers each GET with ``status``, and nothing to see."""
+
+    protocol_version = "HTTP/1.1"
+    status = 200
+
+    def do_GET(self) -> None:
+        """Answer."""
+        self.send_response(self.status)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
+    def log_message(self, *_: Any) -> None:
+        """Stay silent."""
+
+
 @contextmanager
 def serving(handler: type[BaseHTTPRequestHandler], host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
     """Serve on an address of this machine, on a free port unless given; yield the URL."""

@@ -220,6 +220,7 @@ class Edge:
         # The supervisor's own requests are neither logged nor counted.
         observers = () if environ.get("PATH_INFO", "").startswith("/internal/") else self._observers
         context = self._make_context(self._deadline_seconds, header, waited)
+        context.note_caller(header)
         exchange = environ[EXCHANGE] = Exchange(environ, start_response, context, choose_request_id(header), observers)
         return exchange
 

@@ -12,7 +12,14 @@ from urllib.parse import quote
 
 import orjson
 
-from lightbox.core.errors import LightboxError, MethodNotAllowed, RouteNotFound, Unavailable
+from lightbox.core.errors import (
+    LightboxError,
+    MethodNotAllowed,
+    PermissionDenied,
+    RouteNotFound,
+    Unauthenticated,
+    Unavailable,
+)
 from tfs_wire.status import Code
 
 REQUEST_ID_HEADER = "X-Amzn-RequestId"
@@ -20,6 +27,10 @@ GRPC_STATUS = "grpc-status"
 _ENDPOINTS = "/endpoints/"
 _PRINTABLE = "".join(map(chr, range(0x20, 0x7F))).replace("%", "")
 _OUTER_SPACES = re.compile("^ +| +$")
+_OF_NO_MODEL = (RouteNotFound, MethodNotAllowed, Unauthenticated, PermissionDenied)
+"""SageMaker itself would have answered: these are no ModelError."""
+_CHALLENGES = ('Bearer realm="Lightbox"', 'Basic realm="Lightbox", charset="UTF-8"')
+"""A header each: browsers look for Basic at the beginning of one."""
 
 Headers = list[tuple[str, str]]
 
@@ -48,7 +59,9 @@ def error_response(error: LightboxError, request_id: str, path: str = "", **more
         headers.append(("Retry-After", str(error.retry_after)))
     if isinstance(error, MethodNotAllowed):
         headers.append(("Allow", ", ".join(error.allowed)))
-    if path.startswith(_ENDPOINTS) and not isinstance(error, RouteNotFound | MethodNotAllowed):
+    if isinstance(error, Unauthenticated):
+        headers += [("WWW-Authenticate", challenge) for challenge in _CHALLENGES]
+    if path.startswith(_ENDPOINTS) and not isinstance(error, _OF_NO_MODEL):
         status, body = HTTPStatus.FAILED_DEPENDENCY.value, model_error_body(error, request_id)
         headers.append(("x-amzn-ErrorType", "ModelError"))
     else:

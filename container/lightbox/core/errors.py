@@ -10,12 +10,13 @@
     │   ├── InputMismatch     name, dtype, rank or dimensions differ from the model's signature
     │   └── MalformedBody
     ├── TooLarge              bytes, pixels or frames beyond a limit
-    ├── Forbidden             who asks has not shown that it may
     ├── ModelNotFound
     ├── AlreadyLoaded         a duplicate load, which changes nothing
     ├── NoRoom
     ├── RouteNotFound
     ├── MethodNotAllowed
+    ├── Unauthenticated
+    ├── PermissionDenied
     ├── NotAcceptable
     ├── UnsupportedMediaType
     ├── Unavailable           try again later: the model is loading, its server is down, the queue is full
@@ -32,8 +33,8 @@
 
     StartError                what ends a start with sentences for the operator; each is where it is raised
     ├── SettingsError · ModelLayoutError · ModelOptionsError · SavedModelError · UserCodeError
-    ├── ModelServerMissing · NoLocalWire · NginxMissing · TlsError · TracingMissing · PortTaken ·
-    │   RunDirError
+    ├── ModelServerMissing · NoLocalWire · NginxMissing · TracingMissing · PortTaken · RunDirError
+    ├── TlsError · KeysUnusable
     └── StartRefused · GaveUp
 
 Messages are whole sentences: which field, what was expected, what came.
@@ -61,11 +62,12 @@ STATUS_OF_CODE: dict[str, Status] = {
     "input_mismatch": Status(400, "INVALID_ARGUMENT"),
     "malformed_body": Status(400, "INVALID_ARGUMENT"),
     "unknown_session": Status(400, "INVALID_ARGUMENT"),
-    "forbidden": Status(403, "PERMISSION_DENIED"),
     "too_large": Status(413, "RESOURCE_EXHAUSTED"),
     "model_not_found": Status(404, "NOT_FOUND"),
     "route_not_found": Status(404, "NOT_FOUND"),
     "method_not_allowed": Status(405, "UNIMPLEMENTED"),
+    "unauthenticated": Status(401, "UNAUTHENTICATED"),
+    "permission_denied": Status(403, "PERMISSION_DENIED"),
     "already_loaded": Status(409, "ALREADY_EXISTS"),
     "no_room": Status(507, "RESOURCE_EXHAUSTED"),
     "not_acceptable": Status(406, "INVALID_ARGUMENT"),
@@ -177,12 +179,6 @@ class TooLarge(LightboxError):
     code = "too_large"
 
 
-class Forbidden(LightboxError):
-    """Who asks has not shown that it may."""
-
-    code = "forbidden"
-
-
 class ModelNotFound(LightboxError):
     """No such model or version."""
 
@@ -203,6 +199,22 @@ class MethodNotAllowed(LightboxError):
     def __init__(self, message: str, allowed: Iterable[str] = ()) -> None:
         super().__init__(message)
         self.allowed = tuple(allowed)
+
+
+class Unauthenticated(LightboxError):
+    """The request has no key, or one that nobody knows."""
+
+    code = "unauthenticated"
+
+
+class PermissionDenied(LightboxError):
+    """This is not for who asks; ``caller`` is their name, where it is known."""
+
+    code = "permission_denied"
+
+    def __init__(self, message: str, caller: str = "") -> None:
+        super().__init__(message)
+        self.caller = caller
 
 
 class AlreadyLoaded(LightboxError):

@@ -7,6 +7,7 @@ from functools import partial
 
 from lightbox.core.settings import Settings
 from lightbox.feature import Feature
+from lightbox.features.access import Access, Cors
 from lightbox.features.multi_model import MultiModel
 from lightbox.features.open_inference import OpenInference
 from lightbox.features.openapi import OpenApi
@@ -27,6 +28,8 @@ FEATURES: Sequence[Feature] = (
     Page(),
     OpenApi(),
     Tracing(),
+    Access(),
+    Cors(),
 )
 
 
@@ -66,4 +69,5 @@ def prepare(start: Start) -> Additions:
         shown={feature.name: feature.shown_at for feature in on if feature.shown_at},
         measure=lambda: {metric: value for each in FEATURES for metric, value in each.measure(run_dir).items()},
         counters={metric for feature in FEATURES for metric in feature.counters},
+        gate=next((gate for feature in on if (gate := feature.gate(settings))), None),
     )

@@ -61,6 +61,8 @@ class Description:
     """Forms of their requests beside those of the codecs, by media type."""
     responses: Mapping[str, Sequence[Schema]] = field(default_factory=dict)
     """Forms of their responses beside those of the codecs, by media type."""
+    security: Mapping[str, Schema] = field(default_factory=dict)
+    """Ways to tell who asks, by name, any one of which will do; without one nobody is asked."""
     without_body: str = ""
     """What a request to them without a body asks for; "" where there is no such request."""
 

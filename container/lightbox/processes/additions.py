@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -54,25 +55,47 @@ Probe = Callable[[bool], Mapping[str, bool]]
 """Returns what a path answers, given whether requests can be served: with 503 if they cannot and any of it is false."""
 
 
+Measured = float | Mapping[str, float]
+"""A metric's value, or one for each value of its label."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that nginx asks about before it reads the body. ``headers`` are the caller's.
+
+    ``path`` is as nginx reads it: decoded, without dots and doubled slashes; "" where it has control characters.
+    """
+
+    method: str
+    path: str
+    headers: Message
+
+
+Gate = Callable[[Asked], Awaitable[str]]
+"""Returns the name of a caller who may come in, "" for none; raises LightboxError to refuse."""
+
+
 @dataclass(frozen=True)
 class NginxParts:
     """What nginx.conf gets: ``http`` in its http block, ``server`` in its server block.
 
     Both may have the placeholders of the file, and those of ``places``: paths and the like, in double quotes.
     ``listens`` are addresses in ``server`` for callers inside, ``unix:/path`` or ``host:port``: the supervisor opens
-    them.
+    them. With ``asks_always`` nginx asks the supervisor about every request, and not only about those with large bodies.
     """
 
     http: str = ""
     server: str = ""
     places: Mapping[str, str] = field(default_factory=dict)
     listens: Sequence[str] = ()
+    asks_always: bool = False
 
     @classmethod
     def of(cls, folder: Path, **places: str) -> NginxParts:
         """Return what a feature's folder has: ``http.conf`` and ``server.conf``, or one of them."""
-        files = {name: folder / f"{name}.conf" for name in ("http", "server")}
-        return cls(**{name: file.read_text() for name, file in files.items() if file.exists()}, places=places)
+        files = [folder / "http.conf", folder / "server.conf"]
+        http, server = (file.read_text() if file.exists() else "" for file in files)
+        return cls(http, server, places)
 
 
 @dataclass(frozen=True)
@@ -98,7 +121,8 @@ class Additions:
     ``workers`` is how many of the ``children`` answer requests as gunicorn does. ``tasks`` run beside the children.
     ``probes`` are what the supervisor itself answers beside /ping, by path: at once, and while no worker can.
     ``served`` are the models of a model server that is about to start. ``shown`` is what a person opens, by name.
-    ``measure`` returns values for /metrics, of which ``counters`` are those that only grow.
+    ``measure`` returns values for /metrics, of which ``counters`` are those that only grow. ``gate`` decides who may
+    come in; None lets everybody in.
     """
 
     ports: Sequence[Port]
@@ -109,5 +133,6 @@ class Additions:
     tasks: Callable[[], Iterable[Coroutine[Any, Any, None]]]
     served: ServedModels
     shown: Mapping[str, str]
-    measure: Callable[[], Mapping[Metric, float]]
+    measure: Callable[[], Mapping[Metric, Measured]]
     counters: Collection[Metric]
+    gate: Gate | None = None

@@ -65,13 +65,13 @@ class BodyAccount:
     def instead(self, target: str, length: str) -> str | None:
         """Take room for ``/room/WORKER/REQUEST/BYTES``, or say what comes instead of an answer.
 
-        That is "small" where a body of unknown length may have SMALL_BYTES, which are taken; 507 for a ``length`` for
-        which there is no storage; nothing where there is no room.
+        No bytes need no room. Else that is "small" where a body of unknown length may have SMALL_BYTES, which are
+        taken; 507 for a ``length`` for which there is no storage; nothing where there is no room.
         """
         if missing_storage(length, target):
             return "507"
         worker, request, size = target.removeprefix(ROOM).split("/")
-        if self.take(worker, request, int(size)):
+        if not size or self.take(worker, request, int(size)):
             return None
         return "small" if not length and self.take(worker, request, SMALL_BYTES) else ""
 

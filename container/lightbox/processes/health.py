@@ -19,9 +19,10 @@ import orjson
 
 from lightbox.core.edge import choose_request_id
 from lightbox.core.error_bodies import Headers, error_response, http_bytes
-from lightbox.core.errors import STATUS_OF_CODE, LightboxError, MethodNotAllowed, Unavailable
+from lightbox.core.errors import STATUS_OF_CODE, LightboxError, MethodNotAllowed, PermissionDenied, Unavailable
+from lightbox.core.request_context import CALLER_HEADER
 from lightbox.processes import body_memory, refusals
-from lightbox.processes.additions import ChildSpec, Probe
+from lightbox.processes.additions import Asked, ChildSpec, Gate, Probe
 from lightbox.processes.fronts import FrontWatch, connect
 from lightbox.processes.metrics_page import CONTENT_TYPE, MetricsPage
 from lightbox.telemetry.logs import LastResponse, log
@@ -57,7 +58,11 @@ STALE_SECONDS = 10.0
 
 INSTEAD_HEADER = "X-Lightbox-Instead"
 """Of a 403 to nginx: what comes instead of an answer, as nginx.conf knows it."""
-_ROOM = b"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"
+METHOD_HEADER, PATH_HEADER = "X-Lightbox-Method", "X-Lightbox-Path"
+"""Of nginx's question: the request's method, and its path as nginx reads it."""
+_HEAD_BYTES = 1 << 19
+"""More than nginx takes of a caller's headers."""
+_EMPTY = ("Content-Length", "0")
 _METRICS_REQUESTS = (b"GET /metrics ", b"GET /metrics?")
 
 
@@ -193,6 +198,7 @@ class Health:
         self.bodies: body_memory.BodyAccount | None = None
         self.refuse: Callable[[str, Message], bytes] | None = None
         self.probes: Mapping[str, Probe] = {}
+        self.gate: Gate | None = None
         self.servers = [ServerWatch(model, status) for status in statuses]
         self.sidecar = SidecarWatch(model, sidecar, self.servers, LastResponse(run_dir))
         self.fronts: dict[str, FrontWatch] = {}
@@ -222,16 +228,16 @@ class Health:
         nginx alone gets answers about room for bodies, and refusals: it lets no such path in.
         """
         if address.startswith("unix:"):
-            return await asyncio.start_unix_server(self._answer, address.removeprefix("unix:"))
+            return await asyncio.start_unix_server(self._answer, address.removeprefix("unix:"), limit=_HEAD_BYTES)
         host, _, port = address.rpartition(":")
-        return await asyncio.start_server(self._answer, host, int(port))
+        return await asyncio.start_server(self._answer, host, int(port), limit=_HEAD_BYTES)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             head = await reader.readuntil(b"\r\n\r\n")
             target = head.decode("latin-1").split(" ", 2)[1]
             if self.bodies and target.startswith(body_memory.ROOM):
-                writer.write(_room(self.bodies, target, _headers(head.decode("latin-1"))))
+                writer.write(await self._admit(self.bodies, target, _headers(head.decode("latin-1"))))
             elif self.refuse and target.startswith(refusals.PATH):
                 writer.write(self.refuse(target, _headers(head.decode("latin-1"))))
             elif self.metrics and head.startswith(_METRICS_REQUESTS):
@@ -240,6 +246,22 @@ class Health:
                 writer.write(self._reply(head.decode("latin-1")))
             await writer.drain()
         writer.close()
+
+    async def _admit(self, bodies: body_memory.BodyAccount, target: str, sent: Message) -> bytes:
+        """Answer nginx, who asks before it reads a body: whether the caller may come in, and whether there is room."""
+        told: Headers = []
+        if self.gate is not None:
+            asked = Asked(sent.get(METHOD_HEADER, ""), sent.get(PATH_HEADER, ""), sent)
+            try:
+                told = [(CALLER_HEADER, await self.gate(asked))]
+            except LightboxError as error:
+                told = [(INSTEAD_HEADER, refusals.DENIED), (refusals.ERROR_HEADER, refusals.written(error))]
+                told.append((CALLER_HEADER, error.caller if isinstance(error, PermissionDenied) else ""))
+                return http_bytes(403, [*told, _EMPTY], b"")
+        instead = bodies.instead(target, sent.get(body_memory.LENGTH_HEADER, ""))
+        if instead is None:
+            return http_bytes(204, told, b"")
+        return http_bytes(403, [*told, (INSTEAD_HEADER, instead), _EMPTY], b"")
 
     def _reply(self, head: str) -> bytes:
         method, target = head.split(" ", 2)[:2]
@@ -256,14 +278,6 @@ class Health:
         if problem is None:
             return http_bytes(200, [("Content-Type", "application/json"), ("Content-Length", "0"), *told], b"")
         return _failed(_not_ready(problem), head, told)
-
-
-def _room(bodies: body_memory.BodyAccount, target: str, sent: Message) -> bytes:
-    """Answer nginx, who asks before it takes a large body."""
-    instead = bodies.instead(target, sent.get(body_memory.LENGTH_HEADER, ""))
-    if instead is None:
-        return _ROOM
-    return http_bytes(403, [(INSTEAD_HEADER, instead), ("Content-Length", "0")], b"")
 
 
 def _headers(head: str) -> Message:

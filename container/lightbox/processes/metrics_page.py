@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lightbox.model.engine_report import all_engines
+from lightbox.processes.additions import Measured
 from lightbox.telemetry.metrics import (
     BLOCKED_RELOADS,
     IN_PROGRESS,
@@ -50,9 +51,9 @@ class ProcessFacts:
     in_progress: int = 0
     blocked_reloads: Mapping[str, int] = field(default_factory=dict)
     """By process, as ``restarts``."""
-    gauges: Mapping[Metric, float] = field(default_factory=dict)
+    gauges: Mapping[Metric, Measured] = field(default_factory=dict)
     """Those of the features, as are the counters."""
-    counters: Mapping[Metric, float] = field(default_factory=dict)
+    counters: Mapping[Metric, Measured] = field(default_factory=dict)
 
 
 def exposition(folder: Path, facts: ProcessFacts) -> bytes:
@@ -117,10 +118,12 @@ class _Facts:
             for labels in present:
                 gauge.add_metric(labels, 1)
             yield gauge
-        for metric, measured in self._facts.gauges.items():
-            yield GaugeMetricFamily(metric.name, metric.help, value=measured)
-        for metric, measured in self._facts.counters.items():
-            yield CounterMetricFamily(metric.name, metric.help, value=measured)
+        for kind, metrics in ((GaugeMetricFamily, self._facts.gauges), (CounterMetricFamily, self._facts.counters)):
+            for metric, measured in metrics.items():
+                own: Any = kind(metric.name, metric.help, labels=metric.labels)
+                for label, value in measured.items() if isinstance(measured, Mapping) else [(None, measured)]:
+                    own.add_metric([] if label is None else [label], value)
+                yield own
 
 
 class MetricsPage:
@@ -133,7 +136,7 @@ class MetricsPage:
         models: Callable[[], Iterable[str]],
         refused: Mapping[str, int],
         not_served: Callable[[], Sequence[tuple[str, ...]]],
-        measure: Callable[[], Mapping[Metric, float]] = dict,
+        measure: Callable[[], Mapping[Metric, Measured]] = dict,
         counters: Collection[Metric] = (),
     ) -> None:
         """``measure`` returns the values of the features, of which ``counters`` are those that only grow."""

@@ -78,6 +78,7 @@ def render(
         "MAX_BODY_MB": str(settings.max_body_mb),
         "MAX_BODY_BYTES": str(settings.max_body_mb << 20),
         "SMALL_BODY_BYTES": str(min(SMALL_BYTES, settings.max_body_mb << 20)),
+        "UNASKED": '""' if any(part.asks_always for part in parts) else "1",
         "GENERATION": str(generation),
         "MIDDLING_BODIES": str(max(_TIMES_IN_PROGRESS * settings.most_requests, room >> 21)),
         "GZIP_TYPES": " ".join(COMPRESSIBLE_TYPES),

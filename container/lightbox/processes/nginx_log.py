@@ -100,6 +100,8 @@ def _read(told: dict[str, Any]) -> FinishedRequest:
     well_formed = method.isascii() and method.isalpha() and rest.startswith("/")
     context = RequestContext(0)
     context.started -= told["seconds"]
+    if caller := told.get("caller"):
+        context.note(caller=caller)
     return FinishedRequest(
         request_id=told["request_id"],
         method=method if well_formed else "-",

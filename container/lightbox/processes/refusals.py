@@ -7,17 +7,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from email.message import Message
+from urllib.parse import quote, unquote
 
 from lightbox.core.edge import choose_request_id
 from lightbox.core.error_bodies import error_response, grpc_ending, http_bytes
 from lightbox.core.errors import (
     BadRequest,
     DeadlineExceeded,
-    Forbidden,
     LightboxError,
     MethodNotAllowed,
+    PermissionDenied,
     RouteNotFound,
     TooLarge,
+    Unauthenticated,
     Unavailable,
 )
 from lightbox.core.settings import Settings
@@ -30,6 +32,10 @@ REQUEST_HEADER = "X-Lightbox-Request"
 """Where nginx tells the caller's request line, as it came, cut after 300 characters."""
 FORM_HEADER = "X-Lightbox-Form"
 """Where nginx tells the form: ``json``, ``model_error`` as SageMaker's clients read it, or ``grpc``."""
+ERROR_HEADER = "X-Lightbox-Error"
+"""Where nginx tells the error of who was not let in, as ``written``."""
+DENIED = "denied"
+"""What ends the path for it, in place of a status."""
 CODE_HEADER = "X-Lightbox-Code"
 """Of an answer: the error's code, for nginx's log; nginx hides it from the caller."""
 UNAVAILABLE = (
@@ -38,6 +44,7 @@ UNAVAILABLE = (
 )
 """What a caller is told of an overload, and where nginx itself has failed for a reason that nobody knows."""
 
+_DENIALS = {kind.code: kind for kind in (Unauthenticated, PermissionDenied, Unavailable)}
 _ALLOWED = ("GET", "HEAD", "POST", "DELETE")
 
 
@@ -55,6 +62,16 @@ def refusal(settings: Settings, target: str, sent: Message) -> bytes:
     return http_bytes(status, [*headers, code], body)
 
 
+def written(error: LightboxError) -> str:
+    """Return code and message as a header has them."""
+    return f"{error.code} {quote(error.message)}"
+
+
+def _denial(told: str) -> LightboxError:
+    code, _, message = told.partition(" ")
+    return _DENIALS[code](unquote(message))
+
+
 def _error(settings: Settings, target: str, sent: Message) -> LightboxError:
     method, length = sent.get(REQUEST_HEADER, "").partition(" ")[0], sent.get(LENGTH_HEADER, "")
     made: dict[str, Callable[[], LightboxError]] = {
@@ -67,9 +84,10 @@ def _error(settings: Settings, target: str, sent: Message) -> LightboxError:
         "495": lambda: BadRequest(
             "the client certificate was refused: expected one of the authority that this server trusts, within its time"
         ),
-        "496": lambda: Forbidden("expected a client certificate of the authority that this server trusts, got none"),
+        "496": lambda: PermissionDenied("expected a client certificate of the authority that this server trusts, got none"),
         "497": lambda: BadRequest("this port speaks TLS: expected https://, got a request of plain HTTP"),
         "504": lambda: DeadlineExceeded(f"no answer came within {settings.nginx_read_timeout} s"),
+        DENIED: lambda: _denial(sent.get(ERROR_HEADER, "")),
         "507": lambda: _not_kept(missing_storage(length, FAILURE)),
     }
     return made[target.rpartition("/")[2]]()

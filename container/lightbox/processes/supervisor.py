@@ -68,7 +68,7 @@ class Supervisor:
         sidecar, self._health_address = start.address("sidecar"), start.address("health")
         self._statuses = [ModelStatus(server.grpc_target) for server in plan.model_servers]
         self._health = Health(plan.default_model, self._statuses, sidecar, run_dir.path, settings.slots)
-        self._health.probes = added.probes
+        self._health.probes, self._health.gate = added.probes, added.gate
         self._health.bodies = self._bodies = BodyAccount(start.room, settings.max_body_mb << 20)
         self._health.refuse = partial(refusal, settings)
         self._reloads = ReloadWatch(run_dir.path, self._statuses, settings.load_seconds, self._end_blocked)
@@ -249,6 +249,8 @@ class Supervisor:
         if self._tls.identity:
             log(str(self._tls.identity))
         log(f"listening: {' | '.join(listening(self._settings, self._plan.wires, ports, self._added.ports))}")
+        if self._added.gate is None:
+            log(f"no keys are set: whoever reaches port {self._settings.port} may use it (docs/keys.md)")
 
     async def _serve(self) -> None:
         """Report when requests can be served, or give up; then follow the versions of the models for ever."""

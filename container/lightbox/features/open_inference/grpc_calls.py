@@ -122,6 +122,7 @@ class WorkerPool:
     def _work(self, route: str, message: list[bytes], caller: Caller, work: Work) -> Outcome:
         data = message.pop()
         context = self._make_context(caller.allowed_seconds, caller.header, caller.waited)
+        context.note_caller(caller.header)
         with self.requests.progress(caller.request_id, context):
             outcome = _done(work, data, caller, context)
             context.finish()

@@ -76,11 +76,19 @@ def document(served: Served, app: Flask) -> dict[str, Any]:
     A route without a description is left out: a test finds it.
     """
     paths: dict[str, Any] = {}
+    security = {name: way for told in served.descriptions for name, way in told.security.items()}
+    open_to_all = {path for told in served.descriptions for path in told.probes}
+    schemes = {"securitySchemes": security} if security else {}
+    secured: dict[str, Any] = {"security": [{name: []} for name in security]} if security else {}
     for rule, method, operation in [*_of_workers(served, app), *_of_supervisor(served)]:
         path = _ARGUMENT.sub(r"{\1}", rule)
         given = {parameter.get("name") for parameter in operation["parameters"]}
         missing = [name for name in _ARGUMENT.findall(rule) if name not in given]
         operation["parameters"] += [path_parameter(name, *_PATH.get(name, _MODEL)) for name in missing]
+        if security and path in open_to_all:
+            operation["security"] = []
+        elif security:
+            operation["responses"] |= errors(("unauthenticated", "permission_denied"))
         paths.setdefault(path, {})[method.lower()] = operation
     names = ", ".join(model.name for model in served.models) or "none"
     mode = "Models are loaded and unloaded by requests." if served.any_model else "The first is the default."
@@ -89,7 +97,8 @@ def document(served: Served, app: Flask) -> dict[str, Any]:
         "info": {"title": "Lightbox", "version": _version(), "description": f"Models: {names}. {mode}"},
         "servers": [{"url": "/"}],
         "paths": paths,
-        "components": _components(served) | {"responses": _error_responses()},
+        "components": _components(served) | {"responses": _error_responses()} | schemes,
+        **secured,
     }
 
 
@@ -199,6 +208,7 @@ def _error_responses() -> dict[str, Any]:
         schema = {"allOf": [ref("Error"), only]}
         found[f"Error{number}"] = response(f"code: {' or '.join(names)}", {JSON: schema}, by_worker=False)
     found["Error503"]["headers"]["Retry-After"] = ref("Retry-After", "headers")
+    found["Error401"]["headers"]["WWW-Authenticate"] = {"schema": TEXT}
     found["Error405"]["headers"]["Allow"] = {"schema": TEXT}
     return found
 

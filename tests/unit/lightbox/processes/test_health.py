@@ -6,13 +6,17 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from contextlib import asynccontextmanager
+from email.parser import Parser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from lightbox.core.errors import PermissionDenied
 from lightbox.core.request_context import RequestContext
 from lightbox.processes import health
+from lightbox.processes.additions import Asked
+from lightbox.processes.body_memory import BodyAccount
 from lightbox.processes.health import Health, get
 from lightbox.telemetry import saturation
 from lightbox.telemetry.logs import FinishedRequest, LastResponse
@@ -161,6 +165,36 @@ def test_probes_are_answered_whatever_the_model_does(tmp_path: Path) -> None:
         scene.server.say({1: "AVAILABLE"})
         await scene.until_pinged(200)
         assert await asked("/able") == (200, {"up": True, "able": True})
+
+    play(tmp_path, story)
+
+
+def test_who_may_come_in_is_asked_before_whether_there_is_room(tmp_path: Path) -> None:
+    asked: list[Asked] = []
+
+    async def gate(request: Asked) -> str:
+        asked.append(request)
+        if request.headers["X-API-Key"] != "k":
+            raise PermissionDenied("not 100 %", "ci")
+        return "ci"
+
+    async def story(scene: Scene) -> None:
+        async def room(size: str, key: str) -> tuple[int, str | None, str | None]:
+            reader, writer = await asyncio.open_unix_connection(scene.ping.removeprefix("unix:"))
+            sent = f"X-API-Key: {key}\r\nX-Lightbox-Method: POST\r\nX-Lightbox-Path: /a\r\nX-Long: {'x' * 200_000}"
+            writer.write(f"GET /room/7/{size}x/{size} HTTP/1.1\r\n{sent}\r\n\r\n".encode())
+            head = (await reader.read()).decode()
+            writer.close()
+            told = Parser().parsestr(head.partition("\r\n")[2])
+            return int(head.split()[1]), told["X-Lightbox-Instead"], told["X-Lightbox-Caller"]
+
+        scene.health.bodies, scene.health.gate = BodyAccount(20, 10), gate
+        assert await room("", "k") == (204, None, "ci")
+        assert await room("10", "k") == (204, None, "ci")
+        assert await room("11", "k") == (403, "", "ci")
+        assert await room("10", "wrong") == (403, "denied", "ci")
+        assert await room("9", "k") == (204, None, "ci"), "who was denied holds nothing"
+        assert {(request.method, request.path) for request in asked} == {("POST", "/a")}
 
     play(tmp_path, story)
 

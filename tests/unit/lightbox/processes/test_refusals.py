@@ -8,9 +8,9 @@ from email.parser import HeaderParser
 
 import pytest
 
-from lightbox.core.errors import STATUS_OF_CODE
+from lightbox.core.errors import STATUS_OF_CODE, LightboxError, PermissionDenied, Unauthenticated, Unavailable
 from lightbox.processes import body_memory
-from lightbox.processes.refusals import refusal
+from lightbox.processes.refusals import DENIED, refusal, written
 from lightbox.settings_loading import load_settings
 from support.error_shape import assert_error
 
@@ -91,3 +91,23 @@ def test_a_probe_takes_less() -> None:
 
 def test_nginx_may_have_dropped_a_body_before_it_asks() -> None:
     assert ask("read/nginx-refusal/404")[2] == ask("404")[2]
+
+
+DENIALS = [
+    (Unauthenticated("a key: 100 % ü"), 401, "16"),
+    (PermissionDenied("not this", "ci"), 403, "7"),
+    (Unavailable("try again"), 503, "14"),
+]
+
+
+@pytest.mark.parametrize(("error", "status", "grpc_status"), DENIALS, ids=lambda value: getattr(value, "code", ""))
+def test_who_was_not_let_in_is_told_why(error: LightboxError, status: int, grpc_status: str) -> None:
+    got, headers, body = ask(DENIED, X_Lightbox_Error=written(error))
+    assert (got, json.loads(body)["error"], json.loads(body)["code"]) == (status, error.message, error.code)
+    challenges = headers.get_all("WWW-Authenticate") or []
+    assert [word.split()[0] for word in challenges] == (["Bearer", "Basic"] if status == 401 else [])
+    assert headers["Retry-After"] == ("1" if status == 503 else None)
+    over_boto3 = ask(DENIED, X_Lightbox_Error=written(error), X_Lightbox_Form="model_error")
+    assert over_boto3[0] == (424 if status == 503 else status)
+    over_grpc = ask(DENIED, X_Lightbox_Error=written(error), X_Lightbox_Form="grpc")[1]
+    assert (over_grpc["grpc-status"], over_grpc["lightbox-code"]) == (grpc_status, error.code)

@@ -34,6 +34,7 @@ Document = dict[str, Any]
 ON = {"LIGHTBOX_OPENAPI": "true"}
 MULTI = ON | {"SAGEMAKER_MULTI_MODEL": "true"}
 SESSIONS = {"LIGHTBOX_SESSIONS": "true"}
+SECURED = {"LIGHTBOX_AUTH_URL": "http://auth"}
 EVERYTHING = MULTI | SESSIONS | {"LIGHTBOX_TFS_API": "true", "LIGHTBOX_PAGE": "true", "LIGHTBOX_STREAMS": "true"}
 IMAGE = png(np.full((4, 4, 3), (10, 20, 30)))
 DETECTOR = signature(
@@ -94,8 +95,8 @@ ALL = {"mean": ModelOptions(), "detector": ModelOptions(), "two": ModelOptions()
 
 @pytest.mark.parametrize(
     "environ",
-    [ON, MULTI, ON | SESSIONS, MULTI | SESSIONS],
-    ids=["fixed", "multi-model", "sessions", "multi-model sessions"],
+    [ON, MULTI, ON | SESSIONS, MULTI | SESSIONS, MULTI | SECURED],
+    ids=["fixed", "multi-model", "sessions", "multi-model sessions", "keys"],
 )
 def test_it_is_openapi(environ: Mapping[str, str]) -> None:
     document = document_of(app_of(ALL, environ))
@@ -156,7 +157,7 @@ OTHER_LOCATIONS = {
 
 
 def test_each_location_of_nginx_is_described_or_no_operation(tmp_path: Path) -> None:
-    start: Any = SimpleNamespace(run_dir=SimpleNamespace(path=tmp_path), address=str)
+    start: Any = SimpleNamespace(run_dir=SimpleNamespace(path=tmp_path), address=str, settings=load_settings({}))
     parts = [feature.nginx(start) for feature in FEATURES]
     probes = [path for feature in FEATURES for path in feature.probes]
     conf = render(load_settings({}), tmp_path, {"SIDECAR": "a", "HEALTH": "b"}, 1 << 28, parts=parts, probes=probes)
@@ -218,6 +219,20 @@ def test_metrics_are_there_where_they_are_served() -> None:
     assert "/metrics" not in document_of(app_of(ALL, ON | {"LIGHTBOX_METRICS": "false"}))["paths"]
 
 
+def test_who_asks_is_told_where_it_matters() -> None:
+    document, without = document_of(app_of(ALL, ON | SECURED)), document_of(app_of(ALL, ON))
+    assert document["components"]["securitySchemes"].keys() == {"bearer", "basic", "key"}
+    assert document["security"] == [{"bearer": []}, {"basic": []}, {"key": []}]
+    operations = [(path, operation) for path, item in document["paths"].items() for operation in item.values()]
+    open_to_all = {path for path, operation in operations if operation.get("security") == []}
+    assert open_to_all == {"/ping", "/v2/health/live", "/v2/health/ready"}
+    assert {
+        path for path, operation in operations if not {"401", "403"} <= operation["responses"].keys()
+    } == open_to_all
+    assert "security" not in without
+    assert "securitySchemes" not in without["components"]
+
+
 def codes(document: Document, used_only: bool) -> set[str]:
     used = {
         response["$ref"].rpartition("/")[2]
@@ -235,7 +250,7 @@ def codes(document: Document, used_only: bool) -> set[str]:
 
 
 def test_each_error_code_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    single, multi = document_of(app_of(ALL, ON)), document_of(app_of(ALL, MULTI))
+    single, multi = document_of(app_of(ALL, ON)), document_of(app_of(ALL, MULTI | SECURED))
     assert codes(single, used_only=False) == STATUS_OF_CODE.keys()
     assert single["components"]["schemas"]["Error"]["properties"]["code"]["enum"] == [*STATUS_OF_CODE]
     # What is described is a route and takes its method.

@@ -1,0 +1,146 @@
+"""Who may call: keys with roles, or a URL that decides; and which sites' pages may, in a browser."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator
+from typing_extensions import override
+
+from lightbox.core.errors import StartError
+from lightbox.core.settings import Settings
+from lightbox.core.settings_types import PART, setting
+from lightbox.feature import Feature
+from lightbox.processes.additions import Gate, Measured, NginxParts
+from lightbox.telemetry.metrics import Metric
+
+if TYPE_CHECKING:
+    from lightbox.features.access.gate import KeyGate
+    from lightbox.openapi.models import DescribedModel
+    from lightbox.openapi.operations import Description
+    from lightbox.processes.start import Start
+
+THEME, KEYS, URL = "Access", "LIGHTBOX_API_KEYS", "LIGHTBOX_AUTH_URL"
+_URL = re.compile(r"https?://[^\s/?#]+([/?]\S*)?")
+_ORIGIN = re.compile(r"https?://[a-z0-9.:\[\]_-]+")
+REQUESTS = Metric("lightbox_caller_requests", "Requests that a key let in, by its name.", ("caller",))
+
+
+def _parse_url(value: str | None) -> str | None:
+    if value is not None and not _URL.fullmatch(value):
+        raise ValueError("expected a URL with http or https, such as http://auth:9000/check")
+    return value
+
+
+def _parse_origins(value: Any) -> Any:
+    if not isinstance(value, str):
+        return value
+    origins = tuple(word.strip().lower() for word in value.split(",") if word.strip())
+    if not origins or (origins != ("*",) and not all(map(_ORIGIN.fullmatch, origins))):
+        raise ValueError("expected * or origins with commas, without a path, such as https://app.example.com")
+    return origins
+
+
+class AccessSettings(BaseModel):
+    """The variables of access."""
+
+    model_config = PART
+
+    api_keys: Path | None = setting(THEME, KEYS, told_values="a file")
+    """File with the keys of callers, a line for each: `NAME sha256:HASH ROLES`, with the hash of the key, and roles out
+    of `infer`, `metrics`, `manage` ([keys](keys.md)). It is read again when it changes. Unset, nobody needs a key."""
+
+    auth_url: Annotated[str | None, AfterValidator(_parse_url)] = setting(
+        THEME, URL, told_values="`http://…` or `https://…`"
+    )
+    """URL that decides in place of keys: it gets the headers of each request, its method and its path. 2xx lets the
+    request in, 401 and 403 refuse it. Any other answer, or none in 5 s, is 503."""
+
+    cors_origins: Annotated[tuple[str, ...] | None, BeforeValidator(_parse_origins)] = setting(
+        THEME, "LIGHTBOX_CORS_ORIGINS", told_values="`*`, or origins"
+    )
+    """Sites whose pages may call Lightbox from a browser, such as `https://app.example.com`. Unset, a browser lets the
+    page of no other site read a response."""
+
+
+class KeysUnusable(StartError):
+    """The file of keys cannot be read, or a line of it is damaged."""
+
+
+class Cors(Feature):
+    """Lets the pages of other sites call, as browsers ask for it: nginx answers that by itself."""
+
+    name = "cors"
+
+    @override
+    def enabled(self, settings: Settings) -> bool:
+        return settings.of(AccessSettings).cors_origins is not None
+
+    @override
+    def nginx(self, start: Start) -> NginxParts:
+        origins = start.settings.of(AccessSettings).cors_origins or ()
+        allowed = ".+" if origins == ("*",) else "|".join(map(re.escape, origins))
+        return NginxParts.of(Path(__file__).parent, CORS_ORIGINS=allowed)
+
+
+class Access(Feature):
+    """Decides in the supervisor, before nginx reads a body."""
+
+    name = "access"
+    settings = AccessSettings
+    counters = (REQUESTS,)
+    _keys: KeyGate | None = None
+    """That of this process, which counts."""
+
+    @override
+    def enabled(self, settings: Settings) -> bool:
+        own = settings.of(AccessSettings)
+        return own.api_keys is not None or own.auth_url is not None
+
+    @override
+    def problems(self, settings: Settings) -> Mapping[str, str]:
+        own = settings.of(AccessSettings)
+        return {URL: f"expected no URL beside {KEYS}, as one of them decides"} if own.api_keys and own.auth_url else {}
+
+    @override
+    def check(self, settings: Settings) -> None:
+        self.gate(settings)
+
+    @override
+    def gate(self, settings: Settings) -> Gate | None:
+        """Return what asks for a key, or the URL. Raises KeysUnusable."""
+        from lightbox.features.access.gate import KeyGate, UrlGate
+        from lightbox.features.access.keys import KeyFile
+
+        own, loads_models = settings.of(AccessSettings), not settings.has_fixed_models
+        origins = own.cors_origins or ()
+        if own.auth_url is not None:
+            return UrlGate(own.auth_url, loads_models, origins)
+        if own.api_keys is None:
+            return None
+        try:
+            self._keys = KeyGate(KeyFile(own.api_keys), loads_models, origins)
+        except (OSError, ValueError) as error:
+            told = error.strerror if isinstance(error, OSError) else error
+            raise KeysUnusable(f"{KEYS}: {own.api_keys}: {told}") from None
+        return self._keys
+
+    @override
+    def nginx(self, start: Start) -> NginxParts:
+        return NginxParts(asks_always=True)
+
+    @override
+    def measure(self, run_dir: Path) -> Mapping[Metric, Measured]:
+        return {REQUESTS: self._keys.let_in if self._keys else {}}
+
+    @override
+    def operations(self, models: Sequence[DescribedModel]) -> Description:
+        from lightbox.openapi.operations import Description
+
+        bearer, basic = ({"type": "http", "scheme": scheme} for scheme in ("bearer", "basic"))
+        return Description(
+            security={"bearer": bearer, "basic": basic, "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"}}
+        )

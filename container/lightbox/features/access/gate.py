@@ -1,0 +1,137 @@
+"""Who may come in: by a key of the file, or as a URL says."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
+
+import urllib3
+
+from lightbox.core.errors import PermissionDenied, Unauthenticated, Unavailable
+from lightbox.core.request import Header
+from lightbox.features.access.keys import KeyFile
+from lightbox.features.access.roles import role_of
+from lightbox.processes.additions import Asked
+
+ANY = "*"
+URL_SECONDS = 5.0
+"""How long the URL may take to answer."""
+_AT_ONCE = 64
+"""Questions to the URL; others wait, and their time passes."""
+_PLAIN = re.compile("[A-Za-z0-9._@-]{1,64}")
+"""What a name may be that the URL gives a caller: the log has it."""
+_KEPT_BACK = re.compile(
+    "host|connection|content-.*|transfer-encoding|accept-encoding|range|if-.*|x-forwarded-.*|x-lightbox-.*|sec-websocket-.*",
+    re.IGNORECASE,
+)
+"""Headers that are about another body or connection, that ask for something but an answer, or that are ours."""
+
+
+class KeyGate:
+    """Lets in who has a key of the role that the path needs; ``let_in`` counts requests by name."""
+
+    def __init__(self, keys: KeyFile, loads_models: bool, origins: Sequence[str]) -> None:
+        self._keys = keys
+        self._loads_models = loads_models
+        self._origins = origins
+        self._let_in: Counter[str] = Counter()
+
+    @property
+    def let_in(self) -> Mapping[str, float]:
+        """How many requests of each name of the file were let in."""
+        return {name: self._let_in[name] for name in self._keys.names()}
+
+    async def __call__(self, asked: Asked) -> str:
+        """Return the name of the caller's key. Raises Unauthenticated and PermissionDenied."""
+        check_origin(asked.headers.get, self._origins)
+        name, key = given_key(asked.headers.get)
+        if not key:
+            raise Unauthenticated(
+                "expected a key: Authorization: Bearer KEY, X-API-Key: KEY, or Basic with its name; got none"
+            )
+        caller = self._keys.find(key.encode("latin-1"))
+        if caller is None or name not in (None, caller.name):
+            raise Unauthenticated("the key is not known here, or not by the name that came with it")
+        role = role_of(asked.path, self._loads_models)
+        if role not in caller.roles:
+            has = ", ".join(sorted(caller.roles))
+            raise PermissionDenied(f"the key {caller.name!r} has the roles {has}; this takes {role}", caller.name)
+        self._let_in[caller.name] += 1
+        return caller.name
+
+
+def given_key(header: Header) -> tuple[str | None, str]:
+    """Return the name that Basic has, None elsewhere, and the key, "" for none.
+
+    boto3 signs each request: an Authorization of another scheme says nothing.
+    """
+    scheme, _, rest = (header("Authorization") or "").strip().partition(" ")
+    if scheme.lower() == "bearer":
+        return None, rest.strip()
+    if scheme.lower() == "basic":
+        try:
+            name, _, key = base64.b64decode(rest.strip(), validate=True).decode("latin-1").partition(":")
+        except (binascii.Error, ValueError):
+            return None, ""
+        return name, key
+    return None, (header("X-API-Key") or "").strip()
+
+
+def check_origin(header: Header, allowed: Sequence[str]) -> None:
+    """Raise PermissionDenied for another site's page that is not ``allowed`` to ask.
+
+    A browser sends with it what it keeps for Lightbox: a name and key that a person gave the page, or a cookie. With
+    WebSockets and simple POSTs it asks no preflight. So ANY allows only requests without these.
+    """
+    origin, scheme = header("Origin"), (header("Authorization") or "").partition(" ")[0].lower()
+    if origin is None or origin.lower() in allowed or origin.partition("://")[2] == header("Host"):
+        return
+    if ANY not in allowed or scheme == "basic" or header("Cookie") is not None:
+        raise PermissionDenied(f"Origin: expected this host's or one of LIGHTBOX_CORS_ORIGINS, got {origin!r}")
+
+
+class UrlGate:
+    """Asks a URL about each request: 2xx lets it in, 401 and 403 refuse it."""
+
+    def __init__(self, url: str, loads_models: bool, origins: Sequence[str]) -> None:
+        self._url = url
+        self._loads_models = loads_models
+        self._origins = origins
+        self._threads = ThreadPoolExecutor(_AT_ONCE, "auth")
+        self._pool = urllib3.PoolManager(maxsize=_AT_ONCE, timeout=URL_SECONDS)
+
+    async def __call__(self, asked: Asked) -> str:
+        """Return the name that the URL gives the caller, "" for none that is plain.
+
+        Raises Unauthenticated, PermissionDenied, and Unavailable where the URL does not tell.
+        """
+        check_origin(asked.headers.get, self._origins)
+        headers = {name: value for name, value in asked.headers.items() if not _KEPT_BACK.fullmatch(name)}
+        headers["X-Forwarded-Method"] = asked.method
+        headers["X-Forwarded-Uri"] = quote(asked.path.encode("latin-1"))
+        headers["X-Lightbox-Role"] = role_of(asked.path, self._loads_models)
+        try:
+            async with asyncio.timeout(URL_SECONDS):
+                status, name = await asyncio.get_running_loop().run_in_executor(self._threads, self._ask, headers)
+        except (TimeoutError, urllib3.exceptions.HTTPError) as error:
+            why = type(getattr(error, "reason", error)).__name__
+            raise Unavailable(f"try again: LIGHTBOX_AUTH_URL does not answer: {why}") from error
+        if status == 401:
+            raise Unauthenticated("LIGHTBOX_AUTH_URL does not know who asks: it answered 401")
+        if status == 403:
+            raise PermissionDenied("LIGHTBOX_AUTH_URL does not allow it: it answered 403")
+        if not 200 <= status <= 299:
+            raise Unavailable(f"try again: LIGHTBOX_AUTH_URL: expected 2xx, 401 or 403, got {status}")
+        return name if _PLAIN.fullmatch(name) else ""
+
+    def _ask(self, headers: Mapping[str, str]) -> tuple[int, str]:
+        # One more try: the other side may have closed a connection that was idle.
+        retries = urllib3.Retry(1, redirect=False, status=False)
+        answer = self._pool.request("GET", self._url, headers=headers, retries=retries)
+        return answer.status, answer.headers.get("X-Auth-Name", "")

@@ -1,0 +1,299 @@
+"""Who is let in: by which header, with which role, from which origin, and as a URL says."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator, Mapping
+from email.message import Message
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from lightbox.core.errors import LightboxError, StartError
+from lightbox.features.access import REQUESTS, Access
+from lightbox.features.access import gate as gates
+from lightbox.features.access.roles import INFER, MANAGE, METRICS, role_of
+from lightbox.processes.additions import Asked, Gate
+from lightbox.settings_loading import SettingsError, load_settings
+from support.http_server import serving
+from support.keys import basic, key_line
+
+
+def outcome(gate: Gate, path: str = "/invocations", method: str = "POST", **headers: str) -> str:
+    """Return the caller's name, or the code of the refusal; header names are written with underscores."""
+    message = Message()
+    for name, value in headers.items():
+        message[name.replace("_", "-")] = value
+
+    async def ask() -> str:
+        return await gate(Asked(method, path, message))
+
+    try:
+        return asyncio.run(ask())
+    except LightboxError as error:
+        return error.code
+
+
+class Keys:
+    """A gate of a file with three keys, and its feature."""
+
+    def __init__(self, folder: Path, **environ: str) -> None:
+        file = folder / "keys"
+        file.write_text(
+            key_line("ci", "k1") + key_line("watch", "k2", "metrics") + key_line("boss", "kä:3", "infer,metrics,manage")
+        )
+        self.feature = Access()
+        gate = self.feature.gate(load_settings({"LIGHTBOX_API_KEYS": str(file), **environ}))
+        assert gate is not None
+        self.gate = gate
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({}, "unauthenticated"),
+        ({"Authorization": "Bearer k1"}, "ci"),
+        ({"Authorization": "bearer   k1 "}, "ci"),
+        ({"X_API_Key": "k1"}, "ci"),
+        ({"x_api_key": " k1 "}, "ci"),
+        ({"Authorization": basic("ci", "k1")}, "ci"),
+        ({"Authorization": basic("boss", "kä:3")}, "boss"),
+        ({"Authorization": basic("boss", "k1")}, "unauthenticated"),
+        ({"Authorization": basic("", "k1")}, "unauthenticated"),
+        ({"Authorization": "Basic !!!"}, "unauthenticated"),
+        ({"Authorization": "Basic"}, "unauthenticated"),
+        ({"Authorization": "Bearer"}, "unauthenticated"),
+        ({"Authorization": "Bearer "}, "unauthenticated"),
+        ({"Authorization": "k1"}, "unauthenticated"),
+        ({"Authorization": "Bearer K1"}, "unauthenticated"),
+        ({"Authorization": "AWS4-HMAC-SHA256 Credential=none/x, Signature=00"}, "unauthenticated"),
+        ({"Authorization": "AWS4-HMAC-SHA256 Credential=none/x, Signature=00", "X_API_Key": "k1"}, "ci"),
+        ({"Authorization": "Bearer wrong", "X_API_Key": "k1"}, "unauthenticated"),
+        ({"Authorization": "Bearer k2"}, "permission_denied"),
+        ({"X_Lightbox_Caller": "boss"}, "unauthenticated"),
+    ],
+)
+def test_the_header_that_has_the_key(tmp_path: Path, headers: dict[str, str], expected: str) -> None:
+    assert outcome(Keys(tmp_path).gate, **headers) == expected
+
+
+def test_requests_are_counted_by_the_names_of_the_file(tmp_path: Path) -> None:
+    keys = Keys(tmp_path)
+    for key in ("k1", "k1", "k2", "wrong"):
+        outcome(keys.gate, X_API_Key=key)
+    assert keys.feature.measure(tmp_path) == {REQUESTS: {"ci": 2, "watch": 0, "boss": 0}}
+    (tmp_path / "keys").write_text(key_line("new", "k4"))
+    outcome(keys.gate, X_API_Key="k4")
+    assert keys.feature.measure(tmp_path) == {REQUESTS: {"new": 1}}
+
+
+MULTI_ONLY = [
+    "/models",
+    "/models/",
+    "/models/m",
+    "/models/m/",
+    "/models/m/invoke/",
+    "/models/m/other",
+    "/models//invoke",
+    "/v2/repository/index",
+    "/v2/repository/models/m/load",
+    "/v2/repository/models/m/unload",
+    "/v2/repository",
+    "/inference.GRPCInferenceService/RepositoryIndex",
+    "/inference.GRPCInferenceService/RepositoryModelLoad",
+    "/inference.GRPCInferenceService/RepositoryModelUnload",
+    "",
+]
+
+
+@pytest.mark.parametrize("path", MULTI_ONLY)
+def test_what_manages_models_is_a_role_where_models_come_and_go(path: str) -> None:
+    assert (role_of(path, True), role_of(path, False)) == (MANAGE, INFER)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/invocations",
+        "/endpoints/any/invocations",
+        "/models/m/invoke",
+        "/modelsx",
+        "/v1/models/m:predict",
+        "/v2/models/m",
+        "/openapi.json",
+        "/ui/page.js",
+        "/nothing",
+        "/metrics/",
+        "/inference.GRPCInferenceService/ModelInfer",
+        "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    ],
+)
+def test_all_else_is_a_predictions(path: str) -> None:
+    assert {role_of(path, True), role_of(path, False)} == {INFER}
+    assert role_of("/metrics", True) == METRICS
+
+
+OWN = {"Host": "box:8080", "X_API_Key": "k1"}
+
+
+@pytest.mark.parametrize(
+    ("cors", "headers", "expected"),
+    [
+        ("", {"Origin": "http://box:8080"}, "ci"),
+        ("", {"Origin": "https://box:8080"}, "ci"),
+        ("", {"Origin": "http://box"}, "permission_denied"),
+        ("", {"Origin": "null"}, "permission_denied"),
+        ("", {"Origin": "https://app.example.com"}, "permission_denied"),
+        ("https://app.example.com", {"Origin": "https://app.example.com"}, "ci"),
+        ("https://app.example.com", {"Origin": "https://app.example.com", "Authorization": basic("ci", "k1")}, "ci"),
+        ("https://app.example.com", {"Origin": "https://app.example.com.evil"}, "permission_denied"),
+        ("*", {"Origin": "https://evil"}, "ci"),
+        ("*", {"Origin": "https://evil", "Authorization": basic("ci", "k1")}, "permission_denied"),
+        ("*", {"Origin": "https://evil", "Cookie": "a=b"}, "permission_denied"),
+    ],
+)
+def test_a_page_of_another_site_uses_nobodys_key(
+    tmp_path: Path, cors: str, headers: dict[str, str], expected: str
+) -> None:
+    assert outcome(Keys(tmp_path, LIGHTBOX_CORS_ORIGINS=cors).gate, **(OWN | headers)) == expected
+
+
+class Decider:
+    """A URL that answers as a test says, and keeps what it was asked."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.headers: dict[str, str] = {}
+        self.asked: list[Mapping[str, str]] = []
+        self.url = ""
+
+
+@pytest.fixture
+def decider() -> Iterator[Decider]:
+    found = Decider()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            found.asked.append(dict(self.headers.items()))
+            self.send_response(found.status)
+            for name, value in found.headers.items():
+                self.send_header(name, value)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            """Stay silent."""
+
+    with serving(Handler) as found.url:
+        yield found
+
+
+def by_url(url: str, **environ: str) -> Gate:
+    gate = Access().gate(load_settings({"LIGHTBOX_AUTH_URL": url, **environ}))
+    assert gate is not None
+    return gate
+
+
+@pytest.mark.parametrize(
+    ("status", "expected"),
+    [
+        (200, ""),
+        (204, ""),
+        (401, "unauthenticated"),
+        (403, "permission_denied"),
+        (302, "unavailable"),
+        (304, "unavailable"),
+        (404, "unavailable"),
+        (500, "unavailable"),
+    ],
+)
+def test_a_url_decides(decider: Decider, status: int, expected: str) -> None:
+    decider.status, decider.headers = status, {"Location": "/elsewhere"}
+    assert outcome(by_url(f"{decider.url}/check"), Authorization="Bearer jwt") == expected
+    assert len(decider.asked) == 1
+
+
+def test_the_url_gets_what_the_caller_sent_and_where_it_goes(decider: Decider) -> None:
+    sent = {
+        "Authorization": "Bearer jwt",
+        "Cookie": "a=b",
+        "X_Team": "vision",
+        "Host": "box",
+        "If_None_Match": "x",
+        "Content_Type": "image/png",
+        "X_Forwarded_Uri": "/ping",
+        "X_Lightbox_Role": "infer",
+    }
+    gate = by_url(decider.url, SAGEMAKER_MULTI_MODEL="true")
+    assert outcome(gate, "/models/a b\r\n", "DELETE", **sent) == ""
+    (asked,) = decider.asked
+    assert {name: asked.get(name) for name in ("Authorization", "Cookie", "X-Team")} == {
+        "Authorization": "Bearer jwt",
+        "Cookie": "a=b",
+        "X-Team": "vision",
+    }
+    assert (asked["X-Forwarded-Method"], asked["X-Forwarded-Uri"]) == ("DELETE", "/models/a%20b%0D%0A")
+    assert asked["X-Lightbox-Role"] == MANAGE
+    assert not {"If-None-Match", "Content-Type"} & asked.keys()
+    assert asked["Host"] != "box"
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("ann@b.c", "ann@b.c"), ("a b", ""), ("x" * 65, ""), ("a\tstatus=200", "")]
+)
+def test_the_name_that_the_url_gives_is_a_plain_word(decider: Decider, name: str, expected: str) -> None:
+    decider.headers = {"X-Auth-Name": name}
+    assert outcome(by_url(decider.url)) == expected
+
+
+def test_without_an_answer_nobody_comes_in(closed_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert outcome(by_url(f"http://127.0.0.1:{closed_port}")) == "unavailable"
+    monkeypatch.setattr(gates, "URL_SECONDS", 0.01)
+    answered = threading.Event()
+    slow = by_url("http://never.asked")
+    monkeypatch.setattr(slow, "_ask", lambda headers: answered.wait())
+    assert outcome(slow) == "unavailable"
+    answered.set()
+
+
+def test_a_page_of_another_site_is_refused_before_the_url_is_asked(decider: Decider) -> None:
+    assert outcome(by_url(decider.url), Host="box", Origin="http://evil", Cookie="a=b") == "permission_denied"
+    assert decider.asked == []
+
+
+@pytest.mark.parametrize(
+    ("environ", "told"),
+    [
+        ({"LIGHTBOX_API_KEYS": "/keys", "LIGHTBOX_AUTH_URL": "http://a"}, "LIGHTBOX_AUTH_URL: expected no URL beside"),
+        ({"LIGHTBOX_AUTH_URL": "auth:9000"}, "LIGHTBOX_AUTH_URL: expected a URL with http or https"),
+        ({"LIGHTBOX_AUTH_URL": "http://"}, "LIGHTBOX_AUTH_URL: expected a URL"),
+        ({"LIGHTBOX_CORS_ORIGINS": "app.example.com"}, "LIGHTBOX_CORS_ORIGINS: expected .*, got 'app.example.com'"),
+        ({"LIGHTBOX_CORS_ORIGINS": "https://a/path"}, "LIGHTBOX_CORS_ORIGINS: expected"),
+        ({"LIGHTBOX_CORS_ORIGINS": "*,https://a"}, "LIGHTBOX_CORS_ORIGINS: expected"),
+        ({"LIGHTBOX_CORS_ORIGINS": ","}, "LIGHTBOX_CORS_ORIGINS: expected"),
+    ],
+)
+def test_settings_that_make_no_sense_are_named(environ: dict[str, str], told: str) -> None:
+    with pytest.raises(SettingsError, match=told):
+        load_settings(environ)
+
+
+def test_a_file_that_cannot_be_used_stops_a_start(tmp_path: Path) -> None:
+    file = tmp_path / "keys"
+    settings = load_settings({"LIGHTBOX_API_KEYS": str(file)})
+    with pytest.raises(StartError, match=f"LIGHTBOX_API_KEYS: {file}: No such file"):
+        Access().check(settings)
+    file.write_text("ci\n")
+    with pytest.raises(StartError, match=f"LIGHTBOX_API_KEYS: {file}: line 1: expected a name"):
+        Access().check(settings)
+
+
+def test_without_settings_there_is_no_gate() -> None:
+    assert not Access().enabled(load_settings({}))
+    assert Access().gate(load_settings({"LIGHTBOX_CORS_ORIGINS": "*"})) is None
