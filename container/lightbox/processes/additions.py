@@ -81,7 +81,7 @@ class NginxParts:
 
     Both may have the placeholders of the file, and those of ``places``: paths and the like, in double quotes.
     ``listens`` are addresses in ``server`` for callers inside, ``unix:/path`` or ``host:port``: the supervisor opens
-    them. With ``asks_always`` nginx asks the supervisor about every request, and not only about those with large bodies.
+    them. With ``asks_always`` nginx asks the supervisor about every request, not only about those with large bodies.
     """
 
     http: str = ""

@@ -100,6 +100,7 @@ def render(
     )
     for name in ("http", "server"):
         text = text.replace(f"@FEATURES_{name.upper()}@", "\n".join(getattr(part, name) for part in parts))
+    text = text.replace("@ROOM@", Path(__file__).with_name("room.conf").read_text())
     return _PLACEHOLDER.sub(lambda match: values[match[1]], text)
 
 
