@@ -10,7 +10,7 @@ import pytest
 from support.http_server import EmptyPage, serving
 from support.keys import APP, EVERYTHING, KEYS, bearer, key_line
 from support.models import copy_golden
-from support.stack import Stack, running
+from support.stack import Stack, free_port, running
 
 
 @pytest.fixture(scope="session")
@@ -31,7 +31,11 @@ def site() -> Iterator[str]:
 def keyed(key_file: Path, site: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     folder = tmp_path_factory.mktemp("keyed")
     copy_golden("image_mean", folder / "models" / "image_mean")
-    environ = EVERYTHING | {"LIGHTBOX_API_KEYS": str(key_file), "LIGHTBOX_CORS_ORIGINS": f"{APP}, {site}"}
+    environ = EVERYTHING | {
+        "LIGHTBOX_KSERVE_GRPC_PORT": str(free_port()),
+        "LIGHTBOX_API_KEYS": str(key_file),
+        "LIGHTBOX_CORS_ORIGINS": f"{APP}, {site}",
+    }
     with running(folder / "models", folder / "run", **environ) as stack:
         loaded = stack.invoke(
             b'{"model_name": "image_mean", "url": "%s"}' % str(folder / "models" / "image_mean").encode(),

@@ -1,0 +1,107 @@
+"""Every method of the gRPC port, however its path is spelled, asks for a key, and for one of the role."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+import pytest
+import requests
+
+from lightbox.features.open_inference import grpc_messages
+from support.grpc_front import framed, infer
+from support.h2_caller import H2Caller, Told
+from support.keys import basic, bearer, key
+from support.patience import PATIENCE
+from support.stack import Stack
+
+GRPC_PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
+INFERENCE = f"/{grpc_messages.INFERENCE_SERVICE}/"
+METHODS = [f"{INFERENCE}{method.name}" for method in grpc_messages.methods_of(grpc_messages.INFERENCE_SERVICE)]
+MORE = [
+    "/tensorflow.serving.PredictionService/Predict",
+    "/tensorflow.serving.ModelService/GetModelStatus",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo",
+    "/a.Service/Method",
+    "/",
+]
+SPELLED = [
+    "//{}",
+    "/./{}",
+    "/x/../{}",
+    "/%69{}",
+    "/{}/",
+    "/grpc.health.v1.Health/../{}",
+    "/{}?x=/grpc.health.v1.Health/Check",
+]
+
+
+def called(stack: Stack, path: str, more: Mapping[str, str] | None = None, message: bool = False) -> Told:
+    """Call a method, without a message unless it is to have an empty one; return what came."""
+    sent = {name.lower().replace("_", "-"): value for name, value in (more or {}).items()}
+    with H2Caller(int(stack.environ[GRPC_PORT])) as caller:
+        stream = caller.open({**infer(), ":path": path, **sent})
+        if message:
+            caller.send(stream, framed(b""), end=True)
+        told = caller.answer(stream)
+        assert told.headers[":status"] == "200"
+        return told
+
+
+def refused(stack: Stack, path: str, more: Mapping[str, str] | None = None) -> str | None:
+    """Return the status of a call that must be refused before its message is there."""
+    return called(stack, path, more).word("grpc-status")
+
+
+UNAUTHENTICATED, PERMISSION_DENIED = "16", "7"
+
+
+@pytest.mark.parametrize("path", METHODS + MORE)
+def test_every_method_asks_for_a_key_of_its_role(keyed: Stack, path: str) -> None:
+    manages = path.startswith(f"{INFERENCE}Repository")
+    assert refused(keyed, path) == UNAUTHENTICATED
+    assert refused(keyed, path, {"X_API_Key": "wrong"}) == UNAUTHENTICATED
+    assert refused(keyed, path, {"Authorization": basic("ci", key("boss"))}) == UNAUTHENTICATED
+    assert refused(keyed, path, bearer("ci" if manages else "loader")) == PERMISSION_DENIED
+    assert refused(keyed, path, bearer("grafana")) == PERMISSION_DENIED
+
+
+@pytest.mark.parametrize("spelled", SPELLED)
+def test_another_spelling_is_no_way_in(keyed: Stack, spelled: str) -> None:
+    for name in ("ModelInfer", "ModelStreamInfer", "RepositoryIndex"):
+        path = spelled.format(f"{INFERENCE}{name}"[1 + spelled.startswith("/%69") :])
+        assert refused(keyed, path) == UNAUTHENTICATED, path
+        if name == "RepositoryIndex" and spelled != "/%69{}":
+            assert refused(keyed, path, bearer("ci")) == PERMISSION_DENIED, path
+
+
+def test_a_key_of_the_role_lets_in(keyed: Stack) -> None:
+    told = called(keyed, f"{INFERENCE}ServerReady", {"X_API_Key": key("ci"), "x-amzn-requestid": "by-ci"}, message=True)
+    assert told.word("grpc-status") == "0"
+    told = called(keyed, f"{INFERENCE}RepositoryIndex", {**bearer("loader"), "x-amzn-requestid": "by-loader"}, True)
+    assert (told.word("grpc-status"), told.word("x-amzn-requestid")) == ("0", "by-loader")
+    keyed.wait_until(lambda: bool(re.search(r"request_id=by-loader .*caller=loader", keyed.log)))
+    page = requests.get(f"{keyed.url}/metrics", headers=bearer("grafana"), timeout=PATIENCE).text
+    assert 'lightbox_caller_requests_total{caller="loader"}' in page
+
+
+def test_the_name_of_a_caller_cannot_be_forged(keyed: Stack) -> None:
+    forged = {**bearer("loader"), "x-lightbox-caller": "boss", "x-amzn-requestid": "forged"}
+    assert called(keyed, f"{INFERENCE}RepositoryIndex", forged, message=True).word("grpc-status") == "0"
+    keyed.wait_until(lambda: bool(re.search(r"request_id=forged .*caller=loader", keyed.log)))
+
+
+def test_a_refusal_tells_why_and_is_logged(keyed: Stack) -> None:
+    told = called(keyed, f"{INFERENCE}ModelInfer", {"x-amzn-requestid": "nobody"})
+    assert str(told.word("grpc-message")).startswith("expected a key: ")
+    assert (told.word("lightbox-code"), told.word("x-amzn-requestid")) == ("unauthenticated", "nobody")
+    keyed.wait_until(lambda: bool(re.search(r"request_id=nobody .*error=unauthenticated", keyed.log)))
+
+
+@pytest.mark.parametrize("path", ["Check", "Watch"])
+def test_health_is_open(keyed: Stack, path: str) -> None:
+    with H2Caller(int(keyed.environ[GRPC_PORT])) as caller:
+        stream = caller.open({**infer(), ":path": f"/{grpc_messages.HEALTH_SERVICE}/{path}"})
+        caller.send(stream, framed(b""), end=True)
+        caller.wait(lambda: caller[stream].data == framed(b"\x08\x01"))
