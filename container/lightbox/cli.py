@@ -84,7 +84,7 @@ def serve(options: list[str]) -> int:
     if problems:
         raise StartRefused("\n".join(problems))
     use_json(settings.log_format == "json")
-    for warning in spelling_hints() + find_warnings(settings):
+    for warning in spelling_hints() + find_warnings(settings, wants(settings)):
         log(f"warning: {warning}")
     for line in find_scaling_lines(settings):
         log(str(line))
@@ -194,7 +194,7 @@ def _print_plan(settings: Settings) -> int:
         for model in models.values():
             _print_model(model, model.name == default, settings)
     scalings = find_scaling_lines(settings)
-    warnings = [f"warning: {warning}" for warning in spelling_hints() + find_warnings(settings)]
+    warnings = [f"warning: {warning}" for warning in spelling_hints() + find_warnings(settings, wanted)]
     print(*scalings, *warnings, sep="\n")
     return len(warnings) + sum(scaling.wrong for scaling in scalings)
 

@@ -55,14 +55,14 @@ def find_lasting_problems(settings: Settings, wrong: Collection[str] = (), wants
     return list(dict.fromkeys(problems))
 
 
-def find_warnings(settings: Settings) -> list[str]:
+def find_warnings(settings: Settings, wants: Wants = NOTHING_WANTED) -> list[str]:
     """Return a sentence for each folder that is no model, each model of random weights, each setting one cannot follow,
-    and for what is wrong with TLS and stops no start.
+    and for what is wrong with TLS or HTTP/2 and stops no start.
 
     The default model follows them all, or the start is refused. A variable is for all models and may be meant for some:
     requests to the others say so themselves.
     """
-    of_http2 = http2_warning() if settings.tls_cert else None
+    of_http2 = http2_warning() if settings.tls_cert or wants.ports else None
     passed = tls.warnings(settings) + ([of_http2] if of_http2 else [])
     if not settings.has_fixed_models:
         return passed
