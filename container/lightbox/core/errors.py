@@ -15,6 +15,7 @@
     ├── NoRoom
     ├── RouteNotFound
     ├── MethodNotAllowed
+    ├── Unimplemented         a call of gRPC that no method takes
     ├── Unauthenticated
     ├── PermissionDenied
     ├── NotAcceptable

@@ -137,6 +137,8 @@ def listen(address: str) -> socket.socket:
     family = socket.AF_UNIX if path != address else socket.AF_INET6 if "[" in host else socket.AF_INET
     listener = socket.socket(family)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if family == socket.AF_UNIX:
+        Path(path).unlink(missing_ok=True)  # of a process that was killed
     if family == socket.AF_INET6:
         listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     try:

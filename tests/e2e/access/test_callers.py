@@ -116,6 +116,7 @@ def test_scripts_of_an_allowed_site_call_and_others_do_not(keyed: Stack, site: s
     chromium.get(site.replace("127.0.0.1", "localhost"))
     assert chromium.execute_async_script(_FETCH, url, sent)[:2] == [0, None]
     # The browser asks whether it may, and does not send what it may not.
+    keyed.wait_until(lambda: "error=permission_denied" in keyed.log[before:])
     refused = [line for line in keyed.log[before:].splitlines() if "error=permission_denied" in line]
     assert ["method=OPTIONS" in line for line in refused] == [True]
     chromium.get_log("browser")  # it tells of each refusal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 from unittest.mock import Mock
@@ -106,9 +107,7 @@ def test_nginx_waits_longest(environ: dict[str, str]) -> None:
     settings = load_settings(environ)
     loads = MultiModel().nginx(Mock())
     text = render(settings, Path("/run"), {"SIDECAR": "unix:a", "HEALTH": "unix:b"}, 1 << 28, parts=[loads])
-    lines = [line.strip(" ;s") for line in text.splitlines()]
-    first, second = [float(line.split()[1]) for line in lines if line.startswith("proxy_read_timeout")]
-    read, load = sorted((first, second))
+    read, load = sorted(map(float, re.findall(r"proxy_read_timeout (\d+)s;", text)))
     assert read > settings.handler_seconds
     assert load >= settings.load_seconds
 

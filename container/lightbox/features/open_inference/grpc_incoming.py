@@ -148,7 +148,7 @@ class Incoming:
         """Return the message of a unary call."""
         message = await self.message()
         if message is None or await self.message() is not None:
-            raise NotOneMessage
+            raise Unimplemented("expected exactly one message: the method takes no stream")
         return message
 
     async def message(self) -> bytes | None:
@@ -260,19 +260,10 @@ class Incoming:
         return b"".join(parts)
 
 
-class NoSuchCall(LightboxError):
-    """The method is not known."""
+class Unimplemented(LightboxError):
+    """There is no such method, or it does not take so many messages."""
 
     code = "method_not_allowed"
-
-
-class NotOneMessage(LightboxError):
-    """A unary call without a message, or with several."""
-
-    code = "method_not_allowed"
-
-    def __init__(self) -> None:
-        super().__init__("expected exactly one message: the method takes no stream")
 
 
 def seconds_left(timeout: str | None) -> float:

@@ -22,7 +22,7 @@ from lightbox.core.errors import HungUp, LightboxError, MalformedBody, RouteNotF
 from lightbox.features.open_inference import grpc_messages, grpc_reflection
 from lightbox.features.open_inference.grpc_calls import Caller, Outcome, WorkerPool
 from lightbox.features.open_inference.grpc_health import SERVICE_UNKNOWN, WATCH_SECONDS, Readiness
-from lightbox.features.open_inference.grpc_incoming import PREFIX, Account, Chunks, Incoming, NoSuchCall
+from lightbox.features.open_inference.grpc_incoming import PREFIX, Account, Chunks, Incoming, Unimplemented
 from lightbox.features.open_inference.grpc_service import InferenceService
 from lightbox.features.open_inference.grpc_streams import Header, StreamConnection
 from lightbox.features.open_inference.repository import server_metadata
@@ -123,7 +123,7 @@ class InferenceServer:
         try:
             with self._account.open(incoming):
                 if call.route not in self._threaded and call.route not in self._at_once:
-                    raise NoSuchCall(f"there is no method {call.route[:200]} that takes one message")
+                    raise Unimplemented(f"there is no method {call.route[:200]} that takes one message")
                 data = await incoming.only_message()
             if (answer := self._at_once.get(call.route)) is not None:
                 incoming.release()
@@ -153,7 +153,7 @@ class InferenceServer:
         try:
             with self._account.open(incoming):
                 if (answer := self._streams.get(call.route)) is None:
-                    raise NoSuchCall(f"there is no method {call.route[:200]} that takes a stream")
+                    raise Unimplemented(f"there is no method {call.route[:200]} that takes a stream")
                 await answer(Stream(call, incoming, connection))
         except LightboxError as error:
             ending = self._refused(call, incoming, error)
