@@ -78,10 +78,10 @@ class Account:
         finally:
             self.calls.discard(call)
 
-    def end_streams(self, error: Unavailable) -> None:
+    def end_streams(self, why: str) -> None:
         """End every stream that is open, as soon as the message that it has is answered."""
         for call in [one for one in self.calls if one.is_stream]:
-            call.end(error)
+            call.end(Unavailable(why))
 
     def hold(self, call: Incoming, size: int) -> None:
         """Count ``size`` as what a call holds now; while all hold too much, end the largest message in its coming.
@@ -131,10 +131,10 @@ class Incoming:
             self._task.cancel()
 
     def drop(self) -> None:
-        """Keep nothing of what has come, and count nothing."""
+        """Keep nothing of what has come since the last message."""
         self._parts.clear()
         self._size = 0
-        self.release()
+        self._count()
 
     def release(self) -> None:
         """Count the last message no more."""
@@ -175,6 +175,9 @@ class Incoming:
                 return await self._unfold(content) if prefix[0] else content
         except TimeoutError:
             raise DeadlineExceeded(f"the message was not complete within {seconds:g} s") from None
+        except BaseException:
+            self.release()  # of a message that could not be unfolded
+            raise
 
     async def _content(self, size: int) -> bytes:
         if size > self._account.bounds.message:

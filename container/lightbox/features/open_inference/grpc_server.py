@@ -1,7 +1,7 @@
 """The gRPC methods, behind nginx: unary calls as an ASGI app over HTTP/1.1, streams over HTTP/2.
 
 nginx speaks gRPC to callers. It passes a unary call on as a POST, and makes gRPC's trailers of some headers of the
-response (``grpc.conf``); so what ends a call is in its headers here.
+response (``http.conf``); so what ends a call is in its headers here.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 
 from lightbox.core.edge import MODEL_HEADER, SERVER_TIMING, Work, server_timing
 from lightbox.core.error_bodies import GRPC_STATUS, REQUEST_ID_HEADER, grpc_ending
-from lightbox.core.errors import HungUp, LightboxError, MalformedBody, RouteNotFound, TooLarge, Unavailable
+from lightbox.core.errors import HungUp, LightboxError, MalformedBody, RouteNotFound, TooLarge
 from lightbox.features.open_inference import grpc_messages, grpc_reflection
 from lightbox.features.open_inference.grpc_calls import Caller, Outcome, WorkerPool
 from lightbox.features.open_inference.grpc_health import SERVICE_UNKNOWN, WATCH_SECONDS, Readiness
@@ -26,6 +26,7 @@ from lightbox.features.open_inference.grpc_incoming import PREFIX, Account, Chun
 from lightbox.features.open_inference.grpc_service import InferenceService
 from lightbox.features.open_inference.grpc_streams import Header, StreamConnection
 from lightbox.features.open_inference.repository import server_metadata
+from lightbox.telemetry.logs import UNMATCHED
 from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
 
 LOADING = ("RepositoryModelLoad", "RepositoryModelUnload")
@@ -100,7 +101,7 @@ class InferenceServer:
 
     def renew(self) -> None:
         """Have the open streams answer the messages that have come, and end: nginx replaces its workers, or stops."""
-        self._account.end_streams(Unavailable(RENEWED))
+        self._account.end_streams(RENEWED)
 
     async def unary(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a unary call: an ASGI app."""
@@ -111,7 +112,6 @@ class InferenceServer:
         try:
             told, data = await self._answer(call, incoming, receive)
         except HungUp:
-            incoming.drop()
             return
         start = [_TYPE, ("content-length", str(len(data))), *told]
         headers = [(name.encode(), value.encode("latin-1")) for name, value in start]
@@ -129,6 +129,7 @@ class InferenceServer:
                 incoming.release()
                 return [(GRPC_STATUS, "0")], framed(await answer(data))
         except HungUp:
+            incoming.drop()
             raise
         except LightboxError as error:
             return self._refused(call, incoming, error), b""
@@ -163,9 +164,11 @@ class InferenceServer:
 
     def _refused(self, call: Call, incoming: Incoming, error: LightboxError) -> list[Header]:
         incoming.drop()
+        incoming.release()
         error.__traceback__ = None  # its frames would hold what has come until the next collection of cycles
         caller = call.caller(self._allowed_seconds)
-        self._pool.report_refused(call.route, caller, incoming.came, error)
+        known = call.route in {*self._threaded, *self._at_once, *self._streams}
+        self._pool.report_refused(call.route if known else UNMATCHED, caller, incoming.came, error)
         return grpc_ending(error, caller.request_id)
 
     async def _live(self, data: bytes) -> bytes:

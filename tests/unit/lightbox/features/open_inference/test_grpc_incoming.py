@@ -99,7 +99,7 @@ def test_the_largest_message_in_its_coming_makes_room(serve: Serve, watcher: Wat
         assert not client[small].ended
         refused = watcher.requests.get(timeout=PATIENCE)
         assert (refused.status, refused.error_code, refused.request_id) == (503, "unavailable", "mine")
-        assert refused.bytes_in == MB - 10
+        assert (refused.bytes_in, refused.route) == (MB - 10, infer()[":path"])
 
 
 def test_what_is_answered_is_counted_no_more(serve: Serve) -> None:
@@ -157,8 +157,9 @@ def test_a_call_without_a_message_is_answered_at_once(
 def test_a_unary_call_takes_one_message(serve: Serve) -> None:
     with serve() as call, H2Caller(call.port) as client:
         stream = client.open(infer("ServerLive"))
-        client.send(stream, framed(b"") * 2, end=True)
+        client.send(stream, framed(b"abc") * 2, end=True)
         assert client.answer(stream).word("grpc-status") == "12"
+        assert call.account.held == 0
 
 
 def test_a_message_beyond_its_bound_is_refused_by_what_it_says_of_its_length(serve: Serve) -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from lightbox.core.pipeline import Pipeline
 from lightbox.features.open_inference import grpc_messages
+from lightbox.telemetry.logs import UNMATCHED
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
 from support.grpc_front import MAX_BYTES, RED, Caller, Watcher, floats, images, make_pipeline, serving
@@ -214,3 +215,28 @@ def test_watchers_are_told_of_changes(call: Caller) -> None:
     assert next(ours).status == 2
     with pytest.raises(grpc.RpcError, match="the server is stopping"):
         next(ours)
+
+
+def test_a_method_that_nobody_knows_names_no_route(pipeline: Pipeline, tmp_path: Path, watcher: Watcher) -> None:
+    with serving(pipeline, tmp_path, [watcher]) as call:
+        for path in ("/inference.GRPCInferenceService/None", "/any.Service/Method"):
+            with pytest.raises(grpc.RpcError) as caught:
+                call.channel.unary_unary(path)(b"", timeout=PATIENCE)
+            assert caught.value.code() is grpc.StatusCode.UNIMPLEMENTED
+            assert caught.value.details() == f"there is no method {path} that takes one message"
+            assert watcher.requests.get(timeout=PATIENCE).route == UNMATCHED
+
+
+def test_the_message_of_a_caller_who_has_hung_up_counts_until_it_is_worked_off(
+    pipeline: Pipeline, transport: FakeTransport, tmp_path: Path
+) -> None:
+    gate = Gate(transport)
+    with serving(pipeline, tmp_path) as call:
+        busy = call.future("ModelInfer", images(RED + bytes(1000)))
+        gate.wait_inside(1)
+        held = call.account.held
+        busy.cancel()
+        assert any(not call.account.calls for _ in poll())
+        assert call.account.held == held > 1000
+        gate.opened.set()
+        assert any(call.account.held == 0 for _ in poll())
