@@ -150,7 +150,7 @@ class Feature:
         """Return its routes in a worker."""
         return ()
 
-    def operations(self, models: Sequence[DescribedModel]) -> Description:
+    def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:
         """Return its routes in OpenAPI, and what it adds to SageMaker's; ``models`` can be asked for now."""
         from lightbox.openapi.operations import Description
 

@@ -82,14 +82,14 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
         observers,
         requests,
         [part for feature in features for part in feature.around(settings, run_dir, pipeline)],
-        partial(operations, features),
+        partial(operations, features, settings),
         refused_headers(features),
     )
 
 
-def operations(features: Sequence[Feature], models: Sequence[DescribedModel]) -> list[Description]:
+def operations(features: Sequence[Feature], settings: Settings, models: Sequence[DescribedModel]) -> list[Description]:
     """Return what the features add to the OpenAPI document, the innermost before the pipeline first."""
-    return [feature.operations(models) for feature in reversed(features)]
+    return [feature.operations(settings, models) for feature in reversed(features)]
 
 
 def refused_headers(features: Sequence[Feature]) -> dict[str, str]:

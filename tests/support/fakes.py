@@ -82,7 +82,15 @@ def fake_app(
     refused = {} if around else refused_headers(features)
     return create_app(
         Services(
-            settings, plan, run_dir, pipeline, (), requests, [*around, *own], partial(operations, features), refused
+            settings,
+            plan,
+            run_dir,
+            pipeline,
+            (),
+            requests,
+            [*around, *own],
+            partial(operations, features, settings),
+            refused,
         ),
         features,
     )

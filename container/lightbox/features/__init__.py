@@ -7,7 +7,7 @@ from functools import partial
 
 from lightbox.core.settings import Settings
 from lightbox.feature import Feature
-from lightbox.features.access import Access, Cors
+from lightbox.features.access import Access
 from lightbox.features.multi_model import MultiModel
 from lightbox.features.open_inference import OpenInference
 from lightbox.features.openapi import OpenApi
@@ -29,7 +29,6 @@ FEATURES: Sequence[Feature] = (
     OpenApi(),
     Tracing(),
     Access(),
-    Cors(),
 )
 
 

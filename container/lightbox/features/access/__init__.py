@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -70,24 +71,8 @@ class KeysUnusable(StartError):
     """The file of keys cannot be read, or a line of it is damaged."""
 
 
-class Cors(Feature):
-    """Lets the pages of other sites call, as browsers ask for it: nginx answers that by itself."""
-
-    name = "cors"
-
-    @override
-    def enabled(self, settings: Settings) -> bool:
-        return settings.of(AccessSettings).cors_origins is not None
-
-    @override
-    def nginx(self, start: Start) -> NginxParts:
-        origins = start.settings.of(AccessSettings).cors_origins or ()
-        allowed = ".+" if origins == ("*",) else "|".join(map(re.escape, origins))
-        return NginxParts.of(Path(__file__).parent, CORS_ORIGINS=allowed)
-
-
 class Access(Feature):
-    """Decides in the supervisor, before nginx reads a body."""
+    """Decides in the supervisor, before nginx reads a body; nginx tells browsers which sites may call."""
 
     name = "access"
     settings = AccessSettings
@@ -97,6 +82,10 @@ class Access(Feature):
 
     @override
     def enabled(self, settings: Settings) -> bool:
+        own = settings.of(AccessSettings)
+        return self._asks(settings) or own.cors_origins is not None
+
+    def _asks(self, settings: Settings) -> bool:
         own = settings.of(AccessSettings)
         return own.api_keys is not None or own.auth_url is not None
 
@@ -130,16 +119,21 @@ class Access(Feature):
 
     @override
     def nginx(self, start: Start) -> NginxParts:
-        return NginxParts(asks_always=True)
+        origins = start.settings.of(AccessSettings).cors_origins
+        allowed = ".+" if origins == ("*",) else "|".join(map(re.escape, origins or ()))
+        part = NginxParts.of(Path(__file__).parent, CORS_ORIGINS=allowed) if origins else NginxParts()
+        return replace(part, asks_always=self._asks(start.settings))
 
     @override
     def measure(self, run_dir: Path) -> Mapping[Metric, Measured]:
         return {REQUESTS: self._keys.let_in if self._keys else {}}
 
     @override
-    def operations(self, models: Sequence[DescribedModel]) -> Description:
+    def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:
         from lightbox.openapi.operations import Description
 
+        if not self._asks(settings):
+            return Description()
         bearer, basic = ({"type": "http", "scheme": scheme} for scheme in ("bearer", "basic"))
         return Description(
             security={"bearer": bearer, "basic": basic, "key": {"type": "apiKey", "in": "header", "name": "X-API-Key"}}

@@ -74,7 +74,7 @@ class MultiModel(Feature):
         return LoadableModels.of(settings, most, plan, run_dir, user_code)
 
     @override
-    def operations(self, models: Sequence[DescribedModel]) -> Description:
+    def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:
         from lightbox.features.multi_model.routes import SCHEMAS
         from lightbox.openapi.operations import Description
         from lightbox.sagemaker.operations import TARGET

@@ -124,7 +124,7 @@ class OpenInference(Feature):
         yield kserve_blueprint(services.pipeline, repository, services.settings.max_body_mb)
 
     @override
-    def operations(self, models: Sequence[DescribedModel]) -> Description:
+    def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:
         from lightbox.features.open_inference.schemas import schemas
         from lightbox.features.open_inference.tensors import TRITON_TYPE
         from lightbox.openapi.operations import JSON, Description

@@ -91,7 +91,7 @@ class Sessions(Feature):
         yield SessionRequests(self._store(settings, run_dir))
 
     @override
-    def operations(self, models: Sequence[DescribedModel]) -> Description:
+    def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:
         from lightbox.features.sessions.requests import CLOSED_HEADER, NEW_HEADER, SESSION
         from lightbox.features.sessions.store import CLOSE, NEW
         from lightbox.openapi.operations import JSON, Description, header
