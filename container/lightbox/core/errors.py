@@ -10,6 +10,7 @@
     │   ├── InputMismatch     name, dtype, rank or dimensions differ from the model's signature
     │   └── MalformedBody
     ├── TooLarge              bytes, pixels or frames beyond a limit
+    │   └── TooLargeMessage   of a stream of gRPC, which goes on
     ├── ModelNotFound
     ├── AlreadyLoaded         a duplicate load, which changes nothing
     ├── NoRoom

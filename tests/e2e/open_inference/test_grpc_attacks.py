@@ -232,9 +232,14 @@ def test_while_the_front_is_away_a_call_is_to_be_made_again(attacked: Stack, ano
         ({":path": "/a.B/C"}, "12"),
         ({":path": "/"}, "12"),
         ({":path": "/invocations"}, "12"),
+        ({":path": "/\xe9"}, "3"),
         ({":method": "GET"}, "12"),
+        ({":method": "TRACE"}, "12"),
+        ({":method": "BREW"}, "3"),
+        ({"content-type": "text/plain"}, "3"),
+        ({"x-more": "m" * 20_000}, "12"),
     ],
-    ids=["method", "root", "rest", "get"],
+    ids=["method", "root", "rest", "no ascii", "get", "trace", "brew", "type", "long"],
 )
 def test_what_is_no_call_of_ours_is_refused_in_grpcs_form(attacked: Stack, more: dict[str, str], status: str) -> None:
     with H2Caller(port(attacked)) as client:

@@ -15,7 +15,6 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from itertools import chain
 
 from lightbox.core.errors import DeadlineExceeded, LightboxError, MalformedBody, TooLarge, Unavailable
 from lightbox.machine.memory import find_trim
@@ -24,12 +23,15 @@ MAX_CALLS = 1024
 """Open at once, idle streams among them. One more ends the call that has waited longest for its caller."""
 RECEIVE_SECONDS = 60.0
 """A message must be there as a whole in that time from its first byte on; that of a unary call, from its headers on."""
+SILENT_SECONDS = 10.0
+"""nginx gives up a body of HTTP/1.1 whose sender is silent for so long."""
 PREFIX = 5
 ENCODINGS = ("gzip", "deflate")
 _UNITS = {"H": 3600.0, "M": 60.0, "S": 1.0, "m": 1e-3, "u": 1e-6, "n": 1e-9}
 _TIMEOUT = re.compile("([0-9]{1,8})([HMSmun])")
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 _UNFOLDED_AT_ONCE = 1 << 18
+_HEAD = 1 << 10
 _MUCH = 32 << 20
 """After so many bytes of messages that went, what is free is given back to the system: pieces of those that stay lie
 between."""
@@ -54,8 +56,8 @@ class Account:
     def __init__(self, bounds: Bounds) -> None:
         self.bounds = bounds
         self.calls: set[Incoming] = set()
-        self.waiting: dict[bool, dict[Incoming, None]] = {False: {}, True: {}}
-        """Unary calls, and streams, that wait for more of their callers; who waits longest is first."""
+        self.waiting: dict[Incoming, float] = {}
+        """Calls that wait for their callers, to send or read, since when by the loop's time; the longest is first."""
         self.held = 0
         self._freed = 0
         self._trim = find_trim()
@@ -67,7 +69,7 @@ class Account:
         Where there are too many, end one that waits for its caller. Raises Unavailable where none does.
         """
         if len(self.calls) >= self.bounds.calls:
-            longest = next(iter(self.waiting[False] or self.waiting[True]), None)
+            longest = next(iter(self.waiting), None)
             most = f"try again: {self.bounds.calls} gRPC calls are open"
             if longest is None:
                 raise Unavailable(f"{most} already")
@@ -78,9 +80,11 @@ class Account:
         finally:
             self.calls.discard(call)
 
-    def end_streams(self, why: str) -> None:
-        """End every stream that is open, as soon as the message that it has is answered."""
-        for call in [one for one in self.calls if one.is_stream]:
+    def renew(self, why: str) -> None:
+        """End every stream that is open, as soon as the message that it has is answered, and every unary call whose
+        caller has been silent for SILENT_SECONDS: nginx waits for them."""
+        silent = asyncio.get_running_loop().time() - SILENT_SECONDS
+        for call in [one for one in self.calls if one.is_stream or self.waiting.get(one, math.inf) < silent]:
             call.end(Unavailable(why))
 
     def hold(self, call: Incoming, size: int) -> None:
@@ -92,7 +96,7 @@ class Account:
         self._freed += max(0, call.held - size)
         call.held = size
         while self.held > self.bounds.together and size:
-            largest = max(chain(*self.waiting.values()), key=lambda one: one.held, default=call)
+            largest = max(self.waiting, key=lambda one: one.held, default=call)
             most = f"{self.bounds.together >> 20} MiB, twice LIGHTBOX_MAX_BODY_MB"
             full = Unavailable(f"try again: gRPC messages hold as much memory as they may together, {most}")
             if largest.held <= size:
@@ -112,12 +116,12 @@ class Incoming:
         self.came = 0
         """Bytes of all that has come."""
         self._account = account
-        self._waiting = account.waiting[is_stream]
         self._chunks = chunks
         self._encoding = encoding
         self._parts: deque[bytes] = deque()
         self._size = 0  # of all parts
         self._given = 0  # bytes of the message that was returned last
+        self._lent = False
         self._task: asyncio.Task[object] | None = None
         self.error: LightboxError | None = None
         """Why it has ended or is to end."""
@@ -125,21 +129,42 @@ class Incoming:
     def end(self, error: LightboxError) -> None:
         """Have ``message`` raise ``error``, now if it waits; what has come of the message is dropped."""
         self.error = error
-        if self in self._waiting and self._task is not None:
-            del self._waiting[self]
+        if self in self._account.waiting and self._task is not None:
+            del self._account.waiting[self]
             self.drop()
             self._task.cancel()
 
     def drop(self) -> None:
-        """Keep nothing of what has come since the last message."""
+        """Keep nothing, and count nothing but a message that is lent."""
         self._parts.clear()
         self._size = 0
+        self._given = self._given if self._lent else 0
         self._count()
 
-    def release(self) -> None:
-        """Count the last message no more."""
-        self._given = 0
+    def lend(self) -> Callable[[], None]:
+        """Count the last message until the function that is returned is called, whatever becomes of the call."""
+        self._lent = True
+        return self.release
+
+    def release(self, answer: int = 0) -> None:
+        """Count the last message no more; in its place an ``answer`` of so many bytes, which is to be read."""
+        self._given, self._lent = answer, False
         self._count()
+
+    @contextmanager
+    def waits(self) -> Iterator[None]:
+        """Have the call wait for its caller, and be one that may be ended meanwhile."""
+        self._task = asyncio.current_task()
+        self._account.waiting[self] = asyncio.get_running_loop().time()
+        try:
+            yield
+        except asyncio.CancelledError:
+            if self.error is None or self._task is None:
+                raise
+            self._task.uncancel()
+            raise self.error from None
+        finally:
+            self._account.waiting.pop(self, None)
 
     def _count(self) -> None:
         self._account.hold(self, self._size + self._given)
@@ -154,8 +179,8 @@ class Incoming:
     async def message(self) -> bytes | None:
         """Return the next message, None after the last one; it is counted until ``release``.
 
-        Raises TooLarge for one beyond the bound, in a stream after it was passed over. Raises DeadlineExceeded for one
-        that takes too long, MalformedBody for what cannot be read, Unavailable where all calls hold too much.
+        Raises TooLargeMessage for one beyond the bound, in a stream after it was passed over. Raises DeadlineExceeded
+        for one that takes too long, MalformedBody for what cannot be read, Unavailable where all calls hold too much.
         """
         if self.error is not None:
             raise self.error
@@ -181,8 +206,7 @@ class Incoming:
 
     async def _content(self, size: int) -> bytes:
         if size > self._account.bounds.message:
-            await self._pass_over(size)
-            raise self._too_large()
+            raise self._too_large(await self._pass_over(size))
         while self._size < size:
             if not await self._more():
                 raise MalformedBody("the body ends within a message")
@@ -191,18 +215,20 @@ class Incoming:
         self._count()
         return content
 
-    def _too_large(self) -> TooLarge:
+    def _too_large(self, head: bytes) -> TooLargeMessage:
         most = self._account.bounds.message >> 20
-        return TooLarge(f"the message is larger than LIGHTBOX_MAX_BODY_MB={most} MiB")
+        return TooLargeMessage(f"the message is larger than LIGHTBOX_MAX_BODY_MB={most} MiB", head)
 
-    async def _pass_over(self, size: int) -> None:
-        """Drop a message of a stream, whose next ones can be answered; a unary call ends with it."""
-        while self.is_stream and size > self._size:
-            size -= self._size
-            self.drop()
-            if not await self._more():
-                return
-        self._take(min(size, self._size))
+    async def _pass_over(self, size: int) -> bytes:
+        """Drop a message of a stream, whose next ones can be answered, and return how it begins; a unary call ends."""
+        head = b""
+        while self.is_stream and size:
+            if not self._size and not await self._more():
+                break
+            part = self._take(min(size, self._size))
+            head = head or part[:_HEAD]
+            size -= len(part)
+        return head
 
     def _take(self, size: int) -> bytes:
         """Return the next ``size`` bytes of those that have come."""
@@ -219,16 +245,8 @@ class Incoming:
 
     async def _more(self) -> bool:
         """Add what comes next, and tell whether anything did."""
-        self._waiting[self], self._task = None, asyncio.current_task()
-        try:
+        with self.waits():
             chunk = await self._chunks()
-        except asyncio.CancelledError:
-            if self.error is None or self._task is None:
-                raise
-            self._task.uncancel()
-            raise self.error from None
-        finally:
-            self._waiting.pop(self, None)
         self.came += len(chunk)
         if chunk:
             self._parts.append(chunk)
@@ -252,7 +270,7 @@ class Incoming:
             parts.append(part)
             size += len(part)
             if size > self._account.bounds.message:
-                raise self._too_large()
+                raise self._too_large(parts[0][:_HEAD])
             self._given = len(content) + size
             self._count()
             await asyncio.sleep(0)
@@ -261,6 +279,14 @@ class Incoming:
         self._given = size
         self._count()
         return b"".join(parts)
+
+
+class TooLargeMessage(TooLarge):
+    """A message beyond the bound; ``head`` is how it begins, if that is known."""
+
+    def __init__(self, message: str, head: bytes = b"") -> None:
+        super().__init__(message)
+        self.head = head
 
 
 class Unimplemented(LightboxError):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from google.protobuf.message import DecodeError
+
+from lightbox.core.errors import MalformedBody
 from lightbox.features.open_inference import grpc_messages
 
 _OFFERED = (grpc_messages.INFERENCE_SERVICE, grpc_messages.HEALTH_SERVICE, grpc_messages.REFLECTION_SERVICE)
@@ -15,8 +18,12 @@ _Response = grpc_messages.message_class("grpc.reflection.v1.ServerReflectionResp
 
 
 def answer(data: bytes) -> bytes:
-    """Return the serialized answer to a serialized question."""
-    return bytes(_answer(_Request.FromString(data)).SerializeToString())
+    """Return the serialized answer to a serialized question. Raises MalformedBody."""
+    try:
+        request = _Request.FromString(data)
+    except DecodeError as error:
+        raise MalformedBody(f"the message is no ServerReflectionRequest: {error}") from None
+    return bytes(_answer(request).SerializeToString())
 
 
 def _answer(request: Any) -> Any:

@@ -16,13 +16,20 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 
-from lightbox.core.edge import MODEL_HEADER, SERVER_TIMING, Work, server_timing
+from lightbox.core.edge import MODEL_HEADER, SERVER_TIMING, Work, as_lightbox_error, server_timing
 from lightbox.core.error_bodies import GRPC_STATUS, REQUEST_ID_HEADER, grpc_ending
-from lightbox.core.errors import HungUp, LightboxError, MalformedBody, RouteNotFound, TooLarge
+from lightbox.core.errors import HungUp, LightboxError, MalformedBody, RouteNotFound, UnsupportedMediaType
 from lightbox.features.open_inference import grpc_messages, grpc_reflection
 from lightbox.features.open_inference.grpc_calls import Caller, Outcome, WorkerPool
 from lightbox.features.open_inference.grpc_health import SERVICE_UNKNOWN, WATCH_SECONDS, Readiness
-from lightbox.features.open_inference.grpc_incoming import PREFIX, Account, Chunks, Incoming, Unimplemented
+from lightbox.features.open_inference.grpc_incoming import (
+    PREFIX,
+    Account,
+    Chunks,
+    Incoming,
+    TooLargeMessage,
+    Unimplemented,
+)
 from lightbox.features.open_inference.grpc_service import InferenceService
 from lightbox.features.open_inference.grpc_streams import Header, StreamConnection
 from lightbox.features.open_inference.repository import server_metadata
@@ -100,28 +107,28 @@ class InferenceServer:
             self._threaded[f"/{service}/{name}"] = Threaded(work, self._allowed_seconds)
 
     def renew(self) -> None:
-        """Have the open streams answer the messages that have come, and end: nginx replaces its workers, or stops."""
-        self._account.end_streams(RENEWED)
+        """End what nginx would wait for: it replaces its workers, or stops. Streams answer what has come before."""
+        self._account.renew(RENEWED)
 
     async def unary(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer a unary call: an ASGI app."""
-        call = Call(
-            scope["path"], {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
-        )
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        call = Call(scope["method"], scope["path"], headers)
         incoming = Incoming(self._account, _chunks(receive), call.headers.get("grpc-encoding"), is_stream=False)
         try:
             told, data = await self._answer(call, incoming, receive)
         except HungUp:
             return
         start = [_TYPE, ("content-length", str(len(data))), *told]
-        headers = [(name.encode(), value.encode("latin-1")) for name, value in start]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        encoded = [(name.encode(), value.encode("latin-1")) for name, value in start]
+        await send({"type": "http.response.start", "status": 200, "headers": encoded})
         await send({"type": "http.response.body", "body": data})
 
     async def _answer(self, call: Call, incoming: Incoming, receive: Receive) -> tuple[list[Header], bytes]:
         """Return the headers that end a call, and its framed answer."""
         try:
             with self._account.open(incoming):
+                call.check()
                 if call.route not in self._threaded and call.route not in self._at_once:
                     raise Unimplemented(f"there is no method {call.route[:200]} that takes one message")
                 data = await incoming.only_message()
@@ -131,11 +138,11 @@ class InferenceServer:
         except HungUp:
             incoming.drop()
             raise
-        except LightboxError as error:
+        except Exception as error:
             return self._refused(call, incoming, error), b""
         method = self._threaded[call.route]
         caller = call.caller(method.allowed_seconds)
-        asked = asyncio.ensure_future(self._pool.answer(call.route, data, caller, method.work, incoming.release))
+        asked = asyncio.ensure_future(self._pool.answer(call.route, data, caller, method.work, incoming.lend()))
         del data
         gone = asyncio.ensure_future(receive())
         await asyncio.wait((asked, gone), return_when=asyncio.FIRST_COMPLETED)
@@ -147,29 +154,30 @@ class InferenceServer:
 
     async def stream(self, connection: StreamConnection) -> None:
         """Answer a stream."""
-        call = Call(connection.path, connection.headers)
+        call = Call(connection.headers[":method"], connection.path, connection.headers)
         incoming = Incoming(self._account, connection.chunk, call.headers.get("grpc-encoding"), is_stream=True)
         await connection.start([_TYPE])
         ending = [(GRPC_STATUS, "0")]
         try:
             with self._account.open(incoming):
+                call.check()
                 if (answer := self._streams.get(call.route)) is None:
                     raise Unimplemented(f"there is no method {call.route[:200]} that takes a stream")
                 await answer(Stream(call, incoming, connection))
-        except LightboxError as error:
+        except Exception as error:
             ending = self._refused(call, incoming, error)
         finally:
             incoming.drop()
         await connection.end(ending)
 
-    def _refused(self, call: Call, incoming: Incoming, error: LightboxError) -> list[Header]:
+    def _refused(self, call: Call, incoming: Incoming, error: Exception) -> list[Header]:
         incoming.drop()
-        incoming.release()
-        error.__traceback__ = None  # its frames would hold what has come until the next collection of cycles
         caller = call.caller(self._allowed_seconds)
+        ours = error if isinstance(error, LightboxError) else as_lightbox_error(error, caller.request_id)
+        ours.__traceback__ = None  # its frames would hold what has come until the next collection of cycles
         known = call.route in {*self._threaded, *self._at_once, *self._streams}
-        self._pool.report_refused(call.route if known else UNMATCHED, caller, incoming.came, error)
-        return grpc_ending(error, caller.request_id)
+        outcome = self._pool.report_refused(call.route if known else UNMATCHED, caller, incoming.came, ours)
+        return _ending(outcome, caller)[0]
 
     async def _live(self, data: bytes) -> bytes:
         return _written("inference.ServerLiveResponse", live=True)
@@ -202,7 +210,6 @@ class InferenceServer:
     async def _reflect(self, stream: Stream) -> None:
         while (data := await stream.incoming.message()) is not None:
             await stream.send(grpc_reflection.answer(data))
-            stream.incoming.release()
 
     async def _stream_infer(self, stream: Stream) -> None:
         """Answer one request after another; an error is told in its place and ends nothing."""
@@ -210,24 +217,34 @@ class InferenceServer:
         while True:
             try:
                 data = await incoming.message()
-            except TooLarge as error:
+            except TooLargeMessage as error:
                 outcome = self._pool.report_refused(route, stream.call.caller(0), incoming.came, error)
-                data = b""
+                data = error.head
             else:
                 if data is None:
                     return
                 caller = stream.call.caller(self._allowed_seconds)
-                outcome = await self._pool.answer(route, data, caller, self._infer, incoming.release)
-            await stream.send(stream_response(data, outcome))
+                outcome = await self._pool.answer(route, data, caller, self._infer, incoming.lend())
+            response = stream_response(data, outcome)
+            del data, outcome  # while the caller reads
+            await stream.send(response)
 
 
 @dataclass(frozen=True)
 class Call:
-    """The method that is called, as ``/service/method``, and the caller's headers."""
+    """HTTP's method, that which is called, as ``/service/method``, and the caller's headers."""
 
+    method: str
     route: str
     headers: Mapping[str, str]
     began: float = field(default_factory=time.perf_counter)
+
+    def check(self) -> None:
+        """Raise Unimplemented and UnsupportedMediaType for what is no call of gRPC."""
+        if self.method != "POST":
+            raise Unimplemented(f"expected POST, got {self.method[:100]}")
+        if not (given := self.headers.get("content-type", "")).startswith("application/grpc"):
+            raise UnsupportedMediaType(f"Content-Type: expected application/grpc, got {given[:100]!r}")
 
     def caller(self, allowed_seconds: float) -> Caller:
         """Return what the pool knows of the caller, whose message is there now."""
@@ -243,8 +260,11 @@ class Stream:
     connection: StreamConnection
 
     async def send(self, message: bytes) -> None:
-        """Send a message, as fast as it is read."""
-        await self.connection.send(framed(message))
+        """Send a message, as fast as it is read; it counts meanwhile. Raises Unavailable."""
+        self.incoming.release(len(message))
+        with self.incoming.waits():
+            await self.connection.send(framed(message))
+        self.incoming.release()
 
 
 def framed(message: bytes) -> bytes:

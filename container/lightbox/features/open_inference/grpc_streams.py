@@ -81,6 +81,8 @@ class StreamConnection(asyncio.Protocol):
         except BaseException:
             self._transport.close()
             raise
+        finally:
+            self._task = None  # a task that was cancelled keeps its frames, and what they hold
 
     @override
     def connection_lost(self, error: Exception | None) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import resource
 import signal
 from collections.abc import Callable, Sequence
@@ -95,6 +96,7 @@ async def listen(server: InferenceServer, calls: str, streams: str) -> list[asyn
         timeout_keep_alive=KEEPALIVE_SECONDS,
     )
     config.load()
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # nginx tells of what its parser refuses
     state = ServerState()
     return [
         await _listen_at(streams, lambda: StreamConnection(server.stream)),

@@ -43,7 +43,7 @@ from support.grpc_front import (
     serving,
 )
 from support.h2_caller import H2Caller
-from support.patience import PATIENCE
+from support.patience import PATIENCE, poll
 
 MB = 1 << 20
 HALF = framed(bytes(MAX_BYTES))[: MAX_BYTES // 2]
@@ -67,7 +67,7 @@ def watcher() -> Watcher:
 @pytest.fixture
 def serve(pipeline: Pipeline, tmp_path: Path, watcher: Watcher) -> Serve:
     def served(**bounds: Any) -> AbstractContextManager[Caller]:
-        return serving(pipeline, tmp_path, [watcher], bounds=replace(BOUNDS, **bounds))
+        return serving(pipeline, tmp_path, [watcher], reflection=True, bounds=replace(BOUNDS, **bounds))
 
     return served
 
@@ -123,20 +123,20 @@ def test_a_message_must_be_whole_in_its_time_and_a_stream_may_be_idle(serve: Ser
 
 
 def test_one_more_call_than_may_be_open_ends_the_one_that_has_waited_longest(serve: Serve) -> None:
+    request = grpc_messages.message_class("inference.ModelInferRequest")(**images(RED)).SerializeToString()
     with serve(calls=3) as call, H2Caller(call.port) as one, H2Caller(call.port) as other:
-        clients = [one, other]
-        stream = clients[0].open(infer("ModelStreamInfer"))
-        clients[0].wait(lambda: len(call.account.calls) == 1)
-        first = clients[0].open(infer())
-        clients[0].wait(lambda: len(call.account.calls) == 2)
-        second = clients[1].open(infer())
-        clients[1].wait(lambda: len(call.account.calls) == 3)
+        active, idle = one.open(infer("ModelStreamInfer")), one.open(infer("ModelStreamInfer"))
+        one.wait(lambda: len(call.account.calls) == 2)
+        unary = other.open(infer())
+        other.wait(lambda: len(call.account.calls) == 3)
+        one.send(active, framed(request))
+        one.wait(lambda: bool(one[active].data))
         assert floats(call("ModelInfer", images(RED))) == [200, 0, 0]
-        told = clients[0].answer(first)
+        told = one.answer(idle)
         assert told.word("grpc-status") == "14"
         assert str(told.word("grpc-message")).startswith("try again: 3 gRPC calls are open, and this one has waited")
-        assert not clients[0][stream].ended
-        assert not clients[1][second].ended
+        assert not one[active].ended
+        assert not other[unary].ended
 
 
 @pytest.mark.parametrize("ends_with_headers", [False, True])
@@ -180,6 +180,42 @@ def test_the_sum_of_a_streams_messages_is_not_bounded(serve: Serve) -> None:
         told = client.answer(stream)
         assert told.word("grpc-status") == "0"
         assert told.data.count(b"FP32") == 5
+
+
+def test_an_answer_that_is_not_read_counts_and_makes_room_for_others(serve: Serve, watcher: Watcher) -> None:
+    request = grpc_messages.message_class("inference.ModelInferRequest")
+    wide = framed(request(**images(*[RED] * 20_000)).SerializeToString())
+    closed = {SettingCodes.INITIAL_WINDOW_SIZE: 0}
+    with (
+        serve(together=3 * MB, message=4 * MB) as call,
+        H2Caller(call.port, settings=closed, grants=False) as client,
+    ):
+        for _ in range(20):  # each answer has 240 kB
+            client.send(client.open(infer("ModelStreamInfer")), wide)
+            assert watcher.requests.get(timeout=PATIENCE).route
+            assert call.account.held <= 3 * MB
+        assert floats(call("ModelInfer", images(RED + bytes(MB // 2)))) == [200, 0, 0]
+        client.close()
+        assert any(call.account.held == 0 for _ in poll())
+
+
+@pytest.mark.parametrize("method", ["ModelStreamInfer", "Watch", "ServerReflectionInfo"])
+def test_what_a_stream_held_is_given_back_when_its_caller_goes(serve: Serve, method: str) -> None:
+    path = {
+        "ModelStreamInfer": infer(method)[":path"],
+        "Watch": f"/{grpc_messages.HEALTH_SERVICE}/Watch",
+        "ServerReflectionInfo": "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+    }[method]
+    unknown = (
+        b"\x82\x7d" + bytes([0x80 | (MB // 2) & 0x7F, 0x80 | (MB // 2) >> 7 & 0x7F, (MB // 2) >> 14]) + bytes(MB // 2)
+    )
+    with serve() as call:
+        for _ in range(5):
+            with H2Caller(call.port) as client:
+                stream = client.open({**infer(), ":path": path})
+                client.send(stream, framed(unknown))
+                client.wait(lambda: call.account.held > 0 or client[stream].ended)  # noqa: B023
+        assert any(call.account.held == 0 for _ in poll())
 
 
 def test_who_reads_no_answer_keeps_nobody_waiting(serve: Serve, watcher: Watcher) -> None:

@@ -54,3 +54,11 @@ def test_reflection_names_services_and_gives_their_files(pipeline: Pipeline, tmp
     assert grpc_messages.INFERENCE_SERVICE in {service.name for service in listed.list_services_response.service}
     assert b"ModelInferRequest" in file.file_descriptor_response.file_descriptor_proto[0]
     assert (missing.error_response.error_code, unknown.error_response.error_code) == (5, 12)
+
+
+def test_what_is_no_question_is_told_so(pipeline: Pipeline, tmp_path: Path) -> None:
+    with serving(pipeline, tmp_path, reflection=True) as caller:
+        ask = caller.channel.stream_stream("/grpc.reflection.v1.ServerReflection/ServerReflectionInfo")
+        with pytest.raises(grpc.RpcError, match="is no ServerReflectionRequest") as caught:
+            list(ask(iter([b"\xff"]), timeout=PATIENCE))
+    assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT

@@ -53,12 +53,13 @@ def open_stream(call: Caller, requests: Iterator[Any]) -> Any:
 
 
 def test_a_stream_goes_on_after_an_error(call: Caller) -> None:
-    sent = [{**images(b"no image"), "id": "1"}, b"\xff", images(bytes(MAX_BYTES)), images(RED)]
+    sent = [{**images(b"no image"), "id": "1"}, b"\xff", {**images(bytes(MAX_BYTES)), "id": "3"}, images(RED)]
     bad, odd, large, good = open_stream(call, iter(sent))
     assert "Expected an image" in bad.error_message
     assert bad.infer_response.id == "1"
     assert "is no inference.ModelInferRequest" in odd.error_message
     assert "LIGHTBOX_MAX_BODY_MB=1 MiB" in large.error_message
+    assert large.infer_response.id == "3"
     assert floats(good.infer_response) == [200, 0, 0]
 
 
