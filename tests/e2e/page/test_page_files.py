@@ -58,8 +58,8 @@ def test_the_page_reads_what_was_started(page_stack: Stack) -> None:
 
 
 def test_other_files_and_methods_get_the_usual_errors(page_stack: Stack) -> None:
-    for path in ("/ui/none.js", "/ui/../page.json", "/ui/%2e%2e/processes/page.py"):
-        answer = requests.get(page_stack.url + path, timeout=PATIENCE)
+    for path in ("/ui/none.js", "/ui/samples", "/ui/samples/", "/ui/../page.json", "/ui/%2e%2e/processes/page.py"):
+        answer = requests.get(page_stack.url + path, timeout=PATIENCE, allow_redirects=False)
         assert (answer.status_code, answer.json()["code"]) == (404, "route_not_found")
     answer = requests.post(page_stack.url + "/", data=b"x", timeout=PATIENCE)
     assert (answer.status_code, answer.json()["code"]) == (405, "method_not_allowed")
