@@ -25,10 +25,10 @@ def key_pem(key: ec.EllipticCurvePrivateKey, passphrase: bytes | None = None) ->
 class Authority:
     """Signs certificates. ``pem`` is its own."""
 
-    def __init__(self, name: str = "Authority of a test") -> None:
+    def __init__(self, name: str = "Authority of a test", days: int = 30) -> None:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-        own = self._begun(self._name, self._key, 30).add_extension(x509.BasicConstraints(True, None), critical=True)
+        own = self._begun(self._name, self._key, days).add_extension(x509.BasicConstraints(True, None), critical=True)
         self.pem = own.sign(self._key, hashes.SHA256()).public_bytes(_PEM)
 
     def issue(self, name: str = "lightbox.test", days: int = 30) -> tuple[bytes, bytes]:

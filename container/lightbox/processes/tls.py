@@ -68,7 +68,10 @@ class Identity:
         conf = Path(__file__).with_name("tls.conf").read_text()
         if CLIENT_CA in self.files:
             conf += Path(__file__).with_name("tls_clients.conf").read_text()
-        return NginxParts(conf.replace("@TLS_CIPHERS@", CIPHERS), places=places)
+        # A session that is resumed shows no certificate: it would outlive the authority, and the client's certificate.
+        sessions = "off" if CLIENT_CA in self.files else "shared:tls:10m"
+        conf = conf.replace("@TLS_CIPHERS@", CIPHERS).replace("@TLS_SESSIONS@", sessions)
+        return NginxParts(conf, places=places)
 
 
 def identify(settings: Settings) -> Identity | None:
@@ -77,11 +80,25 @@ def identify(settings: Settings) -> Identity | None:
 
 
 def warnings(settings: Settings) -> list[str]:
-    """Return a sentence for a certificate that has expired, which stops no start: clients may accept it."""
+    """Return sentences for what stops no start: a certificate that has expired, which clients may accept, and one of
+    several for clients that has expired or is no authority's."""
     found = identify(settings)
-    if found is None or found.expires > time.time():
+    if found is None:
         return []
-    return [f"{CERT}: the certificate of {found.subject} has expired; most clients refuse it"]
+    told = []
+    if found.expires <= time.time():
+        told.append(f"{CERT}: the certificate of {found.subject} has expired; most clients refuse it")
+    if CLIENT_CA in found.files:
+        trusted = _trusted(found.files[CLIENT_CA])
+        authorities = trusted.get_ca_certs()
+        told += [
+            f"{CLIENT_CA}: the certificate of {_subject(one)} has expired; what it has signed is refused"
+            for one in authorities
+            if ssl.cert_time_to_seconds(str(one["notAfter"])) <= time.time()
+        ]
+        if others := trusted.cert_store_stats()["x509"] - len(authorities):
+            told.append(f"{CLIENT_CA}: expected certificates of authorities, which sign others; got {others} of others")
+    return told
 
 
 class TlsWatch:
@@ -183,11 +200,17 @@ def _problem_of_certificates(content: bytes) -> str | None:
     if b"-----BEGIN CERTIFICATE-----" not in content:
         return "holds no certificate: expected PEM, a text with -----BEGIN CERTIFICATE-----"
     try:
-        # All of the file: a chain, or several authorities.
-        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=content.decode("ascii", "ignore"))
+        _trusted(content)
     except ssl.SSLError as error:
         return f"holds a damaged certificate: {error.reason or error}"
     return None
+
+
+def _trusted(content: bytes) -> ssl.SSLContext:
+    """Return what trusts all certificates of a file: a chain, or several authorities. Raises ssl.SSLError."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.load_verify_locations(cadata=content.decode("ascii", "ignore"))
+    return context
 
 
 def _problem_of_key(content: bytes) -> str | None:

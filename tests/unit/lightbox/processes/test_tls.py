@@ -164,6 +164,21 @@ def test_an_expired_certificate_is_a_warning(tmp_path: Path) -> None:
     assert "has expired" in warning
 
 
+def test_an_authority_that_has_expired_or_is_none_is_a_warning(folder: Path) -> None:
+    def warnings(*certificates: bytes) -> list[str]:
+        (folder / "ca.crt").write_bytes(b"".join(certificates))
+        variables = {"LIGHTBOX_TLS_CERT": str(folder), "LIGHTBOX_TLS_CLIENT_CA": str(folder)}
+        settings = load_settings({**variables, "SAGEMAKER_MULTI_MODEL": "true"})
+        return [warning for warning in find_warnings(settings) if not warning.startswith("nginx ")]
+
+    assert warnings(AUTHORITY.pem) == []
+    (expired,) = warnings(AUTHORITY.pem, Authority("Old authority", days=-1).pem)
+    assert expired.startswith("LIGHTBOX_TLS_CLIENT_CA: the certificate of commonName=Old authority has expired")
+    (other,) = warnings(PAIR[0], AUTHORITY.pem)
+    assert other.startswith("LIGHTBOX_TLS_CLIENT_CA: expected certificates of authorities")
+    assert other.endswith("got 1 of others")
+
+
 def test_nginx_gets_a_copy_that_nobody_else_can_read(folder: Path, tmp_path: Path) -> None:
     (folder / "ca.crt").write_bytes(AUTHORITY.pem)
     found = identity(CERT=folder, CLIENT_CA=folder)
