@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
 from lightbox.core.settings_types import default_of, told
-from lightbox.features import enabled, prepare, wants
+from lightbox.features import callers, enabled, prepare, wants
 from lightbox.images.resize_library import resize_line
 from lightbox.machine.environment import variable
 from lightbox.machine.memory import find_trim
@@ -30,7 +30,7 @@ from lightbox.processes.nginx import find_nginx
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.start import Start
 from lightbox.processes.start_checks import find_problems, find_scaling_lines, find_warnings
-from lightbox.processes.startup import listening, make_plan, usual_ports
+from lightbox.processes.startup import callers_line, listening, make_plan, usual_ports
 from lightbox.processes.supervisor import STOP_SIGNALS, Supervisor
 from lightbox.processes.wires import wires_to_come
 from lightbox.settings_loading import SettingsError, load_settings, parts, spelling_hints
@@ -185,6 +185,7 @@ def _print_plan(settings: Settings) -> int:
     print(f"wires: {', '.join(wires.names)}")
     for line in listening(settings, wires, usual_ports(settings), wanted.ports):
         print(f"listening: {line}")
+    print(callers_line(settings, wanted.ports, callers(settings)))
     if identity := tls.identify(settings):
         print(identity)
     if not settings.has_fixed_models:

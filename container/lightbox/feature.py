@@ -44,7 +44,7 @@ class GrpcServices:
 
 @dataclass(frozen=True)
 class Front:
-    """What the ``main`` of a process beside nginx is given, before the arguments of its ``ChildSpec``.
+    """What the ``main`` of a process beside gunicorn is given, before the arguments of its ``ChildSpec``.
 
     ``features`` are those that are on. ``assemble`` makes what answers requests; what it is told begins the log lines.
     """
@@ -124,6 +124,10 @@ class Feature:
 
     def gate(self, settings: Settings) -> Gate | None:
         """Return what decides in the supervisor who may come in, before a body is read; None for all."""
+        return None
+
+    def callers(self, settings: Settings) -> str | None:
+        """Return whom the gate lets in, in words; None where it has none. Raises StartError."""
         return None
 
     def measure(self, run_dir: Path) -> Mapping[Metric, Measured]:

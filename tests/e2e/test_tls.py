@@ -142,7 +142,6 @@ def test_https_answers_requests_boto3_and_http2(tls_stack: TlsStack) -> None:
     assert f" s: https://localhost:{tls_stack.port}/invocations" in tls_stack.log
 
 
-@pytest.mark.extended
 def calls(stack: TlsStack, client: bool = True) -> dict[str, str]:
     """Make a call of each kind at the gRPC port; return the status of each."""
     pair = [Path(path).read_bytes() for path in stack.shown or ()] if client else []
@@ -163,6 +162,7 @@ def calls(stack: TlsStack, client: bool = True) -> dict[str, str]:
     return found
 
 
+@pytest.mark.extended
 def test_grpc_speaks_tls(tls_stack: TlsStack) -> None:
     assert calls(tls_stack) == dict.fromkeys(("Check", "ServerReady", "ModelStreamInfer"), "OK")
     with grpc.insecure_channel(f"localhost:{tls_stack.environ[GRPC_PORT]}") as channel:
@@ -401,6 +401,8 @@ ROUTES = [
     "/PING",
     "/ping/../invocations",
     "/v2/health/ready/x",
+    "/grpc.health.v1.Health/Check",
+    "/grpc.health.v1.Health/x",
     "/nginx-room",
     "/nginx-refusal/%0A",
 ]
@@ -444,10 +446,44 @@ def test_with_a_client_certificate_all_is_as_ever(mutual_stack: TlsStack) -> Non
     with mutual_stack.http2() as client:
         assert client.post("/invocations", content=IMAGE, headers=PNG).json() == PREDICTIONS
     assert mutual_stack.call("GET", "/ui/").status_code == 200
+    assert "lightbox_requests_total" in mutual_stack.call("GET", "/metrics").text
+    assert mutual_stack.call("GET", "/nowhere").status_code == 404
+
+
+def resumed(stack: TlsStack, version: ssl.TLSVersion) -> bool:
+    """Tell whether a second connection may go on with the session of a first one."""
+    context = stack.context()
+    context.minimum_version = context.maximum_version = version
+    session, reused = None, False
+    for _ in range(2):
+        with socket.create_connection(("127.0.0.1", stack.port), PATIENCE) as connection:
+            connected = context.wrap_socket(connection, server_hostname="localhost", session=session)
+            with connected as found:
+                found.sendall(b"GET /v2 HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+                assert found.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+                session, reused = found.session, bool(found.session_reused)  # TLS 1.3 has it after the first bytes
+                while found.recv(1 << 16):  # a session whose connection does not end in order is not taken again
+                    pass
+    return reused
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_no_session_outlives_what_its_client_certificate_proves(
+    tls_stack: TlsStack, mutual_stack: TlsStack, version: ssl.TLSVersion
+) -> None:
+    assert resumed(tls_stack, version)
+    assert not resumed(mutual_stack, version)
+
+
+@pytest.mark.extended
+def test_a_start_says_who_may_call_and_where_tls_is_spoken(mutual_stack: TlsStack) -> None:
+    port, grpc_port = mutual_stack.port, mutual_stack.environ[GRPC_PORT]
     assert (
-        'reason="permission_denied"' in mutual_stack.call("GET", "/metrics").text
-        or mutual_stack.call("GET", "/nowhere").status_code == 404
+        f"no keys are set: whoever has a client certificate and reaches port {port} or {grpc_port} may use it"
+        in mutual_stack.log
     )
+    assert f"port {grpc_port} on all interfaces: the Open Inference Protocol over gRPC over TLS" in mutual_stack.log
 
 
 @pytest.mark.extended

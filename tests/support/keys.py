@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
+
+from lightbox.core.errors import LightboxError
+from lightbox.features.access.gate import UrlGate
+from lightbox.processes.additions import Asked, Gate
 
 APP = "https://app.example.com"
 KEYS = {
@@ -40,3 +45,18 @@ def key_line(name: str, key: str, roles: str = "infer") -> str:
 def basic(name: str, key: str) -> str:
     """Return what a browser sends as Authorization."""
     return f"Basic {base64.b64encode(f'{name}:{key}'.encode()).decode()}"
+
+
+def outcome_of(gate: Gate, asked: Asked) -> str:
+    """Return the caller's name, or the code of the refusal."""
+
+    async def ask() -> str:
+        try:
+            return await gate(asked)
+        except LightboxError as error:
+            return error.code
+        finally:
+            for _, writer in gate.idle if isinstance(gate, UrlGate) else []:
+                writer.transport.abort()
+
+    return asyncio.run(ask())

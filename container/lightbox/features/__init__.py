@@ -47,6 +47,11 @@ def wants(settings: Settings) -> Wants:
     )
 
 
+def callers(settings: Settings) -> str | None:
+    """Return whom the gate of a feature lets in, in words; None for everybody. Raises StartError."""
+    return next((told for feature in enabled(settings) if (told := feature.callers(settings))), None)
+
+
 def prepare(start: Start) -> Additions:
     """Do what the features do before the first process is started, and return what they add to the supervisor's work.
 
@@ -69,4 +74,5 @@ def prepare(start: Start) -> Additions:
         measure=lambda: {metric: value for each in FEATURES for metric, value in each.measure(run_dir).items()},
         counters={metric for feature in FEATURES for metric in feature.counters},
         gate=next((gate for feature in on if (gate := feature.gate(settings))), None),
+        callers=callers(settings),
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -61,14 +60,30 @@ Measured = float | Mapping[str, float]
 
 @dataclass(frozen=True)
 class Asked:
-    """A request that nginx asks about before it reads the body. ``headers`` are the caller's.
+    """A request that nginx asks about before it reads the body. ``headers`` are the caller's, as ``headers_of`` tells.
 
     ``path`` is as nginx reads it: decoded, without dots and doubled slashes; "" where it has control characters.
     """
 
     method: str
     path: str
-    headers: Message
+    headers: Mapping[str, str]
+
+    def header(self, name: str) -> str | None:
+        """Return a header, whatever its name's case; None for one that did not come."""
+        return self.headers.get(name.lower())
+
+
+def headers_of(head: bytes) -> dict[str, str]:
+    """Return the headers of an HTTP message by their names in lower case, of several of one name the first.
+
+    A caller may send a thousand of them with each request: email's parser would take milliseconds.
+    """
+    found: dict[str, str] = {}
+    for line in head.decode("latin-1").split("\r\n")[1:]:
+        name, _, value = line.partition(":")
+        found.setdefault(name.lower(), value.strip(" \t"))
+    return found
 
 
 Gate = Callable[[Asked], Awaitable[str]]
@@ -122,7 +137,7 @@ class Additions:
     ``probes`` are what the supervisor itself answers beside /ping, by path: at once, and while no worker can.
     ``served`` are the models of a model server that is about to start. ``shown`` is what a person opens, by name.
     ``measure`` returns values for /metrics, of which ``counters`` are those that only grow. ``gate`` decides who may
-    come in; None lets everybody in.
+    come in; None lets everybody in. ``callers`` says in words whom it lets in.
     """
 
     ports: Sequence[Port]
@@ -136,3 +151,4 @@ class Additions:
     measure: Callable[[], Mapping[Metric, Measured]]
     counters: Collection[Metric]
     gate: Gate | None = None
+    callers: str | None = None

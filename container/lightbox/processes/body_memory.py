@@ -17,7 +17,7 @@ ROOM = "/room/"
 FAILURE = "/refusal/507"
 """What nginx asks for where it was told that there is no storage, and where it has failed itself at a request."""
 
-LENGTH_HEADER = "X-Lightbox-Length"
+LENGTH_HEADER = "x-lightbox-length"
 """Where nginx's questions have the length of the caller's body, empty where it declared none."""
 
 COUNTED_BYTES = 1_000_000

@@ -10,8 +10,6 @@ import asyncio
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from email.message import Message
-from email.parser import Parser
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +20,10 @@ from lightbox.core.error_bodies import Headers, error_response, http_bytes
 from lightbox.core.errors import STATUS_OF_CODE, LightboxError, MethodNotAllowed, PermissionDenied, Unavailable
 from lightbox.core.request_context import CALLER_HEADER
 from lightbox.processes import body_memory, refusals
-from lightbox.processes.additions import Asked, ChildSpec, Gate, Probe
+from lightbox.processes.additions import Asked, ChildSpec, Gate, Probe, headers_of
 from lightbox.processes.fronts import FrontWatch, connect
 from lightbox.processes.metrics_page import CONTENT_TYPE, MetricsPage
+from lightbox.processes.nginx import QUEUE
 from lightbox.telemetry.logs import LastResponse, log
 from lightbox.telemetry.saturation import SATURATION_HEADER, Saturation
 from lightbox.transports.model_status import ModelStatus
@@ -58,7 +57,7 @@ STALE_SECONDS = 10.0
 
 INSTEAD_HEADER = "X-Lightbox-Instead"
 """Of a 403 to nginx: what comes instead of an answer, as nginx.conf knows it."""
-METHOD_HEADER, PATH_HEADER = "X-Lightbox-Method", "X-Lightbox-Path"
+METHOD_HEADER, PATH_HEADER = "x-lightbox-method", "x-lightbox-path"
 """Of nginx's question: the request's method, and its path as nginx reads it."""
 _HEAD_BYTES = 1 << 19
 """More than nginx takes of a caller's headers."""
@@ -196,7 +195,7 @@ class Health:
         self.saturation = Saturation(run_dir, slots)
         self.metrics: MetricsPage | None = None
         self.bodies: body_memory.BodyAccount | None = None
-        self.refuse: Callable[[str, Message], bytes] | None = None
+        self.refuse: Callable[[str, Mapping[str, str]], bytes] | None = None
         self.probes: Mapping[str, Probe] = {}
         self.gate: Gate | None = None
         self.servers = [ServerWatch(model, status) for status in statuses]
@@ -205,7 +204,7 @@ class Health:
         self.draining = False
 
     def expect_front(self, spec: ChildSpec) -> None:
-        """Take a front into account, which lets callers in beside nginx."""
+        """Take a front into account: /ping is 200 only while it listens."""
         self.fronts[spec.name] = FrontWatch(spec)
 
     def problem(self) -> str | None:
@@ -228,26 +227,27 @@ class Health:
         nginx alone gets answers about room for bodies, and refusals: it lets no such path in.
         """
         if address.startswith("unix:"):
-            return await asyncio.start_unix_server(self._answer, address.removeprefix("unix:"), limit=_HEAD_BYTES)
+            path = address.removeprefix("unix:")
+            return await asyncio.start_unix_server(self._answer, path, limit=_HEAD_BYTES, backlog=QUEUE)
         host, _, port = address.rpartition(":")
-        return await asyncio.start_server(self._answer, host, int(port), limit=_HEAD_BYTES)
+        return await asyncio.start_server(self._answer, host, int(port), limit=_HEAD_BYTES, backlog=QUEUE)
 
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with suppress(OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             head = await reader.readuntil(b"\r\n\r\n")
             target = head.decode("latin-1").split(" ", 2)[1]
             if self.bodies and target.startswith(body_memory.ROOM):
-                writer.write(await self._admit(self.bodies, target, _headers(head.decode("latin-1"))))
+                writer.write(await self._admit(self.bodies, target, headers_of(head)))
             elif self.refuse and target.startswith(refusals.PATH):
-                writer.write(self.refuse(target, _headers(head.decode("latin-1"))))
+                writer.write(self.refuse(target, headers_of(head)))
             elif self.metrics and head.startswith(_METRICS_REQUESTS):
                 writer.write(_page(await self.metrics.render(self.problem() is None, self.saturation)))
             else:
-                writer.write(self._reply(head.decode("latin-1")))
+                writer.write(self._reply(head))
             await writer.drain()
         writer.close()
 
-    async def _admit(self, bodies: body_memory.BodyAccount, target: str, sent: Message) -> bytes:
+    async def _admit(self, bodies: body_memory.BodyAccount, target: str, sent: Mapping[str, str]) -> bytes:
         """Answer nginx, who asks before it reads a body: whether the caller may come in, and whether there is room."""
         told: Headers = []
         if self.gate is not None:
@@ -263,8 +263,8 @@ class Health:
             return http_bytes(204, told, b"")
         return http_bytes(403, [*told, (INSTEAD_HEADER, instead), _EMPTY], b"")
 
-    def _reply(self, head: str) -> bytes:
-        method, target = head.split(" ", 2)[:2]
+    def _reply(self, head: bytes) -> bytes:
+        method, target = head.decode("latin-1").split(" ", 2)[:2]
         path = target.partition("?")[0]
         problem = self.problem()
         if probe := self.probes.get(path):
@@ -278,10 +278,6 @@ class Health:
         if problem is None:
             return http_bytes(200, [("Content-Type", "application/json"), ("Content-Length", "0"), *told], b"")
         return _failed(_not_ready(problem), head, told)
-
-
-def _headers(head: str) -> Message:
-    return Parser().parsestr(head.partition("\r\n")[2], headersonly=True)
 
 
 def _page(body: bytes) -> bytes:
@@ -298,6 +294,7 @@ def _not_ready(problem: str) -> Unavailable:
     return Unavailable(f"not ready: {problem}")
 
 
-def _failed(error: LightboxError, head: str, told: Headers, **more: Any) -> bytes:
-    status, headers, body = error_response(error, choose_request_id(_headers(head).get), **more)
+def _failed(error: LightboxError, head: bytes, told: Headers, **more: Any) -> bytes:
+    sent = headers_of(head)
+    status, headers, body = error_response(error, choose_request_id(lambda name: sent.get(name.lower())), **more)
     return http_bytes(status, headers + told, body)

@@ -5,8 +5,7 @@ nginx asks for ``/refusal/.../STATUS``, which it lets no caller reach, and tells
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from email.message import Message
+from collections.abc import Callable, Mapping
 from urllib.parse import quote, unquote
 
 from lightbox.core.edge import choose_request_id
@@ -28,11 +27,11 @@ from lightbox.processes.body_memory import FAILURE, LENGTH_HEADER, missing_stora
 
 PATH = "/refusal/"
 """How the path begins with which nginx asks; the status that nginx has for the request ends it."""
-REQUEST_HEADER = "X-Lightbox-Request"
+REQUEST_HEADER = "x-lightbox-request"
 """Where nginx tells the caller's request line, as it came, cut after 300 characters."""
-FORM_HEADER = "X-Lightbox-Form"
+FORM_HEADER = "x-lightbox-form"
 """Where nginx tells the form: ``json``, ``model_error`` as SageMaker's clients read it, or ``grpc``."""
-ERROR_HEADER = "X-Lightbox-Error"
+ERROR_HEADER = "x-lightbox-error"
 """Where nginx tells the error of who was not let in, as ``written``."""
 DENIED = "denied"
 """What ends the path for it, in place of a status."""
@@ -48,10 +47,11 @@ _DENIALS = {kind.code: kind for kind in (Unauthenticated, PermissionDenied, Unav
 _ALLOWED = ("GET", "HEAD", "POST", "DELETE")
 
 
-def refusal(settings: Settings, target: str, sent: Message) -> bytes:
-    """Return the whole response to nginx's question for ``target``, whose headers are ``sent``."""
+def refusal(settings: Settings, target: str, sent: Mapping[str, str]) -> bytes:
+    """Return the whole response to nginx's question for ``target``, whose headers are ``sent``, by name in lower
+    case."""
     error = _error(settings, target, sent)
-    request_id, form = choose_request_id(sent.get), sent.get(FORM_HEADER)
+    request_id, form = choose_request_id(lambda name: sent.get(name.lower())), sent.get(FORM_HEADER)
     code = (CODE_HEADER, error.code)
     if form == "grpc":
         headers = [("content-type", "application/grpc"), ("content-length", "0"), *grpc_ending(error, request_id)]
@@ -72,7 +72,7 @@ def _denial(told: str) -> LightboxError:
     return _DENIALS[code](unquote(message))
 
 
-def _error(settings: Settings, target: str, sent: Message) -> LightboxError:
+def _error(settings: Settings, target: str, sent: Mapping[str, str]) -> LightboxError:
     method, length = sent.get(REQUEST_HEADER, "").partition(" ")[0], sent.get(LENGTH_HEADER, "")
     made: dict[str, Callable[[], LightboxError]] = {
         "400": lambda: BadRequest("the request is not well-formed HTTP"),

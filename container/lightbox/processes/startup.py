@@ -31,7 +31,8 @@ def listening(
     of the features.
     """
     lines = [f"port {settings.port} on all interfaces: {'HTTPS' if settings.tls_cert else 'HTTP'} for callers"]
-    lines += [f"port {port.number} on all interfaces: {port.purpose}" for port in added]
+    over = " over TLS" if settings.tls_cert else ""
+    lines += [f"port {port.number} on all interfaces: {port.purpose}{over}" for port in added]
     where = "all interfaces" if model_server_program(settings)[0] == BINARY else "loopback"
     for index, name, why in ((0, "gRPC", wires.why_grpc_port), (1, "REST", wires.why_rest_port)):
         if why is not None:
@@ -40,6 +41,15 @@ def listening(
     if wires.why_grpc_port == NO_SOCKET:
         return [*lines, f"free ports on loopback: the sidecar and /ping; {NO_SOCKET}"]
     return [*lines, "unix sockets: gRPC of the model server, the sidecar, /ping"]
+
+
+def callers_line(settings: Settings, added: Iterable[Port], told: str | None) -> str:
+    """Return who may call; ``told`` is what a feature says of it. ``added`` are the ports of the features."""
+    if told:
+        return f"callers: {told}"
+    ports = " or ".join(str(number) for number in (settings.port, *(port.number for port in added)))
+    who = "whoever has a client certificate and" if settings.tls_client_ca else "whoever"
+    return f"no keys are set: {who} reaches port {ports} may use it (docs/keys.md)"
 
 
 GRPC_PORT, REST_PORT = 9000, 8501

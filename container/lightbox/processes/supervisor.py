@@ -34,7 +34,7 @@ from lightbox.processes.refusals import refusal
 from lightbox.processes.reload_watch import ReloadWatch
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.start import Start
-from lightbox.processes.startup import listening
+from lightbox.processes.startup import callers_line, listening
 from lightbox.processes.tls import TlsWatch
 from lightbox.processes.version_watch import VersionWatch
 from lightbox.telemetry import logs
@@ -249,8 +249,7 @@ class Supervisor:
         if self._tls.identity:
             log(str(self._tls.identity))
         log(f"listening: {' | '.join(listening(self._settings, self._plan.wires, ports, self._added.ports))}")
-        if self._added.gate is None:
-            log(f"no keys are set: whoever reaches port {self._settings.port} may use it (docs/keys.md)")
+        log(callers_line(self._settings, self._added.ports, self._added.callers))
 
     async def _serve(self) -> None:
         """Report when requests can be served, or give up; then follow the versions of the models for ever."""

@@ -14,7 +14,7 @@ from websockets.exceptions import InvalidStatus
 
 from support.browser import Page
 from support.http_server import EmptyPage, serving
-from support.keys import APP, basic, bearer, key, key_line
+from support.keys import APP, KEYS, basic, bearer, key, key_line
 from support.models import copy_golden
 from support.patience import PATIENCE
 from support.stack import Stack, running
@@ -70,21 +70,22 @@ def test_a_page_of_another_site_opens_no_stream(keyed: Stack) -> None:
             assert received(stream)["status"] == 200
 
 
-def test_the_file_counts_as_soon_as_it_changes(keyed: Stack, key_file: Path) -> None:
+def test_a_file_that_changes_counts(keyed: Stack, key_file: Path) -> None:
     before, late = key_file.read_text(), {"X-API-Key": "late"}
     assert described(keyed, **late).status_code == 401
     try:
         with opened(keyed, "tfs-model-name=image_mean", additional_headers=bearer("ci")) as stream:
             key_file.write_text(key_line("late", "late"))
+            keyed.wait_until(lambda: described(keyed, **late).status_code == 200)
             assert [described(keyed, **headers).status_code for headers in (late, bearer("ci"))] == [200, 401]
             stream.send(frame(9))
             assert received(stream)["status"] == 401
         key_file.write_text("late\n")
+        keyed.wait_until(lambda: "line 1: expected a name" in keyed.log)
         assert described(keyed, **late).status_code == 200
-        assert "line 1: expected a name" in keyed.log
     finally:
         key_file.write_text(before)
-    assert described(keyed, **bearer("ci")).status_code == 200
+        keyed.wait_until(lambda: described(keyed, **bearer("ci")).status_code == 200)
 
 
 def test_the_page_opens_with_name_and_key(keyed: Stack, chromium: Any) -> None:
@@ -201,6 +202,10 @@ def test_a_url_decides(tmp_path: Path) -> None:
                 for token in ("good", "other", "broken", "none")
             ]
             assert told == [200, 403, 503, 401]
+            asked = len(Decider.asked)
+            assert described(stack, Authorization="Bearer good").status_code == 200
+            odd = requests.get(f"{stack.url}/v2/%0a", headers={"Authorization": "Bearer good"}, timeout=PATIENCE)
+            assert (odd.status_code, odd.json()["code"], len(Decider.asked)) == (403, "permission_denied", asked + 1)
             assert Decider.asked[0]["X-Forwarded-Uri"] == "/v2/models/image_mean"
             assert Decider.asked[0]["X-Lightbox-Role"] == "infer"
             assert requests.get(f"{stack.url}/metrics", timeout=PATIENCE).status_code == 401
@@ -223,3 +228,4 @@ def test_a_url_decides(tmp_path: Path) -> None:
 def test_a_start_says_whether_keys_are_asked_for(keyed: Stack, stack: Stack) -> None:
     open_to_all = "no keys are set: whoever reaches port"
     assert (open_to_all in keyed.log, stack.log.count(open_to_all)) == (False, 1)
+    assert f"callers: who has a key; {len(KEYS)} are in " in keyed.log

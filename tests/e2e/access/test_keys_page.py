@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import re
@@ -10,7 +9,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from email.message import Message
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
@@ -20,12 +18,12 @@ import pytest
 import requests
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from lightbox.core.errors import LightboxError
 from lightbox.features.access import Access
 from lightbox.features.access.keys import parse
 from lightbox.processes.additions import Asked
 from lightbox.settings_loading import load_settings
 from support.http_server import serving
+from support.keys import outcome_of
 from support.patience import PATIENCE, poll
 from support.stack import REPOSITORY, Stack, free_port, running
 
@@ -131,16 +129,8 @@ def test_the_service_for_jwts_lets_in_whom_the_issuer_names(issuer: Issuer, jwt_
     gate = Access().gate(load_settings({"LIGHTBOX_AUTH_URL": jwt_service}))
     assert gate is not None
 
-    async def ask(token: str, path: str) -> str:
-        sent = Message()
-        sent["Authorization"] = f"Bearer {token}"
-        try:
-            return await gate(Asked("GET", path, sent))
-        except LightboxError as error:
-            return error.code
-
     def outcome(token: str, path: str = "/invocations") -> str:
-        return asyncio.run(ask(token, path))
+        return outcome_of(gate, Asked("GET", path, {"authorization": f"Bearer {token}"}))
 
     other = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     assert outcome(issuer.token()) == "ann"

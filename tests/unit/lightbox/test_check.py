@@ -14,6 +14,7 @@ from harness.ports import free_ports
 from lightbox import cli
 from lightbox.settings_loading import load_settings, parts
 from support.certificates import Authority, write_pair
+from support.keys import key_line
 from support.log_lines import without_times
 from support.models import copy_golden
 from support.patience import PATIENCE
@@ -68,6 +69,22 @@ def test_check_tells_of_tls(
     assert "\nTLS: the certificate of commonName=lightbox.test for localhost, 127.0.0.1, until 2" in said
     assert "\nwarning: LIGHTBOX_TLS_CERT: the certificate of commonName=lightbox.test" in said
     assert f"listening: port {own['SAGEMAKER_BIND_TO_PORT']} on all interfaces: HTTPS for callers" in said
+
+
+def test_check_tells_who_may_call(
+    as_if_started: AsIfStarted, capsys: pytest.CaptureFixture[str], models: Path, tmp_path: Path
+) -> None:
+    own = {"SAGEMAKER_BIND_TO_PORT": str(free_port()), "LIGHTBOX_MODEL_DIR": str(models)}
+    keys = tmp_path / "keys"
+    keys.write_text(key_line("a", "one") + key_line("a", "two"))
+    for more, told in (
+        ({}, f"no keys are set: whoever reaches port {own['SAGEMAKER_BIND_TO_PORT']} may use it (docs/keys.md)"),
+        ({"LIGHTBOX_AUTH_URL": "http://auth"}, "callers: whom LIGHTBOX_AUTH_URL lets in"),
+        ({"LIGHTBOX_API_KEYS": str(keys)}, f"callers: who has a key; 2 are in {keys}"),
+    ):
+        as_if_started(own | more)
+        assert cli.main(["check"]) == 0
+        assert f"\n{told}\n" in capsys.readouterr().out
 
 
 def test_check_prints_settings_and_models(

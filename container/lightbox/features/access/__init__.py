@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator
 from typing_extensions import override
@@ -20,6 +22,7 @@ from lightbox.telemetry.metrics import Metric
 
 if TYPE_CHECKING:
     from lightbox.features.access.gate import KeyGate
+    from lightbox.features.access.keys import KeyFile
     from lightbox.openapi.models import DescribedModel
     from lightbox.openapi.operations import Description
     from lightbox.processes.start import Start
@@ -31,7 +34,11 @@ REQUESTS = Metric("lightbox_caller_requests", "Requests that a key let in, by it
 
 
 def _parse_url(value: str | None) -> str | None:
-    if value is not None and not _URL.fullmatch(value):
+    try:
+        usable = value is None or (_URL.fullmatch(value) and urlsplit(value).hostname and urlsplit(value).port != 0)
+    except ValueError:  # of a port that is no number, say
+        usable = False
+    if not usable:
         raise ValueError("expected a URL with http or https, such as http://auth:9000/check")
     return value
 
@@ -52,7 +59,7 @@ class AccessSettings(BaseModel):
 
     api_keys: Path | None = setting(THEME, KEYS, told_values="a file")
     """File with the keys of callers, a line for each: `NAME sha256:HASH ROLES`, with the hash of the key, and roles out
-    of `infer`, `metrics`, `manage` ([keys](keys.md)). It is read again when it changes. Unset, nobody needs a key."""
+    of `infer`, `metrics`, `manage` ([keys](keys.md)). It is read every second. Unset, nobody needs a key."""
 
     auth_url: Annotated[str | None, AfterValidator(_parse_url)] = setting(
         THEME, URL, told_values="`http://…` or `https://…`"
@@ -69,6 +76,16 @@ class AccessSettings(BaseModel):
 
 class KeysUnusable(StartError):
     """The file of keys cannot be read, or a line of it is damaged."""
+
+
+def _keys_of(path: Path) -> KeyFile:
+    from lightbox.features.access.keys import KeyFile
+
+    try:
+        return KeyFile(path)
+    except (OSError, ValueError) as error:
+        told = error.strerror if isinstance(error, OSError) else error
+        raise KeysUnusable(f"{KEYS}: {path}: {told}") from None
 
 
 class Access(Feature):
@@ -102,7 +119,6 @@ class Access(Feature):
     def gate(self, settings: Settings) -> Gate | None:
         """Return what asks for a key, or the URL. Raises KeysUnusable."""
         from lightbox.features.access.gate import KeyGate, UrlGate
-        from lightbox.features.access.keys import KeyFile
 
         own, loads_models = settings.of(AccessSettings), not settings.has_fixed_models
         origins = own.cors_origins or ()
@@ -110,12 +126,21 @@ class Access(Feature):
             return UrlGate(own.auth_url, loads_models, origins)
         if own.api_keys is None:
             return None
-        try:
-            self._keys = KeyGate(KeyFile(own.api_keys), loads_models, origins)
-        except (OSError, ValueError) as error:
-            told = error.strerror if isinstance(error, OSError) else error
-            raise KeysUnusable(f"{KEYS}: {own.api_keys}: {told}") from None
+        self._keys = KeyGate(_keys_of(own.api_keys), loads_models, origins)
         return self._keys
+
+    @override
+    def callers(self, settings: Settings) -> str | None:
+        own = settings.of(AccessSettings)
+        if own.auth_url is not None:
+            return f"whom {URL} lets in"
+        return None if own.api_keys is None else f"who has a key; {len(_keys_of(own.api_keys))} are in {own.api_keys}"
+
+    @override
+    def tasks(self, start: Start) -> Iterable[Coroutine[Any, Any, None]]:
+        if self._keys is not None:
+            Thread(target=self._keys.keys.follow, name="keys", daemon=True).start()  # a stop does not wait for it
+        return ()
 
     @override
     def nginx(self, start: Start) -> NginxParts:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import hmac
 import re
+import stat
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -16,6 +18,8 @@ from lightbox.telemetry.logs import log
 SETTING = "LIGHTBOX_API_KEYS"
 MOST_KEYS = 1000
 """Each request is compared with all of them."""
+LOOK_SECONDS = 1.0
+"""Between two looks at the file."""
 _MOST_BYTES = 1 << 20
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _HASH = re.compile(r"sha256:([0-9a-fA-F]{64})")
@@ -71,8 +75,12 @@ class KeyFile:
     def __init__(self, path: Path) -> None:
         """Read the file. Raises ValueError and OSError."""
         self._path = path
-        self._state = _state(path)
-        self._callers = _read(path)
+        self._seen: bytes | str = _read(path)
+        self._callers = parse(_text(self._seen))
+
+    def __len__(self) -> int:
+        """Return how many keys there are."""
+        return len(self._callers)
 
     def names(self) -> Iterable[str]:
         """Return the names of the file, each once."""
@@ -80,39 +88,47 @@ class KeyFile:
 
     def find(self, key: bytes) -> Caller | None:
         """Return whose key it is, None for nobody's. It takes as long whichever line has it."""
-        self._refresh()
         digest, found = hashlib.sha256(key).digest(), None
         for caller in self._callers:
             if hmac.compare_digest(caller.digest, digest):
                 found = caller
         return found
 
-    def _refresh(self) -> None:
+    def follow(self) -> None:
+        """Look at the file for ever, in a thread of its own: a mount that hangs holds up nobody else."""
+        while True:
+            time.sleep(LOOK_SECONDS)
+            self.look()
+
+    def look(self) -> None:
         """Take the keys of a file that has changed. One that cannot be used is told of once, and changes nothing."""
-        state = _state(self._path)
-        if state == self._state:
-            return
-        self._state = state  # of before the file is read: what is written meanwhile is another change
         try:
-            self._callers = _read(self._path)
+            seen: bytes | str = _read(self._path)
         except (OSError, ValueError) as error:
+            seen = str(error)
+        if seen == self._seen:
+            return
+        self._seen = seen
+        try:
+            self._callers = parse(_text(seen))
+        except ValueError as error:
             log(f"warning: {SETTING}: {self._path}: {error}; the keys stay as they were")
         else:
-            log(f"keys: {len(self._callers)} of {self._path}, which has changed")
+            log(f"keys: {len(self)} of {self._path}, which has changed")
 
 
-def _state(path: Path) -> tuple[int, ...]:
-    """Return what differs when a file is written, replaced, or reached by another link; nothing for none."""
-    try:
-        found = path.stat()
-    except OSError:
-        return ()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _read(path: Path) -> list[Caller]:
+def _read(path: Path) -> bytes:
+    if not stat.S_ISREG(path.stat().st_mode):  # a pipe that nobody writes to would be waited for
+        raise ValueError("expected a regular file, got another kind")
     with path.open("rb") as file:
         data = file.read(_MOST_BYTES + 1)
     if len(data) > _MOST_BYTES:
         raise ValueError(f"expected at most {_MOST_BYTES} bytes")
-    return parse(data.decode())  # what is no UTF-8 is a ValueError, too
+    return data
+
+
+def _text(seen: bytes | str) -> str:
+    """Return what a file holds. Raises ValueError for what is no UTF-8, and where ``seen`` says why it was not read."""
+    if isinstance(seen, str):
+        raise ValueError(seen)
+    return seen.decode("utf-8-sig")  # Windows' editors begin a file with a mark

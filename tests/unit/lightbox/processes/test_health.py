@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from email.parser import Parser
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from lightbox.core.errors import PermissionDenied
 from lightbox.core.request_context import RequestContext
 from lightbox.processes import health
-from lightbox.processes.additions import Asked
+from lightbox.processes.additions import Asked, headers_of
 from lightbox.processes.body_memory import BodyAccount
 from lightbox.processes.health import Health, get
 from lightbox.telemetry import saturation
@@ -174,7 +175,7 @@ def test_who_may_come_in_is_asked_before_whether_there_is_room(tmp_path: Path) -
 
     async def gate(request: Asked) -> str:
         asked.append(request)
-        if request.headers["X-API-Key"] != "k":
+        if request.header("X-API-Key") != "k":
             raise PermissionDenied("not 100 %", "ci")
         return "ci"
 
@@ -197,6 +198,23 @@ def test_who_may_come_in_is_asked_before_whether_there_is_room(tmp_path: Path) -
         assert {(request.method, request.path) for request in asked} == {("POST", "/a")}
 
     play(tmp_path, story)
+
+
+def test_many_ask_at_once(tmp_path: Path) -> None:
+    async def story(scene: Scene) -> None:
+        with ExitStack() as asking:
+            for _ in range(300):  # while the supervisor does something else
+                one = asking.enter_context(socket.socket(socket.AF_UNIX))
+                one.setblocking(False)
+                one.connect(scene.ping.removeprefix("unix:"))
+
+    play(tmp_path, story)
+
+
+def test_of_several_headers_of_a_name_the_first_counts() -> None:
+    head = b"GET / HTTP/1.1\r\nX-API-Key: a\r\nx-api-key: b\r\nCookie:\t c:d\x85e \r\nno header\r\nHost:\r\n\r\n"
+    asked = Asked("GET", "/", headers_of(head))
+    assert [asked.header(name) for name in ("X-Api-Key", "cookie", "HOST", "Origin")] == ["a", "c:d\x85e", "", None]
 
 
 def test_ready_means_that_the_model_has_answered(tmp_path: Path) -> None:

@@ -31,9 +31,8 @@ NEVER_MODEL_ERRORS = ("400", "404", "405", "414", "431")
 
 def ask(status: str, **sent: str) -> tuple[int, Message, bytes]:
     """Return status, headers and body of what nginx is answered; headers are written with underscores."""
-    question = Message()
-    for name, value in {"X_Amzn_RequestId": "asked-1", "X_Lightbox_Request": "TRACE /x HTTP/1.1", **sent}.items():
-        question[name.replace("_", "-")] = value
+    given = {"X_Amzn_RequestId": "asked-1", "X_Lightbox_Request": "TRACE /x HTTP/1.1", **sent}
+    question = {name.lower().replace("_", "-"): value for name, value in given.items()}
     head, _, body = refusal(SETTINGS, f"/refusal/{status}", question).partition(b"\r\n\r\n")
     first, _, headers = head.decode().partition("\r\n")
     return int(first.split()[1]), HeaderParser().parsestr(headers), body

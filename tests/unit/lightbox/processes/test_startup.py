@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.model.plan import Wires
+from lightbox.processes.additions import Port
 from lightbox.processes.run_dir import RunDir
-from lightbox.processes.startup import make_plan
+from lightbox.processes.startup import callers_line, listening, make_plan
 from lightbox.settings_loading import load_settings
 from lightbox.user_code.paths import find_inference, find_requirements
 from support.models import GOLDEN
@@ -52,6 +54,26 @@ def test_the_model_server_gets_a_version_of_models_as_sagemaker_lays_them_out(
         (version,) = (folder for folder in planned.base_path.iterdir() if folder.name.isdigit())
         assert version.resolve() == (model_dir / layout).resolve()
         assert (version / "saved_model.pb").is_file()
+
+
+@pytest.mark.parametrize(
+    ("authority", "told", "expected"),
+    [
+        ("", None, "no keys are set: whoever reaches port 8080 or 8081 may use it (docs/keys.md)"),
+        ("/ca", None, "no keys are set: whoever has a client certificate and reaches port 8080 or 8081 may use it"),
+        ("", "who has a key", "callers: who has a key"),
+        ("/ca", "who has a key", "callers: who has a key"),
+    ],
+)
+def test_who_may_call_is_told_with_all_ports(authority: str, told: str | None, expected: str) -> None:
+    settings = load_settings({"LIGHTBOX_TLS_CLIENT_CA": authority})
+    assert callers_line(settings, [Port("LIGHTBOX_KSERVE_GRPC_PORT", 8081, "")], told).startswith(expected)
+
+
+def test_a_port_that_speaks_tls_is_told_so(environ: dict[str, str]) -> None:
+    settings = load_settings(environ | {"LIGHTBOX_TLS_CERT": "/tls"})
+    lines = listening(settings, Wires(), [], [Port("LIGHTBOX_KSERVE_GRPC_PORT", 8081, "gRPC")])
+    assert lines[:2] == ["port 8080 on all interfaces: HTTPS for callers", "port 8081 on all interfaces: gRPC over TLS"]
 
 
 def test_sagemakers_folder_is_the_default() -> None:

@@ -3,38 +3,34 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import ssl
 import threading
 from collections.abc import Iterator, Mapping
-from email.message import Message
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typing_extensions import override
 
-from lightbox.core.errors import LightboxError, StartError
+from lightbox.core.errors import StartError, Unauthenticated
 from lightbox.features.access import REQUESTS, Access
 from lightbox.features.access import gate as gates
+from lightbox.features.access.gate import KeyGate, UrlGate
 from lightbox.features.access.roles import INFER, MANAGE, METRICS, role_of
 from lightbox.processes.additions import Asked, Gate
 from lightbox.settings_loading import SettingsError, load_settings
-from support.http_server import serving
-from support.keys import basic, key_line
+from support.certificates import Authority, write_pair
+from support.http_server import EmptyPage, serving
+from support.keys import basic, key_line, outcome_of
 
 
 def outcome(gate: Gate, path: str = "/invocations", method: str = "POST", **headers: str) -> str:
     """Return the caller's name, or the code of the refusal; header names are written with underscores."""
-    message = Message()
-    for name, value in headers.items():
-        message[name.replace("_", "-")] = value
-
-    async def ask() -> str:
-        return await gate(Asked(method, path, message))
-
-    try:
-        return asyncio.run(ask())
-    except LightboxError as error:
-        return error.code
+    sent = {name.lower().replace("_", "-"): value for name, value in headers.items()}
+    return outcome_of(gate, Asked(method, path, sent))
 
 
 class Keys:
@@ -47,8 +43,9 @@ class Keys:
         )
         self.feature = Access()
         gate = self.feature.gate(load_settings({"LIGHTBOX_API_KEYS": str(file), **environ}))
-        assert gate is not None
+        assert isinstance(gate, KeyGate)
         self.gate = gate
+        self.look = gate.keys.look
 
 
 @pytest.mark.parametrize(
@@ -86,6 +83,7 @@ def test_requests_are_counted_by_the_names_of_the_file(tmp_path: Path) -> None:
         outcome(keys.gate, X_API_Key=key)
     assert keys.feature.measure(tmp_path) == {REQUESTS: {"ci": 2, "watch": 0, "boss": 0}}
     (tmp_path / "keys").write_text(key_line("new", "k4"))
+    keys.look()
     outcome(keys.gate, X_API_Key="k4")
     assert keys.feature.measure(tmp_path) == {REQUESTS: {"new": 1}}
 
@@ -194,9 +192,9 @@ def decider() -> Iterator[Decider]:
         yield found
 
 
-def by_url(url: str, **environ: str) -> Gate:
+def by_url(url: str, **environ: str) -> UrlGate:
     gate = Access().gate(load_settings({"LIGHTBOX_AUTH_URL": url, **environ}))
-    assert gate is not None
+    assert isinstance(gate, UrlGate)
     return gate
 
 
@@ -231,16 +229,16 @@ def test_the_url_gets_what_the_caller_sent_and_where_it_goes(decider: Decider) -
         "X_Lightbox_Role": "infer",
     }
     gate = by_url(decider.url, SAGEMAKER_MULTI_MODEL="true")
-    assert outcome(gate, "/models/a b\r\n", "DELETE", **sent) == ""
+    assert outcome(gate, "/models/a b", "DELETE", **sent) == ""
     (asked,) = decider.asked
-    assert {name: asked.get(name) for name in ("Authorization", "Cookie", "X-Team")} == {
-        "Authorization": "Bearer jwt",
-        "Cookie": "a=b",
-        "X-Team": "vision",
+    assert {name: asked.get(name) for name in ("authorization", "cookie", "x-team")} == {
+        "authorization": "Bearer jwt",
+        "cookie": "a=b",
+        "x-team": "vision",
     }
-    assert (asked["X-Forwarded-Method"], asked["X-Forwarded-Uri"]) == ("DELETE", "/models/a%20b%0D%0A")
+    assert (asked["X-Forwarded-Method"], asked["X-Forwarded-Uri"]) == ("DELETE", "/models/a%20b")
     assert asked["X-Lightbox-Role"] == MANAGE
-    assert not {"If-None-Match", "Content-Type"} & asked.keys()
+    assert not {"if-none-match", "content-type", "x-lightbox-role"} & asked.keys()
     assert asked["Host"] != "box"
 
 
@@ -252,14 +250,126 @@ def test_the_name_that_the_url_gives_is_a_plain_word(decider: Decider, name: str
     assert outcome(by_url(decider.url)) == expected
 
 
-def test_without_an_answer_nobody_comes_in(closed_port: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_url_is_not_asked_about_a_path_that_it_cannot_be_told(decider: Decider) -> None:
+    assert outcome(by_url(decider.url), "", Authorization="Bearer jwt") == "permission_denied"
+    assert decider.asked == []
+
+
+HEAD = b"HTTP/1.1 200 OK\r\nX-Auth-Name: ann\r\n"
+
+
+@contextmanager
+def speaking(begin: bytes, again: bytes = b"") -> Iterator[str]:
+    """Answer a question with ``begin``, and then for ever with ``again``; yield the URL."""
+    ended = threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            with suppress(OSError):
+                self.wfile.write(begin)
+                while not ended.wait(0 if len(again) > 1 else 0.02):
+                    self.wfile.write(again)
+            self.close_connection = True
+
+        def log_message(self, *_: Any) -> None:
+            """Stay silent."""
+
+    with serving(Handler) as url:
+        try:
+            yield url
+        finally:
+            ended.set()
+
+
+def waited_for() -> set[threading.Thread]:
+    """Return the threads that this process would wait for at its end."""
+    return {thread for thread in threading.enumerate() if not thread.daemon}
+
+
+@pytest.mark.parametrize(
+    ("begin", "again"),
+    [(b"", b""), (HEAD, b"x"), (HEAD, b"X-Long: " + b"x" * 10_000), (b"", b"x"), (b"SSH-2.0-x\r\n\r\n", b"")],
+    ids=["silent", "dripping", "endless", "dripping a status", "another protocol"],
+)
+def test_without_an_answer_nobody_comes_in_and_nothing_waits(
+    monkeypatch: pytest.MonkeyPatch, begin: bytes, again: bytes
+) -> None:
+    monkeypatch.setattr(gates, "URL_SECONDS", 0.5)
+    with speaking(begin, again) as url:
+        before = waited_for()
+        assert outcome(by_url(url)) == "unavailable"
+        assert waited_for() <= before
+
+
+@pytest.mark.parametrize("again", [b"x", b"x" * 10_000], ids=["drips", "does not end"])
+def test_a_body_is_not_waited_for(again: bytes) -> None:
+    with speaking(HEAD + b"\r\n", again) as url:
+        assert outcome(by_url(url)) == "ann"
+
+
+def test_where_nobody_listens_nobody_comes_in(closed_port: int) -> None:
     assert outcome(by_url(f"http://127.0.0.1:{closed_port}")) == "unavailable"
-    monkeypatch.setattr(gates, "URL_SECONDS", 0.01)
-    answered = threading.Event()
-    slow = by_url("http://never.asked")
-    monkeypatch.setattr(slow, "_ask", lambda headers: answered.wait())
-    assert outcome(slow) == "unavailable"
-    answered.set()
+
+
+def test_a_connection_is_kept_and_one_that_was_closed_is_replaced() -> None:
+    connections: list[Any] = []
+
+    class Handler(EmptyPage):
+        @override
+        def do_GET(self) -> None:
+            if self.connection not in connections:
+                connections.append(self.connection)
+            super().do_GET()
+
+    async def ask() -> None:
+        assert await gate(Asked("GET", "/", {})) == ""
+
+    with serving(Handler) as url, asyncio.Runner() as runner:
+        gate = by_url(url)
+        runner.run(ask())
+        runner.run(ask())
+        assert len(connections) == 1
+        connections[0].shutdown(socket.SHUT_RDWR)
+        runner.run(ask())
+        assert len(connections) == 2
+        (_, kept) = gate.idle.pop()
+        kept.transport.abort()
+
+
+def test_what_comes_unasked_is_no_answer() -> None:
+    class Handler(EmptyPage):
+        @override
+        def do_GET(self) -> None:
+            if self.headers["authorization"] == "good":
+                self.wfile.write(2 * b"HTTP/1.1 204 OK\r\n\r\n")
+            else:
+                self.status = 401
+                super().do_GET()
+
+    async def ask(authorization: str) -> str:
+        return await gate(Asked("GET", "/", {"authorization": authorization}))
+
+    with serving(Handler) as url, asyncio.Runner() as runner:
+        gate = by_url(url)
+        assert runner.run(ask("good")) == ""
+        with pytest.raises(Unauthenticated):
+            runner.run(ask("wrong"))
+        (_, kept) = gate.idle.pop()
+        kept.transport.abort()
+
+
+def test_an_answer_over_tls_is_taken_of_whom_an_authority_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority()
+    (tmp_path / "ca.pem").write_bytes(authority.pem)
+    pair = write_pair(tmp_path, authority.issue())
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pair / "tls.crt", pair / "tls.key")
+    with serving(EmptyPage, tls=context) as url:
+        assert outcome(by_url(url)) == "unavailable"
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "ca.pem"))
+        assert outcome(by_url(url)) == ""
 
 
 def test_a_page_of_another_site_is_refused_before_the_url_is_asked(decider: Decider) -> None:
@@ -273,6 +383,8 @@ def test_a_page_of_another_site_is_refused_before_the_url_is_asked(decider: Deci
         ({"LIGHTBOX_API_KEYS": "/keys", "LIGHTBOX_AUTH_URL": "http://a"}, "LIGHTBOX_AUTH_URL: expected no URL beside"),
         ({"LIGHTBOX_AUTH_URL": "auth:9000"}, "LIGHTBOX_AUTH_URL: expected a URL with http or https"),
         ({"LIGHTBOX_AUTH_URL": "http://"}, "LIGHTBOX_AUTH_URL: expected a URL"),
+        ({"LIGHTBOX_AUTH_URL": "http://:80"}, "LIGHTBOX_AUTH_URL: expected a URL"),
+        ({"LIGHTBOX_AUTH_URL": "http://auth:99999"}, "LIGHTBOX_AUTH_URL: expected a URL"),
         ({"LIGHTBOX_CORS_ORIGINS": "app.example.com"}, "LIGHTBOX_CORS_ORIGINS: expected .*, got 'app.example.com'"),
         ({"LIGHTBOX_CORS_ORIGINS": "https://a/path"}, "LIGHTBOX_CORS_ORIGINS: expected"),
         ({"LIGHTBOX_CORS_ORIGINS": "*,https://a"}, "LIGHTBOX_CORS_ORIGINS: expected"),

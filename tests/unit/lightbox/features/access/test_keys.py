@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -68,12 +69,18 @@ def test_a_changed_file_counts_at_once_and_a_damaged_one_is_told_once(
     file.write_text(line("a", "one"))
     keys = KeyFile(file)
     file.write_text(line("a", "one") + line("b", "other"))
+    keys.look()
     assert name_of(keys, "other") == "b"
     file.write_text(line("b", "other") + "broken\n")
-    assert [name_of(keys, key) for key in ("one", "other", "one")] == ["a", "b", "a"]
+    for _ in range(2):
+        keys.look()
+        assert [name_of(keys, key) for key in ("one", "other")] == ["a", "b"]
     file.unlink()
-    assert [name_of(keys, "one"), name_of(keys, "one")] == ["a", "a"]
+    for _ in range(2):
+        keys.look()
+        assert name_of(keys, "one") == "a"
     file.write_text(line("b", "other"))
+    keys.look()
     assert [name_of(keys, "one"), name_of(keys, "other")] == [None, "b"]
     said = capsys.readouterr().err
     assert said.count("line 2: expected a name") == 1
@@ -90,4 +97,38 @@ def test_a_secret_that_kubernetes_swaps_is_followed(tmp_path: Path) -> None:
     keys = KeyFile(tmp_path / "keys")
     (tmp_path / "next").symlink_to("new")
     (tmp_path / "next").rename(tmp_path / "data")
+    keys.look()
     assert [name_of(keys, "one"), name_of(keys, "two")] == [None, "a"]
+
+
+def test_a_file_that_could_not_be_read_for_a_moment_is_read_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "keys"
+    file.write_text(line("a", "one"))
+    keys = KeyFile(file)
+    new = line("a", "two")
+    file.write_text(new)
+    os.utime(file, (1, 1))
+    file.rename(tmp_path / "away")
+    keys.look()
+    (tmp_path / "away").rename(file)
+    keys.look()
+    assert [name_of(keys, "one"), name_of(keys, "two")] == [None, "a"]
+    os.utime(file, (1, 1))
+    file.write_text(new.replace("infer", "x" * 5))
+    os.utime(file, (1, 1))  # of the same length, and of the same time
+    keys.look()
+    assert "line 1: roles of a" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, Path.mkdir])
+def test_what_is_no_regular_file_is_refused_and_not_waited_for(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    make(tmp_path / "keys")
+    with pytest.raises(ValueError, match="expected a regular file, got another kind"):
+        KeyFile(tmp_path / "keys")
+
+
+def test_a_file_of_windows_begins_with_a_mark(tmp_path: Path) -> None:
+    (tmp_path / "keys").write_text(line("a", "one"), encoding="utf-8-sig")
+    assert name_of(KeyFile(tmp_path / "keys"), "one") == "a"
