@@ -1,4 +1,4 @@
-"""A process that lets callers in beside nginx: ``python -m lightbox.front MODULE PLAN ARGUMENTS``.
+"""A process that serves callers beside gunicorn: ``python -m lightbox.front MODULE PLAN ARGUMENTS``.
 
 ``MODULE`` is a feature's. Its ``main`` takes a ``Front`` and the arguments, and serves until SIGTERM.
 """

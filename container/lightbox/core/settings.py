@@ -110,8 +110,8 @@ class Settings(BaseModel):
     """Port on which nginx listens."""
 
     tls_cert: Path | None = setting("TLS", "LIGHTBOX_TLS_CERT")
-    """Certificate with its chain, a file in PEM. Set, nginx's port speaks TLS 1.2 and 1.3, HTTP/1.1 and HTTP/2, and no
-    plain HTTP. A folder means `tls.crt` in it, as Kubernetes mounts secrets. When the files change nginx loads them,
+    """Certificate with its chain, a file in PEM. Set, nginx's ports, gRPC's too, speak TLS 1.2 and 1.3 and nothing
+    plain; HTTP's has HTTP/1.1 and HTTP/2. A folder means `tls.crt` in it, as Kubernetes mounts secrets. When the files change nginx loads them,
     once certificate and key match and are the same for two seconds."""
 
     tls_key: Path | None = setting(
@@ -122,8 +122,8 @@ class Settings(BaseModel):
 
     tls_client_ca: Path | None = setting("TLS", "LIGHTBOX_TLS_CLIENT_CA")
     """Certificates of the authorities whose client certificates are accepted, a file in PEM. A folder means `ca.crt` in
-    it. Set, a request without a client certificate gets 403, but for `/ping` and `/v2/health/`; one with another
-    authority's gets 400."""
+    it. Set, a request without a client certificate gets 403 at both ports, but for `/ping` and `/v2/health/`, and for
+    gRPC's health service at its own; one with another authority's gets 400."""
 
     workers: int = setting(
         "Workers and queue",

@@ -1,4 +1,4 @@
-"""The processes beside nginx that let callers in: what they are, and whether they listen."""
+"""The processes that serve callers beside gunicorn: whether they listen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol: REST below /v2, and gRPC in a process beside nginx, at a port of its own."""
+"""The Open Inference Protocol: REST below /v2, and gRPC in a process behind nginx, at a port of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""TensorFlow Serving's own APIs for callers: REST below /v1/, and gRPC at the gRPC front's port."""
+"""TensorFlow Serving's own APIs for callers: REST below /v1/, and gRPC in the gRPC front, behind nginx."""
 
 from __future__ import annotations
 
