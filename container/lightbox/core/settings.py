@@ -111,8 +111,8 @@ class Settings(BaseModel):
 
     tls_cert: Path | None = setting("TLS", "LIGHTBOX_TLS_CERT")
     """Certificate with its chain, a file in PEM. Set, nginx's ports, gRPC's too, speak TLS 1.2 and 1.3 and nothing
-    plain; HTTP's has HTTP/1.1 and HTTP/2. A folder means `tls.crt` in it, as Kubernetes mounts secrets. When the files change nginx loads them,
-    once certificate and key match and are the same for two seconds."""
+    plain; HTTP's has HTTP/1.1 and HTTP/2. A folder means `tls.crt` in it, as Kubernetes mounts secrets. When the files
+    change nginx loads them, once certificate and key match and are the same for two seconds."""
 
     tls_key: Path | None = setting(
         "TLS", "LIGHTBOX_TLS_KEY", told_default="where the certificate is: in its folder, or in its file"
