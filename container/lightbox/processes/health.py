@@ -50,6 +50,8 @@ def told_in(body: bytes) -> str:
 
 POLL_SECONDS, IMPATIENT_SECONDS = 0.25, 0.05
 """Between two looks at what is well, and at what is not."""
+LAST_SECONDS = 5.0
+"""nginx may take so long to read a refusal."""
 GLANCE_SECONDS = 0.02
 """Between two looks at whether the sidecar may be tried."""
 STALE_SECONDS = 10.0
@@ -240,6 +242,7 @@ class Health:
                 writer.write(await self._admit(self.bodies, target, headers_of(head)))
             elif self.refuse and target.startswith(refusals.PATH):
                 writer.write(self.refuse(target, headers_of(head)))
+                await _pass_over(reader, writer)
             elif self.metrics and head.startswith(_METRICS_REQUESTS):
                 writer.write(_page(await self.metrics.render(self.problem() is None, self.saturation)))
             else:
@@ -278,6 +281,15 @@ class Health:
         if problem is None:
             return http_bytes(200, [("Content-Type", "application/json"), ("Content-Length", "0"), *told], b"")
         return _failed(_not_ready(problem), head, told)
+
+
+async def _pass_over(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """Read what nginx sends of a caller's body until it has read the answer: it would lose one whose sender is gone."""
+    writer.write_eof()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(LAST_SECONDS):
+            while await reader.read(1 << 16):
+                pass
 
 
 def _page(body: bytes) -> bytes:
