@@ -25,6 +25,12 @@ import numpy as np
 from lightbox.codecs.image import ImageCodec
 from lightbox.core.errors import LightboxError, StartError
 from lightbox.core.request_context import RequestContext
+from lightbox.engines.hardware import Hardware
+from lightbox.engines.openvino.compiled import properties, read_signature
+from lightbox.engines.openvino.gate import refusals
+from lightbox.engines.openvino.graph import read_meta_graph
+from lightbox.engines.openvino.int8 import Quantized
+from lightbox.engines.openvino.verdicts import digest
 from lightbox.images.decode import is_image
 from lightbox.model.checks import newest_folder, newest_signatures
 from lightbox.model.layout import find_models
@@ -34,11 +40,6 @@ from lightbox.processes.models_on_disk import code_dirs
 from lightbox.settings_loading import load_settings
 from lightbox.user_code.paths import find_code
 from lightbox.worker import codec_options
-from model_server.engines.gate import refusals
-from model_server.engines.graph import read_meta_graph
-from model_server.engines.int8 import Quantized
-from model_server.engines.openvino import Hardware, read_signature
-from model_server.engines.verdicts import digest
 from tfs_wire.status import StatusError
 
 SEED = 20180113
@@ -164,10 +165,8 @@ def quantize(subject: Subject, calibrating: Sequence[Photo], comparing: Sequence
     say(f"{subject.folder}: calibrating with {len(calibrating)} images")
     batches = [subject.tensor(photo) for photo in calibrating]
     made = nncf.quantize(model(), nncf.Dataset(batches), subset_size=len(batches))
-    core, properties = openvino.Core(), Hardware(1, 1).properties()
-    runs = {
-        word: _run(core.compile_model(each, "CPU", properties)) for word, each in (("f32", model()), ("INT8", made))
-    }
+    core, said = openvino.Core(), properties(Hardware(1, 1), "")
+    runs = {word: _run(core.compile_model(each, "CPU", said)) for word, each in (("f32", model()), ("INT8", made))}
     comparison = Comparison()
     for done, photo in enumerate(comparing, 1):
         tensor = subject.tensor(photo)

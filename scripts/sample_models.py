@@ -71,7 +71,7 @@ def make(name: str, root: Path, partial: Path) -> None:
 def compare_engines(version: Path) -> None:
     """Let the model bring along which engine answers it best, so that no start has to find out."""
     say.progress(f"{version}: comparing OpenVINO with TensorFlow")
-    command = [sys.executable, "-P", "-m", "model_server.engines", "--write", str(version)]
+    command = [sys.executable, "-P", "-m", "lightbox.engines", "--write", str(version)]
     source = Path(__file__).resolve().parents[1] / "container"
     told = subprocess.run(  # noqa: S603 - our own program
         command, env=os.environ | {"PYTHONPATH": str(source)}, capture_output=True, text=True, check=False

@@ -236,7 +236,7 @@ def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> No
 def _engines_command(model: ModelOnDisk, settings: Settings, *options: str) -> list[str]:
     precision = load_options(code_dirs(model, shared_code_dirs(settings)), settings).precision
     cache = [f"--cache={folder}"] if (folder := kept_engine_cache()) is not None else []
-    command = [*PYTHON, "model_server.engines", f"--precision={precision}", *cache, *options]
+    command = [*PYTHON, "lightbox.engines", f"--precision={precision}", *cache, *options]
     return [*command, str(newest_folder(model))]
 
 

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from lightbox.engines.base import Array
 from model_server.batching_options import BatchingOptions
-from model_server.tensors import Array
 from tfs_wire.status import Code, StatusError, invalid
 
 

@@ -10,10 +10,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
+from lightbox.engines.base import Array, Runner
 from model_server.batch_scheduler import BatchQueue, BatchScheduler, Task
 from model_server.batching_options import BatchingOptions
-from model_server.engines.base import Runner
-from model_server.tensors import Array
 from tfs_wire.messages import config_pb2
 from tfs_wire.status import Code, StatusError, invalid
 

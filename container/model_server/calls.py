@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from lightbox.engines.base import Array, Runner
 from model_server import classify, metadata, predict
 from model_server.core import ServerCore
-from model_server.engines.base import Runner
 from model_server.metrics import Metrics
 from model_server.multi_inference import multi_inference
 from model_server.predict import DEFAULT_SIGNATURE, SignatureDef
 from model_server.servable import Servable
-from model_server.tensors import Array
 from tfs_wire.messages import (
     classification_pb2,
     get_model_metadata_pb2,

@@ -7,9 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from model_server.engines.base import Runner
+from lightbox.engines.base import Array, Runner
 from model_server.predict import DEFAULT_SIGNATURE, SignatureDef
-from model_server.tensors import Array
 from tfs_wire import dtypes
 from tfs_wire.messages import classification_pb2, input_pb2, regression_pb2
 from tfs_wire.status import Code, StatusError, invalid

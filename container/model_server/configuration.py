@@ -10,10 +10,10 @@ from typing import Any
 
 import grpc
 
+from lightbox.engines.choice import ENGINES, Opener, checked_options
+from lightbox.engines.hardware import Hardware, cores
 from model_server import batching_options, model_config
 from model_server.batching_options import BatchingOptions
-from model_server.engines.choice import ENGINES, Opener, checked_options
-from model_server.engines.openvino import Hardware, cores
 from model_server.flags import Options
 from model_server.manager import LoadPolicy
 from model_server.protos import MonitoringConfig, SSLConfig

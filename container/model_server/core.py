@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from model_server.engines.base import Runner
+from lightbox.engines.base import Runner
 from model_server.manager import Manager
 from model_server.model_config import ModelConfig, ModelServerConfig, check_names_and_paths, check_platforms
 from model_server.servable import Servable, State, moment

@@ -10,9 +10,9 @@ import grpc
 from google.protobuf.message import DecodeError, Message
 
 from model_server import metadata
-from model_server import tensor_proto as predict_response
 from model_server.calls import GRPC, Calls
 from model_server.predict import run_options
+from tfs_wire import tensor_proto as predict_response
 from tfs_wire.messages import (
     classification_pb2,
     get_model_metadata_pb2,

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from lightbox.engines.base import Runner
+from lightbox.engines.openvino.verdicts import Verdict
 from model_server.batch_scheduler import BatchScheduler
 from model_server.batching import BatchingSession
 from model_server.batching_options import BatchingOptions
-from model_server.engines.base import Runner
-from model_server.engines.verdicts import Verdict
 from model_server.metrics import Metrics
 from model_server.servable import Servable
 from tfs_wire.status import Code, StatusError

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
-from model_server.engines.base import Runner
+from lightbox.engines.base import Runner
 from model_server.loader import Loader
 from model_server.servable import Servable, State
 from tfs_wire.status import Code, StatusError

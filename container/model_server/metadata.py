@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model_server.engines.base import Runner
+from lightbox.engines.base import Runner
 from tfs_wire.messages import get_model_metadata_pb2
 from tfs_wire.status import invalid
 

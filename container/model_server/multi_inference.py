@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from lightbox.engines.base import Array, Runner
 from model_server import classify
 from model_server.classify import Plan
-from model_server.engines.base import Runner
 from model_server.predict import DEFAULT_SIGNATURE
-from model_server.tensors import Array
 from tfs_wire.messages import inference_pb2, model_pb2
 from tfs_wire.status import invalid
 

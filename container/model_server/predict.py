@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
-from model_server import tensor_proto
-from model_server.engines.base import Runner
-from model_server.tensors import Array
+from lightbox.engines.base import Array, Runner
+from tfs_wire import tensor_proto
 from tfs_wire.messages import config_pb2, meta_graph_pb2, predict_pb2
 from tfs_wire.status import Code, StatusError, invalid
 

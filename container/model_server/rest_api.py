@@ -11,13 +11,13 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from google.protobuf import json_format
 
+from lightbox.engines.base import Array
 from model_server import predict
 from model_server.calls import REST, Calls
 from model_server.http_parser import Request
 from model_server.http_response import Response, html_error
 from model_server.rest_json.response import predict_pieces, write_classifications, write_regressions
 from model_server.servable import Servable
-from model_server.tensors import Array
 from tfs_wire.messages import model_pb2
 from tfs_wire.rest.examples import read_examples
 from tfs_wire.rest.request import read_predict

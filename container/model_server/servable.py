@@ -6,7 +6,7 @@ import itertools
 import threading
 from enum import IntEnum
 
-from model_server.engines.base import Runner
+from lightbox.engines.base import Runner
 from tfs_wire.status import StatusError
 
 _moves = itertools.count()

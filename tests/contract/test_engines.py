@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from model_server.engines import canary
-from model_server.engines.openvino import Hardware
-from model_server.engines.verdicts import IN_MODEL, OPENVINO, TENSORFLOW, Key, Verdict, remember
+from lightbox.engines.hardware import Hardware
+from lightbox.engines.openvino import canary
+from lightbox.engines.openvino.verdicts import IN_MODEL, OPENVINO, TENSORFLOW, Key, Verdict, remember
 from support.model_server import MODELS, ModelServer
 
 pytestmark = pytest.mark.extended

@@ -12,12 +12,12 @@ from pathlib import Path
 import grpc
 import pytest
 
-from model_server.warmup import REQUESTS_FILE
 from support.held import Door, export_endless, export_held_image
 from support.model_server import MODELS, ModelServer, golden_server
 from support.models import write_warm_up
 from support.patience import PATIENCE
 from tfs_wire.messages import classification_pb2, model_pb2, predict_pb2, prediction_log_pb2
+from tfs_wire.records import WARM_UP_FILE
 from tfs_wire.stubs import prediction_service_pb2_grpc as service
 
 pytestmark = pytest.mark.extended
@@ -104,7 +104,7 @@ def test_warm_up_that_fails_ends_the_load(tmp_path: Path, kind: str) -> None:
         entry.predict_log.request.CopyFrom(half_request(1.0, model="m"))
     folder = warmed(tmp_path, entry)
     if kind == "damaged":
-        (folder / "1" / REQUESTS_FILE).write_bytes(b"x" * 100)
+        (folder / "1" / WARM_UP_FILE).write_bytes(b"x" * 100)
     flags = ["--model_name=m", f"--model_base_path={folder}", "--max_num_load_retries=0"]
     with ModelServer(tmp_path / "server", *flags) as server:
         assert server.wait_end() == 255

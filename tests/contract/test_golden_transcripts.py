@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from contract.golden import replay
-from model_server.engines.verdicts import OPENVINO
+from lightbox.engines.openvino.verdicts import OPENVINO
 from support.model_server import GOLDEN, MODELS, ModelServer, golden_server
 from support.patience import poll
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from model_server.engines import gate
-from model_server.engines.graph import read_meta_graph
-from model_server.engines.verdicts import IN_MODEL
+from lightbox.engines.openvino import gate
+from lightbox.engines.openvino.graph import read_meta_graph
+from lightbox.engines.openvino.verdicts import IN_MODEL
 from support.stack import REPOSITORY
 from support.tempting_models import MODELS, expected, tempting_models
 from support.tempting_models.measured import DIFFERENT
@@ -110,7 +110,7 @@ def test_what_is_let_through_is_seen_and_on_the_page(reference: Served, auto: Se
 def test_a_detector_is_answered_equally(detector: Path, tmp_path: Path) -> None:
     folder = tmp_path / "efficientdet_d1" / "1"
     shutil.copytree(detector / "1", folder)
-    command = [sys.executable, "-m", "model_server.engines", "--write", str(folder)]
+    command = [sys.executable, "-m", "lightbox.engines", "--write", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert "answers are equal" in done.stdout
     kept = json.loads((folder / IN_MODEL).read_text())

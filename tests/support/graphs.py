@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from model_server.engines.gate import refusals
+from lightbox.engines.openvino.gate import refusals
 from tfs_wire.messages import meta_graph_pb2, types_pb2
 
 FLOAT, INT32, INT64, DOUBLE, STRING, BOOL = (

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from model_server.warmup import REQUESTS_FILE
 from support.made_models import made
 from tfs_wire.messages import meta_graph_pb2, prediction_log_pb2
 from tfs_wire.protobuf import delimited
+from tfs_wire.records import WARM_UP_FILE
 
 OWN = "tests/support/models.py"
 GOLDEN = Path(__file__).parents[1] / "contract" / "golden" / "models"
@@ -23,7 +23,7 @@ def write_warm_up(version: Path, *entries: prediction_log_pb2.PredictionLog) -> 
     """Add requests that a model server answers before it makes the version available."""
     from tensorflow import io  # the format's own writer
 
-    path = version / REQUESTS_FILE
+    path = version / WARM_UP_FILE
     path.parent.mkdir(exist_ok=True)
     with io.TFRecordWriter(str(path)) as writer:
         for entry in entries:

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 
 import grpc
 
-from model_server import tensor_proto
-from model_server.tensors import Array
+from lightbox.engines.base import Array
 from support.tempting_models import Answer
+from tfs_wire import tensor_proto
 from tfs_wire.messages import predict_pb2
 
 METHOD = "/tensorflow.serving.PredictionService/Predict"

@@ -10,12 +10,12 @@ from typing import Any
 
 import grpc
 
+from lightbox.engines.base import Runner
+from lightbox.engines.choice import Opener
+from lightbox.engines.hardware import Hardware
 from model_server import grpc_server
 from model_server.calls import Calls
 from model_server.core import ServerCore
-from model_server.engines.base import Runner
-from model_server.engines.choice import Opener
-from model_server.engines.openvino import Hardware
 from model_server.grpc_services import Services
 from model_server.loader import Loader
 from model_server.manager import LoadPolicy, Manager

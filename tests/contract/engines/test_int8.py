@@ -11,13 +11,13 @@ import openvino
 import openvino.opset13 as ops
 import pytest
 
-from model_server.engines.base import Runner
-from model_server.engines.choice import Opener
-from model_server.engines.graph import read_meta_graph
-from model_server.engines.int8 import Quantized
-from model_server.engines.openvino import Hardware, read_signature
-from model_server.engines.verdicts import OPENVINO, TENSORFLOW, digest
-from model_server.tensors import Array
+from lightbox.engines.base import Array, Runner
+from lightbox.engines.choice import Opener
+from lightbox.engines.hardware import Hardware
+from lightbox.engines.openvino.compiled import read_signature
+from lightbox.engines.openvino.graph import read_meta_graph
+from lightbox.engines.openvino.int8 import Quantized
+from lightbox.engines.openvino.verdicts import OPENVINO, TENSORFLOW, digest
 from tfs_wire.status import StatusError
 
 pytestmark = pytest.mark.extended

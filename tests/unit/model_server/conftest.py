@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from model_server.engines.tensorflow import TensorFlowSession
+from lightbox.engines.tensorflow.session import TensorFlowSession
 from support.model_server import MODELS
 
 Open = Callable[[str], TensorFlowSession]

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from lightbox.engines.base import Array
+from lightbox.engines.tensorflow.session import TensorFlowSession
 from model_server.batch_scheduler import BatchScheduler
 from model_server.batching import BatchingSession
 from model_server.batching_options import BatchingOptions, model_options, read_options
-from model_server.engines.tensorflow import TensorFlowSession
-from model_server.tensors import Array
 from support.patience import PATIENCE, poll
 from tfs_wire.messages import config_pb2
 from tfs_wire.status import Code, StatusError

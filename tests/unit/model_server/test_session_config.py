@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.engines import hardware
 from model_server import configuration
-from model_server.engines import openvino
 from model_server.flags import parse
 from tfs_wire.messages import config_pb2
 
@@ -55,5 +55,5 @@ def test_the_quota_of_either_version_of_cgroups(
     for name, text in files.items():
         (tmp_path / name).write_text(text)
     for variable, name in (("_QUOTA", "cpu.max"), ("_QUOTA_V1", "quota"), ("_PERIOD_V1", "period")):
-        monkeypatch.setattr(openvino, variable, tmp_path / name)
-    assert openvino.cores() == count
+        monkeypatch.setattr(hardware, variable, tmp_path / name)
+    assert hardware.cores() == count

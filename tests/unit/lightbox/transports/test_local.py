@@ -19,9 +19,9 @@ from lightbox.transports import local
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
-from model_server import tensor_proto
 from model_server.local_server import LocalServer, Predict
 from support.patience import PATIENCE, poll
+from tfs_wire import tensor_proto
 from tfs_wire.local import GREETING
 from tfs_wire.messages import predict_pb2
 from tfs_wire.status import Code, StatusError

@@ -11,9 +11,9 @@ import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
 
-from model_server.engines.facts import BOOL, FLOAT, INT32, UINT8, Fact, Facts, Kind, Refused
-from model_server.engines.graph import Body, Graph, Node, public_signatures
-from model_server.engines.operations import RULES
+from lightbox.engines.openvino.facts import BOOL, FLOAT, INT32, UINT8, Fact, Facts, Kind, Refused
+from lightbox.engines.openvino.graph import Body, Graph, Node, public_signatures
+from lightbox.engines.openvino.operations import RULES
 from tfs_wire.dtypes import name_of
 from tfs_wire.messages import meta_graph_pb2
 

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
-from model_server.engines.graph import FILE
+from lightbox.engines.openvino.graph import FILE
 
 OPENVINO, TENSORFLOW = "openvino", "tensorflow"
 IN_MODEL = Path("assets.extra") / "lightbox_engine.json"

@@ -7,9 +7,10 @@ import threading
 from collections.abc import Mapping, Sequence
 from ctypes import c_char_p, c_void_p
 
-from model_server.rank_guard import RankGuard
-from model_server.tensorflow_c import Buffer, Output, Status, tf
-from model_server.tensors import Array, from_tensor, to_tensor
+from lightbox.engines.base import Array
+from lightbox.engines.tensorflow.library import Buffer, Output, Status, tf
+from lightbox.engines.tensorflow.rank_guard import RankGuard
+from lightbox.engines.tensorflow.tensors import from_tensor, to_tensor
 from tfs_wire.messages import meta_graph_pb2
 from tfs_wire.status import StatusError, invalid
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from model_server.tensors import Array
+from lightbox.engines.base import Array
 from tfs_wire.messages import meta_graph_pb2, types_pb2
 from tfs_wire.ranks import least_rank
 from tfs_wire.status import invalid

@@ -6,16 +6,16 @@ import argparse
 import sys
 from pathlib import Path
 
-from model_server.engines.choice import Opener, is_installed
-from model_server.engines.graph import read_meta_graph
-from model_server.engines.openvino import PRECISIONS, Hardware, cores
-from model_server.engines.verdicts import IN_MODEL, OPENVINO, Key, remember
+from lightbox.engines.choice import Opener, is_installed
+from lightbox.engines.hardware import PRECISIONS, Hardware, cores
+from lightbox.engines.openvino.graph import read_meta_graph
+from lightbox.engines.openvino.verdicts import IN_MODEL, OPENVINO, Key, remember
 from tfs_wire.status import StatusError
 
 
 def main(arguments: list[str]) -> int:
     """Print a line for each signature; return 1 if a folder could not be read or written."""
-    parser = argparse.ArgumentParser(prog="model_server.engines", description=__doc__)
+    parser = argparse.ArgumentParser(prog="lightbox.engines", description=__doc__)
     parser.add_argument("folders", metavar="FOLDER", nargs="+", help="a version's folder, with saved_model.pb")
     parser.add_argument("--compare", action="store_true", help="compare the engines now where nothing is remembered")
     parser.add_argument("--write", action="store_true", help=f"compare, and write FOLDER/{IN_MODEL}")

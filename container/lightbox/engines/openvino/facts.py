@@ -9,10 +9,10 @@ from typing import TypeAlias
 
 import numpy as np
 
-from model_server.engines.graph import Node
-from model_server.tensor_proto import MalformedTensor, decode
+from lightbox.engines.openvino.graph import Node
 from tfs_wire.dtypes import name_of
 from tfs_wire.messages import types_pb2
+from tfs_wire.tensor_proto import MalformedTensor, decode
 
 FLOAT, INT32, INT64, BOOL, UINT8 = (
     *(types_pb2.DT_FLOAT, types_pb2.DT_INT32, types_pb2.DT_INT64),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from model_server.engines.gate import refusals
+from lightbox.engines.openvino.gate import refusals
 from support.graphs import BOOL, FLOAT, INT32, INT64, Model
 
 

@@ -9,8 +9,9 @@ from threading import Thread
 
 import pytest
 
-from model_server.engines.graph import read_meta_graph
-from model_server.engines.openvino import Compiled, Hardware
+from lightbox.engines.hardware import Hardware
+from lightbox.engines.openvino.compiled import Compiled
+from lightbox.engines.openvino.graph import read_meta_graph
 from support.models import GOLDEN
 
 MODEL = str(GOLDEN / "half_plus_two" / "1")

@@ -12,14 +12,15 @@ from pathlib import Path
 
 import numpy as np
 
-from model_server.engines import canary, gate, samples
-from model_server.engines.base import Runner
-from model_server.engines.graph import read_meta_graph
-from model_server.engines.guards import LARGEST
-from model_server.engines.int8 import INT8, quantized
-from model_server.engines.openvino import PRECISIONS, Compiled, Hardware
-from model_server.engines.verdicts import OPENVINO, TENSORFLOW, Key, Verdict, digest, keep, recall
-from model_server.tensors import Array
+from lightbox.engines import samples
+from lightbox.engines.base import Array, Runner
+from lightbox.engines.hardware import INT8, PRECISIONS, Hardware
+from lightbox.engines.openvino import canary, gate
+from lightbox.engines.openvino.compiled import Compiled
+from lightbox.engines.openvino.graph import read_meta_graph
+from lightbox.engines.openvino.guards import LARGEST
+from lightbox.engines.openvino.int8 import quantized
+from lightbox.engines.openvino.verdicts import OPENVINO, TENSORFLOW, Key, Verdict, digest, keep, recall
 from tfs_wire.messages import meta_graph_pb2
 from tfs_wire.status import Code, StatusError, invalid
 
@@ -119,7 +120,7 @@ class Opener:
 
     def _tensorflow(self, folder: str) -> Runner:
         try:
-            from model_server.engines.tensorflow import TensorFlowSession
+            from lightbox.engines.tensorflow.session import TensorFlowSession
 
             return TensorFlowSession(folder, self.tags, self.session_config, self.is_guarded)
         except ImportError as error:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from model_server.engines.facts import (
+from lightbox.engines.openvino.facts import (
     FLOAT,
     INT32,
     INT64,
@@ -19,7 +19,7 @@ from model_server.engines.facts import (
     need_kind,
     wrong,
 )
-from model_server.engines.graph import Node
+from lightbox.engines.openvino.graph import Node
 
 
 def cut(node: Node, inputs: Sequence[Fact]) -> Facts:

@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from model_server.engines import canary
+from lightbox.engines.openvino import canary
 
 pytestmark = pytest.mark.extended
 

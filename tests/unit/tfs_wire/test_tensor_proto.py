@@ -12,8 +12,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from model_server import tensor_proto
-from tfs_wire import dtypes
+from tfs_wire import dtypes, tensor_proto
 from tfs_wire.messages import tensor_pb2
 
 pytestmark = pytest.mark.extended

@@ -11,7 +11,7 @@ import openvino.opset13 as ops
 import pytest
 from numpy.typing import NDArray
 
-from model_server.engines.guards import LARGE, LARGEST, LONG, OUT_OF_RANGE, TIED, add_guards
+from lightbox.engines.openvino.guards import LARGE, LARGEST, LONG, OUT_OF_RANGE, TIED, add_guards
 
 F32, I32 = openvino.Type.f32, openvino.Type.i32
 Outputs = list[NDArray[Any]]

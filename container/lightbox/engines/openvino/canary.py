@@ -21,14 +21,15 @@ from pathlib import Path
 
 import numpy as np
 
-from model_server.engines import samples
-from model_server.engines.base import Runner
-from model_server.engines.graph import read_meta_graph
-from model_server.engines.int8 import INT8
-from model_server.engines.openvino import Compiled, Hardware
-from model_server.engines.verdicts import OPENVINO, TENSORFLOW, Verdict
-from model_server.tensors import Array
+from lightbox.engines import samples
+from lightbox.engines.base import Array, Runner
+from lightbox.engines.hardware import INT8, Hardware
+from lightbox.engines.openvino.compiled import DEFAULT_SIGNATURE, Compiled
+from lightbox.engines.openvino.graph import read_meta_graph
+from lightbox.engines.openvino.verdicts import OPENVINO, TENSORFLOW, Verdict
+from tfs_wire import tensor_proto
 from tfs_wire.messages import meta_graph_pb2, prediction_log_pb2
+from tfs_wire.records import WARM_UP_FILE, records
 from tfs_wire.status import StatusError
 
 log = logging.getLogger("model_server")
@@ -73,7 +74,7 @@ def judge(task: Task) -> dict[str, Verdict]:
 
 def _child(task: Task) -> tuple[dict[str, Verdict], str]:
     try:
-        output, ended = run([sys.executable, "-P", "-m", "model_server.engines.canary", json.dumps(asdict(task))])
+        output, ended = run([sys.executable, "-P", "-m", "lightbox.engines.openvino.canary", json.dumps(asdict(task))])
     except OSError as error:
         return {}, f"could not be started: {error.strerror}"
     found = {}
@@ -146,7 +147,7 @@ def main(arguments: Sequence[str]) -> None:
 def _tensorflow(task: Task) -> Runner | None:
     """Return TensorFlow's session, None where it is not installed."""
     try:
-        from model_server.engines.tensorflow import TensorFlowSession
+        from lightbox.engines.tensorflow.session import TensorFlowSession
 
         return TensorFlowSession(task.folder, task.tags, bytes.fromhex(task.session_config))
     except ImportError:
@@ -209,18 +210,18 @@ def _answers(reference: Runner, feeds: Mapping[str, Array], fetches: Sequence[st
 
 def _recorded(signature: meta_graph_pb2.SignatureDef, name: str, folder: str) -> Iterator[dict[str, Array]]:
     """Yield the inputs of the model's warm-up records; damaged ones are the load's to refuse."""
-    from model_server import predict, warmup
-
-    path = Path(folder) / warmup.REQUESTS_FILE
+    path = Path(folder) / WARM_UP_FILE
     if not path.is_file():
         return
     try:
-        for record in warmup.records(path):
+        for record in records(path):
             entry = prediction_log_pb2.PredictionLog.FromString(record)
             asked = entry.predict_log.request
             is_predict = entry.WhichOneof("log_type") == "predict_log"
-            if is_predict and (asked.model_spec.signature_name or predict.DEFAULT_SIGNATURE) == name:
-                yield predict.decode_inputs(signature, asked)
+            if is_predict and (asked.model_spec.signature_name or DEFAULT_SIGNATURE) == name:
+                if set(asked.inputs) != set(signature.inputs):
+                    return
+                yield {info.name: tensor_proto.decode(asked.inputs[alias]) for alias, info in signature.inputs.items()}
     except (StatusError, ValueError):
         return
 

@@ -8,14 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from model_server.tensorflow_c import tf
+from lightbox.engines.base import Array
+from lightbox.engines.tensorflow.library import tf
 from tfs_wire import dtypes
 from tfs_wire.status import Code, StatusError
 
 STRING_BYTES = 24
 """Size of one ``TF_TString``."""
-
-Array = np.ndarray[Any, np.dtype[Any]]
 
 
 def to_tensor(array: Array) -> int:

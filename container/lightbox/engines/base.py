@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
-from model_server.tensors import Array
+import numpy as np
+
 from tfs_wire.messages import meta_graph_pb2
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 
 class Runner(Protocol):

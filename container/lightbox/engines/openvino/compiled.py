@@ -13,17 +13,18 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from model_server.engines.graph import FILE
-from model_server.engines.guards import OUT_OF_RANGE, REASONS, add_guards
-from model_server.engines.int8 import INT8, quantized
-from model_server.engines.verdicts import digest
-from model_server.tensors import Array
+from lightbox.engines.base import Array
+from lightbox.engines.hardware import INT8, Hardware
+from lightbox.engines.openvino.graph import FILE
+from lightbox.engines.openvino.guards import OUT_OF_RANGE, REASONS, add_guards
+from lightbox.engines.openvino.int8 import quantized
+from lightbox.engines.openvino.verdicts import digest
 from tfs_wire.dtypes import numpy_dtype
 from tfs_wire.messages import config_pb2, meta_graph_pb2
 from tfs_wire.protobuf import varint
@@ -32,52 +33,25 @@ from tfs_wire.status import Code, StatusError, invalid
 log = logging.getLogger("model_server")
 
 DEFAULT_SIGNATURE = "serving_default"
-PRECISIONS = ("f32", "bf16", INT8)
 
 _CONVERTER = "openvino.tools.ovc"
 _META_GRAPHS_TAG = 2 << 3 | 2
-_QUOTA = Path("/sys/fs/cgroup/cpu.max")
-_QUOTA_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
-_PERIOD_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
 
 
-@dataclass(frozen=True)
-class Hardware:
-    """How much of the machine a model may use, and how exactly it computes."""
+def properties(hardware: Hardware, cache_folder: str) -> dict[str, object]:
+    """Return OpenVINO's properties.
 
-    threads: int
-    streams: int
-    """Calls that run at the same time; the threads are shared among them."""
-    precision: str = "f32"
-    cache_folder: str = ""
-    """Where compiled models are kept, empty for nowhere."""
-
-    def properties(self) -> dict[str, object]:
-        """Return OpenVINO's properties.
-
-        The precision is said although it is f32: some CPUs have bf16 as their default. INT8 is in the model's own
-        operations, so that the others are said to be f32. Threads are not pinned:
-        several processes would pin theirs to the same cores.
-        """
-        found: dict[str, object] = {
-            "INFERENCE_PRECISION_HINT": "f32" if self.precision == INT8 else self.precision,
-            "INFERENCE_NUM_THREADS": self.threads,
-            "NUM_STREAMS": self.streams,
-            "ENABLE_CPU_PINNING": False,
-        }
-        return found | ({"CACHE_DIR": self.cache_folder} if self.cache_folder else {})
-
-
-def cores() -> int:
-    """Return how many cores this process may use: those of its affinity, or the cgroup's quota if that is less."""
-    count = len(os.sched_getaffinity(0))
-    for files in ((_QUOTA,), (_QUOTA_V1, _PERIOD_V1)):
-        try:
-            quota, period = (int(text) for file in files for text in file.read_text().split())
-        except (OSError, ValueError):  # "max": no quota; or another version of cgroups
-            continue
-        return max(1, min(count, -(-quota // period))) if quota > 0 else count
-    return count
+    The precision is said although it is f32: some CPUs have bf16 as their default. INT8 is in the model's own
+    operations, so that the others are said to be f32. Threads are not pinned:
+    several processes would pin theirs to the same cores.
+    """
+    found: dict[str, object] = {
+        "INFERENCE_PRECISION_HINT": "f32" if hardware.precision == INT8 else hardware.precision,
+        "INFERENCE_NUM_THREADS": hardware.threads,
+        "NUM_STREAMS": hardware.streams,
+        "ENABLE_CPU_PINNING": False,
+    }
+    return found | ({"CACHE_DIR": cache_folder} if cache_folder else {})
 
 
 def imported() -> Any:
@@ -119,8 +93,7 @@ class Compiled:
             ):
                 model = core.read_model(readable)
                 guards = add_guards(model)
-                properties = replace(hardware, cache_folder=cache_folder).properties()
-                self._model = core.compile_model(model, "CPU", properties)
+                self._model = core.compile_model(model, "CPU", properties(hardware, cache_folder))
         except RuntimeError as error:
             raise StatusError(Code.INTERNAL, _first_line(error)) from None
         inputs = {alias: port.index for port in _ports(self._model.inputs) for alias in port.names}

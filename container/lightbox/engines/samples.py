@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from model_server.tensors import Array
+from lightbox.engines.base import Array
 from tfs_wire.dtypes import numpy_dtype
 from tfs_wire.messages import meta_graph_pb2
 

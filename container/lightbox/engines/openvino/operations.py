@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from model_server.engines.facts import (
+from lightbox.engines.openvino.facts import (
     BOOL,
     FLOAT,
     INT32,
@@ -32,8 +32,8 @@ from model_server.engines.facts import (
     need_small,
     wrong,
 )
-from model_server.engines.graph import Node
-from model_server.engines.positions import boxes, cut, gathered, position, shape, split, steps, top
+from lightbox.engines.openvino.graph import Node
+from lightbox.engines.openvino.positions import boxes, cut, gathered, position, shape, split, steps, top
 
 
 def _sum(node: Node, inputs: Sequence[Fact]) -> Facts:

@@ -12,7 +12,6 @@ from urllib.parse import quote
 
 from tfs_wire.status import invalid
 
-INT8 = "int8"
 FOLDER = Path("assets.extra") / "lightbox_int8"
 
 _FORMAT = 1

@@ -1,0 +1,1 @@
+"""What runs models, in whatever process."""

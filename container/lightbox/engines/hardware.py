@@ -1,0 +1,38 @@
+"""How much of the machine a model may use, and how exactly it computes."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+INT8 = "int8"
+PRECISIONS = ("f32", "bf16", INT8)
+
+_QUOTA = Path("/sys/fs/cgroup/cpu.max")
+_QUOTA_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_quota_us")
+_PERIOD_V1 = Path("/sys/fs/cgroup/cpu/cpu.cfs_period_us")
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """How much of the machine a model may use, and how exactly it computes."""
+
+    threads: int
+    streams: int
+    """Calls that run at the same time; the threads are shared among them."""
+    precision: str = "f32"
+    cache_folder: str = ""
+    """Where compiled models are kept, empty for nowhere."""
+
+
+def cores() -> int:
+    """Return how many cores this process may use: those of its affinity, or the cgroup's quota if that is less."""
+    count = len(os.sched_getaffinity(0))
+    for files in ((_QUOTA,), (_QUOTA_V1, _PERIOD_V1)):
+        try:
+            quota, period = (int(text) for file in files for text in file.read_text().split())
+        except (OSError, ValueError):  # "max": no quota; or another version of cgroups
+            continue
+        return max(1, min(count, -(-quota // period))) if quota > 0 else count
+    return count

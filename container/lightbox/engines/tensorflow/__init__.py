@@ -1,0 +1,1 @@
+"""TensorFlow's own runtime, through its C API."""
