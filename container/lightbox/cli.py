@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
 from lightbox.core.settings_types import default_of, told
+from lightbox.engines import DEFAULT
 from lightbox.features import callers, enabled, prepare, wants
 from lightbox.images.resize_library import resize_line
 from lightbox.machine.environment import variable
@@ -225,7 +226,7 @@ def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> No
     print(f"  its options: {options.model_dump_json(exclude_none=True, exclude={'labels'})}")
     if options.labels:
         print(f"  its labels: {len(options.labels)}, the first {options.labels[0]!r}")
-    if {options.engine, settings.engine} & {"auto", "openvino"}:
+    if {options.engine, settings.engine} - {None, DEFAULT}:
         told = subprocess.run(  # noqa: S603 - our own program
             _engines_command(model, settings), env=child_environ(), capture_output=True, text=True, check=False
         )

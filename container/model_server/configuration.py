@@ -10,7 +10,7 @@ from typing import Any
 
 import grpc
 
-from lightbox.engines.choice import ENGINES, Opener, checked_options
+from lightbox.engines.choice import CHOICES, Opener, checked_options
 from lightbox.engines.hardware import Hardware, cores
 from model_server import batching_options, model_config
 from model_server.batching_options import BatchingOptions
@@ -36,8 +36,8 @@ def check(options: Options) -> None:
         if options.values[name] and not options.enable_batching:
             text = f"server_options.{name} is set without setting server_options.enable_batching to true."
             raise invalid(text)
-    if options.engine not in ENGINES:
-        raise invalid(f"--engine: expected {', '.join(ENGINES)}, got {options.engine!r}")
+    if options.engine not in CHOICES:
+        raise invalid(f"--engine: expected {', '.join(CHOICES)}, got {options.engine!r}")
     engine_options(options)
     if options.platform_config_file:
         platforms: Any = platform_config_pb2.PlatformConfigMap()

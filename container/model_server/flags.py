@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from lightbox.engines import DEFAULT, ENGINES
+
 CPUS = os.cpu_count() or 1
 
 
@@ -124,7 +126,7 @@ FLAGS = [
 """The real server's."""
 
 OWN_FLAGS = [
-    Flag("engine", "string", "tensorflow", "tensorflow, openvino, or auto: OpenVINO where it is equal and faster."),
+    Flag("engine", "string", DEFAULT, f"{', '.join(ENGINES)}, or auto: the one that suits a model best."),
     Flag("engine_options", "string", "{}", "engine and precision, in JSON; each wins over a model's own."),
     Flag("engine_cache_dir", "string", "", "Folder for compiled models and for what was found out about engines."),
     Flag("engine_report_dir", "string", "", "Folder in which each loaded version's engines are told as JSON."),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
 from lightbox.engines.base import Runner
-from lightbox.engines.openvino.verdicts import Verdict
+from lightbox.engines.engine import Choice, Opened
+from lightbox.engines.files import is_saved_model
 from model_server.batch_scheduler import BatchScheduler
 from model_server.batching import BatchingSession
 from model_server.batching_options import BatchingOptions
@@ -26,7 +27,7 @@ log = logging.getLogger(__name__)
 class Loader:
     """How every SavedModel of this server is loaded."""
 
-    engine: Callable[[str, Sequence[int]], tuple[Runner, dict[str, Verdict]]]
+    engine: Callable[[str, Sequence[int]], Opened]
     """Opens the SavedModel in a folder, ready for calls of these numbers of rows, and tells why so."""
     metrics: Metrics
     report_dir: str = ""
@@ -43,12 +44,11 @@ class Loader:
 
     def load(self, servable: Servable) -> Runner:
         """Return a running session for the version's folder; raise StatusError if it cannot be had."""
-        folder = Path(servable.path)
-        if not any((folder / name).exists() for name in ("saved_model.pb", "saved_model.pbtxt")):
+        if not is_saved_model(Path(servable.path)):
             text = "Specified file path does not appear to contain a SavedModel bundle (should have a file"
             raise StatusError(Code.NOT_FOUND, f"{text} called `saved_model.pb`)\nSpecified file path: {servable.path}")
-        opened, verdicts = self._open(servable.path)
-        self._report(servable, verdicts)
+        opened, choices = self._open(servable.path)
+        self._report(servable, choices)
         session = self._batched(servable, opened)
         try:
             self._warm(servable, session)
@@ -57,11 +57,11 @@ class Loader:
             raise
         return session
 
-    def _report(self, servable: Servable, verdicts: dict[str, Verdict]) -> None:
-        if not self.report_dir or not verdicts:
+    def _report(self, servable: Servable, choices: Mapping[str, Choice]) -> None:
+        if not self.report_dir or not choices:
             return
         path = Path(self.report_dir, quote(servable.name, safe=""), f"{servable.version}.json")
-        content = {name: {"engine": verdict.engine, "reason": verdict.reason} for name, verdict in verdicts.items()}
+        content = {name: {"engine": choice.engine, "reason": choice.reason} for name, choice in choices.items()}
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             new = path.with_suffix(".new")
@@ -70,7 +70,7 @@ class Loader:
         except OSError as error:
             log.warning("%s cannot be written: %s", path, error.strerror)
 
-    def _open(self, path: str) -> tuple[Runner, dict[str, Verdict]]:
+    def _open(self, path: str) -> Opened:
         start = time.perf_counter()
         try:
             opened = self.engine(path, self._batch_sizes(path))

@@ -10,6 +10,7 @@ from itertools import zip_longest
 
 from lightbox.core.settings import Settings, variable_names
 from lightbox.core.settings_types import TransportName
+from lightbox.engines import AUTO, DEFAULT
 from lightbox.machine.cores import available_cores
 from lightbox.processes.commands import BINARY, model_server_program
 from lightbox.processes.wires import usual_wires
@@ -100,7 +101,7 @@ def _engines(settings: Settings) -> list[Mapping[str, str]]:
     """Return the other engine, where the embedded model server runs and has two."""
     if model_server_program(settings)[0] == BINARY or importlib.util.find_spec("openvino") is None:
         return []
-    return [{"engine": "auto" if settings.engine in (None, "tensorflow") else "tensorflow"}]
+    return [{"engine": AUTO if settings.engine in (None, DEFAULT) else DEFAULT}]
 
 
 def _other_numbers(field: str, numbers: Iterable[int], present: int) -> list[Mapping[str, str]]:

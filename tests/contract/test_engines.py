@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from lightbox.engines.choice import CHOICES
 from lightbox.engines.hardware import Hardware
 from lightbox.engines.openvino import canary
 from lightbox.engines.openvino.verdicts import IN_MODEL, OPENVINO, TENSORFLOW, Key, Verdict, remember
@@ -181,7 +182,7 @@ def test_a_model_chooses_for_itself(tmp_path: Path) -> None:
     (model / "code" / "lightbox.json").write_text('{"engine": "fast"}')
     with server(tmp_path / "2", model) as running:
         assert running.wait_end() == 255
-        assert "engine: expected tensorflow, openvino, auto, got 'fast'" in running.stdout + running.stderr
+        assert f"engine: expected {', '.join(CHOICES)}, got 'fast'" in running.stdout + running.stderr
 
 
 def test_engines_are_told(tmp_path: Path) -> None:
@@ -198,7 +199,7 @@ def test_engines_are_told(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flag", "text"),
     [
-        ("--engine=fast", "--engine: expected tensorflow, openvino, auto, got 'fast'"),
+        ("--engine=fast", f"--engine: expected {', '.join(CHOICES)}, got 'fast'"),
         ('--engine_options={"precision": "f16"}', "--engine_options: precision: expected f32, bf16, int8, got 'f16'"),
         ("--engine_options=int8", "--engine_options: expected a JSON object"),
     ],

@@ -15,6 +15,7 @@ from lightbox.core.settings_types import (
     NO_LIMIT,
     ONE_AT_A_TIME,
     PART,
+    EngineName,
     TransportName,
     in_lower_case,
     parse_default_model,
@@ -60,7 +61,7 @@ class Settings(BaseModel):
     """Model server to start. `tensorflow_model_server` is TensorFlow Serving's binary, `embedded` the one in this
     repository. `auto` takes the binary if it is on PATH, else the embedded one."""
 
-    engine: Annotated[Literal["tensorflow", "openvino", "auto"] | None, BeforeValidator(in_lower_case)] = setting(
+    engine: Annotated[EngineName | None, BeforeValidator(in_lower_case)] = setting(
         "Model servers and wires", "LIGHTBOX_ENGINE"
     )
     """What the embedded model server executes models with: `tensorflow`, `openvino`, or `auto` for OpenVINO where its

@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import re
 from enum import Enum, StrEnum
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field
 from pydantic.fields import FieldInfo
+
+from lightbox.engines import AUTO, ENGINES
 
 NO_LIMIT = 100_000_000
 """Batches in the queue; AWS's container takes the same number in batch transform."""
 
 ONE_AT_A_TIME = ("sync", "tornado")
 """gunicorn's worker classes that run one request at a time."""
+
+if TYPE_CHECKING:
+    EngineName = str
+else:
+    EngineName = Literal[(*ENGINES, AUTO)]
 
 ScalingName = Literal["none", "unit", "tf", "torch", "caffe"]
 

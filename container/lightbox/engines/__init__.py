@@ -1,1 +1,7 @@
-"""What runs models, in whatever process."""
+"""What runs models, in whatever process. Each engine is a package in here that has an ``ENGINE``."""
+
+ENGINES = ("tensorflow", "openvino")
+DEFAULT = "tensorflow"
+"""What answers where nothing is said."""
+AUTO = "auto"
+"""What is said for the engine that suits a model best."""

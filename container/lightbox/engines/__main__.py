@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
-from lightbox.engines.choice import Opener, is_installed
+from lightbox.engines import AUTO
+from lightbox.engines.choice import Opener
 from lightbox.engines.hardware import PRECISIONS, Hardware, cores
-from lightbox.engines.openvino.graph import read_meta_graph
-from lightbox.engines.openvino.verdicts import IN_MODEL, OPENVINO, Key, remember
 from tfs_wire.status import StatusError
 
 
@@ -18,31 +16,28 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="lightbox.engines", description=__doc__)
     parser.add_argument("folders", metavar="FOLDER", nargs="+", help="a version's folder, with saved_model.pb")
     parser.add_argument("--compare", action="store_true", help="compare the engines now where nothing is remembered")
-    parser.add_argument("--write", action="store_true", help=f"compare, and write FOLDER/{IN_MODEL}")
+    parser.add_argument("--write", action="store_true", help="compare, and keep what is found in FOLDER")
     parser.add_argument("--precision", choices=PRECISIONS, default="f32", help="how OpenVINO computes (f32)")
     parser.add_argument("--tags", default="serve", help="comma-separated tags of the graph (serve)")
     parser.add_argument("--cache", default="", help="folder in which verdicts are remembered")
     options = parser.parse_args(arguments)
-    if not is_installed(OPENVINO):
-        print("the package openvino is not installed: TensorFlow answers", file=sys.stderr)
-        return 1
     count = cores()
     hardware = Hardware(count, count, options.precision, options.cache)
-    opener = Opener("auto", tuple(options.tags.split(",")), b"", hardware)
+    opener = Opener(AUTO, tuple(options.tags.split(",")), b"", hardware)
     return max(_tell(opener, folder, options.compare or options.write, options.write) for folder in options.folders)
 
 
 def _tell(opener: Opener, folder: str, compares: bool, writes: bool) -> int:
     try:
-        verdicts = opener.verdicts(folder, read_meta_graph(folder, opener.tags), compares)
-        if writes:
-            lasting = {name: verdict for name, verdict in verdicts.items() if verdict.lasts}
-            remember(Path(folder) / IN_MODEL, Key.of(folder, opener.hardware.precision), lasting)
+        choices = opener.tell(folder, compares, writes)
     except (StatusError, OSError) as error:
         print(f"{folder}: {error}", file=sys.stderr)
         return 1
-    for name, verdict in sorted(verdicts.items()):
-        print(f"{name}: {verdict.engine or 'not compared yet'} ({verdict.reason})")
+    if not choices:
+        print(f"{folder}: no second engine that opens it is installed", file=sys.stderr)
+        return 1
+    for name, choice in sorted(choices.items()):
+        print(f"{name}: {choice.engine or 'not compared yet'} ({choice.reason})")
     return 0
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from lightbox.engines.files import SAVED_MODEL_FILES, is_saved_model
 from lightbox.model.formats import told_of_folder
-from lightbox.model.layout import LARGEST_VERSION, SAVED_MODEL_FILES, ModelOnDisk, is_saved_model, is_version
+from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, is_version
 from lightbox.model.saved_model import FILE, SavedModelError, check_whole, read_signatures
 from lightbox.model.spec import SignatureSpec
 

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lightbox.core.errors import StartError
+from lightbox.engines.files import is_saved_model
 from lightbox.model.formats import told_of, told_of_folder
 
-SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
 LARGEST_VERSION = (1 << 63) - 1
 """The model servers' numbers of versions have 64 bits with a sign."""
 LONGEST_NAME = 255
@@ -199,8 +199,3 @@ def weights_note(folder: Path) -> str:
             return file.readline(LONGEST_NOTE).strip()
     except OSError:
         return ""
-
-
-def is_saved_model(folder: Path) -> bool:
-    """Tell whether a folder is itself a SavedModel."""
-    return any((folder / name).is_file() for name in SAVED_MODEL_FILES)

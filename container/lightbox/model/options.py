@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
-from lightbox.core.settings_types import PART, ScalingName, in_lower_case, parse_image_size, setting
+from lightbox.core.settings_types import PART, EngineName, ScalingName, in_lower_case, parse_image_size, setting
 
 OPTIONS_FILE = "lightbox.json"
 
@@ -35,7 +35,7 @@ class ModelOptions(BaseModel):
     resize: Literal["bicubic", "bilinear", "nearest", "lanczos", "box", "tf_bilinear", "tf_nearest"] = "bicubic"
     """How images are resized: by one of Pillow's filters, or as `tf.image.resize` does it."""
 
-    engine: Literal["tensorflow", "openvino", "auto"] | None = None
+    engine: EngineName | None = None
     """What the embedded model server executes this model with; `LIGHTBOX_ENGINE` where it is not given."""
 
     precision: Literal["f32", "bf16", "int8"] = "f32"

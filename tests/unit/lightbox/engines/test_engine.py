@@ -1,0 +1,74 @@
+"""Engines plug in: their list is the only place that names them, and one that is off is not imported."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lightbox.engines import AUTO, ENGINES
+from lightbox.engines.engine import engines, named
+from support.models import GOLDEN
+from support.stack import REPOSITORY, clean_environ
+
+FOLDER = REPOSITORY / "container" / "lightbox" / "engines"
+SERVER = REPOSITORY / "container" / "model_server"
+OPENS = """
+import json
+import sys
+
+from lightbox.engines.choice import Opener
+from lightbox.engines.hardware import Hardware
+
+Opener(sys.argv[1], ("serve",), b"", Hardware(1, 1)).open(sys.argv[2])
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_only_the_list_names_engines() -> None:
+    files = [file for file in FOLDER.glob("*.py") if file.name != "__init__.py"]
+    files += [SERVER / name for name in ("core.py", "loader.py", "manager.py", "calls.py")]
+    words = re.compile("|".join(f"engines.{name}|\"{name}\"|'{name}'" for name in ENGINES))
+    assert [str(file) for file in files if words.search(file.read_text())] == []
+
+
+def test_every_engine_is_what_its_folder_says() -> None:
+    assert [engine.name for engine in engines()] == list(ENGINES)
+    assert {folder.name for folder in FOLDER.iterdir() if (folder / "__init__.py").exists()} == set(ENGINES)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_engine_whose_package_is_missing_says_so(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    engine = named(name)
+    monkeypatch.setattr(type(engine), "package", "not_there")
+    assert not engine.is_installed()
+    with pytest.raises(ValueError, match=f"engine {name}: the package not_there is not installed"):
+        engine.check_installed()
+
+
+def test_what_is_off_is_not_imported() -> None:
+    """Neither the other engines nor, for any of them, the model server or the rest of Lightbox."""
+    folder = GOLDEN / "half_plus_two" / "1"
+    imported = modules_after(ENGINES[0], folder)
+    assert f"lightbox.engines.{ENGINES[0]}.session" in imported
+    for name in ENGINES[1:]:
+        assert not {name, f"lightbox.engines.{name}"} & imported
+    for name in imported:
+        assert not name.startswith(("model_server", "lightbox.model", "lightbox.processes", "lightbox.features"))
+
+
+def modules_after(engine: str, folder: Path) -> set[str]:
+    """Return what a process has imported that has opened a model."""
+    assert engine in (*ENGINES, AUTO)
+    done = subprocess.run(
+        [sys.executable, "-c", OPENS, engine, str(folder)],
+        env=clean_environ() | {"PYTHONPATH": str(REPOSITORY / "container")},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return set(json.loads(done.stdout.splitlines()[-1]))
