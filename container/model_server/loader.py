@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from lightbox.engines.base import Runner
 from lightbox.engines.engine import Choice, Opened
-from lightbox.engines.files import is_saved_model
+from lightbox.engines.files import holds_model
 from model_server.batch_scheduler import BatchScheduler
 from model_server.batching import BatchingSession
 from model_server.batching_options import BatchingOptions
@@ -44,7 +44,7 @@ class Loader:
 
     def load(self, servable: Servable) -> Runner:
         """Return a running session for the version's folder; raise StatusError if it cannot be had."""
-        if not is_saved_model(Path(servable.path)):
+        if not holds_model(Path(servable.path)):
             text = "Specified file path does not appear to contain a SavedModel bundle (should have a file"
             raise StatusError(Code.NOT_FOUND, f"{text} called `saved_model.pb`)\nSpecified file path: {servable.path}")
         opened, choices = self._open(servable.path)

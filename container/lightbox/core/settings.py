@@ -62,12 +62,13 @@ class Settings(BaseModel):
     repository. `auto` takes the binary if it is on PATH, else the embedded one."""
 
     engine: Annotated[EngineName | None, BeforeValidator(in_lower_case)] = setting(
-        "Model servers and wires", "LIGHTBOX_ENGINE"
+        "Model servers and wires", "LIGHTBOX_ENGINE", told_values="an engine of [engines](engines.md), `auto`"
     )
-    """What the embedded model server executes models with: `tensorflow`, `openvino`, or `auto` for OpenVINO where its
-    answers are TensorFlow's and come faster. Set, it asks for the embedded server; without it `tensorflow`. `engine` in
-    a model's own `code/lightbox.json` is for that model alone, and in `LIGHTBOX_OPTIONS` for all; both win over this.
-    What OpenVINO compiles is kept below `XDG_CACHE_HOME`, where that is set."""
+    """What the embedded model server executes models with: an engine for all, or `auto` for the one that suits each
+    model: OpenVINO where its answers are TensorFlow's and come faster. ONNX files need another than `tensorflow`. Set,
+    it asks for the embedded server; without it `tensorflow`. `engine` in a model's own `code/lightbox.json` is for that
+    model alone, and in `LIGHTBOX_OPTIONS` for all; both win over this. What OpenVINO compiles is kept below
+    `XDG_CACHE_HOME`, where that is set."""
 
     transports: Annotated[tuple[TransportName, ...] | None, BeforeValidator(parse_transports)] = setting(
         "Model servers and wires",

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lightbox.engines import AUTO, ENGINES
 from lightbox.engines.engine import Choice, Engine, Opened, OpenOptions, engines, named
+from lightbox.engines.files import onnx_file
 from lightbox.engines.hardware import PRECISIONS, Hardware
+from lightbox.engines.onnx_file import SIGNATURE
+from lightbox.engines.race import fastest
 from tfs_wire.status import invalid
+
+log = logging.getLogger("model_server")
 
 CHOICES = (*ENGINES, AUTO)
 OPTIONS_FILE = "lightbox.json"
@@ -66,27 +72,56 @@ class Opener:
         hardware = replace(self.hardware, precision=own.get("precision", self.hardware.precision))
         options = OpenOptions(hardware, self.tags, self.session_config, self.is_guarded, batches)
         wanted = own.get("engine", self.engine)
-        return _open_best(folder, options) if wanted == AUTO else named(wanted).open(folder, options)
+        return _open_best(folder, options) if wanted == AUTO else _open_with(named(wanted), folder, options)
 
     def tell(self, folder: str, compares: bool, keeps: bool) -> Mapping[str, Choice]:
         """Return which engine ``auto`` takes for each signature; see ``Engine.tell``. Nothing where there is one."""
+        reference, able = _able(folder)
+        if reference is None:
+            if not compares:
+                return {SIGNATURE: Choice("", "the engines are compared when the model is loaded")}
+            return {SIGNATURE: fastest(folder, able, self.hardware)[1]}
         options = OpenOptions(self.hardware, self.tags, self.session_config, self.is_guarded)
-        _, others = _able(folder)
-        return others[0].tell(folder, options, compares, keeps) if others else {}
+        return able[0].tell(folder, options, compares, keeps) if able else {}
+
+
+def _open_with(engine: Engine, folder: str, options: OpenOptions) -> Opened:
+    if not engine.opens(Path(folder)):
+        raise invalid(f"engine {engine.name} does not open {onnx_file(Path(folder)) or folder}: use {AUTO}")
+    return engine.open(folder, options)
 
 
 def _open_best(folder: str, options: OpenOptions) -> Opened:
-    """Open a model with the engine whose answers are promised, or with one that gives the same answers faster."""
-    reference, others = _able(folder)
+    """Open a model with the engine whose answers are promised, or with one that gives the same answers faster.
+
+    Where no engine's answers are, it is the fastest of all.
+    """
+    reference, able = _able(folder)
+    if reference is None:
+        return _open_fastest(folder, able, options)
     fallback = (lambda: reference.open(folder, options).runner) if reference.is_installed() else None
-    opened = (engine.open_beside(folder, options, fallback) for engine in others)
+    opened = (engine.open_beside(folder, options, fallback) for engine in able)
     return next((one for one in opened if one is not None), None) or reference.open(folder, options)
 
 
-def _able(folder: str) -> tuple[Engine, list[Engine]]:
-    """Return the engine whose answers are promised for a model, and the other installed ones that open it."""
-    able = [engine for engine in engines() if engine.opens(Path(folder))]
-    reference = next((engine for engine in able if engine.sets_answers), None)
-    if reference is None:
-        raise invalid(f"{folder} holds no model that an engine opens")
-    return reference, [engine for engine in able if engine is not reference and engine.is_installed()]
+def _open_fastest(folder: str, able: Sequence[Engine], options: OpenOptions) -> Opened:
+    """Open a model with the engine that takes the least processor time; a single one is not measured."""
+    if len(able) == 1:
+        engine, choice = able[0], Choice(able[0].name, "no second engine that opens it is installed")
+    else:
+        engine, choice = fastest(folder, able, options.hardware)
+    runner = engine.open(folder, options).runner
+    for name in runner.signatures:
+        log.info("engine of %s, signature %s: %s (%s)", folder, name, choice.engine, choice.reason)
+    return Opened(runner, dict.fromkeys(runner.signatures, choice))
+
+
+def _able(folder: str) -> tuple[Engine | None, list[Engine]]:
+    """Return the engine whose answers are promised for a model, if any, and the other installed ones that open it."""
+    opening = [engine for engine in engines() if engine.opens(Path(folder))]
+    reference = next((engine for engine in opening if engine.sets_answers), None)
+    able = [engine for engine in opening if engine is not reference and engine.is_installed()]
+    if reference is None and not able:
+        names = " or ".join(engine.package for engine in opening)
+        raise invalid(f"no engine opens the model in {folder}{f': install {names}' if names else ''}")
+    return reference, able

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from lightbox.engines.files import SAVED_MODEL_FILES, is_saved_model
-from lightbox.model.formats import told_of_folder
+from lightbox.engines.files import SAVED_MODEL_FILES, holds_model, onnx_file
+from lightbox.engines.onnx_file import OnnxTensor, read_signature
+from lightbox.model.formats import POINTER, points, told_of_folder
 from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, is_version
 from lightbox.model.saved_model import FILE, SavedModelError, check_whole, read_signatures
-from lightbox.model.spec import SignatureSpec
+from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, TensorSpec
+from tfs_wire.dtypes import numpy_name
 
 
 def unusable_versions(model: ModelOnDisk) -> list[str]:
@@ -24,10 +26,10 @@ def unusable_versions(model: ModelOnDisk) -> list[str]:
 
 def version_problem(folder: Path, model: str, version: int) -> str | None:
     """Return why the version in ``folder`` cannot be served, None where it can."""
-    if not is_saved_model(folder):
+    if not holds_model(folder):
         return f"{folder} holds no {SAVED_MODEL_FILES[0]}{told_of_folder(folder)}"
     try:
-        if signatures_of(folder, model, version):
+        if signatures_of(folder, model, version) and (folder / FILE).exists():
             check_whole(folder)
     except SavedModelError as error:
         return str(error)
@@ -69,5 +71,24 @@ def show_versions(model: ModelOnDisk, base_path: Path) -> None:
 
 
 def signatures_of(folder: Path, model: str, version: int) -> Mapping[str, SignatureSpec]:
-    """Return what ``read_signatures`` does; nothing of the text form, which the model server alone reads."""
+    """Return what ``read_signatures`` does, or that of an ONNX file; nothing of the text form, which the model server
+    alone reads."""
+    if (file := onnx_file(folder)) is not None:
+        return _of_onnx(file, model, version)
     return read_signatures(folder, model, version) if (folder / FILE).exists() else {}
+
+
+def _of_onnx(file: Path, model: str, version: int) -> Mapping[str, SignatureSpec]:
+    try:
+        found = read_signature(file)
+    except OSError as error:
+        raise SavedModelError(f"{file} cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        why = POINTER if points(file) else f"is not an ONNX model, or is damaged: {error}"
+        raise SavedModelError(f"{file} {why}") from None
+    inputs, outputs = _tensors(found.inputs), _tensors(found.outputs)
+    return {DEFAULT_SIGNATURE: SignatureSpec(model, version, DEFAULT_SIGNATURE, inputs, outputs)}
+
+
+def _tensors(described: Mapping[str, OnnxTensor]) -> dict[str, TensorSpec]:
+    return {name: TensorSpec(name, numpy_name(dtype), shape) for name, (dtype, shape) in sorted(described.items())}

@@ -17,7 +17,7 @@ FORMATS = {
     ".pth": ("a PyTorch model", _PYTORCH),
     ".safetensors": ("a file of weights without a graph", _PYTORCH),
     ".mar": ("an archive of TorchServe", _PYTORCH),
-    ".onnx": ("an ONNX model", "onnx2tf -i FILE -o MODEL_DIR/NAME/1 makes one"),
+    ".onnx": ("an ONNX model", "MODEL_DIR/NAME/1/model.onnx is served (docs/engines.md)"),
     ".tflite": (
         "a TensorFlow Lite model",
         "export the model that it was made of; a .tflite file cannot be converted back",

@@ -1,12 +1,13 @@
-"""Finds SavedModels on disk as SageMaker lays them out.
+"""Finds models on disk as SageMaker lays them out.
 
     ROOT/<N>/                 one model, named after ROOT
     ROOT/<name>/<N>/          several models
     ROOT/export/Servo/<N>/    what SageMaker's training jobs write; named Servo
     ROOT/, ROOT/<name>/       a SavedModel with no version directory; served as version 1
 
-``<N>`` is a whole number, leading zeros allowed. ``code/`` holds the user's code, never a model. Digits make a
-model only where at least one of them holds a SavedModel: ``data/2024/`` and ``checkpoints/1000/`` beside it do not.
+``<N>`` is a whole number, leading zeros allowed. A version may be an ONNX file instead: ``model.onnx``, or the only
+one in its folder. ``code/`` holds the user's code, never a model. Digits make a model only where at least one of them
+holds one of the two: ``data/2024/`` and ``checkpoints/1000/`` beside it do not.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lightbox.core.errors import StartError
-from lightbox.engines.files import is_saved_model
+from lightbox.engines.files import holds_model, is_saved_model
 from lightbox.model.formats import told_of, told_of_folder
 
 LARGEST_VERSION = (1 << 63) - 1
@@ -162,14 +163,14 @@ def _listing(folder: Path) -> _Listing:
     folders = [entry for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
     versions = [entry for entry in folders if is_version(entry.name)]
     others = tuple(entry for entry in folders if not is_version(entry.name) and entry.name != "code")
-    return _Listing(False, others, bool(versions), any(map(is_saved_model, versions)))
+    return _Listing(False, others, bool(versions), any(map(holds_model, versions)))
 
 
 def is_servable(model: ModelOnDisk) -> bool:
-    """Tell whether any version of a model holds a SavedModel."""
+    """Tell whether any version of a model holds a file that engines open."""
     if model.unversioned:
         return True
-    return any(is_version(entry.name) and is_saved_model(entry) for entry in model.base_path.iterdir())
+    return any(is_version(entry.name) and holds_model(entry) for entry in model.base_path.iterdir())
 
 
 def is_version(name: str) -> bool:

@@ -24,7 +24,7 @@ SERVE_TAG = "serve"
 
 
 class SavedModelError(StartError):
-    """A SavedModel cannot be served; the message is a sentence that names its file."""
+    """A model's file cannot be served; the message is a sentence that names its file."""
 
 
 def read_signatures(folder: Path, model: str, version: int) -> dict[str, SignatureSpec]:

@@ -7,11 +7,14 @@ from contextlib import contextmanager
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
+from lightbox.engines import AUTO, DEFAULT
+from lightbox.engines.files import onnx_file
 from lightbox.model.checks import newest_folder, unusable_versions
 from lightbox.model.layout import ModelOnDisk, folders_without_model, weights_note
+from lightbox.model.options import load_options
 from lightbox.processes import tls
 from lightbox.processes.additions import NOTHING_WANTED, Wants
-from lightbox.processes.commands import model_server_program
+from lightbox.processes.commands import BINARY, model_server_program
 from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs
 from lightbox.processes.nginx import find_nginx, http2_warning
 from lightbox.processes.option_checks import option_problems
@@ -92,8 +95,27 @@ def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings
         if settings.universal_bucket:  # what is downloaded later may complete a model's own code
             continue
         with _noted_in(problems):
+            problems += _engine_problem(model, settings)
+        with _noted_in(problems):
             problems += [misfit for own, misfit in _misfits(model, settings) if own or model.name == default]
     return problems
+
+
+def _engine_problem(model: ModelOnDisk, settings: Settings) -> Iterator[str]:
+    """Yield what is wrong where the newest version of a model is a file that TensorFlow does not open."""
+    file = onnx_file(newest_folder(model))
+    if file is None:
+        return
+    if model_server_program(settings)[0] == BINARY:
+        what = BINARY
+    elif (load_options(code_dirs(model, shared_code_dirs(settings)), settings).engine or settings.engine) in (
+        None,
+        DEFAULT,
+    ):
+        what = f"the engine {DEFAULT}"
+    else:
+        return
+    yield f"LIGHTBOX_MODEL_DIR: {file} is an ONNX model, which {what} does not open; set LIGHTBOX_ENGINE={AUTO}"
 
 
 def _misfits(model: ModelOnDisk, settings: Settings) -> Iterator[tuple[bool, str]]:

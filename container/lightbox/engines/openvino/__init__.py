@@ -1,4 +1,4 @@
-"""OpenVINO, where its answers are TensorFlow's: a gate, a comparison, and guards in the graph."""
+"""OpenVINO: SavedModels as far as its answers are TensorFlow's, by a gate, a comparison and guards; ONNX files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lightbox.engines.base import Runner
 from lightbox.engines.engine import Choice, Engine, Opened, OpenOptions
-from lightbox.engines.files import is_saved_model
+from lightbox.engines.files import holds_model, onnx_file
 
 
 class OpenVino(Engine):
@@ -16,12 +16,16 @@ class OpenVino(Engine):
     name = package = "openvino"
 
     def opens(self, folder: Path) -> bool:
-        """Whether it is a SavedModel; one in the text form is refused."""
-        return is_saved_model(folder)
+        """Whether it is a SavedModel, of which one in the text form is refused, or an ONNX file."""
+        return holds_model(folder)
 
     def open(self, folder: str, options: OpenOptions) -> Opened:
-        """Load what OpenVINO may answer; raise StatusError with what the gate refuses."""
+        """Load an ONNX file, or what OpenVINO may answer of a SavedModel; raise StatusError with what is refused."""
         self.check_installed()
+        if (file := onnx_file(Path(folder))) is not None:
+            from lightbox.engines.openvino.onnx import open_onnx
+
+            return open_onnx(file, options)
         from lightbox.engines.openvino.graph import read_meta_graph
         from lightbox.engines.openvino.signatures import open_readable
 

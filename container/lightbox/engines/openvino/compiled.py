@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from lightbox.engines.base import Array
+from lightbox.engines.files import onnx_file
 from lightbox.engines.hardware import INT8, Hardware
 from lightbox.engines.openvino.graph import FILE
 from lightbox.engines.openvino.guards import OUT_OF_RANGE, REASONS, add_guards
@@ -75,10 +76,12 @@ class Compiled:
         name: str,
         hardware: Hardware,
         is_exact: bool = True,
+        is_guarded: bool = True,
     ) -> None:
         """Read and compile the signature ``name``; raise StatusError where OpenVINO does not take it.
 
         Unless ``is_exact``, calls are answered that only TensorFlow might answer as TensorFlow does (``guards``).
+        Unless ``is_guarded``, TensorFlow's answers are none to go by: the file was never TensorFlow's.
         """
         self.name = name
         self.signature = meta_graph_pb2.SignatureDef()
@@ -92,7 +95,7 @@ class Compiled:
                 _readable(folder, meta_graph, name, hardware.precision) as readable,
             ):
                 model = core.read_model(readable)
-                guards = add_guards(model)
+                guards = add_guards(model) if is_guarded else []
                 self._model = core.compile_model(model, "CPU", properties(hardware, cache_folder))
         except RuntimeError as error:
             raise StatusError(Code.INTERNAL, _first_line(error)) from None
@@ -108,6 +111,7 @@ class Compiled:
             info.name: (numpy_dtype(info.dtype), tuple(dim.size for dim in info.tensor_shape.dim))
             for info in self.signature.inputs.values()
         }
+        self._is_guarded = is_guarded
         self._idle: queue.SimpleQueue[_Request] = queue.SimpleQueue()
 
     def takes(self, feeds: Mapping[str, Array], fetches: Sequence[str]) -> bool:
@@ -125,6 +129,8 @@ class Compiled:
                 return f"{name} has the shape {list(shape)}, declared {list(sizes)}"
             if array.size == 0:
                 return f"{name} is empty"
+        if not self._is_guarded:
+            return None
         # TensorFlow refuses what OpenVINO may stretch.
         rows = {array.shape[0] for name, array in feeds.items() if array.ndim and self._declared[name][1][0] < 0}
         return f"the inputs have {' and '.join(map(str, sorted(rows)))} rows" if len(rows) > 1 else None
@@ -190,6 +196,9 @@ def _readable(
     folder: str, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, precision: str = "f32"
 ) -> Iterator[Path]:
     """Give what OpenVINO reads one signature from: its INT8 model if asked for and there, else a SavedModel of it."""
+    if (file := onnx_file(Path(folder))) is not None:
+        yield file
+        return
     made = quantized(folder, name, digest(Path(folder))) if precision == INT8 else None
     if made is not None:
         yield made.path

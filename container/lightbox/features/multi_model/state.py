@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
 from lightbox.core.request_context import RequestContext
-from lightbox.engines.files import is_saved_model
+from lightbox.engines.files import holds_model
 from lightbox.machine.shared_files import Document, held, let_go, locked, try_lock
 from lightbox.model.catalogue import PlannedModel
 from lightbox.telemetry.logs import log
@@ -35,7 +35,7 @@ class LoadedModel(BaseModel):
     def is_on_disk(self) -> bool:
         """Tell whether a model server could load it: somebody may have removed the folder that its versions lie in."""
         try:
-            return any(map(is_saved_model, self.model.base_path.iterdir()))
+            return any(map(holds_model, self.model.base_path.iterdir()))
         except FileNotFoundError:
             return False
         except OSError:  # of a share that is away nothing is known

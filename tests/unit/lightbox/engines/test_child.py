@@ -13,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from lightbox.engines.openvino import canary
+from lightbox.engines import child
 
 pytestmark = pytest.mark.extended
 
@@ -29,11 +29,11 @@ with open(sys.argv[1], "rb", 0) as asked, open(sys.argv[2], "wb", 0) as done:
 
 
 def run(code: str, *arguments: str) -> tuple[bytes, str]:
-    return canary.run([sys.executable, "-c", code, *arguments])
+    return child.run([sys.executable, "-c", code, *arguments])
 
 
 def set_clock(monkeypatch: pytest.MonkeyPatch, clock: Callable[[], float]) -> None:
-    monkeypatch.setattr(canary, "time", SimpleNamespace(monotonic=clock))
+    monkeypatch.setattr(child, "time", SimpleNamespace(monotonic=clock))
 
 
 @pytest.fixture
@@ -57,14 +57,14 @@ def test_what_a_child_said_before_its_end_counts() -> None:
 
 
 def test_a_child_that_waits_for_ever_is_killed(waits: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(canary, "STILL_SECONDS", 3)
+    monkeypatch.setattr(child, "STILL_SECONDS", 3)
     assert run(waits) == (b"said\n", "used no processor time for 3 s")
 
 
 def test_a_child_that_computes_for_ever_is_killed(waits: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(canary, "TIME_LIMIT_SECONDS", 3)
+    monkeypatch.setattr(child, "TIME_LIMIT_SECONDS", 3)
     used = count(1)
-    monkeypatch.setattr(canary, "_processor_seconds", lambda _: next(used))
+    monkeypatch.setattr(child, "_processor_seconds", lambda _: next(used))
     assert run(waits) == (b"said\n", "took more than 3 s")
 
 
@@ -86,7 +86,7 @@ def test_a_child_that_computes_now_and_then_is_waited_for(tmp_path: Path, monkey
         return now
 
     set_clock(monkeypatch, clock)
-    monkeypatch.setattr(canary, "STILL_SECONDS", 4)
+    monkeypatch.setattr(child, "STILL_SECONDS", 4)
     assert run(TURNS, *map(str, paths)) == (b"", "failed with exit code 0")
     assert next(seconds) > 6
     os.close(asked)
@@ -98,7 +98,7 @@ def test_no_child_is_left_where_waiting_for_it_is_interrupted(tmp_path: Path, mo
         (tmp_path / "id").write_text(str(child.pid))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(canary, "_watch", interrupted)
+    monkeypatch.setattr(child, "_watch", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run("import signal; signal.pause()")
     assert not Path(f"/proc/{(tmp_path / 'id').read_text()}").exists()

@@ -27,7 +27,7 @@ def put(root: Path, name: str, content: bytes = b"x") -> Path:
         ("net.keras", "is a Keras model, no SavedModel: keras.models.load_model"),
         ("net.h5", "is a Keras model, or weights of one, in HDF5, no SavedModel: keras.models.load_model"),
         ("net.pt", "is a PyTorch model, no SavedModel: convert it"),
-        ("net.onnx", "is an ONNX model, no SavedModel: onnx2tf"),
+        ("net.pth", "is a PyTorch model, no SavedModel: convert it"),
         ("net.xml", "is OpenVINO's IR, no SavedModel: give the SavedModel that it was made of"),
         ("frozen_graph.pb", "is a frozen graph, no SavedModel: load it with tf.compat.v1.import_graph_def"),
         ("net.tar.gz", "is an archive, no SavedModel: unpack it"),

@@ -116,7 +116,7 @@ def test_bad_names(name: str) -> None:
             "a Keras model, or weights of one, in HDF5",
             "keras.models.load_model(FILE).export('MODEL_DIR/NAME/1') makes one",
         ),
-        ("pets.onnx", "an ONNX model", "onnx2tf -i FILE -o MODEL_DIR/NAME/1 makes one"),
+        ("pets.onnx", "an ONNX model", "MODEL_DIR/NAME/1/model.onnx is served (docs/engines.md)"),
         ("pets.pt", "a PyTorch model", "convert it to ONNX or Keras first, then to a SavedModel"),
         ("pets.tflite", "a TensorFlow Lite model", "export the model that it was made of"),
     ],

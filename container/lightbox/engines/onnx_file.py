@@ -1,0 +1,147 @@
+"""What an ONNX file takes and gives, read from the file alone: https://github.com/onnx/onnx/blob/main/onnx/onnx.proto."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from os import SEEK_END
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+
+from tfs_wire.protobuf import LENGTH_DELIMITED, VARINT, read_fields, read_varint
+
+if TYPE_CHECKING:
+    from tfs_wire.messages import meta_graph_pb2
+
+SIGNATURE = "serving_default"
+"""The name of the one signature."""
+
+_GRAPH = 7
+_INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12
+_INITIALIZER_NAME = 8
+_NAME, _TYPE, _TENSOR_TYPE = 1, 2, 1
+_ELEMENT, _SHAPE, _DIMENSION, _SIZE = 1, 2, 1, 1
+_DTYPES = {
+    **{1: 1, 2: 4, 3: 6, 4: 17, 5: 5, 6: 3, 7: 9, 8: 7, 9: 10},
+    **{10: 19, 11: 2, 12: 22, 13: 23, 14: 8, 15: 18, 16: 14},
+}
+"""TensorFlow's number of a dtype by ONNX's."""
+
+
+class OnnxTensor(NamedTuple):
+    """An input or output: TensorFlow's number of its dtype, and its shape.
+
+    ``shape`` holds None for an open dimension and is None altogether for an unknown rank.
+    """
+
+    dtype: int
+    shape: tuple[int | None, ...] | None
+
+
+class OnnxSignature(NamedTuple):
+    """Inputs and outputs by name, in the file's order."""
+
+    inputs: Mapping[str, OnnxTensor]
+    outputs: Mapping[str, OnnxTensor]
+
+
+def read_signature(path: Path) -> OnnxSignature:
+    """Return what a file takes and gives. Raises OSError, and ValueError where it is damaged or no ONNX model."""
+    with path.open("rb") as file:
+        return _signature(cast(memoryview, _Stored(file, 0, file.seek(0, SEEK_END))))
+
+
+def _signature(model: memoryview) -> OnnxSignature:
+    graph = _last(model, _GRAPH)
+    if graph is None:
+        raise ValueError("it holds no graph")
+    inputs: dict[str, OnnxTensor] = {}
+    outputs: dict[str, OnnxTensor] = {}
+    constants: set[str] = set()
+    for number, wire_type, value in read_fields(graph):
+        if wire_type != LENGTH_DELIMITED:
+            continue
+        if number == _INPUT:
+            inputs.update([_tensor(value)])
+        elif number == _OUTPUT:
+            outputs.update([_tensor(value)])
+        elif number == _INITIALIZER:  # older files list them as inputs, too
+            constants.add(_text(_last(value, _INITIALIZER_NAME)))
+    if not outputs:
+        raise ValueError("its graph has no output")
+    return OnnxSignature({name: one for name, one in inputs.items() if name not in constants}, outputs)
+
+
+class _Stored:
+    """Bytes of a file, read when they are looked at: the weights are not. Mapped they would end the process as soon as
+    somebody makes the file shorter."""
+
+    def __init__(self, file: BinaryIO, start: int, end: int) -> None:
+        self._file, self._start, self._end = file, start, end
+
+    def __len__(self) -> int:
+        return self._end - self._start
+
+    def __getitem__(self, at: int | slice) -> int | _Stored:
+        if isinstance(at, slice):
+            return _Stored(self._file, self._start + at.start, self._start + at.stop)
+        return self._read(self._start + at, 1)[0]
+
+    def __bytes__(self) -> bytes:
+        return self._read(self._start, len(self))
+
+    def _read(self, at: int, count: int) -> bytes:
+        self._file.seek(at)
+        found = self._file.read(count)
+        if len(found) < count:
+            raise ValueError("it has become shorter")
+        return found
+
+
+def signature_def(signature: OnnxSignature) -> meta_graph_pb2.SignatureDef:
+    """Return a signature as a model server tells it; each tensor is called as its input or output."""
+    from tfs_wire.messages import meta_graph_pb2
+
+    made = meta_graph_pb2.SignatureDef(method_name="tensorflow/serving/predict")
+    for tensors, place in ((signature.inputs, made.inputs), (signature.outputs, made.outputs)):
+        for name, tensor in tensors.items():
+            info = place[name]
+            info.name, info.dtype = name, tensor.dtype
+            info.tensor_shape.unknown_rank = tensor.shape is None
+            for size in tensor.shape or ():
+                info.tensor_shape.dim.add(size=-1 if size is None else size)
+    return made
+
+
+def _tensor(described: memoryview) -> tuple[str, OnnxTensor]:
+    name = _text(_last(described, _NAME))
+    tensor = _last(_last(described, _TYPE) or memoryview(b""), _TENSOR_TYPE)
+    if tensor is None:
+        raise ValueError(f"{name!r} is no tensor")
+    element = next((_number(value) for number, _, value in read_fields(tensor) if number == _ELEMENT), 0)
+    if element not in _DTYPES:
+        raise ValueError(f"{name!r} has the dtype {element} of ONNX, which cannot be served")
+    shape = _last(tensor, _SHAPE)
+    return name, OnnxTensor(_DTYPES[element], None if shape is None else tuple(_sizes(shape)))
+
+
+def _sizes(shape: memoryview) -> Iterator[int | None]:
+    for number, _, dimension in read_fields(shape):
+        if number == _DIMENSION:
+            fields = read_fields(dimension)
+            yield next((_number(size) for number, kind, size in fields if (number, kind) == (_SIZE, VARINT)), None)
+
+
+def _last(message: memoryview, wanted: int) -> memoryview | None:
+    found = None
+    for number, wire_type, value in read_fields(message):
+        if (number, wire_type) == (wanted, LENGTH_DELIMITED):
+            found = value
+    return found
+
+
+def _number(value: memoryview) -> int:
+    return read_varint(value, 0)[0]
+
+
+def _text(value: memoryview | None) -> str:
+    return bytes(value or b"").decode()

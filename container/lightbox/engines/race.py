@@ -1,0 +1,99 @@
+"""Which engine is the fastest for a model whose answers none of them sets.
+
+Each answers made inputs in a child process, which may die of the file; the least processor time wins.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+
+from lightbox.engines.base import Runner
+from lightbox.engines.child import run
+from lightbox.engines.engine import Choice, Engine, OpenOptions, named
+from lightbox.engines.hardware import Hardware
+from lightbox.engines.samples import batches, sides
+from tfs_wire.status import StatusError, invalid
+
+log = logging.getLogger("model_server")
+
+_ROUNDS, _LONGEST_SECONDS = 25, 1.0
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What a child found out: ``refused`` is why the engine does not answer."""
+
+    milliseconds: float | None = None
+    """Of processor time for a row; None where no input could be made that the engine answers."""
+    refused: str = ""
+
+
+def fastest(folder: str, able: Sequence[Engine], hardware: Hardware) -> tuple[Engine, Choice]:
+    """Return the engine that reads a model and answers with the least processor time, and why it is that one.
+
+    Raises INVALID_ARGUMENT with each engine's reason where none reads it.
+    """
+    said = {engine: _said(engine, folder, hardware) for engine in able}
+    reading = [engine for engine, found in said.items() if not found.refused]
+    refusals = [f"{engine.name}: {found.refused}" for engine, found in said.items() if found.refused]
+    if not reading:
+        raise invalid(f"no engine reads the model in {folder}: {'; '.join(refusals)}")
+    winner = min(reading, key=lambda engine: (said[engine].milliseconds is None, said[engine].milliseconds))
+    if refusals:
+        log.warning("%s is served by %s, as others do not read it: %s", folder, winner.name, "; ".join(refusals))
+    times = [f"{engine.name} {_told(said[engine])}" for engine in reading if engine is not winner]
+    return winner, Choice(winner.name, "; ".join([f"{_told(said[winner])} for an input", *times, *refusals]))
+
+
+def _told(said: _Said) -> str:
+    return "not timed" if said.milliseconds is None else f"{said.milliseconds:.3g} ms of CPU"
+
+
+def _said(engine: Engine, folder: str, hardware: Hardware) -> _Said:
+    asked = json.dumps([engine.name, folder, asdict(hardware)])
+    try:
+        output, ended = run([sys.executable, "-P", "-m", "lightbox.engines.race", asked])
+    except OSError as error:
+        return _Said(refused=f"its process could not be started: {error.strerror}")
+    lines = [line for line in output.splitlines() if line.startswith(b'{"milliseconds"')]
+    return _Said(**json.loads(lines[-1])) if lines else _Said(refused=f"its process {ended}")
+
+
+def main(asked: str) -> None:
+    """Open a model with one engine, in the child; print a line of JSON."""
+    name, folder, hardware = json.loads(asked)
+    try:
+        said = _Said(_milliseconds(named(name).open(folder, OpenOptions(Hardware(**hardware), ("serve",))).runner))
+    except StatusError as error:
+        said = _Said(refused=error.message)
+    print(json.dumps(asdict(said)), flush=True)
+
+
+def _milliseconds(runner: Runner) -> float | None:
+    """Return the least processor time of a call: what else runs on a machine can only add to it."""
+    ((_, signature),) = runner.signatures.items()
+    fetches = [info.name for info in signature.outputs.values()]
+    for side in sides(signature):
+        call = partial(runner.run, batches(signature, 1, side)[0], fetches)
+        try:
+            call()
+        except StatusError:
+            continue
+        times: list[float] = []
+        end = time.monotonic() + _LONGEST_SECONDS
+        while len(times) < _ROUNDS and (not times or time.monotonic() < end):
+            start = time.process_time()
+            call()
+            times.append(time.process_time() - start)
+        return min(times) * 1e3
+    return None
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
