@@ -1,6 +1,6 @@
 """What runs models, in whatever process. Each engine is a package in here that has an ``ENGINE``."""
 
-ENGINES = ("tensorflow", "openvino")
+ENGINES = ("tensorflow", "openvino", "onnxruntime")
 DEFAULT = "tensorflow"
 """What answers where nothing is said."""
 AUTO = "auto"

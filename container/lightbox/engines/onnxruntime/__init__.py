@@ -1,0 +1,83 @@
+"""ONNX Runtime: ONNX files on the CPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lightbox.engines.base import Array
+from lightbox.engines.engine import Engine, Opened, OpenOptions
+from lightbox.engines.files import onnx_file
+from lightbox.engines.onnx_file import SIGNATURE, read_signature, signature_def
+from lightbox.engines.samples import batches
+from tfs_wire.status import Code, StatusError, invalid
+
+
+class OnnxRuntime(Engine):
+    """Reads what ONNX can say; the file's answers are its own."""
+
+    name = package = "onnxruntime"
+
+    def opens(self, folder: Path) -> bool:
+        """Whether it is an ONNX file."""
+        return onnx_file(folder) is not None
+
+    def open(self, folder: str, options: OpenOptions) -> Opened:
+        """Load the file; raise StatusError where it is damaged, or has operations that are not ONNX's."""
+        self.check_installed()
+        file = onnx_file(Path(folder))
+        if file is None:
+            raise invalid(f"{folder} holds no ONNX file, or several")
+        session = Session(file, options)
+        for count in options.batches:
+            with suppress(StatusError):  # made inputs do not fit every model
+                session.run(batches(session.signatures[SIGNATURE], count)[0], session.outputs)
+        return Opened(session, {})
+
+
+class Session:
+    """A loaded file. Any number of threads may call ``run``; a call ends when it is done, also after its deadline."""
+
+    def __init__(self, file: Path, options: OpenOptions) -> None:
+        import onnxruntime
+
+        settings = onnxruntime.SessionOptions()
+        settings.intra_op_num_threads = max(1, options.hardware.threads // options.hardware.streams)
+        settings.add_session_config_entry("session.intra_op.allow_spinning", "0")  # it would take others' processors
+        settings.log_severity_level = 3
+        try:
+            self.signatures = {SIGNATURE: signature_def(read_signature(file))}
+            self._session = onnxruntime.InferenceSession(str(file), settings, providers=["CPUExecutionProvider"])
+        except Exception as error:  # the runtime's errors have no class in common
+            raise invalid(f"{file} cannot be read: {_line(error)}") from None
+        self.outputs = [info.name for info in self.signatures[SIGNATURE].outputs.values()]
+
+    def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:
+        """Return the values of ``fetches``; see ``Runner.run``."""
+        try:
+            given = {name: _strings(array, bytes.decode) for name, array in feeds.items()}
+            return [_strings(array, str.encode) for array in self._session.run(list(fetches), given)]
+        except Exception as error:
+            is_callers = isinstance(error, ValueError) or type(error).__name__ == "InvalidArgument"
+            code = Code.INVALID_ARGUMENT if is_callers else Code.INTERNAL
+            raise StatusError(code, f"ONNX Runtime: {_line(error)}") from None
+
+    def close(self) -> None:
+        """Free the file; no call may be under way."""
+        del self._session
+
+
+def _strings(array: Array, change: Callable[[Any], Any]) -> Array:
+    """Return an array whose strings are the other side's: the runtime has text, the server bytes."""
+    return np.vectorize(change, otypes=[object])(array) if array.dtype == object and array.size else array
+
+
+def _line(error: Exception) -> str:
+    return " ".join(str(error).split())
+
+
+ENGINE = OnnxRuntime()
