@@ -26,7 +26,7 @@ def naming(words: Iterable[str], below: Iterable[str]) -> set[str]:
     return set(subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True).stdout.split())
 
 
-@pytest.mark.parametrize(("heading", "most"), [("A content type", 4), ("A route", 3)])
+@pytest.mark.parametrize(("heading", "most"), [("A content type", 4), ("A route", 3), ("An engine", 8)])
 def test_a_recipe_is_short_and_its_files_are_there(heading: str, most: int) -> None:
     files = recipe(heading)
     assert 1 < len(files) <= most
@@ -45,3 +45,10 @@ def test_a_feature_is_named_where_the_recipe_says() -> None:
     found = naming(["features.page", "Page"], ["container"])
     inside = {file for file in found if file.startswith("container/lightbox/features/page/")}
     assert found - inside == {"container/lightbox/features/__init__.py"} < route
+
+
+def test_an_engine_is_named_where_the_recipe_says() -> None:
+    engine = {file.replace("<name>", "onnxruntime") for file in recipe("An engine")}
+    found = naming(["onnxruntime", "OnnxRuntime"], ["container", "requirements/serve.*", "tests/unit/lightbox/engines"])
+    assert found <= engine
+    assert {"container/lightbox/engines/__init__.py", "container/lightbox/engines/onnxruntime/__init__.py"} <= found
