@@ -84,13 +84,18 @@ def opened(stack: Stack) -> int:
     )
 
 
-@pytest.mark.parametrize("method", ["ModelInfer", "ModelStreamInfer"])
+WATCH = {":path": f"/{grpc_messages.HEALTH_SERVICE}/Watch"}
+
+
+@pytest.mark.parametrize("more", [{}, infer("ModelStreamInfer"), WATCH], ids=["unary", "stream", "watch"])
 def test_nine_connections_of_calls_that_never_end_keep_nobody_out(
-    attacked: Stack, another: Callable[[], None], method: str
+    attacked: Stack, another: Callable[[], None], more: dict[str, str]
 ) -> None:
     with ExitStack() as open_:
         clients = [open_.enter_context(H2Caller(port(attacked))) for _ in range(9)]
-        calls = [(client, client.open(infer(method))) for client in clients for _ in range(128)]
+        calls = [(client, client.open(infer() | more)) for client in clients for _ in range(128)]
+        for client, stream in calls if more is WATCH else []:
+            client.send(stream, framed(b""), end=True)
         another()
         for client in clients:  # nginx has read all: it answers in order
             client.ping(b"all read")

@@ -67,7 +67,7 @@ def open_readable(
 
 
 def tell(folder: str, options: OpenOptions, compares: bool, keeps: bool) -> Mapping[str, Choice]:
-    """See ``Engine.tell``."""
+    """Return which engine each signature gets and why, beside the one that TensorFlow executes; see ``Engine.tell``."""
     verdicts = judged(folder, read_meta_graph(folder, options.tags), options, compares)
     if keeps:
         lasting = {name: verdict for name, verdict in verdicts.items() if verdict.lasts}

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError
 
 from lightbox.core.edge import MODEL_HEADER, SERVER_TIMING, Work, as_lightbox_error, server_timing
 from lightbox.core.error_bodies import GRPC_STATUS, REQUEST_ID_HEADER, grpc_ending
-from lightbox.core.errors import HungUp, LightboxError, MalformedBody, RouteNotFound, UnsupportedMediaType
+from lightbox.core.errors import HungUp, LightboxError, MalformedBody, RouteNotFound, Unavailable, UnsupportedMediaType
 from lightbox.features.open_inference import grpc_messages, grpc_reflection
 from lightbox.features.open_inference.grpc_calls import Caller, Outcome, WorkerPool
 from lightbox.features.open_inference.grpc_health import SERVICE_UNKNOWN, WATCH_SECONDS, Readiness
@@ -199,13 +199,14 @@ class InferenceServer:
         service, last = _health_service(await stream.incoming.only_message()), None
         while True:
             ended = stream.incoming.error
-            status = await self._readiness.status(service, WATCH_SECONDS) or SERVICE_UNKNOWN
+            status = await self._readiness.status(service, 0 if ended else WATCH_SECONDS) or SERVICE_UNKNOWN
             if status != last:
                 await stream.send(_written(HEALTH_RESPONSE, status=status))
             if ended is not None:
                 raise ended
             last = status
-            await asyncio.sleep(WATCH_SECONDS)
+            with suppress(Unavailable), stream.incoming.waits():  # it has a last look before it ends
+                await asyncio.sleep(WATCH_SECONDS)
 
     async def _reflect(self, stream: Stream) -> None:
         while (data := await stream.incoming.message()) is not None:

@@ -28,8 +28,8 @@ from lightbox.features.open_inference.repository import Repository
 from lightbox.processes import nginx
 from lightbox.telemetry.logs import context_maker
 
-QUEUE, AT_ONCE = 4096, 64
-"""Connections that wait to be accepted, and those that are accepted before others are read: callers may be gone."""
+AT_ONCE = 64
+"""Connections that are accepted before others are read: callers may be gone by then."""
 KEEPALIVE_SECONDS = 75
 """nginx closes idle connections before that, so that no call meets a closing one."""
 
@@ -107,5 +107,5 @@ async def listen(server: InferenceServer, calls: str, streams: str) -> list[asyn
 async def _listen_at(address: str, protocol: Callable[[], asyncio.BaseProtocol]) -> asyncio.Server:
     listener = nginx.listen(address)
     server = await asyncio.get_running_loop().create_server(protocol, sock=listener, backlog=AT_ONCE)
-    listener.listen(QUEUE)
+    listener.listen(nginx.QUEUE)
     return server
