@@ -211,7 +211,7 @@ def test_failed_compressed_messages_leave_no_memory_behind(narrow_stack: Stack) 
         for _ in range(12):
             fail(kind)
         grown[kind] = (rss(workers) - before) / MB
-    assert max(grown.values()) < 64, grown
+    assert max(grown.values()) < 24, grown
 
 
 # Names that servers keep for themselves
