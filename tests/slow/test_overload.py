@@ -99,7 +99,6 @@ def test_hung_up_is_not_served(door: Door, tmp_path: Path) -> None:
     large = bytes(200_000)
     settings = {"SAGEMAKER_GUNICORN_WORKERS": "1", "SAGEMAKER_GUNICORN_THREADS": "1"}
     with running(tmp_path / "models", tmp_path / "r", **settings) as stack, ThreadPoolExecutor(1) as pool:
-        assert "too long for a unix socket" not in stack.log  # over TCP nobody sees that a caller has hung up
         first = pool.submit(stack.invoke, HELD)
         door.wait_for()
         open_then = open_files(stack)

@@ -69,7 +69,7 @@ def fake_app(
             for name, o in models.items()
         },
         default_model=next(iter(models)),
-        model_servers=(ModelServerAddress(grpc_port=1, rest_port=2),),
+        model_servers=(ModelServerAddress(grpc_socket=Path("/run/x.sock"), grpc_port=1, rest_port=2),),
         shared_code_dirs=(code,) if code else (),
     )
     user_code = UserCode()

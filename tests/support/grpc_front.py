@@ -109,7 +109,7 @@ def make_pipeline(
             for name in names
         },
         default_model=names[0],
-        model_servers=(ModelServerAddress(grpc_port=1, rest_port=2),),
+        model_servers=(ModelServerAddress(grpc_socket=Path("/run/x.sock"), grpc_port=1, rest_port=2),),
     )
     return worker.make_pipeline(load_settings(environ or {}), plan, {"grpc": transport}, UserCode())
 

@@ -20,20 +20,20 @@ from lightbox.model.catalogue import Catalogue, PlannedModel
 
 
 class ModelServerAddress(BaseModel):
-    """Where one model server listens: a unix socket, where there is room for its path, and the TCP ports it needs."""
+    """Where one model server listens: a unix socket, and the TCP ports it needs."""
 
     model_config = ConfigDict(frozen=True)
 
+    grpc_socket: Path
     grpc_port: int | None = None
     rest_port: int | None = None
-    grpc_socket: Path | None = None
     local_socket: Path | None = None
     """Where the embedded server has the wire ``local``; None where that is off."""
 
     @property
     def grpc_target(self) -> str:
-        """Address for a gRPC channel, a unix socket if there is one."""
-        return f"unix:{self.grpc_socket}" if self.grpc_socket else f"127.0.0.1:{self.grpc_port}"
+        """Address for a gRPC channel."""
+        return f"unix:{self.grpc_socket}"
 
     @property
     def rest_url(self) -> str:

@@ -86,11 +86,10 @@ def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir:
         f"--grpc_max_threads={GRPC_THREADS_EACH * in_progress + 8}",
         f"--rest_api_num_threads={max(in_progress + 8, 16)}",
         f"--rest_api_timeout_in_ms={int(settings.handler_seconds * 1000) + 1000}",
+        f"--grpc_socket_path={address.grpc_socket}",
     ]
     if address.rest_port:
         flags.append(f"--rest_api_port={address.rest_port}")
-    if address.grpc_socket:
-        flags.append(f"--grpc_socket_path={address.grpc_socket}")
     if address.local_socket:
         flags.append(f"--local_socket_path={address.local_socket}")
     if settings.enable_batching:

@@ -20,11 +20,13 @@ SOCKET_PATH_LIMIT = 100
 PREFIX, LOCK = "lightbox-", "lock"
 """Of a folder's name, and of the file in it whose lock its process holds as long as it lives."""
 LONGEST_SOCKET = "model_server_63.sock"
-"""Where this fits all sockets fit: either all parts of a run have one, or none has."""
+"""Where this fits all sockets fit."""
 
 
 MEMORY_FOLDER = "/dev/shm"  # noqa: S108 - each run has a folder of its own there
 """Files there are memory, and no disk sees them."""
+SHORT_FOLDERS = ("/tmp", MEMORY_FOLDER)  # noqa: S108 - each run has a folder of its own there
+"""Where sockets are when the run directory's path is too long for them."""
 START_BYTES = 1 << 20
 """Space for what a start writes: configurations, the plan, what children leave for each other."""
 
@@ -38,7 +40,7 @@ class RunDir:
 
     def __init__(self) -> None:
         self._claims: list[socket.socket] = []
-        self._in_memory: tuple[Path, int] | None = None
+        self._more: list[tuple[Path, int]] = []
         parent = temporary_folder()
         try:
             self.path = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent)).absolute()
@@ -51,6 +53,7 @@ class RunDir:
             ) from None
         _remove_abandoned(self.path.parent)
         self._find_room(parent)
+        self._sockets = self._find_sockets()
 
     def _find_room(self, parent: str) -> None:
         """Write what a start may write, and remove it."""
@@ -63,14 +66,28 @@ class RunDir:
                 raise RunDirError(_too_full(parent)) from None
             raise RunDirError(f"TMPDIR: {parent} cannot be written to: {error.strerror}") from None
 
-    def socket_path(self, name: str) -> Path | None:
-        """Return where to put a unix socket, or None where the folder's path is too long for sockets."""
-        return self.path / f"{name}.sock" if _has_room(self.path) else None
+    def _find_sockets(self) -> Path:
+        if len(os.fsencode(self.path / LONGEST_SOCKET)) <= SOCKET_PATH_LIMIT:
+            return self.path
+        for parent in SHORT_FOLDERS:
+            with suppress(OSError):
+                return self._add(parent)
+        self.remove()
+        raise RunDirError(
+            f"TMPDIR: {self.path.parent} is too long a path for unix sockets, and none of {', '.join(SHORT_FOLDERS)}"
+            " can be written to"
+        )
 
-    def address(self, name: str) -> str:
-        """Return ``unix:/path``, or ``127.0.0.1:port`` with a free port where no socket can be."""
-        path = self.socket_path(name)
-        return f"unix:{path}" if path else f"127.0.0.1:{free_port()}"
+    def _add(self, parent: str) -> Path:
+        """Make a folder somewhere else that goes with this one."""
+        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent))
+        self._more.append((folder, hold_new(folder / LOCK)))
+        _remove_abandoned(folder.parent)
+        return folder
+
+    def socket_path(self, name: str) -> Path:
+        """Return where to put a unix socket."""
+        return self._sockets / f"{name}.sock"
 
     def make_folder_in_memory(self, name: str, size: int) -> Path:
         """Make a folder, in memory if there are ``size`` bytes free; return where it is. It can be called once.
@@ -80,9 +97,7 @@ class RunDir:
         link = self.path / name
         with suppress(OSError):
             if shutil.disk_usage(MEMORY_FOLDER).free >= size:
-                folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=MEMORY_FOLDER))
-                self._in_memory = folder, hold_new(folder / LOCK)
-                _remove_abandoned(folder.parent)
+                folder = self._add(MEMORY_FOLDER)
                 link.symlink_to(folder, target_is_directory=True)
                 return folder
         link.mkdir(mode=0o700)
@@ -112,7 +127,7 @@ class RunDir:
         """Remove the folder and all in it, and give up what was claimed."""
         while self._claims:
             self._claims.pop().close()
-        for folder, lock in [(self.path, self._lock), *([self._in_memory] if self._in_memory else [])]:
+        for folder, lock in [(self.path, self._lock), *self._more]:
             shutil.rmtree(folder, ignore_errors=True)
             os.close(lock)
 
@@ -122,15 +137,6 @@ def _too_full(folder: str) -> str:
     return f"TMPDIR: a start needs {START_BYTES:,} bytes, and {folder} has {free:,} bytes free"
 
 
-def sockets_would_fit() -> bool:
-    """Tell, without making a run directory, whether one would have room for unix sockets."""
-    return _has_room(Path(temporary_folder()).absolute() / f"{PREFIX}{'x' * 8}")  # as mkdtemp names it
-
-
-def _has_room(folder: Path) -> bool:
-    return len(os.fsencode(folder / LONGEST_SOCKET)) <= SOCKET_PATH_LIMIT
-
-
 def _remove_abandoned(parent: Path) -> None:
     """Remove the run directories whose process was killed: the lock in them is nobody's."""
     for lock in parent.glob(f"{PREFIX}*/{LOCK}"):
@@ -138,13 +144,6 @@ def _remove_abandoned(parent: Path) -> None:
             if (descriptor := hold(lock, flags=os.O_RDWR | os.O_NOFOLLOW)) is not None:
                 shutil.rmtree(lock.parent, ignore_errors=True)
                 os.close(descriptor)
-
-
-def free_port() -> int:
-    """Return a TCP port of the loopback interface that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def port_is_free(port: int) -> bool:

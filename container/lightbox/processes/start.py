@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -22,7 +22,6 @@ class Start:
     run_dir: RunDir
     features: Sequence[str] = ()
     """The names of those that the settings turn on."""
-    _addresses: dict[str, str] = field(default_factory=dict)
 
     @property
     def plan_file(self) -> Path:
@@ -30,10 +29,8 @@ class Start:
         return self.run_dir.path / "plan.json"
 
     def address(self, name: str) -> str:
-        """Return where a process of ours listens: ``unix:/path``, or ``host:port`` where no socket can be."""
-        if name not in self._addresses:
-            self._addresses[name] = self.run_dir.address(name)
-        return self._addresses[name]
+        """Return where a process of ours listens, ``unix:/path``."""
+        return f"unix:{self.run_dir.socket_path(name)}"
 
     @cached_property
     def room(self) -> int:

@@ -16,8 +16,8 @@ from lightbox.model.plan import ModelServerAddress, ServingPlan, Wires
 from lightbox.processes.additions import NOTHING_WANTED, Port, Wants
 from lightbox.processes.commands import BINARY, model_server_program
 from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs
-from lightbox.processes.run_dir import RunDir, free_port, port_is_free
-from lightbox.processes.wires import LOCAL, NO_SOCKET, planned_wires, wires_to_come
+from lightbox.processes.run_dir import RunDir, port_is_free
+from lightbox.processes.wires import LOCAL, planned_wires, wires_to_come
 from lightbox.user_code.paths import find_code
 from lightbox.user_code.s3 import download_universal_code
 
@@ -38,8 +38,6 @@ def listening(
         if why is not None:
             numbers = ", ".join(str(pair[index]) for pair in ports)
             lines.append(f"port {numbers} on {where}: {name} of the model server; {why}")
-    if wires.why_grpc_port == NO_SOCKET:
-        return [*lines, f"free ports on loopback: the sidecar and /ping; {NO_SOCKET}"]
     return [*lines, "unix sockets: gRPC of the model server, the sidecar, /ping"]
 
 
@@ -53,6 +51,8 @@ def callers_line(settings: Settings, added: Iterable[Port], told: str | None) ->
 
 
 GRPC_PORT, REST_PORT = 9000, 8501
+EPHEMERAL = 32768
+"""From here on Linux gives ports to outgoing connections, at any time."""
 """The first model server's ports without SAGEMAKER_SAFE_PORT_RANGE, as in AWS's container."""
 
 
@@ -101,8 +101,10 @@ def choose_addresses(
     taken = set(_for_callers(settings, added))
 
     def choose(usual: int) -> int:
+        if settings.safe_port_range:
+            return usual
         # Another service on the usual port is no reason not to start: nothing outside relies on it.
-        return usual if settings.safe_port_range or (usual not in taken and run_dir.claim(usual)) else free_port()
+        return next(port for port in range(usual, EPHEMERAL) if port not in taken and run_dir.claim(port))
 
     return tuple(
         ModelServerAddress(

@@ -14,27 +14,24 @@ from lightbox.model.layout import ModelLayoutError, ModelOnDisk, find_models
 from lightbox.model.plan import Wires
 from lightbox.processes.commands import BINARY, model_server_program
 from lightbox.processes.models_on_disk import code_dirs, shared_code_dirs
-from lightbox.processes.run_dir import sockets_would_fit
 from lightbox.user_code.loader import looks_like_aws
 from lightbox.user_code.paths import find_inference
 
 LOCAL, GRPC, REST = TransportName
-NO_SOCKET = "the path of TMPDIR is too long for a unix socket"
 
 
-def choose_wires(
-    settings: Settings, code_places: Iterable[Sequence[Path]], sockets_fit: bool, why_rest_port: str | None = None
-) -> Wires:
+def choose_wires(settings: Settings, code_places: Iterable[Sequence[Path]], why_rest_port: str | None = None) -> Wires:
     """Return the wires, and why each of the model server's TCP ports is open.
 
     ``code_places`` are the folders of each model's code; ``why_rest_port`` is why a feature needs that port. Raises
     ModelServerMissing and NoLocalWire.
     """
-    named, usual = settings.transports, usual_wires(settings, sockets_fit)
+    named, usual = settings.transports, usual_wires(settings)
     names = named or usual
     if LOCAL in names and LOCAL not in usual:
-        why = "the embedded model server alone has it" if sockets_fit else NO_SOCKET
-        raise NoLocalWire(f"LIGHTBOX_TRANSPORT: expected {' or '.join(usual)}, got local: {why}")
+        raise NoLocalWire(
+            f"LIGHTBOX_TRANSPORT: expected {' or '.join(usual)}, got local: the embedded model server alone has it"
+        )
     on_loopback = named is None and REST in usual
     handler = _aws_handler(code_places)
     both = None
@@ -46,16 +43,14 @@ def choose_wires(
         both = "LIGHTBOX_TRANSPORT names grpc and rest, and a model that is loaded later may have AWS's handlers"
     return Wires(
         names=names,
-        why_grpc_port=both if sockets_fit else NO_SOCKET,
+        why_grpc_port=both,
         why_rest_port=both or why_rest_port or ("LIGHTBOX_TRANSPORT names rest" if REST in names else None),
     )
 
 
-def usual_wires(settings: Settings, sockets_fit: bool = True) -> tuple[TransportName, ...]:
+def usual_wires(settings: Settings) -> tuple[TransportName, ...]:
     """Return the wires of a start whose settings name none. Raises ModelServerMissing."""
-    if model_server_program(settings)[0] == BINARY:
-        return (GRPC,)
-    return (LOCAL, GRPC, REST) if sockets_fit else (GRPC, REST)
+    return (GRPC,) if model_server_program(settings)[0] == BINARY else (LOCAL, GRPC, REST)
 
 
 def _aws_handler(code_places: Iterable[Sequence[Path]]) -> Path | None:
@@ -85,7 +80,7 @@ def planned_wires(
     own = (code_dirs(model, shared) for model in models)
     if not settings.has_fixed_models:
         own = ([folder] for pattern in ("*/code", "*/*/code") for folder in settings.model_dir.glob(pattern))
-    return choose_wires(settings, itertools.chain([shared], own), sockets_would_fit(), why_rest_port)
+    return choose_wires(settings, itertools.chain([shared], own), why_rest_port)
 
 
 def wires_to_come(settings: Settings, why_rest_port: str | None = None) -> Wires:

@@ -79,7 +79,7 @@ def test_a_worker_imports_of_features_that_are_off_their_settings_alone(tmp_path
     plan = ServingPlan(
         models={"mean": PlannedModel(name="mean", base_path=tmp_path, options=ModelOptions())},
         default_model="mean",
-        model_servers=(ModelServerAddress(grpc_port=1, rest_port=2),),
+        model_servers=(ModelServerAddress(grpc_socket=Path("/run/x.sock"), grpc_port=1, rest_port=2),),
     )
     plan.write(tmp_path / "plan.json")
     imported = json.loads(python(WORKER, str(tmp_path / "plan.json")))

@@ -98,7 +98,8 @@ def test_gunicorn_waits_longer_than_a_request_may_take(environ: dict[str, str]) 
 @pytest.mark.parametrize("environ", [environ for environ, *_ in DEADLINES])
 def test_the_model_servers_rest_api_waits_longer_than_a_request_may_take(environ: dict[str, str]) -> None:
     settings = load_settings(environ)
-    flags = model_server_flags(settings, ModelServerAddress(grpc_port=1, rest_port=2), Path("/run"), settings.slots)
+    address = ModelServerAddress(grpc_socket=Path("/run/x.sock"), grpc_port=1, rest_port=2)
+    flags = model_server_flags(settings, address, Path("/run"), settings.slots)
     assert _number("--rest_api_timeout_in_ms=", flags) > 1000 * settings.handler_seconds
 
 

@@ -59,7 +59,7 @@ def test_for_other_ranks_the_graph_is_not_even_looked_at(rank: int) -> None:
 
 def test_a_model_that_is_not_listed_may_end() -> None:
     model = PlannedModel(name="net", base_path=Path("/nowhere"), options=ModelOptions())
-    servers = (ModelServerAddress(grpc_port=1),)
+    servers = (ModelServerAddress(grpc_socket=Path("/run/x.sock"), grpc_port=1),)
     plan = ServingPlan(models={"net": model}, default_model="net", model_servers=servers)
     find = traits_by(PlannedModels(plan))
     assert find("net", 1) == find("another", 1) == WORST

@@ -31,7 +31,7 @@ def code(tmp_path: Path) -> Path:
     return folder
 
 
-ONE_SERVER = (ModelServerAddress(grpc_port=1, rest_port=2),)
+ONE_SERVER = (ModelServerAddress(grpc_socket=Path("/run/x.sock"), grpc_port=1, rest_port=2),)
 
 
 def setup_of(tmp_path: Path, *folders: Path, servers: tuple[ModelServerAddress, ...] = ONE_SERVER) -> CodeSetup:
@@ -61,7 +61,10 @@ import os
 assert [os.environ[name] for name in {names}] == ["m0", "1,3", "2,4"]
 def handler(data, context): ...
 """)
-    servers = ModelServerAddress(grpc_port=1, rest_port=2), ModelServerAddress(grpc_port=3, rest_port=4)
+    servers = (
+        ModelServerAddress(grpc_socket=Path("/run/x.sock"), grpc_port=1, rest_port=2),
+        ModelServerAddress(grpc_socket=Path("/run/x.sock"), grpc_port=3, rest_port=4),
+    )
     set_up(tmp_path, code, servers=servers)
 
 

@@ -27,13 +27,13 @@ from lightbox.processes.run_dir import RunDir
 from lightbox.settings_loading import load_settings
 
 NOWHERE = {"SIDECAR": "unix:a", "HEALTH": "unix:b"}
+SOCKET = Path("/run/x.sock")
+ADDRESS = ModelServerAddress(grpc_socket=SOCKET, grpc_port=1, rest_port=2)
 
 
 @pytest.mark.parametrize("in_progress", [60, 120])
 def test_its_own_limit_of_calls_is_far_above_what_is_sent(in_progress: int) -> None:
-    flags = model_server_flags(
-        load_settings({}), ModelServerAddress(grpc_port=1, rest_port=2), Path("/run"), in_progress
-    )
+    flags = model_server_flags(load_settings({}), ADDRESS, Path("/run"), in_progress)
     limits = dict(flag.split("=", 1) for flag in flags)
     assert int(limits["--grpc_max_threads"]) >= 4 * in_progress
     assert int(limits["--rest_api_num_threads"]) >= in_progress
@@ -60,13 +60,13 @@ def test_its_own_limit_of_calls_is_far_above_what_is_sent(in_progress: int) -> N
 )
 def test_what_a_variable_of_aws_gives_the_model_server(environ: dict[str, str], told: list[str]) -> None:
     settings = load_settings(environ)
-    flags = model_server_flags(settings, ModelServerAddress(grpc_port=1, rest_port=2), Path("/run"), 16)
+    flags = model_server_flags(settings, ADDRESS, Path("/run"), 16)
     text = "\n".join([*flags, batching_parameters(settings)])
     assert [part for part in told if part not in text] == []
 
 
 def test_without_its_variable_the_model_server_is_not_told() -> None:
-    flags = model_server_flags(load_settings({}), ModelServerAddress(grpc_port=1, rest_port=2), Path("/run"), 16)
+    flags = model_server_flags(load_settings({}), ADDRESS, Path("/run"), 16)
     assert not [flag for flag in flags if any(part in flag for part in ("batching", "parallelism", "gpu"))]
 
 
@@ -146,13 +146,13 @@ def test_each_probe_has_a_location(tmp_path: Path) -> None:
 
 
 def test_without_ports_it_is_told_of_none() -> None:
-    flags = model_server_flags(load_settings({}), ModelServerAddress(grpc_socket=Path("/run/x.sock")), Path("/run"), 16)
-    assert {"--port=0", "--grpc_socket_path=/run/x.sock"} <= set(flags)
+    flags = model_server_flags(load_settings({}), ModelServerAddress(grpc_socket=SOCKET), Path("/run"), 16)
+    assert {"--port=0", f"--grpc_socket_path={SOCKET}"} <= set(flags)
     assert not [flag for flag in flags if flag.startswith(("--rest_api_port", "--local_socket_path"))]
 
 
 def test_the_embedded_server_is_told_where_the_local_wire_is() -> None:
-    address = ModelServerAddress(grpc_socket=Path("/run/x.sock"), local_socket=Path("/run/y.sock"))
+    address = ModelServerAddress(grpc_socket=SOCKET, local_socket=Path("/run/y.sock"))
     assert "--local_socket_path=/run/y.sock" in model_server_flags(load_settings({}), address, Path("/run"), 16)
 
 

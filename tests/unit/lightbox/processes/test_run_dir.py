@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from harness.ports import free_ports
-from lightbox.processes.run_dir import RunDir
+from lightbox.processes import run_dir as module
+from lightbox.processes.run_dir import RunDir, RunDirError
 
 
 @pytest.fixture(autouse=True)
@@ -39,6 +40,32 @@ def test_removing_leaves_nothing(tmp_path: Path) -> None:
     (run_dir.path / "file").write_text("")
     run_dir.remove()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.fixture
+def long_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / ("x" * 90)
+    folder.mkdir()
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder
+
+
+def test_below_a_long_path_sockets_are_in_a_short_one(long_folder: Path) -> None:
+    with RunDir() as run_dir, socket.socket(socket.AF_UNIX) as listener:
+        path = run_dir.socket_path("model_server_63")
+        listener.bind(str(path))
+        assert path.is_socket()
+        assert not path.is_relative_to(long_folder)
+    assert not path.parent.exists()
+
+
+def test_where_no_socket_can_be_the_start_ends(long_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHORT_FOLDERS", ("/proc/one", "/proc/other"))
+    with pytest.raises(RunDirError) as caught:
+        RunDir()
+    why = "is too long a path for unix sockets, and none of /proc/one, /proc/other can be written to"
+    assert str(caught.value) == f"TMPDIR: {long_folder} {why}"
+    assert not list(long_folder.iterdir())
 
 
 def test_what_a_killed_process_left_is_removed_and_what_a_living_one_has_is_not(

@@ -93,6 +93,28 @@ def test_without_a_range_the_model_server_leaves_the_ports_for_callers(
     assert port not in {own for address in addresses for own in (address.grpc_port, address.rest_port)}
 
 
+def test_model_servers_take_no_port_of_others_nor_one_that_an_outgoing_connection_may_have(
+    root: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path_factory.mktemp("run")))
+    chosen = settings(
+        root,
+        SAGEMAKER_TFS_INSTANCE_COUNT="2",
+        SAGEMAKER_TFS_INTER_OP_PARALLELISM="1",
+        SAGEMAKER_TFS_INTRA_OP_PARALLELISM="1",
+        LIGHTBOX_MODEL_SERVER="embedded",
+    )
+    with RunDir() as first, RunDir() as second:
+        ports = [
+            port
+            for run_dir in (first, second)
+            for address in choose_addresses(chosen, run_dir, wires_to_come(chosen))
+            for port in (address.grpc_port, address.rest_port)
+        ]
+    assert len(set(ports)) == 8
+    assert all(port is not None and port < 32768 for port in ports)
+
+
 def test_one_line_for_what_two_models_share(root: Path) -> None:
     (root / "code").mkdir()
     (root / "code" / "lightbox.json").write_text("{")

@@ -59,24 +59,11 @@ def write(folder: Path, source: str) -> None:
             "loaded later",
             "loaded later",
         ),
-        ({"TMPDIR": "x" * 90}, "grpc", "too long for a unix socket", ""),
-        (
-            {"TMPDIR": "x" * 90, "LIGHTBOX_MODEL_SERVER": "embedded"},
-            "grpc rest",
-            "too long for a unix socket",
-            "binds loopback",
-        ),
     ],
 )
 def test_ports_and_why_they_are_open(
-    root: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    environ: dict[str, str],
-    names: str,
-    grpc_port: str,
-    rest_port: str,
+    root: Path, environ: dict[str, str], names: str, grpc_port: str, rest_port: str
 ) -> None:
-    monkeypatch.setenv("TMPDIR", environ.pop("TMPDIR", "/tmp"))
     found = wires(root, **environ)
     assert found.names == tuple(names.split())
     for why, expected in ((found.why_grpc_port, grpc_port), (found.why_rest_port, rest_port)):
@@ -84,20 +71,11 @@ def test_ports_and_why_they_are_open(
         assert expected in (why or "")
 
 
-@pytest.mark.parametrize(
-    ("server", "tmp", "expected", "why"),
-    [
-        ("auto", "/tmp", "grpc", "the embedded model server alone has it"),
-        ("embedded", "x" * 90, "grpc or rest", "the path of TMPDIR is too long for a unix socket"),
-    ],
-)
-def test_there_is_no_local_wire(
-    root: Path, monkeypatch: pytest.MonkeyPatch, server: str, tmp: str, expected: str, why: str
-) -> None:
-    monkeypatch.setenv("TMPDIR", tmp)
+def test_there_is_no_local_wire(root: Path) -> None:
     with pytest.raises(NoLocalWire) as caught:
-        wires(root, LIGHTBOX_MODEL_SERVER=server, LIGHTBOX_TRANSPORT="local,grpc")
-    assert str(caught.value) == f"LIGHTBOX_TRANSPORT: expected {expected}, got local: {why}"
+        wires(root, LIGHTBOX_TRANSPORT="local,grpc")
+    why = "the embedded model server alone has it"
+    assert str(caught.value) == f"LIGHTBOX_TRANSPORT: expected grpc, got local: {why}"
 
 
 @pytest.mark.parametrize(
