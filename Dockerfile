@@ -54,7 +54,7 @@ RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
     && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 
-# The sidecar's packages with OpenVINO, but for what runs on GPUs and reads other formats than SavedModels.
+# The sidecar's packages with OpenVINO, but for what runs on GPUs and reads formats that Lightbox does not serve.
 FROM ${PYTHON_IMAGE} AS packages-openvino
 ARG SOURCE_DATE_EPOCH
 COPY requirements/openvino.lock /tmp/
@@ -64,7 +64,7 @@ RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
     pip install --no-deps --require-hashes --no-compile --prefix /packages/usr/local -r /tmp/openvino.lock \
     && find /packages/usr/local/lib/python3*/site-packages/openvino -depth \
         \( -path '*/openvino/include*' -o -path '*/openvino/cmake*' -o -name cache.json -o -name '*_intel_[gn]pu_plugin.so' \
-        -o -name 'libopenvino_[!tio]*_frontend.so*' -o -name '*_lite_frontend.so*' \) -delete \
+        -o -name 'libopenvino_[gjp]*_frontend.so*' \) -delete \
     && find /packages -type d -name tests -prune -exec rm -rf {} + \
     && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /packages /packages \
     && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +

@@ -18,6 +18,7 @@ from lightbox.core.settings import Settings, variable_names
 from lightbox.core.settings_types import default_of, told
 from lightbox.engines import DEFAULT
 from lightbox.features import callers, enabled, prepare, wants
+from lightbox.formats import model_file
 from lightbox.images.resize_library import resize_line
 from lightbox.machine.environment import variable
 from lightbox.machine.memory import find_trim
@@ -47,7 +48,7 @@ USAGE = """usage: serve.sh serve|check|engines|tune|try
   serve   start the model server, gunicorn and nginx in the foreground
   check   print what differs from the defaults and what would be served, try what a start does first, and exit;
           check --all prints all settings, check --settings only these, for a shell to read
-  engines compare OpenVINO with TensorFlow for each model; engines --write keeps the result in the model's folder
+  engines compare the engines for each model; engines --write keeps the result in a SavedModel's folder
   tune    find the best settings for a model and this machine; tune --help tells more
   try     print a model's answer for an image under each scaling: try MODEL --image photo.jpg; try --help tells more"""
 
@@ -226,7 +227,7 @@ def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> No
     print(f"  its options: {options.model_dump_json(exclude_none=True, exclude={'labels'})}")
     if options.labels:
         print(f"  its labels: {len(options.labels)}, the first {options.labels[0]!r}")
-    if {options.engine, settings.engine} - {None, DEFAULT}:
+    if {options.engine, settings.engine} - {None, DEFAULT} or model_file(newest_folder(model)):
         told = subprocess.run(  # noqa: S603 - our own program
             _engines_command(model, settings), env=child_environ(), capture_output=True, text=True, check=False
         )
@@ -242,7 +243,7 @@ def _engines_command(model: ModelOnDisk, settings: Settings, *options: str) -> l
 
 
 def engines(options: list[str]) -> int:
-    """Compare OpenVINO with TensorFlow for the newest version of each model; ``--write`` keeps what is found."""
+    """Compare the engines for the newest version of each model; ``--write`` keeps what is found of SavedModels."""
     if options not in ([], ["--write"]):
         print(f"{USAGE}\n\nengines takes the one option --write", file=sys.stderr)
         return 2

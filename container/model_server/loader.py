@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from lightbox.engines.base import Runner
 from lightbox.engines.engine import Choice, Opened
-from lightbox.engines.files import holds_model
+from lightbox.formats import holds_model
 from model_server.batch_scheduler import BatchScheduler
 from model_server.batching import BatchingSession
 from model_server.batching_options import BatchingOptions
@@ -25,10 +25,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Loader:
-    """How every SavedModel of this server is loaded."""
+    """How every model of this server is loaded."""
 
     engine: Callable[[str, Sequence[int]], Opened]
-    """Opens the SavedModel in a folder, ready for calls of these numbers of rows, and tells why so."""
+    """Opens the model in a folder, ready for calls of these numbers of rows, and tells why so."""
     metrics: Metrics
     report_dir: str = ""
     """Where each version's engines are told, as NAME/VERSION.json; empty for nowhere."""

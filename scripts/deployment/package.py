@@ -9,15 +9,16 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from deployment.aws import Aws, Refused
+from lightbox.formats import holds_model
 from model_zoo import say
 
 LEFT_OUT = {"__pycache__", ".git", ".DS_Store", ".ipynb_checkpoints"}
 
 
 def package(models: Path, code: Path | None, target: Path) -> Path:
-    """Write the archive; the same files give the same bytes. Raise Refused when there is no SavedModel."""
-    if not any(models.rglob("saved_model.pb*")):
-        raise Refused(f"{models} holds no saved_model.pb")
+    """Write the archive; the same files give the same bytes. Raise Refused when there is no model."""
+    if not any(map(holds_model, (models, *filter(Path.is_dir, models.rglob("*"))))):
+        raise Refused(f"{models} holds no model")
     if code is not None and (models / "code").exists():
         raise Refused(f"{models / 'code'} is there already: leave --code out, or take that folder away")
     members = dict(_files(models, Path()))

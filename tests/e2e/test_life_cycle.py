@@ -139,7 +139,7 @@ def preprocess(request):
     ],
 )
 def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathFactory, wire: str) -> None:
-    folder = tmp_path_factory.mktemp("dies")  # short: there is no socket where its path would be too long
+    folder = tmp_path_factory.mktemp("dies")
     models, first, others = folder / "models", Door(folder / "first"), Door(folder / "others")
     export_constant(models / "net", 1, 1.0)
     (models / "net" / "code").mkdir()

@@ -166,10 +166,8 @@ def test_many_models_have_both_ports_where_both_wires_are_named(tmp_path: Path, 
         assert stack.invoke(BODY, "/models/calls/invoke").json() == [ANSWER, True]
 
 
-def test_grpc_has_a_port_where_a_socket_has_no_room(tmp_path: Path) -> None:
+def test_below_a_long_path_no_more_ports_are_open(tmp_path: Path) -> None:
     root, long = models(tmp_path / "models", half=""), tmp_path / ("x" * 90)
     with running(root, long, **real_binary(tmp_path), LIGHTBOX_TRANSPORT="grpc") as stack:
-        everywhere = {port for loopback, port in listening(stack) if not loopback}
-        assert everywhere == {stack.port, stack.ports[1]}
-        assert "gRPC of the model server; the path of TMPDIR is too long for a unix socket" in said(stack)
+        assert {port for loopback, port in listening(stack) if not loopback} == {stack.port}
         assert stack.invoke(BODY).json() == ANSWER

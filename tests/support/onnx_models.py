@@ -14,12 +14,15 @@ SEED = 20180113
 _OPSET = 17
 
 
-def write_dense(file: Path) -> np.ndarray[Any, Any]:
-    """Write ``y = softmax(x W)``, x float32 [batch, 4], y [batch, 3]; return W."""
-    weights = np.random.default_rng(SEED).standard_normal((4, 3)).astype(np.float32)
+def dense_weights() -> np.ndarray[Any, Any]:
+    """Return W of ``write_dense``."""
+    return np.random.default_rng(SEED).standard_normal((4, 3)).astype(np.float32)
+
+
+def write_dense(file: Path) -> None:
+    """Write ``y = softmax(x W)``, x float32 [batch, 4], y [batch, 3]."""
     nodes = [helper.make_node("MatMul", ["x", "w"], ["z"]), helper.make_node("Softmax", ["z"], ["y"], axis=1)]
-    write(file, nodes, {"x": ("FLOAT", ["batch", 4])}, {"y": ("FLOAT", ["batch", 3])}, {"w": weights})
-    return weights
+    write(file, nodes, {"x": ("FLOAT", ["batch", 4])}, {"y": ("FLOAT", ["batch", 3])}, {"w": dense_weights()})
 
 
 def write(

@@ -47,12 +47,8 @@ from lightbox.model.spec import (
     ModelCall,
     SignatureSpec,
     image_input,
-    is_channels_first,
     scaling_problem,
 )
-
-_CHANNELS_FIRST = "; the input has its channels first: an image fits channels last, [batch, height, width, 3]"
-
 
 Decode = Callable[..., Pixels]
 """``decode_rgb``, or what else takes its arguments."""
@@ -119,7 +115,7 @@ class ImageCodec:
     def decode(
         self, bodies: Sequence[bytes], signature: SignatureSpec, options: ModelOptions, context: RequestContext
     ) -> dict[str, Array]:
-        """Return the model's input: NHWC pixels in its dtype, or the bytes as they came for a string tensor.
+        """Return the model's input: pixels in its dtype, or the bytes as they came for a string tensor.
 
         Times the stages wait, decode and preprocess. Raises ImageUndecodable, TooLarge, MalformedBody when images
         of different sizes cannot be one batch, DeadlineExceeded when time runs out between two images, and
@@ -248,6 +244,9 @@ class ImageCodec:
                     self._resizer.fill(image, scaling, batch[index], by, by_all_cores=self._alone())
                 del image  # its memory is what the slots bound
         assert batch is not None, "a request holds at least one image"
+        if wanted.channels_first:
+            with context.stage("preprocess"):
+                batch = np.ascontiguousarray(batch.transpose(0, 3, 1, 2))
         return batch if wanted.batched or len(batch) != 1 else batch[0]
 
     def _check_batch(self, count: int, size: tuple[int, int]) -> None:
@@ -295,7 +294,7 @@ def _wanted(signature: SignatureSpec) -> ImageInput:
         raise UnsupportedMediaType(
             f"the signature {signature.name!r} of the model {signature.model!r} takes "
             f"{', '.join(map(str, signature.inputs.values()))}: none of these accepts an image; "
-            f"send application/json{_CHANNELS_FIRST if is_channels_first(signature) else ''}"
+            "send application/json"
         )
     return wanted
 

@@ -47,8 +47,8 @@ class Settings(BaseModel):
     model_config = PART
 
     model_dir: Path = setting("Models", "LIGHTBOX_MODEL_DIR", default=Path("/opt/ml/model"))
-    """Folder of the models. It holds `<N>/`, `<name>/<N>/`, `export/Servo/<N>/` or one SavedModel. In multi-model mode
-    the default is `/opt/ml/models`."""
+    """Folder of the models. It holds `<N>/`, `<name>/<N>/`, `export/Servo/<N>/` or one model. It can be a model's
+    file, such as `yolo11n.onnx`. In multi-model mode the default is `/opt/ml/models`."""
 
     default_model: Annotated[str | None, BeforeValidator(parse_default_model)] = setting(
         "Models", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME", told_default="the first by name"
@@ -65,10 +65,10 @@ class Settings(BaseModel):
         "Model servers and wires", "LIGHTBOX_ENGINE", told_values="an engine of [engines](engines.md), `auto`"
     )
     """What the embedded model server executes models with: an engine for all, or `auto` for the one that suits each
-    model: OpenVINO where its answers are TensorFlow's and come faster. ONNX files need another than `tensorflow`. Set,
-    it asks for the embedded server; without it `tensorflow`. `engine` in a model's own `code/lightbox.json` is for that
-    model alone, and in `LIGHTBOX_OPTIONS` for all; both win over this. What OpenVINO compiles is kept below
-    `XDG_CACHE_HOME`, where that is set."""
+    model: OpenVINO where its answers are TensorFlow's and come faster. Set, it asks for the embedded server; without it
+    `tensorflow`, which leaves files of other formats than SavedModel to the fastest engine that opens them. `engine` in
+    a model's own `code/lightbox.json` is for that model alone, and in `LIGHTBOX_OPTIONS` for all; both win over this.
+    What OpenVINO compiles is kept below `XDG_CACHE_HOME`, where that is set."""
 
     transports: Annotated[tuple[TransportName, ...] | None, BeforeValidator(parse_transports)] = setting(
         "Model servers and wires",

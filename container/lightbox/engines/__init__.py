@@ -2,6 +2,6 @@
 
 ENGINES = ("tensorflow", "openvino", "onnxruntime")
 DEFAULT = "tensorflow"
-"""What answers where nothing is said."""
+"""What answers SavedModels where nothing is said; files of other formats are answered as with ``AUTO``."""
 AUTO = "auto"
 """What is said for the engine that suits a model best."""

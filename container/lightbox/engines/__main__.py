@@ -1,4 +1,4 @@
-"""Tells which engine answers each signature of SavedModels; can find it out, and write it beside the model."""
+"""Tells which engine answers each signature of models; can find it out, and write it beside the model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tfs_wire.status import StatusError
 def main(arguments: list[str]) -> int:
     """Print a line for each signature; return 1 if a folder could not be read or written."""
     parser = argparse.ArgumentParser(prog="lightbox.engines", description=__doc__)
-    parser.add_argument("folders", metavar="FOLDER", nargs="+", help="a version's folder, with saved_model.pb")
+    parser.add_argument("folders", metavar="FOLDER", nargs="+", help="a version's folder")
     parser.add_argument("--compare", action="store_true", help="compare the engines now where nothing is remembered")
     parser.add_argument("--write", action="store_true", help="compare, and keep what is found in FOLDER")
     parser.add_argument("--precision", choices=PRECISIONS, default="f32", help="how OpenVINO computes (f32)")

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lightbox.engines import AUTO, ENGINES
+from lightbox.engines import AUTO, DEFAULT, ENGINES
 from lightbox.engines.engine import Choice, Engine, Opened, OpenOptions, engines, named
-from lightbox.engines.files import onnx_file
 from lightbox.engines.hardware import PRECISIONS, Hardware
-from lightbox.engines.onnx_file import SIGNATURE
-from lightbox.engines.race import fastest
+from lightbox.engines.race import fastest, known
+from lightbox.formats import model_file
+from lightbox.formats.signature import SIGNATURE
 from tfs_wire.status import invalid
 
 log = logging.getLogger("model_server")
@@ -72,13 +72,16 @@ class Opener:
         hardware = replace(self.hardware, precision=own.get("precision", self.hardware.precision))
         options = OpenOptions(hardware, self.tags, self.session_config, self.is_guarded, batches)
         wanted = own.get("engine", self.engine)
-        return _open_best(folder, options) if wanted == AUTO else _open_with(named(wanted), folder, options)
+        # Files of other formats are not the default's to open, so that naming it says nothing of them.
+        if wanted == AUTO or (wanted == DEFAULT and model_file(Path(folder))):
+            return _open_best(folder, options)
+        return _open_with(named(wanted), folder, options)
 
     def tell(self, folder: str, compares: bool, keeps: bool) -> Mapping[str, Choice]:
         """Return which engine ``auto`` takes for each signature; see ``Engine.tell``. Nothing where there is one."""
         reference, able = _able(folder)
         if reference is None:
-            if not compares:
+            if not compares and not known(folder, able, self.hardware):
                 return {SIGNATURE: Choice("", "the engines are compared when the model is loaded")}
             return {SIGNATURE: fastest(folder, able, self.hardware)[1]}
         options = OpenOptions(self.hardware, self.tags, self.session_config, self.is_guarded)
@@ -86,9 +89,11 @@ class Opener:
 
 
 def _open_with(engine: Engine, folder: str, options: OpenOptions) -> Opened:
+    file = model_file(Path(folder))
     if not engine.opens(Path(folder)):
-        raise invalid(f"engine {engine.name} does not open {onnx_file(Path(folder)) or folder}: use {AUTO}")
-    return engine.open(folder, options)
+        raise invalid(f"engine {engine.name} does not open {file.path if file else folder}: use {AUTO}")
+    engine.check_installed()
+    return engine.open(folder, options) if file is None else _open_fastest(folder, [engine], options)
 
 
 def _open_best(folder: str, options: OpenOptions) -> Opened:
@@ -105,11 +110,8 @@ def _open_best(folder: str, options: OpenOptions) -> Opened:
 
 
 def _open_fastest(folder: str, able: Sequence[Engine], options: OpenOptions) -> Opened:
-    """Open a model with the engine that takes the least processor time; a single one is not measured."""
-    if len(able) == 1:
-        engine, choice = able[0], Choice(able[0].name, "no second engine that opens it is installed")
-    else:
-        engine, choice = fastest(folder, able, options.hardware)
+    """Open a model with the engine that takes the least processor time."""
+    engine, choice = fastest(folder, able, options.hardware)
     runner = engine.open(folder, options).runner
     for name in runner.signatures:
         log.info("engine of %s, signature %s: %s (%s)", folder, name, choice.engine, choice.reason)

@@ -1,23 +1,30 @@
 """Which engine is the fastest for a model whose answers none of them sets.
 
-Each answers made inputs in a child process, which may die of the file; the least processor time wins.
+Each answers made inputs in a child process, which may die of the file; the least processor time wins. What was found
+out is remembered for the file, the releases of the engines and the kind of machine.
 """
 
 from __future__ import annotations
 
 import json
 import logging
+import platform
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib import metadata
+from pathlib import Path
 
+from lightbox.engines import kept
 from lightbox.engines.base import Runner
 from lightbox.engines.child import run
 from lightbox.engines.engine import Choice, Engine, OpenOptions, named
 from lightbox.engines.hardware import Hardware
 from lightbox.engines.samples import batches, sides
+from lightbox.formats import model_file
 from tfs_wire.status import StatusError, invalid
 
 log = logging.getLogger("model_server")
@@ -39,7 +46,8 @@ def fastest(folder: str, able: Sequence[Engine], hardware: Hardware) -> tuple[En
 
     Raises INVALID_ARGUMENT with each engine's reason where none reads it.
     """
-    said = {engine: _said(engine, folder, hardware) for engine in able}
+    places = _places(folder, able, hardware)
+    said = {engine: _recalled(places.get(engine)) or _found_out(engine, folder, hardware, places) for engine in able}
     reading = [engine for engine, found in said.items() if not found.refused]
     refusals = [f"{engine.name}: {found.refused}" for engine, found in said.items() if found.refused]
     if not reading:
@@ -51,18 +59,50 @@ def fastest(folder: str, able: Sequence[Engine], hardware: Hardware) -> tuple[En
     return winner, Choice(winner.name, "; ".join([f"{_told(said[winner])} for an input", *times, *refusals]))
 
 
+def known(folder: str, able: Sequence[Engine], hardware: Hardware) -> bool:
+    """Whether all engines are remembered for a model."""
+    places = _places(folder, able, hardware)
+    return all(_recalled(places.get(engine)) for engine in able)
+
+
+def _places(folder: str, able: Sequence[Engine], hardware: Hardware) -> Mapping[Engine, Path]:
+    """Return the file for what is found out about each engine; none where nothing is kept."""
+    file = model_file(Path(folder))
+    if file is None or not hardware.cache_folder:
+        return {}
+    try:
+        model = kept.digest(file.parts())[:32]
+    except OSError:
+        return {}
+    kind = f"{platform.machine()}-{hardware.precision}"
+    names = {engine: f"race-{model}-{engine.name}-{metadata.version(engine.package)}-{kind}.json" for engine in able}
+    return {engine: Path(hardware.cache_folder, name) for engine, name in names.items()}
+
+
+def _recalled(place: Path | None) -> _Said | None:
+    with suppress(OSError, ValueError, TypeError):
+        return _Said(**json.loads(place.read_text())) if place else None
+    return None
+
+
 def _told(said: _Said) -> str:
     return "not timed" if said.milliseconds is None else f"{said.milliseconds:.3g} ms of CPU"
 
 
-def _said(engine: Engine, folder: str, hardware: Hardware) -> _Said:
+def _found_out(engine: Engine, folder: str, hardware: Hardware, places: Mapping[Engine, Path]) -> _Said:
+    """Return what a child finds out; what it says is remembered, how it died is not."""
     asked = json.dumps([engine.name, folder, asdict(hardware)])
     try:
         output, ended = run([sys.executable, "-P", "-m", "lightbox.engines.race", asked])
     except OSError as error:
         return _Said(refused=f"its process could not be started: {error.strerror}")
-    lines = [line for line in output.splitlines() if line.startswith(b'{"milliseconds"')]
-    return _Said(**json.loads(lines[-1])) if lines else _Said(refused=f"its process {ended}")
+    lines = [line.decode() for line in output.splitlines() if line.startswith(b'{"milliseconds"')]
+    if not lines:
+        return _Said(refused=f"its process {ended}")
+    if engine in places:
+        with suppress(OSError):  # a full disk is no reason not to serve
+            kept.write_whole(places[engine], lines[-1])
+    return _Said(**json.loads(lines[-1]))
 
 
 def main(asked: str) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from lightbox.engines.files import SAVED_MODEL_FILES, holds_model, onnx_file
-from lightbox.engines.onnx_file import OnnxTensor, read_signature
+from lightbox.formats import FORMATS, SAVED_MODEL_FILES, ModelFile, holds_model, model_file, model_files
+from lightbox.formats.signature import FileTensor
 from lightbox.model.formats import POINTER, points, told_of_folder
 from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, is_version
 from lightbox.model.saved_model import FILE, SavedModelError, check_whole, read_signatures
@@ -15,7 +15,7 @@ from tfs_wire.dtypes import numpy_name
 
 
 def unusable_versions(model: ModelOnDisk) -> list[str]:
-    """Return a sentence for each version of a model that holds no SavedModel, or one that cannot be served.
+    """Return a sentence for each version of a model that holds no model, or one that cannot be served.
 
     A model server loads what has no variables and says that it is available; every prediction fails then.
     """
@@ -27,6 +27,10 @@ def unusable_versions(model: ModelOnDisk) -> list[str]:
 def version_problem(folder: Path, model: str, version: int) -> str | None:
     """Return why the version in ``folder`` cannot be served, None where it can."""
     if not holds_model(folder):
+        if several := [file.path.name for file in model_files(folder)]:
+            return (
+                f"{folder} holds {' and '.join(several)}: expected one of them, or one named model{FORMATS[0].suffix}"
+            )
         return f"{folder} holds no {SAVED_MODEL_FILES[0]}{told_of_folder(folder)}"
     try:
         if signatures_of(folder, model, version) and (folder / FILE).exists():
@@ -51,7 +55,7 @@ def newest_signatures(model: ModelOnDisk) -> Mapping[str, SignatureSpec]:
 
 
 def versions_of(model: ModelOnDisk) -> list[tuple[int, Path]]:
-    """Return the versions of a model with their folders, by number."""
+    """Return the versions of a model with their folders, by number; of a model that is a file, the file."""
     if model.unversioned:
         return [(1, model.base_path)]
     folders = (entry for entry in model.base_path.iterdir() if is_version(entry.name) and entry.is_dir())
@@ -66,29 +70,36 @@ def show_versions(model: ModelOnDisk, base_path: Path) -> None:
     """
     base_path.mkdir(parents=True)
     for version, folder in dict(versions_of(model)).items():
-        if version <= LARGEST_VERSION:
-            (base_path / str(version)).symlink_to(folder, target_is_directory=True)
+        shown = base_path / str(version)
+        if folder.is_file():
+            shown.mkdir()
+            (shown / f"model{folder.suffix.lower()}").symlink_to(folder)
+        elif version <= LARGEST_VERSION:
+            shown.symlink_to(folder, target_is_directory=True)
 
 
 def signatures_of(folder: Path, model: str, version: int) -> Mapping[str, SignatureSpec]:
-    """Return what ``read_signatures`` does, or that of an ONNX file; nothing of the text form, which the model server
-    alone reads."""
-    if (file := onnx_file(folder)) is not None:
-        return _of_onnx(file, model, version)
+    """Return what ``read_signatures`` does, or that of a file; nothing of the text form, which the model server alone
+    reads."""
+    if (file := model_file(folder)) is not None:
+        return _of_file(file, model, version)
     return read_signatures(folder, model, version) if (folder / FILE).exists() else {}
 
 
-def _of_onnx(file: Path, model: str, version: int) -> Mapping[str, SignatureSpec]:
+def _of_file(file: ModelFile, model: str, version: int) -> Mapping[str, SignatureSpec]:
     try:
-        found = read_signature(file)
+        found = file.signature()
     except OSError as error:
-        raise SavedModelError(f"{file} cannot be read: {error.strerror}") from None
+        raise SavedModelError(f"{file.path} cannot be read: {error.strerror}") from None
     except ValueError as error:
-        why = POINTER if points(file) else f"is not an ONNX model, or is damaged: {error}"
-        raise SavedModelError(f"{file} {why}") from None
+        pointer = next(filter(points, file.parts()), None)
+        why = f"cannot be read as {file.format.title}: {error}"
+        raise SavedModelError(f"{pointer} {POINTER}" if pointer else f"{file.path} {why}") from None
     inputs, outputs = _tensors(found.inputs), _tensors(found.outputs)
     return {DEFAULT_SIGNATURE: SignatureSpec(model, version, DEFAULT_SIGNATURE, inputs, outputs)}
 
 
-def _tensors(described: Mapping[str, OnnxTensor]) -> dict[str, TensorSpec]:
-    return {name: TensorSpec(name, numpy_name(dtype), shape) for name, (dtype, shape) in sorted(described.items())}
+def _tensors(described: Mapping[str, FileTensor]) -> dict[str, TensorSpec]:
+    return {
+        name: TensorSpec(name, numpy_name(tensor.dtype), tensor.shape) for name, tensor in sorted(described.items())
+    }

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 _KERAS = "keras.models.load_model(FILE).export('MODEL_DIR/NAME/1') makes one"
-_PYTORCH = "convert it to ONNX or Keras first, then to a SavedModel"
+_PYTORCH = "torch.onnx.export makes an ONNX model of it, which is served as MODEL_DIR/NAME/1/model.onnx"
 _UNPACK = "unpack it into this folder"
 _SAVE_CODE = "build the model in code, restore the checkpoint, and call tf.saved_model.save"
 FORMATS = {
@@ -18,14 +18,8 @@ FORMATS = {
     ".safetensors": ("a file of weights without a graph", _PYTORCH),
     ".mar": ("an archive of TorchServe", _PYTORCH),
     ".onnx": ("an ONNX model", "MODEL_DIR/NAME/1/model.onnx is served (docs/engines.md)"),
-    ".tflite": (
-        "a TensorFlow Lite model",
-        "export the model that it was made of; a .tflite file cannot be converted back",
-    ),
-    ".xml": (
-        "OpenVINO's IR",
-        "give the SavedModel that it was made of; OpenVINO's engine reads SavedModels (docs/engines.md)",
-    ),
+    ".tflite": ("a LiteRT model", "MODEL_DIR/NAME/1/model.tflite is served (docs/engines.md)"),
+    ".xml": ("OpenVINO's IR", "MODEL_DIR/NAME/1/model.xml is served with model.bin beside it (docs/engines.md)"),
     ".pb": (
         "a frozen graph",
         "load it with tf.compat.v1.import_graph_def and write it with tf.compat.v1.saved_model.simple_save",
@@ -62,7 +56,7 @@ def told_of(files: Iterable[Path]) -> str:
     if found is None:
         return ""
     what, advice = FORMATS[found.suffix.lower()]
-    return f"; {found} is {what}, no SavedModel: {advice}"
+    return f"; {found} is {what}: {advice}"
 
 
 def told_of_folder(folder: Path) -> str:

@@ -3,11 +3,12 @@
     ROOT/<N>/                 one model, named after ROOT
     ROOT/<name>/<N>/          several models
     ROOT/export/Servo/<N>/    what SageMaker's training jobs write; named Servo
-    ROOT/, ROOT/<name>/       a SavedModel with no version directory; served as version 1
+    ROOT/, ROOT/<name>/       a model with no version directory; served as version 1
+    ROOT                      a model file; named after it, and served as version 1
 
-``<N>`` is a whole number, leading zeros allowed. A version may be an ONNX file instead: ``model.onnx``, or the only
-one in its folder. ``code/`` holds the user's code, never a model. Digits make a model only where at least one of them
-holds one of the two: ``data/2024/`` and ``checkpoints/1000/`` beside it do not.
+``<N>`` is a whole number, leading zeros allowed. A version holds a SavedModel or a file of another format, see
+``lightbox.formats``. ``code/`` holds the user's code, never a model. Digits make a model only where at least
+one of them holds one: ``data/2024/`` and ``checkpoints/1000/`` beside it do not.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lightbox.core.errors import StartError
-from lightbox.engines.files import holds_model, is_saved_model
+from lightbox.formats import FORMATS, as_model_file, holds_model, is_saved_model
 from lightbox.model.formats import told_of, told_of_folder
 
 LARGEST_VERSION = (1 << 63) - 1
@@ -40,7 +41,7 @@ class ModelLayoutError(StartError):
 
 @dataclass(frozen=True)
 class ModelOnDisk:
-    """One model. ``base_path`` holds version directories or, if ``unversioned``, is the SavedModel."""
+    """One model. ``base_path`` holds version directories or, if ``unversioned``, is the model: a folder or a file."""
 
     name: str
     base_path: Path
@@ -54,11 +55,11 @@ def is_model_name(name: str) -> bool:
 
 def find_models(root: Path) -> list[ModelOnDisk]:
     """Return the models below ``root`` by name; raise ModelLayoutError when there is none to serve."""
-    if root.is_file():
+    if root.is_file() and not as_model_file(root):
         raise ModelLayoutError(
             f"LIGHTBOX_MODEL_DIR: the model directory {root} is a file, not a directory{told_of([root])}"
         )
-    if not root.is_dir():
+    if not root.exists():
         raise ModelLayoutError(f"LIGHTBOX_MODEL_DIR: the model directory {root} does not exist")
     models: dict[str, ModelOnDisk] = {}
     found = list(_walk(root))
@@ -77,15 +78,15 @@ def find_models(root: Path) -> list[ModelOnDisk]:
         models[model.name] = model
     if not models:
         raise ModelLayoutError(
-            f"LIGHTBOX_MODEL_DIR: no SavedModel was found in {root}: expected {root}/<N>/saved_model.pb, "
-            f"{root}/<name>/<N>/saved_model.pb or {root}/export/Servo/<N>/saved_model.pb, N a whole number"
-            f"{_instead(root)}"
+            f"LIGHTBOX_MODEL_DIR: no model was found in {root}: expected {root}/<N>/saved_model.pb, "
+            f"{root}/<name>/<N>/saved_model.pb or {root}/export/Servo/<N>/saved_model.pb, N a whole number; "
+            f"or {', '.join(f'model{known.suffix}' for known in FORMATS)} in its place{_instead(root)}"
         )
     return [models[name] for name in sorted(models)]
 
 
 def _instead(root: Path) -> str:
-    """Return what lies in ``root`` and in its folders instead of SavedModels."""
+    """Return what lies in ``root`` and in its folders instead of models."""
     folders = (
         folder
         for folder in sorted(root.iterdir())
@@ -95,7 +96,7 @@ def _instead(root: Path) -> str:
 
 
 def folders_without_model(root: Path) -> list[Path]:
-    """Return the folders below ``root`` that look like models by their versions' names, but hold no SavedModel."""
+    """Return the folders below ``root`` that look like models by their versions' names, but hold no model."""
     return [model.base_path for model, servable in _walk(root) if not servable]
 
 
@@ -112,7 +113,9 @@ def choose_default(models: list[ModelOnDisk], wanted: str | None) -> str:
 
 
 def _walk(root: Path) -> Iterator[tuple[ModelOnDisk, bool]]:
-    """Yield the models below a folder, and whether each can be served."""
+    """Yield the models below a folder, or the one that is a file, and whether each can be served."""
+    if root.is_file():
+        return iter([(ModelOnDisk(root.stem, root, unversioned=True), True)])
     return _Walk().models(root, MAX_DEPTH, frozenset())
 
 
@@ -120,7 +123,7 @@ def _walk(root: Path) -> Iterator[tuple[ModelOnDisk, bool]]:
 class _Listing:
     """What is to be known of a folder, whatever its name."""
 
-    saved_model: bool
+    model: bool
     folders: tuple[Path, ...] = ()
     versioned: bool = False
     servable: bool = False
@@ -139,7 +142,7 @@ class _Walk:
             return
         known = self._listings.get(identity)
         listing = self._listings[identity] = known or _listing(folder)
-        if listing.saved_model:
+        if listing.model:
             yield ModelOnDisk(folder.name, folder, unversioned=True), True
         elif listing.versioned:
             yield ModelOnDisk(folder.name, folder), listing.servable
@@ -155,7 +158,7 @@ def _identity(folder: Path) -> _Identity:
 
 def _listing(folder: Path) -> _Listing:
     if is_saved_model(folder):
-        return _Listing(saved_model=True)
+        return _Listing(model=True)
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
@@ -163,7 +166,8 @@ def _listing(folder: Path) -> _Listing:
     folders = [entry for entry in entries if entry.is_dir() and not entry.name.startswith(".")]
     versions = [entry for entry in folders if is_version(entry.name)]
     others = tuple(entry for entry in folders if not is_version(entry.name) and entry.name != "code")
-    return _Listing(False, others, bool(versions), any(map(holds_model, versions)))
+    alone = not versions and not others and holds_model(folder)  # what lies beside models is none
+    return _Listing(alone, others, bool(versions), any(map(holds_model, versions)))
 
 
 def is_servable(model: ModelOnDisk) -> bool:

@@ -137,8 +137,8 @@ class ImageInput:
     """How an image reaches a model.
 
     ``encoded``: the bytes as they came, for a string tensor. Otherwise pixels, height x width x channels
-    of ``dtype``; height and width are None where the signature leaves them open. ``batched`` tells
-    whether the tensor has a leading batch dimension.
+    of ``dtype``, or channels x height x width where ``channels_first``; height and width are None where the signature
+    leaves them open. ``batched`` tells whether the tensor has a leading batch dimension.
     """
 
     name: str
@@ -148,6 +148,13 @@ class ImageInput:
     height: int | None = None
     width: int | None = None
     channels: int = 3
+    channels_first: bool = False
+
+    @property
+    def sides(self) -> tuple[int, int]:
+        """Axes of the tensor's height and width."""
+        first = int(self.batched) + int(self.channels_first)
+        return first, first + 1
 
 
 PIXEL_DTYPES = frozenset({"uint8", "int32", "int64", "float16", "float32", "float64"})
@@ -157,31 +164,24 @@ def image_input(signature: SignatureSpec) -> ImageInput | None:
     """Return how the signature takes an image, or None where it takes none.
 
     A signature takes an image when it has one input, and that is a string tensor of rank 0 or 1, or a
-    tensor of pixels [batch, height, width, channels] (or without batch) with 1 or 3 channels.
+    tensor of pixels [batch, height, width, channels] or [batch, channels, height, width] (or without batch) with 1 or
+    3 channels. Where both could be, channels are last, as TensorFlow has them.
     """
     if len(signature.inputs) != 1:
         return None
     (spec,) = signature.inputs.values()
-    if spec.shape is None:
-        return ImageInput(spec.name, True, True, spec.dtype) if spec.is_string else None
-    rank = len(spec.shape)
     if spec.is_string:
+        rank = 1 if spec.shape is None else len(spec.shape)
         return ImageInput(spec.name, True, rank == 1, spec.dtype) if rank <= 1 else None
-    if spec.dtype not in PIXEL_DTYPES or rank not in (3, 4):
+    if spec.shape is None or len(spec.shape) not in (3, 4) or spec.dtype not in PIXEL_DTYPES:
         return None
-    height, width, channels = spec.shape[-3:]
-    if channels not in (1, 3):
-        return None
-    return ImageInput(spec.name, False, rank == 4, spec.dtype, height, width, channels)
-
-
-def is_channels_first(signature: SignatureSpec) -> bool:
-    """Tell whether the signature's only input looks like pixels with their channels before height and width."""
-    shapes = [spec.shape for spec in signature.inputs.values() if spec.dtype in PIXEL_DTYPES]
-    if len(signature.inputs) != 1 or not shapes or shapes[0] is None or len(shapes[0]) not in (3, 4):
-        return False
-    channels, *_, last = shapes[0][-3:]
-    return channels in (1, 3) and last not in (1, 3)
+    *_, first, second, last = spec.shape
+    pixels = ImageInput(spec.name, False, len(spec.shape) == 4, spec.dtype)
+    if last in (1, 3):
+        return replace(pixels, height=first, width=second, channels=last)
+    if first in (1, 3):
+        return replace(pixels, height=second, width=last, channels=first, channels_first=True)
+    return None
 
 
 def scaling_problem(scaling: str, wanted: ImageInput) -> str | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
+from lightbox.formats import model_file
 from lightbox.machine.cores import available_cores
 from lightbox.machine.environment import environment
 from lightbox.model.checks import newest_folder
@@ -64,6 +65,9 @@ def _judge(settings: Settings, models: Iterable[ModelOnDisk], cores: int) -> tup
         return False, f"one for each of {cores} cores"
     if not settings.has_fixed_models:
         return False, f"one for each of {cores} cores: models are loaded later"
+    models = [model for model in models if not model_file(newest_folder(model))]
+    if not models:
+        return False, "no model is a SavedModel"
     rows = settings.max_batch_size if settings.enable_batching else 1
     call = "call" if rows == 1 else f"batch of {rows}"
     heaviest, largest = "", 0

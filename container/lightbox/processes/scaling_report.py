@@ -15,6 +15,7 @@ from typing import Any
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
+from lightbox.formats import model_file
 from lightbox.model.checks import newest_folder, newest_signatures
 from lightbox.model.graph import parse
 from lightbox.model.layout import ModelOnDisk
@@ -110,6 +111,8 @@ def _advice(expects: _Expects, scaling: str, given: bool) -> str:
 
 def _look(folder: Path, name: str) -> tuple[_Expects, str]:
     """Return what a version's files tell of the pixels that it wants, and a clause that says so."""
+    if file := model_file(folder):
+        return _Expects.UNKNOWN, f"what {file.path.name} does with them is not read"
     layer = _keras_layer(folder)
     said = f"; {layer}" if layer else ""
     try:

@@ -7,11 +7,9 @@ from contextlib import contextmanager
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
-from lightbox.engines import AUTO, DEFAULT
-from lightbox.engines.files import onnx_file
+from lightbox.formats import model_file
 from lightbox.model.checks import newest_folder, unusable_versions
 from lightbox.model.layout import ModelOnDisk, folders_without_model, weights_note
-from lightbox.model.options import load_options
 from lightbox.processes import tls
 from lightbox.processes.additions import NOTHING_WANTED, Wants
 from lightbox.processes.commands import BINARY, model_server_program
@@ -71,7 +69,7 @@ def find_warnings(settings: Settings, wants: Wants = NOTHING_WANTED) -> list[str
         return passed
     models, default = plan_models(settings)
     passed += [
-        f"LIGHTBOX_MODEL_DIR: {folder} is not a model: none of its numbered folders contains saved_model.pb"
+        f"LIGHTBOX_MODEL_DIR: {folder} is not a model: none of its numbered folders contains a model"
         for folder in folders_without_model(settings.model_dir)
     ]
     notes = ((name, weights_note(newest_folder(model))) for name, model in models.items())
@@ -102,20 +100,11 @@ def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings
 
 
 def _engine_problem(model: ModelOnDisk, settings: Settings) -> Iterator[str]:
-    """Yield what is wrong where the newest version of a model is a file that TensorFlow does not open."""
-    file = onnx_file(newest_folder(model))
-    if file is None:
-        return
-    if model_server_program(settings)[0] == BINARY:
-        what = BINARY
-    elif (load_options(code_dirs(model, shared_code_dirs(settings)), settings).engine or settings.engine) in (
-        None,
-        DEFAULT,
-    ):
-        what = f"the engine {DEFAULT}"
-    else:
-        return
-    yield f"LIGHTBOX_MODEL_DIR: {file} is an ONNX model, which {what} does not open; set LIGHTBOX_ENGINE={AUTO}"
+    """Yield what is wrong where the newest version of a model is a file that the model server does not open."""
+    file = model_file(newest_folder(model))
+    if file is not None and model_server_program(settings)[0] == BINARY:
+        why = f"is {file.format.title}, which {BINARY} does not open; set LIGHTBOX_MODEL_SERVER=embedded"
+        yield f"LIGHTBOX_MODEL_DIR: {file.path} {why}"
 
 
 def _misfits(model: ModelOnDisk, settings: Settings) -> Iterator[tuple[bool, str]]:

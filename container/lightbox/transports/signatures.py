@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TypeVar
@@ -241,11 +241,11 @@ def probe_version(
 def made_up_inputs(signature: SignatureSpec) -> dict[str, Array]:
     """Return zeros of the signature's shapes, one for each open dimension; a small image for a string tensor."""
     picture = image_input(signature)
-    sides = {1, 2} if picture is not None and not picture.encoded and picture.batched else set()
+    sides = picture.sides if picture is not None and not picture.encoded else ()
     return {name: _made_up(spec, sides) for name, spec in signature.inputs.items()}
 
 
-def _made_up(spec: TensorSpec, sides: set[int]) -> Array:
+def _made_up(spec: TensorSpec, sides: Collection[int]) -> Array:
     shape = tuple(
         size if size is not None else (OPEN_SIDE if axis in sides else 1)
         for axis, size in enumerate(spec.shape or (1,))

@@ -180,7 +180,7 @@ def test_a_model_with_a_compressed_index_is_the_model_servers_to_judge(multi_mod
     ("packed", "status", "said"),
     [
         ("silent", 400, "TargetModel: {target}/1/saved_model.pb has no usable signature: "),
-        ("empty", 404, "TargetModel: no SavedModel was found in '{target}'"),
+        ("empty", 404, "TargetModel: no model was found in '{target}'"),
     ],
 )
 def test_a_target_that_cannot_be_served_is_told_without_where_it_was_unpacked(

@@ -11,9 +11,9 @@ import numpy as np
 
 from lightbox.engines.base import Array
 from lightbox.engines.engine import Engine, Opened, OpenOptions
-from lightbox.engines.files import onnx_file
-from lightbox.engines.onnx_file import SIGNATURE, read_signature, signature_def
 from lightbox.engines.samples import batches
+from lightbox.formats import ONNX, ModelFile, model_file
+from lightbox.formats.signature import SIGNATURE, signature_def
 from tfs_wire.status import Code, StatusError, invalid
 
 
@@ -24,12 +24,13 @@ class OnnxRuntime(Engine):
 
     def opens(self, folder: Path) -> bool:
         """Whether it is an ONNX file."""
-        return onnx_file(folder) is not None
+        file = model_file(folder)
+        return file is not None and file.format == ONNX
 
     def open(self, folder: str, options: OpenOptions) -> Opened:
         """Load the file; raise StatusError where it is damaged, or has operations that are not ONNX's."""
         self.check_installed()
-        file = onnx_file(Path(folder))
+        file = model_file(Path(folder))
         if file is None:
             raise invalid(f"{folder} holds no ONNX file, or several")
         session = Session(file, options)
@@ -42,7 +43,7 @@ class OnnxRuntime(Engine):
 class Session:
     """A loaded file. Any number of threads may call ``run``; a call ends when it is done, also after its deadline."""
 
-    def __init__(self, file: Path, options: OpenOptions) -> None:
+    def __init__(self, file: ModelFile, options: OpenOptions) -> None:
         import onnxruntime
 
         settings = onnxruntime.SessionOptions()
@@ -50,10 +51,12 @@ class Session:
         settings.add_session_config_entry("session.intra_op.allow_spinning", "0")  # it would take others' processors
         settings.log_severity_level = 3
         try:
-            self.signatures = {SIGNATURE: signature_def(read_signature(file))}
-            self._session = onnxruntime.InferenceSession(str(file), settings, providers=["CPUExecutionProvider"])
+            self.signatures = {SIGNATURE: signature_def(file.signature())}
+            self._session = onnxruntime.InferenceSession(
+                str(file.path.resolve()), settings, providers=["CPUExecutionProvider"]
+            )
         except Exception as error:  # the runtime's errors have no class in common
-            raise invalid(f"{file} cannot be read: {_line(error)}") from None
+            raise invalid(f"{file.path} cannot be read: {_line(error)}") from None
         self.outputs = [info.name for info in self.signatures[SIGNATURE].outputs.values()]
 
     def run(self, feeds: Mapping[str, Array], fetches: Sequence[str], options: bytes = b"") -> list[Array]:

@@ -1,4 +1,4 @@
-"""OpenVINO: SavedModels as far as its answers are TensorFlow's, by a gate, a comparison and guards; ONNX files."""
+"""OpenVINO: SavedModels as far as its answers are TensorFlow's, by a gate, a comparison and guards; other files."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lightbox.engines.base import Runner
 from lightbox.engines.engine import Choice, Engine, Opened, OpenOptions
-from lightbox.engines.files import holds_model, onnx_file
+from lightbox.formats import holds_model, model_file
 
 
 class OpenVino(Engine):
@@ -16,16 +16,16 @@ class OpenVino(Engine):
     name = package = "openvino"
 
     def opens(self, folder: Path) -> bool:
-        """Whether it is a SavedModel, of which one in the text form is refused, or an ONNX file."""
+        """Whether it is a SavedModel, of which one in the text form is refused, or a file of another format."""
         return holds_model(folder)
 
     def open(self, folder: str, options: OpenOptions) -> Opened:
-        """Load an ONNX file, or what OpenVINO may answer of a SavedModel; raise StatusError with what is refused."""
+        """Load a file, or what OpenVINO may answer of a SavedModel; raise StatusError with what is refused."""
         self.check_installed()
-        if (file := onnx_file(Path(folder))) is not None:
-            from lightbox.engines.openvino.onnx import open_onnx
+        if (file := model_file(Path(folder))) is not None:
+            from lightbox.engines.openvino.files import open_file
 
-            return open_onnx(file, options)
+            return open_file(file, options)
         from lightbox.engines.openvino.graph import read_meta_graph
         from lightbox.engines.openvino.signatures import open_readable
 

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from lightbox.engines.base import Array
-from lightbox.engines.files import onnx_file
 from lightbox.engines.hardware import INT8, Hardware
 from lightbox.engines.openvino.graph import FILE
 from lightbox.engines.openvino.guards import OUT_OF_RANGE, REASONS, add_guards
@@ -71,14 +70,15 @@ class Compiled:
 
     def __init__(
         self,
-        folder: str,
+        place: str,
         meta_graph: meta_graph_pb2.MetaGraphDef,
         name: str,
         hardware: Hardware,
         is_exact: bool = True,
         is_guarded: bool = True,
     ) -> None:
-        """Read and compile the signature ``name``; raise StatusError where OpenVINO does not take it.
+        """Read and compile the signature ``name`` of a SavedModel's folder, or of a file; raise StatusError where
+        OpenVINO does not take it.
 
         Unless ``is_exact``, calls are answered that only TensorFlow might answer as TensorFlow does (``guards``).
         Unless ``is_guarded``, TensorFlow's answers are none to go by: the file was never TensorFlow's.
@@ -92,7 +92,7 @@ class Compiled:
             core = openvino.Core()
             with (
                 _cache(hardware.cache_folder) as cache_folder,
-                _readable(folder, meta_graph, name, hardware.precision) as readable,
+                _readable(place, meta_graph, name, hardware.precision) as readable,
             ):
                 model = core.read_model(readable)
                 guards = add_guards(model) if is_guarded else []
@@ -102,8 +102,14 @@ class Compiled:
         inputs = {alias: port.index for port in _ports(self._model.inputs) for alias in port.names}
         outputs = {alias: port.index for port in _ports(self._model.outputs) for alias in port.names}
         try:
-            self._feeds = {info.name: inputs[alias] for alias, info in self.signature.inputs.items()}
-            self._fetches = {info.name: outputs[alias] for alias, info in self.signature.outputs.items()}
+            # OpenVINO calls the tensors of a SavedModel as its signature does, and those of a file by their own names.
+            is_file = Path(place).is_file()
+            self._feeds = {
+                info.name: inputs[info.name if is_file else alias] for alias, info in self.signature.inputs.items()
+            }
+            self._fetches = {
+                info.name: outputs[info.name if is_file else alias] for alias, info in self.signature.outputs.items()
+            }
         except KeyError as error:
             raise StatusError(Code.INTERNAL, f"OpenVINO has no tensor for {error.args[0]!r}") from None
         self._guards = [(outputs[name], REASONS[name]) for name in guards if is_exact or name == OUT_OF_RANGE]
@@ -188,23 +194,24 @@ class _Port:
 
 
 def _ports(nodes: Sequence[Any]) -> list[_Port]:
-    return [_Port(index, node.get_names()) for index, node in enumerate(nodes)]
+    """Return inputs or outputs with all their names; without one they are called as their nodes."""
+    return [_Port(index, node.get_names() or {node.node.friendly_name}) for index, node in enumerate(nodes)]
 
 
 @contextmanager
-def _readable(
-    folder: str, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, precision: str = "f32"
-) -> Iterator[Path]:
-    """Give what OpenVINO reads one signature from: its INT8 model if asked for and there, else a SavedModel of it."""
-    if (file := onnx_file(Path(folder))) is not None:
-        yield file
+def _readable(place: str, meta_graph: meta_graph_pb2.MetaGraphDef, name: str, precision: str = "f32") -> Iterator[Path]:
+    """Give what OpenVINO reads one signature from: a file itself, its INT8 model if asked for and there, else a
+    SavedModel of it."""
+    folder = Path(place)
+    if folder.is_file():
+        yield folder
         return
-    made = quantized(folder, name, digest(Path(folder))) if precision == INT8 else None
+    made = quantized(place, name, digest(folder)) if precision == INT8 else None
     if made is not None:
         yield made.path
         return
     with tempfile.TemporaryDirectory(prefix="openvino-") as copy:
-        _write_single(Path(folder).resolve(), Path(copy), meta_graph, name)
+        _write_single(folder.resolve(), Path(copy), meta_graph, name)
         yield Path(copy)
 
 

@@ -6,17 +6,15 @@ anything else it is measured again.
 
 from __future__ import annotations
 
-import hashlib
 import json
-import os
 import platform
-import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from importlib import metadata
 from pathlib import Path
 
+from lightbox.engines import kept
 from lightbox.engines.openvino.graph import FILE
 
 OPENVINO, TENSORFLOW = "openvino", "tensorflow"
@@ -24,7 +22,6 @@ IN_MODEL = Path("assets.extra") / "lightbox_engine.json"
 """The place of a verdict that travels with its model."""
 
 _FORMAT = 1
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -60,13 +57,7 @@ class Key:
 
 def digest(folder: Path) -> str:
     """Return the SHA-256 of a version's graph and variables."""
-    total = hashlib.sha256()
-    for path in [folder / FILE, *sorted((folder / "variables").glob("*"))]:
-        total.update(f"{path.name} {path.stat().st_size}\n".encode())
-        with path.open("rb") as file:
-            while chunk := file.read(_CHUNK):
-                total.update(chunk)
-    return total.hexdigest()
+    return kept.digest([folder / FILE, *sorted((folder / "variables").glob("*"))])
 
 
 def recall(folder: str, key: Key, cache: str) -> dict[str, Verdict] | None:
@@ -89,16 +80,7 @@ def remember(place: Path, key: Key, verdicts: Verdicts) -> None:
         "holds_for": asdict(key),
         "signatures": {name: asdict(verdict) for name, verdict in sorted(verdicts.items())},
     }
-    place.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=place.parent, prefix=place.name)
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(json.dumps(content, indent=2) + "\n")
-        Path(name).chmod(0o644)
-        Path(name).replace(place)
-    except OSError:
-        Path(name).unlink(missing_ok=True)
-        raise
+    kept.write_whole(place, json.dumps(content, indent=2) + "\n")
 
 
 def keep(key: Key, cache: str, verdicts: Verdicts) -> None:

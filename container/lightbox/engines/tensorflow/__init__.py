@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lightbox.engines.engine import Engine, Opened, OpenOptions
-from lightbox.engines.files import is_saved_model
+from lightbox.formats import is_saved_model
 from tfs_wire.status import Code, StatusError
 
 

@@ -68,7 +68,7 @@ def find_model(folder: Path, inside: Path, source: Source, context: RequestConte
     try:
         models = find_models(folder)
     except ModelLayoutError:
-        raise ModelNotFound(f"{field}: no SavedModel was found in {shown!r}") from None
+        raise ModelNotFound(f"{field}: no model was found in {shown!r}") from None
     if len(models) != 1:
         raise BadRequest(f"{field}: expected one model in {shown!r}, found {', '.join(m.name for m in models)}")
     return _with_a_version(models[0], source)
@@ -77,7 +77,7 @@ def find_model(folder: Path, inside: Path, source: Source, context: RequestConte
 def _with_a_version(model: ModelOnDisk, source: Source) -> ModelOnDisk:
     """A model server would wait forever for a base path without a version that it can load."""
     if not is_servable(model):
-        raise ModelNotFound(f"{source.field}: no version in {source.shown!r} holds a saved_model.pb")
+        raise ModelNotFound(f"{source.field}: no version in {source.shown!r} holds a model")
     return model
 
 

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter
 
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound, Unavailable
 from lightbox.core.request_context import RequestContext
-from lightbox.engines.files import holds_model
+from lightbox.formats import holds_model
 from lightbox.machine.shared_files import Document, held, let_go, locked, try_lock
 from lightbox.model.catalogue import PlannedModel
 from lightbox.telemetry.logs import log

@@ -13,11 +13,12 @@ from lightbox.core.request import Header
 from lightbox.core.request_context import RequestContext
 from lightbox.features.open_inference.requests import version_number
 from lightbox.features.open_inference.tensors import described
+from lightbox.formats import SAVED_MODEL_PLATFORM, platform
 from lightbox.model.engine_report import engines_of
 from lightbox.model.layout import version_folder, weights_note
+from lightbox.model.spec import SignatureSpec
 
 EXTENSIONS = ("binary_tensor_data", "model_repository")
-PLATFORM = "tensorflow_savedmodel"
 SERVER_NAME = "lightbox"
 PROTOCOL_VERSION = "2"
 
@@ -46,10 +47,16 @@ class Repository:
         return {
             "name": spec.model,
             "versions": [str(spec.version)],
-            "platform": PLATFORM,
+            "platform": self._platform(spec),
             "inputs": [described(tensor) for tensor in spec.inputs.values()],
             "outputs": [described(tensor) for tensor in given.outputs.values()],
         }
+
+    def _platform(self, spec: SignatureSpec) -> str:
+        try:
+            return platform(version_folder(self._pipeline.catalogue.find(spec.model).base_path, spec.version))
+        except (OSError, ModelNotFound):  # unloaded meanwhile
+            return SAVED_MODEL_PLATFORM
 
     def parameters(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
         """Return what REST tells besides: where the weights are from, the engines, user code that writes responses.

@@ -8,7 +8,7 @@ import pytest
 
 from lightbox.engines.engine import named
 from lightbox.engines.hardware import Hardware
-from lightbox.engines.race import fastest
+from lightbox.engines.race import fastest, known
 from support.onnx_models import write_dense
 from tfs_wire.status import StatusError
 
@@ -36,3 +36,28 @@ def test_a_process_that_ends_is_a_reason(tmp_path: Path) -> None:
     engine, choice = fastest(str(tmp_path), [Missing(), named("openvino")], Hardware(1, 1))
     assert engine.name == "openvino"
     assert "missing: its process failed" in choice.reason
+
+
+def test_what_was_found_out_is_remembered_for_the_same_file(tmp_path: Path) -> None:
+    """No process starts again: with none to be had, the answer is the same."""
+    write_dense(tmp_path / "1" / "model.onnx")
+    hardware, able = Hardware(1, 1, cache_folder=str(tmp_path / "cache")), [named("openvino")]
+    assert not known(str(tmp_path / "1"), able, hardware)
+    first = fastest(str(tmp_path / "1"), able, hardware)
+    assert known(str(tmp_path / "1"), able, hardware)
+    assert fastest(str(tmp_path / "1"), able, hardware) == first
+    (tmp_path / "2").mkdir()
+    (tmp_path / "2" / "model.onnx").write_bytes((tmp_path / "1" / "model.onnx").read_bytes() + b"\0")
+    assert not known(str(tmp_path / "2"), able, hardware)
+    for file in (tmp_path / "cache").iterdir():
+        file.write_text("damaged")
+    assert not known(str(tmp_path / "1"), able, hardware)
+
+
+def test_a_damaged_model_is_remembered_as_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.onnx").write_bytes(b"garbage")
+    hardware = Hardware(1, 1, cache_folder=str(tmp_path / "cache"))
+    for _ in range(2):
+        with pytest.raises(StatusError, match="no engine reads the model in"):
+            fastest(str(tmp_path), [named("openvino")], hardware)
+    assert known(str(tmp_path), [named("openvino")], hardware)

@@ -24,14 +24,14 @@ def put(root: Path, name: str, content: bytes = b"x") -> Path:
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("net.keras", "is a Keras model, no SavedModel: keras.models.load_model"),
-        ("net.h5", "is a Keras model, or weights of one, in HDF5, no SavedModel: keras.models.load_model"),
-        ("net.pt", "is a PyTorch model, no SavedModel: convert it"),
-        ("net.pth", "is a PyTorch model, no SavedModel: convert it"),
-        ("net.xml", "is OpenVINO's IR, no SavedModel: give the SavedModel that it was made of"),
-        ("frozen_graph.pb", "is a frozen graph, no SavedModel: load it with tf.compat.v1.import_graph_def"),
-        ("net.tar.gz", "is an archive, no SavedModel: unpack it"),
-        ("net.ckpt-100.index", "is a checkpoint, no SavedModel: build the model in code"),
+        ("net.keras", "is a Keras model: keras.models.load_model"),
+        ("net.h5", "is a Keras model, or weights of one, in HDF5: keras.models.load_model"),
+        ("net.pt", "is a PyTorch model: torch.onnx.export makes an ONNX model"),
+        ("net.pth", "is a PyTorch model: torch.onnx.export makes an ONNX model"),
+        ("net.xml", "is OpenVINO's IR: MODEL_DIR/NAME/1/model.xml is served with model.bin beside it"),
+        ("frozen_graph.pb", "is a frozen graph: load it with tf.compat.v1.import_graph_def"),
+        ("net.tar.gz", "is an archive: unpack it"),
+        ("net.ckpt-100.index", "is a checkpoint: build the model in code"),
     ],
 )
 def test_another_format_wherever_a_version_is_expected(tmp_path: Path, name: str, told: str) -> None:
@@ -72,7 +72,7 @@ def test_a_version_without_a_saved_model_says_what_it_is(tmp_path: Path, files: 
 
 
 def test_an_empty_model_directory(tmp_path: Path) -> None:
-    with pytest.raises(ModelLayoutError, match=r"N a whole number; the folder is empty$"):
+    with pytest.raises(ModelLayoutError, match=r"model\.tflite in its place; the folder is empty$"):
         find_models(tmp_path)
 
 

@@ -4,7 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.model.layout import ModelLayoutError, choose_default, find_models, folders_without_model, is_model_name
+from lightbox.formats import model_file
+from lightbox.model.checks import show_versions, versions_of
+from lightbox.model.layout import (
+    ModelLayoutError,
+    ModelOnDisk,
+    choose_default,
+    find_models,
+    folders_without_model,
+    is_model_name,
+)
 
 KERAS = "keras.models.load_model(FILE).export('MODEL_DIR/NAME/1') makes one"
 
@@ -116,9 +125,7 @@ def test_bad_names(name: str) -> None:
             "a Keras model, or weights of one, in HDF5",
             "keras.models.load_model(FILE).export('MODEL_DIR/NAME/1') makes one",
         ),
-        ("pets.onnx", "an ONNX model", "MODEL_DIR/NAME/1/model.onnx is served (docs/engines.md)"),
-        ("pets.pt", "a PyTorch model", "convert it to ONNX or Keras first, then to a SavedModel"),
-        ("pets.tflite", "a TensorFlow Lite model", "export the model that it was made of"),
+        ("pets.pt", "a PyTorch model", "torch.onnx.export makes an ONNX model of it"),
     ],
 )
 def test_a_model_of_another_format_is_told_how_to_become_one(tmp_path: Path, name: str, what: str, told: str) -> None:
@@ -128,7 +135,32 @@ def test_a_model_of_another_format_is_told_how_to_become_one(tmp_path: Path, nam
         for root in (tmp_path / file.relative_to(tmp_path).parts[0], file):
             with pytest.raises(ModelLayoutError) as raised:
                 find_models(root)
-            assert f"; {file} is {what}, no SavedModel: {told}" in str(raised.value)
+            assert f"; {file} is {what}: {told}" in str(raised.value)
+
+
+@pytest.mark.parametrize("name", ["pets.onnx", "pets.ONNX", "pets.xml", "pets.tflite"])
+def test_a_model_file_is_a_model_of_its_name(tmp_path: Path, name: str) -> None:
+    """It is served whatever lies beside it; a folder that holds nothing else is a model of the folder's name."""
+    (tmp_path / "beside.onnx").touch()
+    (tmp_path / name).write_text("net")
+    (model,) = find_models(tmp_path / name)
+    assert model == ModelOnDisk("pets", tmp_path / name, unversioned=True)
+    assert versions_of(model) == [(1, tmp_path / name)]
+    show_versions(model, tmp_path / "run" / "pets")
+    shown = model_file(tmp_path / "run" / "pets" / "1")
+    assert shown is not None
+    assert (shown.path.suffix, shown.path.read_text()) == (Path(name).suffix.lower(), "net")
+
+
+def test_a_folder_with_a_model_file_alone_is_a_model(tmp_path: Path) -> None:
+    folder = tmp_path / "yolo11n_openvino_model"
+    folder.mkdir()
+    for name in ("yolo11n.xml", "yolo11n.bin", "metadata.yaml"):
+        (folder / name).touch()
+    (folder / "code").mkdir()
+    assert find_models(folder) == find_models(tmp_path) == [ModelOnDisk(folder.name, folder, unversioned=True)]
+    saved_model(folder / "others" / "1")
+    assert [model.name for model in find_models(folder)] == ["others"]
 
 
 def test_a_file_is_no_model_directory(tmp_path: Path) -> None:

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.model.layout import ModelOnDisk
+from lightbox.model.layout import ModelOnDisk, find_models
 from lightbox.processes import commands, op_threads
 from lightbox.processes.op_threads import OpThreads, choose
 from lightbox.settings_loading import load_settings
+from support.model_files import write_dense_as
 from support.saved_models import Layer, network, write
 
 LIGHT: Layer = ("Conv2D", (-1, 100, 100, 100), (1, 1, 300, 100))
@@ -103,3 +104,12 @@ def test_the_setting_wins_and_0_leaves_it_to_tensorflow(tmp_path: Path, value: s
     assert found.for_server == int(value)
     assert found.why == f"SAGEMAKER_TFS_INTRA_OP_PARALLELISM={value}"
     assert found.applied(load_settings({})).intra_op_parallelism == int(value)
+
+
+def test_files_of_other_formats_say_nothing_of_tensorflows_threads(tmp_path: Path) -> None:
+    write_dense_as(tmp_path / "m" / "1" / "model.onnx")
+    (model,) = find_models(tmp_path)
+    found = choose(load_settings({}), [model])
+    assert (found.for_server, found.why) == (0, "no model is a SavedModel")
+    write(tmp_path / "net" / "1", network(LIGHT))
+    assert choose(load_settings({}), find_models(tmp_path)).for_server == 1

@@ -122,6 +122,7 @@ async function describe(isOtherModel) {
   const names = [...new Set(signatures.map(([, { engine }]) => engine))];
   const reason = signatures.length === 1 ? signatures[0][1].reason : "";
   const facts = [["Version", meta.versions.join(", ")], ["Inputs", meta.inputs.map(shape).join("; ")], ["Outputs", meta.outputs.map(shape).join("; ")]];
+  if (meta.platform) facts.push(["Format", meta.platform]);
   if (names.length) facts.push(["Engine", names.join(", ") + (reason ? ` (${reason})` : "")]);
   if (weights) facts.push(["Weights", weights]);
   if (handler) facts.push(["Handler", handler.join(", ")]);
@@ -214,13 +215,15 @@ async function perform(work) {
   }
 }
 
+// Height and width that an image gets; channels are last, as the server looks for them, or first.
+const sides = (input) => (input?.length !== 4 ? null : [1, 3].includes(input[3]) ? input.slice(1, 3) : input.slice(2));
+
 function finished(results, series) {
   const { model, version } = chosen();
-  const input = state.meta.inputs?.[0]?.shape;
   const same = agreement(results);
   results.forEach((result) => { delete result.text; });  // responses may have megabytes, and runs are kept
   const run = { results, same, series, model, version: version || state.meta.versions?.[0] || "", name: state.name, file: state.file,
-    time: new Date().toLocaleTimeString("en-GB"), size: input?.length === 4 ? input.slice(1, 3) : null };
+    time: new Date().toLocaleTimeString("en-GB"), size: sides(state.meta.inputs?.[0]?.shape) };
   showRun(run);
   keep(run);
   return results.map((result) => `${WIRES[result.wire]}: ${headline(result.answer)}, ${ms(result.timing.total)}`).join(". ");

@@ -1,4 +1,4 @@
-"""ONNX files in the embedded server: who answers, and with which answers."""
+"""Models of other formats than SavedModel in the embedded server: who answers, and with which answers."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from support.model_files import dense, write_dense_as
 from support.model_server import MODELS, ModelServer
 from support.onnx_models import write_dense
 
@@ -17,7 +18,7 @@ def server(folder: Path, model: Path, *flags: str) -> ModelServer:
 
 
 def test_the_file_tells_the_signature(tmp_path: Path) -> None:
-    weights = write_dense(tmp_path / "m" / "1" / "net.onnx")
+    write_dense(tmp_path / "m" / "1" / "net.onnx")
     with server(tmp_path / "server", tmp_path / "m", "--engine=openvino") as running:
         running.wait_ready()
         status, body = running.rest("GET", "/v1/models/m/metadata")
@@ -29,9 +30,8 @@ def test_the_file_tells_the_signature(tmp_path: Path) -> None:
         for rows in (1, 3):
             given = np.linspace(-1, 1, 4 * rows, dtype=np.float32).reshape(rows, 4)
             status, answer = running.predict("m", instances=given.tolist())
-            powers = np.exp(given @ weights)
             assert status == 200
-            np.testing.assert_allclose(answer["predictions"], powers / powers.sum(1, keepdims=True), rtol=1e-5)
+            np.testing.assert_allclose(answer["predictions"], dense(given), rtol=1e-5)
 
 
 def test_inputs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
@@ -43,10 +43,10 @@ def test_inputs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_engine_that_does_not_open_it_says_which_setting_does(tmp_path: Path) -> None:
-    write_dense(tmp_path / "m" / "1" / "model.onnx")
-    with server(tmp_path / "server", tmp_path / "m") as running:
+    write_dense_as(tmp_path / "m" / "1" / "model.tflite")
+    with server(tmp_path / "server", tmp_path / "m", "--engine=onnxruntime") as running:
         assert running.wait_end() == 255
-        said = f"engine tensorflow does not open {tmp_path / 'm' / '1' / 'model.onnx'}: use auto"
+        said = f"engine onnxruntime does not open {tmp_path / 'm' / '1' / 'model.tflite'}: use auto"
         assert said in running.stdout + running.stderr
 
 

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from os import SEEK_END
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, NamedTuple, cast
+from typing import BinaryIO, cast
 
+from lightbox.formats.signature import FileSignature, FileTensor
 from tfs_wire.protobuf import LENGTH_DELIMITED, VARINT, read_fields, read_varint
-
-if TYPE_CHECKING:
-    from tfs_wire.messages import meta_graph_pb2
-
-SIGNATURE = "serving_default"
-"""The name of the one signature."""
 
 _GRAPH = 7
 _INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12
@@ -27,35 +22,18 @@ _DTYPES = {
 """TensorFlow's number of a dtype by ONNX's."""
 
 
-class OnnxTensor(NamedTuple):
-    """An input or output: TensorFlow's number of its dtype, and its shape.
-
-    ``shape`` holds None for an open dimension and is None altogether for an unknown rank.
-    """
-
-    dtype: int
-    shape: tuple[int | None, ...] | None
-
-
-class OnnxSignature(NamedTuple):
-    """Inputs and outputs by name, in the file's order."""
-
-    inputs: Mapping[str, OnnxTensor]
-    outputs: Mapping[str, OnnxTensor]
-
-
-def read_signature(path: Path) -> OnnxSignature:
+def read_signature(path: Path) -> FileSignature:
     """Return what a file takes and gives. Raises OSError, and ValueError where it is damaged or no ONNX model."""
     with path.open("rb") as file:
         return _signature(cast(memoryview, _Stored(file, 0, file.seek(0, SEEK_END))))
 
 
-def _signature(model: memoryview) -> OnnxSignature:
+def _signature(model: memoryview) -> FileSignature:
     graph = _last(model, _GRAPH)
     if graph is None:
         raise ValueError("it holds no graph")
-    inputs: dict[str, OnnxTensor] = {}
-    outputs: dict[str, OnnxTensor] = {}
+    inputs: dict[str, FileTensor] = {}
+    outputs: dict[str, FileTensor] = {}
     constants: set[str] = set()
     for number, wire_type, value in read_fields(graph):
         if wire_type != LENGTH_DELIMITED:
@@ -68,7 +46,7 @@ def _signature(model: memoryview) -> OnnxSignature:
             constants.add(_text(_last(value, _INITIALIZER_NAME)))
     if not outputs:
         raise ValueError("its graph has no output")
-    return OnnxSignature({name: one for name, one in inputs.items() if name not in constants}, outputs)
+    return FileSignature({name: one for name, one in inputs.items() if name not in constants}, outputs)
 
 
 class _Stored:
@@ -97,22 +75,7 @@ class _Stored:
         return found
 
 
-def signature_def(signature: OnnxSignature) -> meta_graph_pb2.SignatureDef:
-    """Return a signature as a model server tells it; each tensor is called as its input or output."""
-    from tfs_wire.messages import meta_graph_pb2
-
-    made = meta_graph_pb2.SignatureDef(method_name="tensorflow/serving/predict")
-    for tensors, place in ((signature.inputs, made.inputs), (signature.outputs, made.outputs)):
-        for name, tensor in tensors.items():
-            info = place[name]
-            info.name, info.dtype = name, tensor.dtype
-            info.tensor_shape.unknown_rank = tensor.shape is None
-            for size in tensor.shape or ():
-                info.tensor_shape.dim.add(size=-1 if size is None else size)
-    return made
-
-
-def _tensor(described: memoryview) -> tuple[str, OnnxTensor]:
+def _tensor(described: memoryview) -> tuple[str, FileTensor]:
     name = _text(_last(described, _NAME))
     tensor = _last(_last(described, _TYPE) or memoryview(b""), _TENSOR_TYPE)
     if tensor is None:
@@ -121,7 +84,7 @@ def _tensor(described: memoryview) -> tuple[str, OnnxTensor]:
     if element not in _DTYPES:
         raise ValueError(f"{name!r} has the dtype {element} of ONNX, which cannot be served")
     shape = _last(tensor, _SHAPE)
-    return name, OnnxTensor(_DTYPES[element], None if shape is None else tuple(_sizes(shape)))
+    return name, FileTensor(_DTYPES[element], None if shape is None else tuple(_sizes(shape)), name)
 
 
 def _sizes(shape: memoryview) -> Iterator[int | None]:

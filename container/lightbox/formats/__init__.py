@@ -1,0 +1,90 @@
+"""Formats of models beside SavedModel: a module for each tells what a file takes and gives, from the file alone."""
+
+from __future__ import annotations
+
+from glob import escape
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from lightbox.formats.signature import FileSignature
+
+SAVED_MODEL_FILES = ("saved_model.pb", "saved_model.pbtxt")
+SAVED_MODEL_PLATFORM = "tensorflow_savedmodel"
+
+
+class Format(NamedTuple):
+    """A format that is known by how the file's name ends. ``platform`` also names its module in here."""
+
+    platform: str
+    """What the Open Inference Protocol tells as a model's platform."""
+    suffix: str
+    title: str
+
+
+ONNX = Format("onnx", ".onnx", "an ONNX model")
+OPENVINO_IR = Format("openvino_ir", ".xml", "a model of OpenVINO's IR")
+LITERT = Format("litert", ".tflite", "a LiteRT model")
+FORMATS = (ONNX, OPENVINO_IR, LITERT)
+
+
+class ModelFile(NamedTuple):
+    """The file of a model that is no SavedModel. Files that belong to it lie beside the one that ``path`` leads to."""
+
+    path: Path
+    format: Format
+
+    def parts(self) -> list[Path]:
+        """Return the file and those that belong to it: their names begin with its own, less the suffix."""
+        path = self.path.resolve()
+        beside = (file for file in path.parent.glob(f"{escape(path.stem)}.*") if file.is_file() and file != path)
+        return [path, *sorted(beside)]
+
+    def signature(self) -> FileSignature:
+        """Return what it takes and gives. Raises OSError, and ValueError where it is damaged or of another format."""
+        found: FileSignature = import_module(f"{__name__}.{self.format.platform}").read_signature(self.path)
+        return found
+
+
+def is_saved_model(folder: Path) -> bool:
+    """Tell whether a folder is itself a SavedModel."""
+    return any((folder / name).is_file() for name in SAVED_MODEL_FILES)
+
+
+def as_model_file(path: Path) -> ModelFile | None:
+    """Return a file as a model of the format that its name says, None where it says none."""
+    found = next((known for known in FORMATS if known.suffix == path.suffix.lower()), None)
+    return ModelFile(path, found) if found is not None and path.is_file() else None
+
+
+def model_files(folder: Path) -> list[ModelFile]:
+    """Return all model files in a folder; XML is one beside its weights."""
+    found = filter(None, map(as_model_file, sorted(folder.glob("*.*"))))
+    return [file for file in found if file.format != OPENVINO_IR or file.path.with_suffix(".bin").exists()]
+
+
+def model_file(version: Path) -> ModelFile | None:
+    """Return the file of a version, None beside a SavedModel: the one whose name is ``model``, else the only one.
+
+    ``version`` is a folder, or the file itself.
+    """
+    if version.is_file():
+        return as_model_file(version)
+    if is_saved_model(version):
+        return None
+    for known in FORMATS:
+        if named := as_model_file(version / f"model{known.suffix}"):
+            return named
+    found = model_files(version)
+    return found[0] if len(found) == 1 else None
+
+
+def holds_model(version: Path) -> bool:
+    """Tell whether a version, see ``model_file``, is a model that engines open."""
+    return is_saved_model(version) or model_file(version) is not None
+
+
+def platform(version: Path) -> str:
+    """Return the platform of a version's model, in the words of the Open Inference Protocol."""
+    found = model_file(version)
+    return found.format.platform if found else SAVED_MODEL_PLATFORM

@@ -1,0 +1,116 @@
+"""What a LiteRT file takes and gives, read from its tables alone.
+
+https://github.com/google-ai-edge/LiteRT/blob/main/tflite/converter/schema/schema.fbs: the numbers below are those of
+fields in their tables. https://flatbuffers.dev/internals is how tables are stored.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from lightbox.formats.signature import FileSignature, FileTensor
+
+_IDENTIFIER = b"TFL3"
+_SUBGRAPHS, _SIGNATURES = 2, 7
+_TENSORS, _INPUTS, _OUTPUTS = 0, 1, 2
+_SHAPE, _TYPE, _NAME, _OPEN_SHAPE = 0, 1, 3, 7
+_SIGNATURE_INPUTS, _SIGNATURE_OUTPUTS, _SIGNATURE_SUBGRAPH = 0, 1, 4
+_MAP_NAME, _MAP_TENSOR = 0, 1
+_DTYPES = (1, 19, 3, 4, 9, 7, 10, 5, 8, 6, 2, 18, 23, None, None, 22, 17)
+"""TensorFlow's number of a dtype, at LiteRT's number of it."""
+
+
+def read_signature(path: Path) -> FileSignature:
+    """Return what the first subgraph takes and gives, by the names of its signature where the file has one.
+
+    Raises OSError, and ValueError where it is damaged or no LiteRT file.
+    """
+    content = path.read_bytes()
+    if content[4:8] != _IDENTIFIER:
+        raise ValueError(f"its bytes 4 to 7 are not {_IDENTIFIER.decode()}")
+    try:
+        return _signature(_Table(content, _number("I", content, 0)))
+    except (struct.error, IndexError, UnicodeDecodeError) as error:
+        raise ValueError(f"it is not whole: {error}") from None
+
+
+def _signature(model: _Table) -> FileSignature:
+    graph = next(model.tables(_SUBGRAPHS), None)
+    if graph is None:
+        raise ValueError("it holds no subgraph")
+    tensors = list(graph.tables(_TENSORS))
+    signature = next((one for one in model.tables(_SIGNATURES) if not one.number("I", _SIGNATURE_SUBGRAPH)), None)
+
+    def named(graph_field: int, signature_field: int) -> dict[str, FileTensor]:
+        if signature is None:
+            found = [_tensor(tensors[index]) for index in graph.numbers(graph_field)]
+            return {tensor.name: tensor for tensor in found}
+        entries = signature.tables(signature_field)
+        return {entry.text(_MAP_NAME): _tensor(tensors[entry.number("I", _MAP_TENSOR)]) for entry in entries}
+
+    inputs, outputs = named(_INPUTS, _SIGNATURE_INPUTS), named(_OUTPUTS, _SIGNATURE_OUTPUTS)
+    if not outputs:
+        raise ValueError("its first subgraph has no output")
+    return FileSignature(inputs, outputs)
+
+
+def _tensor(table: _Table) -> FileTensor:
+    name, number = table.text(_NAME), table.number("b", _TYPE)
+    dtype = _DTYPES[number] if 0 <= number < len(_DTYPES) else None
+    if dtype is None:
+        raise ValueError(f"{name!r} has the dtype {number} of LiteRT, which cannot be served")
+    sizes = list(table.numbers(_OPEN_SHAPE)) or list(table.numbers(_SHAPE))
+    return FileTensor(dtype, tuple(size if size >= 0 else None for size in sizes), name)
+
+
+class _Table:
+    """A table of FlatBuffers. Its readers raise struct.error where the file ends before what they look for."""
+
+    def __init__(self, content: bytes, at: int) -> None:
+        self._content, self._at = content, at
+
+    def number(self, code: str, field: int) -> int:
+        """Return a field by its code of ``struct``, 0 where it is left out."""
+        at = self._place(field)
+        return _number(code, self._content, at) if at else 0
+
+    def text(self, field: int) -> str:
+        """Return a field of text, "" where it is left out."""
+        at = self._place(field)
+        if not at:
+            return ""
+        start = self._followed(at)
+        found: bytes = struct.unpack_from(f"{_number('I', self._content, start)}s", self._content, start + 4)[0]
+        return found.decode()
+
+    def numbers(self, field: int) -> Iterator[int]:
+        """Yield the numbers of a field that is a vector of 32-bit ones."""
+        return (_number("i", self._content, at) for at in self._items(field))
+
+    def tables(self, field: int) -> Iterator[_Table]:
+        """Yield the tables of a field that is a vector of them."""
+        return (_Table(self._content, self._followed(at)) for at in self._items(field))
+
+    def _items(self, field: int) -> range:
+        at = self._place(field)
+        if not at:
+            return range(0)
+        start = self._followed(at)
+        return range(start + 4, start + 4 + 4 * _number("I", self._content, start), 4)
+
+    def _place(self, field: int) -> int:
+        """Return where a field is, 0 where it is left out."""
+        layout = self._at - _number("i", self._content, self._at)
+        place = 4 + 2 * field
+        offset = _number("H", self._content, layout + place) if place < _number("H", self._content, layout) else 0
+        return self._at + offset if offset else 0
+
+    def _followed(self, at: int) -> int:
+        return at + _number("I", self._content, at)
+
+
+def _number(code: str, content: bytes, at: int) -> int:
+    found: int = struct.unpack_from(f"<{code}", content, at)[0]
+    return found

@@ -1,0 +1,45 @@
+"""What a model file takes and gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from tfs_wire.messages import meta_graph_pb2
+
+SIGNATURE = "serving_default"
+"""The name of the one signature."""
+
+
+class FileTensor(NamedTuple):
+    """An input or output: TensorFlow's number of its dtype, its shape, and its name to the runtime.
+
+    ``shape`` holds None for an open dimension and is None altogether for an unknown rank.
+    """
+
+    dtype: int
+    shape: tuple[int | None, ...] | None
+    name: str
+
+
+class FileSignature(NamedTuple):
+    """Inputs and outputs by the names that callers give them, in the file's order."""
+
+    inputs: Mapping[str, FileTensor]
+    outputs: Mapping[str, FileTensor]
+
+
+def signature_def(signature: FileSignature) -> meta_graph_pb2.SignatureDef:
+    """Return a signature as a model server tells it."""
+    from tfs_wire.messages import meta_graph_pb2
+
+    made = meta_graph_pb2.SignatureDef(method_name="tensorflow/serving/predict")
+    for tensors, place in ((signature.inputs, made.inputs), (signature.outputs, made.outputs)):
+        for name, tensor in tensors.items():
+            info = place[name]
+            info.name, info.dtype = tensor.name, tensor.dtype
+            info.tensor_shape.unknown_rank = tensor.shape is None
+            for size in tensor.shape or ():
+                info.tensor_shape.dim.add(size=-1 if size is None else size)
+    return made

@@ -1,0 +1,185 @@
+"""Models of other formats than SavedModel through the running stack, and a start that cannot serve them."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import requests
+from onnx import helper
+from openvino import opset13
+
+from support import photos
+from support.model_files import FILES, dense, save_ir, write_dense_as
+from support.models import copy_golden
+from support.onnx_models import write
+from support.patience import PATIENCE
+from support.stack import REPOSITORY, Stack, clean_environ, running
+
+X = [[0.5, -1.0, 2.0, 0.0], [1.0, 1.0, 1.0, 1.0]]
+PLATFORMS = {"model.onnx": "onnx", "model.xml": "openvino_ir", "model.tflite": "litert"}
+PHOTO = photos.path_of("images", "china.jpg")
+
+
+def name_of(file: str) -> str:
+    return PLATFORMS[file]
+
+
+def write_means(file: Path) -> None:
+    """Write the mean of each channel of pixels that have their channels first, x float32 [1, 3, 40, 60]."""
+    x = opset13.parameter([1, 3, 40, 60], np.float32, name="x")
+    file.parent.mkdir(parents=True)
+    save_ir(file, opset13.reduce_mean(x, opset13.constant(np.array([2, 3])), keep_dims=False), x)
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    copy_golden("half_plus_two", folder / "half_plus_two")
+    for file in FILES:
+        write_dense_as(folder / name_of(file) / "1" / file)
+    write_means(folder / "means" / "1" / "model.xml")
+    joined = [helper.make_node("Add", ["a", "b"], ["sum"]), helper.make_node("Identity", ["text"], ["same"])]
+    inputs: dict[str, Any] = {"a": ("FLOAT", ["n"]), "b": ("FLOAT", ["n"]), "text": ("STRING", ["n"])}
+    write(folder / "several" / "1" / "x.onnx", joined, inputs, {"sum": ("FLOAT", ["n"]), "same": ("STRING", ["n"])})
+    return folder
+
+
+@pytest.fixture(scope="module")
+def file_stack(models: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    settings = {"LIGHTBOX_TFS_API": "true", "LIGHTBOX_SCALING": "none"}
+    with running(models, tmp_path_factory.mktemp("run"), **settings) as found:
+        yield found
+
+
+def of(model: str) -> dict[str, str]:
+    return {"X-Amzn-SageMaker-Custom-Attributes": f"tfs-model-name={model}"}
+
+
+def post(stack: Stack, path: str, model: str = "", **body: object) -> Any:
+    answer = requests.post(f"{stack.url}{path}", json=body, headers=of(model) if model else {}, timeout=PATIENCE)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_every_route_answers_every_format(file_stack: Stack, file: str) -> None:
+    model, expected = name_of(file), dense(X)
+    for path in ("/invocations", f"/v1/models/{model}:predict", f"/v1/models/{model}/versions/1:predict"):
+        np.testing.assert_allclose(post(file_stack, path, model, instances=X)["predictions"], expected, rtol=1e-5)
+    tensor = {"name": "x", "datatype": "FP32", "shape": [2, 4], "data": X}
+    (output,) = post(file_stack, f"/v2/models/{model}/infer", inputs=[tensor])["outputs"]
+    np.testing.assert_allclose(np.reshape(output["data"], (2, 3)), expected, rtol=1e-5)
+
+
+def test_saved_models_beside_them_are_answered_as_ever(file_stack: Stack) -> None:
+    assert post(file_stack, "/v1/models/half_plus_two:predict", instances=[1.0]) == {"predictions": [3.5]}
+    told = requests.get(f"{file_stack.url}/v2/models/half_plus_two", timeout=PATIENCE).json()
+    assert told["platform"] == "tensorflow_savedmodel"
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_format_engine_and_signature_are_told(file_stack: Stack, file: str) -> None:
+    told = requests.get(f"{file_stack.url}/v2/models/{name_of(file)}", timeout=PATIENCE).json()
+    assert told["platform"] == PLATFORMS[file]
+    assert told["inputs"] == [{"name": "x", "datatype": "FP32", "shape": [-1, 4]}]
+    assert told["outputs"] == [{"name": "y", "datatype": "FP32", "shape": [-1, 3]}]
+    assert told["parameters"]["engines"]["serving_default"]["engine"] in ("openvino", "onnxruntime")
+    metadata = requests.get(f"{file_stack.url}/v1/models/{name_of(file)}/metadata", timeout=PATIENCE).json()
+    (signature,) = metadata["metadata"]["signature_def"]["signature_def"].values()
+    assert signature["method_name"] == "tensorflow/serving/predict"
+
+
+def test_a_photo_reaches_a_model_with_its_channels_first(file_stack: Stack) -> None:
+    answer = file_stack.invoke(PHOTO.read_bytes(), Content_Type="image/jpeg", **of("means"))
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["predictions"] == [pytest.approx(photos.photo(PHOTO.name).mean((0, 1)), abs=2)]
+
+
+def test_strings_and_several_inputs(file_stack: Stack) -> None:
+    rows = [{"a": 1.0, "b": 2.0, "text": "grün"}, {"a": 0.5, "b": 0.25, "text": ""}]
+    found = post(file_stack, "/invocations", "several", instances=rows)["predictions"]
+    assert found == [{"sum": 3.0, "same": "grün"}, {"sum": 0.75, "same": ""}]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_file_alone_is_served_by_its_name(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, file: str
+) -> None:
+    own = tmp_path / f"net{Path(file).suffix}"
+    write_dense_as(own)
+    write_dense_as(tmp_path / "beside.onnx")
+    with running(own, tmp_path_factory.mktemp("run")) as stack:
+        np.testing.assert_allclose(post(stack, "/invocations", instances=X)["predictions"], dense(X), rtol=1e-5)
+        assert requests.get(f"{stack.url}/v2/models/net", timeout=PATIENCE).json()["platform"] == PLATFORMS[file]
+        assert stack.stop() == 0
+
+
+def test_a_new_version_of_another_format_takes_over(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    write_dense_as(tmp_path / "m" / "1" / "model.tflite")
+    with running(tmp_path / "m", tmp_path_factory.mktemp("run")) as stack:
+        write_dense_as(tmp_path / "new" / "model.onnx")
+        (tmp_path / "new").rename(tmp_path / "m" / "2")
+
+        def told() -> dict[str, Any]:
+            found: dict[str, Any] = requests.get(f"{stack.url}/v2/models/m", timeout=PATIENCE).json()
+            return found
+
+        stack.wait_until(lambda: told()["versions"] == ["2"])
+        assert told()["platform"] == "onnx"
+        np.testing.assert_allclose(post(stack, "/invocations", instances=X)["predictions"], dense(X), rtol=1e-5)
+        (tmp_path / "m" / "3").mkdir()
+        (tmp_path / "m" / "3" / "model.onnx").write_bytes(b"garbage")
+        stack.wait_until(lambda: "version 3 of m" in stack.log or "m/3" in stack.log)
+        assert told()["versions"] == ["2"]
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_multi_model_mode_loads_them(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, file: str) -> None:
+    write_dense_as(tmp_path / "net" / "1" / file)
+    with running(tmp_path, tmp_path_factory.mktemp("run"), SAGEMAKER_MULTI_MODEL="true") as stack:
+        made = requests.post(f"{stack.url}/models", json={"model_name": "m", "url": "net"}, timeout=PATIENCE)
+        assert made.status_code == 200, made.text
+        np.testing.assert_allclose(post(stack, "/models/m/invoke", instances=X)["predictions"], dense(X), rtol=1e-5)
+        assert requests.get(f"{stack.url}/v2/models/m", timeout=PATIENCE).json()["platform"] == PLATFORMS[file]
+        assert requests.delete(f"{stack.url}/models/m", timeout=PATIENCE).status_code == 200
+
+
+def refused(models: Path, **environ: str) -> str:
+    done = subprocess.run(
+        [REPOSITORY / "serve.sh", "serve"],
+        env=clean_environ() | {"LIGHTBOX_MODEL_DIR": str(models), "LIGHTBOX_MODEL_SERVER": "embedded"} | environ,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE,
+    )
+    assert done.returncode == 1
+    return done.stderr
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_a_cut_file_is_a_sentence_before_anything_is_served(tmp_path: Path, file: str) -> None:
+    """The last bytes of each are weights, of which only a load can tell."""
+    own = tmp_path / "m" / "1" / file
+    write_dense_as(own)
+    cut = own.with_suffix(".bin") if file == "model.xml" else own
+    cut.write_bytes(cut.read_bytes()[:-9])
+    said = refused(tmp_path)
+    assert str(own.parent) in said
+    assert "cannot be read" in said or "no engine reads the model" in said
+
+
+@pytest.mark.parametrize("file", FILES)
+def test_the_real_model_server_is_refused_with_the_setting(tmp_path: Path, file: str) -> None:
+    binary = tmp_path / "tensorflow_model_server"
+    binary.write_text("#!/bin/sh\nexit 1\n")
+    binary.chmod(0o755)
+    write_dense_as(tmp_path / "m" / "1" / file)
+    path = f"{tmp_path}:{clean_environ()['PATH']}"
+    said = refused(tmp_path / "m", PATH=path, LIGHTBOX_MODEL_SERVER="auto")
+    assert "which tensorflow_model_server does not open; set LIGHTBOX_MODEL_SERVER=embedded" in said

@@ -1,0 +1,75 @@
+"""Files of other formats than SavedModel in OpenVINO: nothing but the runtime's own answers."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import openvino
+import pytest
+from onnx import helper
+
+from lightbox.engines.base import Array, Runner
+from lightbox.engines.engine import OpenOptions, named
+from lightbox.engines.hardware import Hardware
+from support.model_files import FILES, dense, write_dense_as
+from support.onnx_models import write
+from tfs_wire.status import Code, StatusError
+
+
+def opened(folder: Path) -> Runner:
+    return named("openvino").open(str(folder), OpenOptions(Hardware(1, 1), ("serve",))).runner
+
+
+def direct(file: Path, *inputs: Array) -> Array:
+    model = openvino.Core().compile_model(str(file), "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
+    return np.array(model(list(inputs))[0])
+
+
+def answer(runner: Runner, **inputs: Array) -> Array:
+    signature = runner.signatures["serving_default"]
+    feeds = {info.name: inputs[name] for name, info in signature.inputs.items()}
+    (found,) = runner.run(feeds, [info.name for info in signature.outputs.values()])
+    return found
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_network(tmp_path: Path, name: str) -> None:
+    write_dense_as(tmp_path / name)
+    for rows in (1, 3):
+        given = np.random.default_rng(rows).standard_normal((rows, 4)).astype(np.float32)
+        found = answer(opened(tmp_path), x=given)
+        np.testing.assert_array_equal(found, direct(tmp_path / name, given))
+        np.testing.assert_allclose(found, dense(given), rtol=1e-5)
+
+
+def test_tensors_without_names_are_called_as_their_layers(tmp_path: Path) -> None:
+    write_dense_as(tmp_path / "model.xml")
+    text = (tmp_path / "model.xml").read_text()
+    bare = re.sub(r' (names|output_names)="[^"]*"', "", text)
+    assert bare != text
+    (tmp_path / "model.xml").write_text(bare)
+    runner = opened(tmp_path)
+    given = np.ones((1, 4), np.float32)
+    assert list(runner.signatures["serving_default"].inputs) == ["x"]
+    np.testing.assert_allclose(answer(runner, x=given), dense(given), rtol=1e-5)
+
+
+def test_positions_out_of_range_are_no_business_of_tensorflows(tmp_path: Path) -> None:
+    """Nor are inputs with different numbers of rows."""
+    node = helper.make_node("Gather", ["x", "at"], ["y"], axis=0)
+    inputs: dict[str, tuple[str, list[int | str]]] = {"x": ("FLOAT", ["n"]), "at": ("INT64", ["m"])}
+    write(tmp_path / "model.onnx", [node], inputs, {"y": ("FLOAT", ["m"])})
+    given: dict[str, Array] = {"x": np.array([1, 2, 3], np.float32), "at": np.array([2, 9], np.int64)}
+    np.testing.assert_array_equal(
+        opened(tmp_path).run(given, ["y"])[0], direct(tmp_path / "model.onnx", *given.values())
+    )
+
+
+def test_strings_are_refused(tmp_path: Path) -> None:
+    node = helper.make_node("Identity", ["x"], ["y"])
+    write(tmp_path / "model.onnx", [node], {"x": ("STRING", ["n"])}, {"y": ("STRING", ["n"])})
+    with pytest.raises(StatusError, match=r"'x' of .*/model.onnx holds strings") as raised:
+        opened(tmp_path)
+    assert raised.value.code == Code.INVALID_ARGUMENT

@@ -1,0 +1,43 @@
+"""What an ONNX file says of itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from lightbox.formats.onnx import read_signature
+from lightbox.formats.signature import signature_def
+from support.onnx_models import write
+from tfs_wire.dtypes import name_of
+
+DTYPES = {"FLOAT": "float", "UINT8": "uint8", "INT64": "int64", "STRING": "string", "BOOL": "bool", "FLOAT16": "half"}
+
+
+@pytest.mark.parametrize(("dtype", "name"), DTYPES.items())
+def test_dtypes(tmp_path: Path, dtype: str, name: str) -> None:
+    file = tmp_path / "m.onnx"
+    write(file, [helper.make_node("Identity", ["x"], ["y"])], {"x": (dtype, None)}, {"y": (dtype, [])})
+    found = read_signature(file)
+    assert (name_of(found.inputs["x"].dtype), found.inputs["x"].shape) == (name, None)
+    assert (name_of(found.outputs["y"].dtype), found.outputs["y"].shape) == (name, ())
+    made = signature_def(found)
+    assert made.inputs["x"].tensor_shape.unknown_rank
+    assert not made.outputs["y"].tensor_shape.unknown_rank
+    assert made.method_name == "tensorflow/serving/predict"
+
+
+def test_constants_are_no_inputs(tmp_path: Path) -> None:
+    """Older files list them among the inputs, as an exporter with keep_initializers_as_inputs does."""
+    node = helper.make_node("Add", ["x", "c"], ["y"])
+    constants = {"c": np.ones((1, 4), np.float32)}
+    write(
+        tmp_path / "m.onnx",
+        [node],
+        {"x": ("FLOAT", ["n", 4]), "c": ("FLOAT", [1, 4])},
+        {"y": ("FLOAT", ["n", 4])},
+        constants,
+    )
+    assert list(read_signature(tmp_path / "m.onnx").inputs) == ["x"]
