@@ -26,6 +26,7 @@ from docker_image.sizes import layers
 from docker_image.ways import WAYS, Way, as_sagemaker_runs_it
 from lightbox.user_code.paths import WITH_BUILD_ARGUMENT
 from support import s3
+from support.model_files import FILES, dense, write_dense_as
 
 TAG = f"lightbox:test-{os.getpid()}"
 PAGE = REPOSITORY / "docs" / "image.md"
@@ -118,6 +119,20 @@ def test_the_image_with_openvino(engine: Engine, sample_models: Path) -> None:
             check(subject)
             if check is checks.reads_digits_over_both_wires:
                 assert "signature serving_default: openvino (6 answers are equal" in container.log
+
+
+def test_the_image_with_openvino_reads_files_of_every_format(engine: Engine, tmp_path: Path) -> None:
+    tag = f"{TAG}-openvino"
+    engine.build(tag, "--target=openvino")
+    tmp_path.chmod(0o755)
+    for file in FILES:
+        write_dense_as(tmp_path / file.partition(".")[2] / "1" / file)
+    rows = [[0.5, -1.0, 2.0, 0.0], [1.0, 1.0, 1.0, 1.0]]
+    body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [2, 4], "data": rows}]}).encode()
+    with running(engine.docker, tag, tmp_path, options=HARDENED) as container:
+        for model in ("onnx", "xml", "tflite"):
+            (output,) = json.loads(container.send("POST", f"/v2/models/{model}/infer", body))["outputs"]
+            assert output["data"] == pytest.approx(dense(rows).ravel().tolist(), rel=1e-5)
 
 
 def test_code_for_all_models_from_s3(engine: Engine, image: str, sample_models: Path) -> None:
