@@ -13,11 +13,12 @@ from pathlib import Path
 from lightbox.formats.signature import FileSignature, FileTensor
 
 _IDENTIFIER = b"TFL3"
-_SUBGRAPHS, _SIGNATURES = 2, 7
+_SUBGRAPHS, _BUFFERS, _SIGNATURES = 2, 4, 7
 _TENSORS, _INPUTS, _OUTPUTS = 0, 1, 2
 _SHAPE, _TYPE, _NAME, _OPEN_SHAPE = 0, 1, 3, 7
 _SIGNATURE_INPUTS, _SIGNATURE_OUTPUTS, _SIGNATURE_SUBGRAPH = 0, 1, 4
 _MAP_NAME, _MAP_TENSOR = 0, 1
+_DATA, _OFFSET, _SIZE = 0, 1, 2
 _DTYPES = (1, 19, 3, 4, 9, 7, 10, 5, 8, 6, 2, 18, 23, None, None, 22, 17)
 """TensorFlow's number of a dtype, at LiteRT's number of it."""
 
@@ -31,9 +32,18 @@ def read_signature(path: Path) -> FileSignature:
     if content[4:8] != _IDENTIFIER:
         raise ValueError(f"its bytes 4 to 7 are not {_IDENTIFIER.decode()}")
     try:
-        return _signature(_Table(content, _number("I", content, 0)))
+        model = _Table(content, _number("I", content, 0))
+        need = max((_end(buffer) for buffer in model.tables(_BUFFERS)), default=0)
+        if need > len(content):
+            raise ValueError(f"it has {len(content):,} bytes, expected {need:,}")
+        return _signature(model)
     except (struct.error, IndexError, UnicodeDecodeError) as error:
         raise ValueError(f"it is not whole: {error}") from None
+
+
+def _end(buffer: _Table) -> int:
+    """Return where a buffer's bytes end, which are in its table or, in large files, behind all tables."""
+    return max(buffer.items(_DATA, size=1).stop, buffer.number("Q", _OFFSET) + buffer.number("Q", _SIZE))
 
 
 def _signature(model: _Table) -> FileSignature:
@@ -85,20 +95,21 @@ class _Table:
         found: bytes = struct.unpack_from(f"{_number('I', self._content, start)}s", self._content, start + 4)[0]
         return found.decode()
 
-    def numbers(self, field: int) -> Iterator[int]:
-        """Yield the numbers of a field that is a vector of 32-bit ones."""
-        return (_number("i", self._content, at) for at in self._items(field))
-
-    def tables(self, field: int) -> Iterator[_Table]:
-        """Yield the tables of a field that is a vector of them."""
-        return (_Table(self._content, self._followed(at)) for at in self._items(field))
-
-    def _items(self, field: int) -> range:
+    def items(self, field: int, size: int = 4) -> range:
+        """Return where the items, of ``size`` bytes each, of a field that is a vector begin."""
         at = self._place(field)
         if not at:
             return range(0)
         start = self._followed(at)
-        return range(start + 4, start + 4 + 4 * _number("I", self._content, start), 4)
+        return range(start + 4, start + 4 + size * _number("I", self._content, start), size)
+
+    def numbers(self, field: int) -> Iterator[int]:
+        """Yield the numbers of a field that is a vector of 32-bit ones."""
+        return (_number("i", self._content, at) for at in self.items(field))
+
+    def tables(self, field: int) -> Iterator[_Table]:
+        """Yield the tables of a field that is a vector of them."""
+        return (_Table(self._content, self._followed(at)) for at in self.items(field))
 
     def _place(self, field: int) -> int:
         """Return where a field is, 0 where it is left out."""

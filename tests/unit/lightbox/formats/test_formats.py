@@ -67,17 +67,14 @@ def test_another_file_in_its_place_is_a_sentence(tmp_path: Path, name: str) -> N
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_wherever_it_is_cut_nothing_but_a_sentence_comes_of_it(tmp_path: Path, name: str) -> None:
-    """What lies after the tables of a LiteRT file is looked at when it is loaded."""
+def test_wherever_it_is_cut_it_is_a_sentence(tmp_path: Path, name: str) -> None:
     file = tmp_path / name
     write_dense_as(file)
-    whole, refused = file.read_bytes(), 0
-    for size in range(1, len(whole) - 5, 7):
+    whole = file.read_bytes()
+    unread = 62 if name == "model.tflite" else 5  # its list of operators, which a load looks at
+    for size in range(1, len(whole) - unread, 7):
         file.write_bytes(whole[:size])
-        problem = version_problem(tmp_path, "m", 1)
-        refused += problem is not None
-        assert problem is None or problem.startswith(f"{file} cannot be read as ")
-    assert refused > 10
+        assert str(version_problem(tmp_path, "m", 1)).startswith(f"{file} cannot be read as ")
 
 
 def test_weights_that_are_missing_cut_or_a_pointer(tmp_path: Path) -> None:
