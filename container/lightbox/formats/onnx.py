@@ -15,6 +15,8 @@ _INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12
 _INITIALIZER_NAME = 8
 _NAME, _TYPE, _TENSOR_TYPE = 1, 2, 1
 _ELEMENT, _SHAPE, _DIMENSION, _SIZE = 1, 2, 1, 1
+_OPEN = 1 << 63
+"""From here on a varint is a negative size, which PaddlePaddle writes for an open dimension."""
 _DTYPES = {
     **{1: 1, 2: 4, 3: 6, 4: 17, 5: 5, 6: 3, 7: 9, 8: 7, 9: 10},
     **{10: 19, 11: 2, 12: 22, 13: 23, 14: 8, 15: 18, 16: 14},
@@ -91,7 +93,8 @@ def _sizes(shape: memoryview) -> Iterator[int | None]:
     for number, _, dimension in read_fields(shape):
         if number == _DIMENSION:
             fields = read_fields(dimension)
-            yield next((_number(size) for number, kind, size in fields if (number, kind) == (_SIZE, VARINT)), None)
+            size = next((_number(size) for number, kind, size in fields if (number, kind) == (_SIZE, VARINT)), _OPEN)
+            yield size if size < _OPEN else None
 
 
 def _last(message: memoryview, wanted: int) -> memoryview | None:

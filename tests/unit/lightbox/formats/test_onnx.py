@@ -29,6 +29,14 @@ def test_dtypes(tmp_path: Path, dtype: str, name: str) -> None:
     assert made.method_name == "tensorflow/serving/predict"
 
 
+def test_open_dimensions(tmp_path: Path) -> None:
+    """Exporters give them a name, or no size, or -1, as PaddlePaddle's does."""
+    node = helper.make_node("Identity", ["x"], ["y"])
+    write(tmp_path / "m.onnx", [node], {"x": ("FLOAT", ["n", 3, -1])}, {"y": ("FLOAT", [-1, 3, "width"])})
+    found = read_signature(tmp_path / "m.onnx")
+    assert (found.inputs["x"].shape, found.outputs["y"].shape) == ((None, 3, None), (None, 3, None))
+
+
 def test_constants_are_no_inputs(tmp_path: Path) -> None:
     """Older files list them among the inputs, as an exporter with keep_initializers_as_inputs does."""
     node = helper.make_node("Add", ["x", "c"], ["y"])
