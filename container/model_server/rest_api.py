@@ -16,12 +16,11 @@ from model_server import predict
 from model_server.calls import REST, Calls
 from model_server.http_parser import Request
 from model_server.http_response import Response, html_error
-from model_server.rest_json.response import predict_pieces, write_classifications, write_regressions
+from model_server.rest_json import error_body, write_classifications, write_predict, write_regressions
 from model_server.servable import Servable
 from tfs_wire.messages import model_pb2
 from tfs_wire.rest.examples import read_examples
 from tfs_wire.rest.request import read_predict
-from tfs_wire.rest.writer import error_body
 from tfs_wire.status import Code, StatusError, invalid
 
 JSON = "application/json"
@@ -135,7 +134,7 @@ class RestApi:
 
         with self._calls.counted(spec.name, "Predict", REST):
             outputs = self._calls.predict_arrays(spec, read, self._options)
-            return list(predict_pieces(outputs, by_row))
+            return [write_predict(outputs, by_row)]
 
     def _classify(self, spec: model_pb2.ModelSpec, body: bytes | bytearray) -> list[bytes]:
         with self._calls.counted(spec.name, "Classify", REST):

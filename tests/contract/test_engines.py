@@ -61,9 +61,9 @@ def test_openvino_answers_without_tensorflow_in_memory(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("body", "answer"),
     [
-        ('{"instances": [NaN, Infinity, 1.0]}', '{\n    "predictions": [NaN, Infinity, 2.5\n    ]\n}'),
-        ('{"instances": [3e38, 3e38, 3e38]}', '{\n    "predictions": [1.5e+38, 1.5e+38, 1.5e+38\n    ]\n}'),
-        ('{"instances": [[1.0], [2.0]]}', '{\n    "predictions": [[2.5], [3.0]\n    ]\n}'),
+        ('{"instances": [NaN, Infinity, 1.0]}', '{"predictions":[NaN,Infinity,2.5]}'),
+        ('{"instances": [3e38, 3e38, 3e38]}', '{"predictions":[1.5e+38,1.5e+38,1.5e+38]}'),
+        ('{"instances": [[1.0], [2.0]]}', '{"predictions":[[2.5],[3.0]]}'),
     ],
     ids=["not_finite", "sum_not_finite", "another_shape"],
 )

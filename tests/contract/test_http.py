@@ -22,7 +22,7 @@ from tfs_wire.messages import predict_pb2
 
 PREDICT = "/v1/models/half_plus_two:predict"
 BODY = b'{"instances":[1.0]}'
-ANSWER = b'{\n    "predictions": [3.5\n    ]\n}'
+ANSWER = b'{"predictions":[3.5]}'
 MB = 1 << 20
 
 

@@ -1,5 +1,4 @@
-"""TensorFlow Serving's REST bodies: JSON <-> named ndarrays, with its number formats and error texts.
+"""TensorFlow Serving's REST requests: JSON -> named ndarrays, with its error texts.
 
-``request.read_predict`` and ``response.write_predict`` are the two ends; ``examples`` reads the bodies
-of classify and regress; ``rapidjson`` finds the exact text for what is malformed.
+``request.read_predict`` reads the body of predict, ``examples`` those of classify and regress. ``document`` parses.
 """

@@ -7,8 +7,7 @@ from binascii import a2b_base64
 from contextlib import suppress
 from typing import Any
 
-from tfs_wire.rest.rapidjson import pairs
-from tfs_wire.rest.writer import describe
+from tfs_wire.rest.document import describe, pairs
 from tfs_wire.status import invalid
 
 _BASE64 = re.compile(rb"[A-Za-z0-9+/]*")

@@ -6,8 +6,7 @@ from typing import Any, NamedTuple
 
 from tfs_wire.messages import example_pb2, input_pb2
 from tfs_wire.rest.base64_value import decode_base64, is_base64
-from tfs_wire.rest.load import load
-from tfs_wire.rest.rapidjson import pairs, type_name
+from tfs_wire.rest.document import load, pairs, type_name
 from tfs_wire.rest.request import Step, format_error, signature_name
 from tfs_wire.status import StatusError, invalid
 

@@ -16,7 +16,7 @@ import orjson
 
 from tfs_wire import dtypes
 from tfs_wire.rest import quick
-from tfs_wire.rest.rapidjson_numbers import has_long_numbers
+from tfs_wire.status import StatusError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Positions = npt.NDArray[np.intp]
@@ -27,7 +27,7 @@ MIN_BYTES = 1 << 12
 _BLOCK = 1 << 16
 """Bytes that are looked at at once; they stay in a processor's cache."""
 
-_CHUNK = 1 << 17
+_CHUNK = 1 << 18
 """Bytes of numbers that are objects at once."""
 
 _OPENING, _CLOSING, _COMMA, _SPACE = b"[], "
@@ -56,41 +56,42 @@ def read(body: bytes | bytearray, input_types: Callable[[str], Mapping[str, int]
     # True and false would pass for numbers.
     if asked is None or body.find(b"t", start) >= start or body.find(b"f", start) >= start:
         return None
-    parsed = _flat_list(memoryview(body)[start:end])
-    if parsed is None:
+    try:
+        types = input_types(asked.signature_name)
+    except StatusError:  # a fault of the text is told first
         return None
-    types = input_types(asked.signature_name)
     if len(types) != 1:
         return None
     ((name, number),) = types.items()
-    if asked.input_name not in (None, name) or (number == dtypes.DT_DOUBLE and has_long_numbers(body)):
+    if asked.input_name not in (None, name):
         return None
-    array = quick.packed(parsed.values, parsed.shape, number)
-    return None if array is None else Found(asked.signature_name, {name: array}, asked.by_row)
+    values = array(memoryview(body)[start:end], number)
+    return None if values is None else Found(asked.signature_name, {name: values}, asked.by_row)
 
 
 def _asked(around: bytes | bytearray) -> _Asked | None:
     """Return what the text around the array says; null stands in the array's place."""
-    document = quick.parse(around)
-    if document is None:
+    try:
+        document = orjson.loads(around)
+    except orjson.JSONDecodeError:
         return None
-    by_row, name = "instances" in document, None
-    values = document["instances" if by_row else "inputs"]
-    if isinstance(values, dict) and not by_row and len(values) == 1:
+    if not isinstance(document, dict):
+        return None
+    signature_name = document.pop("signature_name", "")
+    form, values = document.popitem() if len(document) == 1 else ("", None)
+    if form not in ("instances", "inputs") or not isinstance(signature_name, str):
+        return None
+    name = None
+    if isinstance(values, dict) and form == "inputs" and len(values) == 1:
         ((name, values),) = values.items()
-    strings = len(document) + ("signature_name" in document) + (name is not None)
+    strings = 1 + 2 * (b"signature_name" in around) + (name is not None)
     # A name that was given twice is not in the document.
     if values is not None or around.count(b'"') != 2 * strings:
         return None
-    return _Asked(document.get("signature_name", ""), by_row, name)
+    return _Asked(signature_name, form == "instances", name)
 
 
 # ---------------------------------------------------------------- the array
-
-
-class _Parsed(NamedTuple):
-    values: list[Any]
-    shape: tuple[int, ...]
 
 
 def array(text: memoryview, number: int, step: Callable[[], None] = lambda: None) -> Array | None:
@@ -102,24 +103,26 @@ def array(text: memoryview, number: int, step: Callable[[], None] = lambda: None
     found = _blanked(text, step)
     if found is None or number not in quick.DTYPES:
         return None
-    flat, shape = found
+    blanked, shape = found
     values = np.empty(math.prod(shape), dtypes.numpy_dtype(number))
+    view, last = memoryview(blanked), len(blanked) - 1
     at = filled = 0
-    while at < len(flat):
+    while at < last:
         step()
-        end = flat.find(b",", at + _CHUNK)
-        end = len(flat) if end < 0 else end
-        piece = _packed(flat[at:end], number)
+        end = blanked.find(b",", at + _CHUNK)
+        end = last if end < 0 else end
+        blanked[at], blanked[end] = _OPENING, _CLOSING  # in the place of the commas around this part
+        piece = _packed(view[at : end + 1], number)
         if piece is None or filled + len(piece) > len(values):
             return None
         values[filled : filled + len(piece)] = piece
-        at, filled = end + 1, filled + len(piece)
+        at, filled = end, filled + len(piece)
     return values.reshape(shape) if filled == len(values) else None
 
 
-def _packed(numbers: bytearray, number: int) -> Array | None:
+def _packed(numbers: memoryview, number: int) -> Array | None:
     try:
-        values = orjson.loads(b"[" + numbers + b"]")
+        values = orjson.loads(numbers)
     except orjson.JSONDecodeError:
         return None
     return quick.packed(values, (len(values),), number) if values else None
@@ -149,20 +152,6 @@ def _blank(block: Array, target: Array) -> Positions:
     brackets = (block - _OPENING <= _CLOSING - _OPENING).view(np.uint8)
     target[:] = (block & (brackets - 1)) | (brackets * _SPACE)
     return np.flatnonzero(brackets.view(bool) | (block == _COMMA))
-
-
-def _flat_list(text: memoryview) -> _Parsed | None:
-    found = _blanked(text, lambda: None)
-    if found is None:
-        return None
-    blanked, shape = found
-    blanked[0], blanked[-1] = _OPENING, _CLOSING
-    try:
-        values = orjson.loads(blanked)
-    except orjson.JSONDecodeError:
-        return None
-    # Of empty lists the brackets look as those of lists with one number do.
-    return _Parsed(values, shape) if values else None
 
 
 def _shape(marks: bytes) -> tuple[int, ...] | None:

@@ -11,10 +11,8 @@ from itertools import chain
 from typing import Any
 
 import numpy as np
-import orjson
 
 from tfs_wire import dtypes
-from tfs_wire.rest.rapidjson_numbers import has_long_numbers
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Inputs = dict[str, Array]
@@ -34,41 +32,7 @@ _CODES: dict[int, tuple[str, tuple[int, int] | None]] = {
 }
 DTYPES = frozenset(_CODES)
 """Numbers of the dtypes that are read here."""
-_FEW = 100
 MAX_DIMENSIONS = 32
-_KEYS = {"signature_name", "instances", "inputs"}
-
-
-def parse(body: bytes | bytearray) -> dict[str, Any] | None:
-    """Return the body if its top level is plain: the known names, each once, no true or false."""
-    # The rare letter first: looking for one byte is far cheaper than looking for a word.
-    if (b"u" in body and b"true" in body) or (b"l" in body and b"false" in body):
-        return None
-    try:
-        document: Any = orjson.loads(body)
-    except orjson.JSONDecodeError:
-        return None
-    if not isinstance(document, dict) or not document.keys() <= _KEYS or len(document.keys() - {"signature_name"}) != 1:
-        return None
-    if not isinstance(document.get("signature_name", ""), str):
-        return None
-    return dict(document)
-
-
-def arrays(body: bytes | bytearray, document: dict[str, Any], types: Mapping[str, int]) -> Inputs | None:
-    """Return the inputs in a ``parse``d body, or None; ``types`` maps input names to dtype numbers."""
-    if dtypes.DT_DOUBLE in types.values() and has_long_numbers(body):
-        return None
-    by_row = "instances" in document
-    values = document["instances" if by_row else "inputs"]
-    if by_row and not (isinstance(values, list) and values):
-        return None
-    objects = _objects(values, by_row)
-    # Names and strings of the text that must be accounted for: one that was given twice is not.
-    strings = len(document) + ("signature_name" in document) + sum(map(len, objects))
-    if not _has(body, b'"', 2 * strings) or not _has(body, b"{", 1 + len(objects)):
-        return None
-    return regular(values, by_row, types)
 
 
 def regular(values: Any, by_row: bool, types: Mapping[str, int]) -> Inputs | None:
@@ -76,22 +40,10 @@ def regular(values: Any, by_row: bool, types: Mapping[str, int]) -> Inputs | Non
 
     For text without ``true`` and ``false``: they would count as 1 and 0.
     """
-    if any(number not in _CODES for number in types.values()) or (by_row and not values):
+    if not DTYPES.issuperset(types.values()) or (by_row and not (isinstance(values, list) and values)):
         return None
     found = columns(values, by_row, types)
     return None if found is None else _converted(found, types)
-
-
-def _has(body: bytes | bytearray, octet: bytes, wanted: int) -> bool:
-    """Return whether ``octet`` occurs so often; finding a few is several times quicker than counting."""
-    if wanted > _FEW:
-        return body.count(octet) == wanted
-    at = -1
-    for _ in range(wanted):
-        at = body.find(octet, at + 1)
-        if at < 0:
-            return False
-    return body.find(octet, at + 1) < 0
 
 
 def _objects(values: Any, by_row: bool) -> list[dict[str, Any]]:

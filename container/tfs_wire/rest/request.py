@@ -12,9 +12,7 @@ from tfs_wire import dtypes
 from tfs_wire.dtypes import MAX_DIMENSIONS
 from tfs_wire.rest import flat, quick
 from tfs_wire.rest.base64_value import decode_base64, is_base64
-from tfs_wire.rest.load import load
-from tfs_wire.rest.rapidjson import pairs, type_name
-from tfs_wire.rest.writer import describe
+from tfs_wire.rest.document import describe, load, pairs, type_name
 from tfs_wire.status import Code, StatusError, invalid
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -43,13 +41,20 @@ def read_predict(body: bytes | bytearray, input_types: Callable[[str], InputType
     long = flat.read(body, input_types)
     if long is not None:
         return PredictBody(*long)
-    document = quick.parse(body)
-    if document is not None:
-        name = document.get("signature_name", "")
-        found = quick.arrays(body, document, _types(name, input_types))
+    document = load(body)
+    name = signature_name(document)
+    form = "instances" if "instances" in document else "inputs"
+    if document.keys() - {"signature_name"} == {form} and not has_bools(body):
+        found = quick.regular(document[form], form == "instances", _types(name, input_types))
         if found is not None:
-            return PredictBody(name, found, "instances" in document)
-    return read_predict_document(load(body), input_types)
+            return PredictBody(name, found, form == "instances")
+    return read_predict_document(document, input_types)
+
+
+def has_bools(text: bytes | bytearray) -> bool:
+    """Return whether a text may hold true or false: they would pass for numbers."""
+    # The rare letter first: looking for one byte is far cheaper than looking for a word.
+    return (b"u" in text and b"true" in text) or (b"l" in text and b"false" in text)
 
 
 def read_predict_document(

@@ -14,9 +14,9 @@ from hypothesis.extra import numpy as npst
 
 from tfs_wire import dtypes
 from tfs_wire.rest import flat
-from tfs_wire.rest.load import load
+from tfs_wire.rest.document import load
 from tfs_wire.rest.request import read_predict, read_predict_document
-from tfs_wire.status import StatusError
+from tfs_wire.status import StatusError, invalid
 
 Array = np.ndarray[Any, np.dtype[Any]]
 LIMIT = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -124,7 +124,7 @@ def test_what_is_not_regular_is_read_or_refused_as_before(text: str, around: str
 
 def test_a_fault_in_the_array_is_told_before_an_unknown_signature() -> None:
     def unknown(name: str) -> dict[str, int]:
-        raise AssertionError(name)
+        raise invalid(f"no signature {name}")
 
     with pytest.raises(StatusError, match="JSON Parse error"):
         read_predict(b'{"instances": [[1, 2], [3 4]]}', unknown)

@@ -14,7 +14,7 @@ from lightbox.core.errors import BadRequest
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
 from lightbox.transports.rest import RestTransport
-from model_server.rest_json.response import write_predict
+from model_server.rest_json import write_predict
 from support.http_server import answering_posts
 from support.patience import PATIENCE
 from tfs_wire import dtypes
