@@ -23,21 +23,16 @@ class ServerCore:
     """Keeps the manager in step with the configuration and the disk."""
 
     def __init__(
-        self,
-        manager: Manager,
-        allow_labels_for_unavailable: bool = False,
-        polled: bool = True,
-        real_faults: bool = False,
+        self, manager: Manager, allow_labels_for_unavailable: bool = False, as_tensorflow_serving: bool = False
     ) -> None:
-        """``polled``: somebody calls ``poll`` again and again; else each new configuration is looked up at once.
+        """``as_tensorflow_serving``: wait where the real server waits, and block where it blocks.
 
-        ``real_faults``: block where the real server blocks. A reload waits for its new models whatever comes, and while
+        New models are loaded by the next ``poll`` and not at once, a reload waits for them whatever comes, and while
         one base path is missing no model gets a version.
         """
         self.manager = manager
-        self._real_faults = real_faults
+        self._as_tensorflow_serving = as_tensorflow_serving
         self._allow_labels_for_unavailable = allow_labels_for_unavailable
-        self._polled = polled
         self._reload_lock = threading.Lock()
         self._config_lock = threading.Lock()
         self._models: dict[str, ModelConfig] = {}
@@ -50,7 +45,7 @@ class ServerCore:
         """Make ``config`` what is served; return the names that are new in it.
 
         Nothing changes if it does not pass the checks (StatusError). What is no longer in it is going to
-        be unloaded; the rest is brought about by the next ``poll``, or by one now if ``at_once``.
+        be unloaded; the rest is brought about now, or by the next ``poll`` as in TensorFlow Serving unless ``at_once``.
         """
         check_names_and_paths(config)
         check_platforms(config)
@@ -62,7 +57,7 @@ class ServerCore:
                 self.manager.aspire(name, {})
             self._without_versions &= set(models)
             added = [name for name in models if name not in before]
-            if at_once or not self._polled:
+            if at_once or not self._as_tensorflow_serving:
                 self._aspire_what_is_on_disk()
             else:
                 for name in added:
@@ -76,12 +71,11 @@ class ServerCore:
     def reload(self, config: ModelServerConfig, seconds: float | None) -> None:
         """Apply ``config`` and wait until each new model has one version available, if it has any on disk.
 
-        One at a time, and blind to what was before, as in the real server: a version that ends meanwhile
-        is taken for a failure (UNKNOWN), even the one of an earlier load under the same name. Raises
-        DEADLINE_EXCEEDED after ``seconds``; the models are loaded all the same in both cases. With the real server's
-        faults it waits for every model and heeds no deadline.
+        One at a time. Raises UNKNOWN if a new version has failed, DEADLINE_EXCEEDED after ``seconds``; the other models
+        are loaded all the same. As TensorFlow Serving it waits for every model, heeds no deadline, and is blind to what
+        was before: a version of an earlier load that ends meanwhile is taken for a failure.
         """
-        if self._real_faults:
+        if self._as_tensorflow_serving:
             seconds = None
         end = None if seconds is None else time.monotonic() + seconds
         if not self._reload_lock.acquire(timeout=-1 if seconds is None else max(0.0, seconds)):
@@ -96,18 +90,21 @@ class ServerCore:
 
     def _wait(self, names: list[str], since: int, end: float | None) -> None:
         def decided(name: str) -> bool:
-            return self._is_given_up(name) or self.manager.first_settled(name, since) is not None
+            return self._is_given_up(name) or self._settled(name, since) is not None
 
         with self.manager.changed:
             left = None if end is None else end - time.monotonic()
             if not self.manager.changed.wait_for(lambda: all(map(decided, names)), left):
                 raise _late()
 
+    def _settled(self, name: str, since: int) -> Servable | None:
+        return self.manager.first_settled(name, since, only_wanted=not self._as_tensorflow_serving)
+
     def _is_given_up(self, name: str) -> bool:
-        return name in self._without_versions and not self._real_faults
+        return name in self._without_versions and not self._as_tensorflow_serving
 
     def _check_new(self, names: list[str], since: int) -> None:
-        settled = [self.manager.first_settled(name, since) for name in names]
+        settled = [self._settled(name, since) for name in names]
         ended = [servable for servable in settled if servable is not None and servable.state == State.END]
         if ended:
             raise _not_available(ended, "model")
@@ -149,7 +146,7 @@ class ServerCore:
 
     def _aspire_what_is_on_disk(self) -> None:
         found = {name: self._look(model) for name, model in self._models.items()}
-        if self._real_faults and None in found.values():  # a look that fails in one place was for nothing
+        if self._as_tensorflow_serving and None in found.values():  # a look that fails in one place was for nothing
             found.clear()
         for name, wanted in found.items():
             if wanted is not None:

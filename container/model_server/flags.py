@@ -132,7 +132,7 @@ OWN_FLAGS = [
     Flag("engine_report_dir", "string", "", "Folder in which each loaded version's engines are told as JSON."),
     Flag("local_socket_path", "string", "", "UNIX socket for the wire local: Predict without gRPC."),
     Flag("rank_guard", "bool", True, "Refuse ranks that would end the process, as they end the real server's."),
-    Flag("real_faults", "bool", False, "Block and end where the real server does: for tests of what is built on it."),
+    Flag("as_tensorflow_serving", "bool", False, "Wait, block and end where the real server does: for tests."),
     Flag("host", "string", "127.0.0.1", "Address of the TCP ports; 0.0.0.0 for all interfaces."),
 ]
 """Those that the real server does not have."""

@@ -17,7 +17,7 @@ from tfs_wire.status import Code, StatusError
 log = logging.getLogger(__name__)
 
 STEP_SECONDS = 0.1
-"""The pause before each step of a server that serves, as in the real one. A version is LOADING or ends that
+"""The real server's pause before each step, with ``--as_tensorflow_serving``. A version is LOADING or ends that
 much after it was asked for, and meanwhile an unwanted one still answers: clients have to live with both."""
 
 _SETTLED = (State.AVAILABLE, State.END)
@@ -35,7 +35,7 @@ class LoadPolicy:
 
 
 class Manager:
-    """Owns every version of every model; the states that it shows are those of the real server.
+    """Owns every version of every model; the states that it shows are those of the real server, in their order.
 
     What is aspired is brought about by a thread, step by step: each step begins one unload or else, if a
     thread is free for it, one load, the newest version first. A version that is no longer aspired is
@@ -238,10 +238,14 @@ class Manager:
         settled = [servable.state in _SETTLED and servable.comes_back is None for servable in servables]
         return bool(settled) and all(settled)
 
-    def first_settled(self, name: str, since: int) -> Servable | None:
-        """Return the newest version that has become available or ended after the moment ``since``."""
+    def first_settled(self, name: str, since: int, only_wanted: bool = False) -> Servable | None:
+        """Return the newest version that has become available or ended after the moment ``since``.
+
+        ``only_wanted``: pass over those that are being unloaded, for good or to be loaded again.
+        """
         moved = [servable for servable in self.states(name) if servable.moved > since]
-        return next((servable for servable in moved if servable.state in _SETTLED), None)
+        settled = [servable for servable in moved if servable.state in _SETTLED]
+        return next((servable for servable in settled if not (only_wanted and _is_unwanted(servable))), None)
 
     def failures(self, names: list[str]) -> list[Servable]:
         """Return, for each model without an available version, the newest one that failed."""

@@ -55,8 +55,7 @@ class Server:
         self._stopped_by = signal.SIGTERM
         self._manager = Manager(self._loader(), configuration.load_policy(options))
         labels_first = options.allow_version_labels_for_unavailable_models
-        polled = options.file_system_poll_wait_seconds > 0
-        self._core = ServerCore(self._manager, labels_first, polled, options.real_faults)
+        self._core = ServerCore(self._manager, labels_first, options.as_tensorflow_serving)
         self._calls = Calls(self._core, self._metrics, options.enable_signature_method_name_check)
         self._grpc: grpc.Server | None = None
         self._rest: RestServer | None = None
@@ -80,12 +79,13 @@ class Server:
 
     def start(self) -> None:
         """Load the first models, then open the ports; raise StatusError if there is nothing to serve."""
-        if not self._options.real_faults:
+        if not self._options.as_tensorflow_serving:
             self._catch_signals()
         self._load_first_models()
         if self._stopping.is_set():
             return
-        self._manager.step_seconds = STEP_SECONDS
+        if self._options.as_tensorflow_serving:
+            self._manager.step_seconds = STEP_SECONDS
         self._start_grpc()
         self._start_rest()
         # What is alive now stays alive: keep it out of the collector's way; and let a body of 50,000

@@ -54,7 +54,7 @@ def version(path: Path) -> str:
 def _command(kind: str | None, image: str, folder: Path, label: str) -> list[str]:
     binary = _binary()
     if kind == "embedded":
-        return [str(EMBEDDED), "--real_faults"]
+        return [str(EMBEDDED), "--as_tensorflow_serving"]
     if binary and kind != "docker":
         return [binary]
     if kind == "binary" or not shutil.which("docker"):

@@ -30,7 +30,7 @@ def test_a_signal_lets_calls_end(tmp_path: Path, door: Door, number: signal.Sign
 
 def test_a_signal_cuts_calls_where_the_real_servers_faults_are_asked_for(tmp_path: Path, door: Door) -> None:
     export_held_image(tmp_path / "held", door)
-    flags = ["--model_name=held", f"--model_base_path={tmp_path}/held", "--real_faults"]
+    flags = ["--model_name=held", f"--model_base_path={tmp_path}/held", "--as_tensorflow_serving"]
     with ThreadPoolExecutor(1) as pool, ModelServer(tmp_path / "server", *flags) as server:
         server.wait_ready()
         call = pool.submit(server.predict, "held", instances=[image(1)])

@@ -18,7 +18,7 @@ import sys
 sys.path.insert(0, {str(REPOSITORY / "container")!r})
 from model_server import main
 
-sys.exit(main.main(["--host=0.0.0.0", "--real_faults", "--rank_guard=false", *sys.argv[1:]]))
+sys.exit(main.main(["--host=0.0.0.0", "--as_tensorflow_serving", "--rank_guard=false", *sys.argv[1:]]))
 """
 
 

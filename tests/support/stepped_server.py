@@ -1,4 +1,7 @@
-"""The embedded server without its clock: it goes on while its caller waits and all of its states have been seen."""
+"""The embedded server as with ``--as_tensorflow_serving``, but without its clock.
+
+It goes on while its caller waits and all of its states have been seen.
+"""
 
 from __future__ import annotations
 
@@ -84,7 +87,7 @@ class _Manager(Manager):
 
 class _Core(ServerCore):
     def __init__(self, manager: Manager, turns: Turns) -> None:
-        super().__init__(manager)
+        super().__init__(manager, as_tensorflow_serving=True)
         self._turns = turns
 
     def _wait(self, names: list[str], since: int, end: float | None) -> None:

@@ -16,6 +16,7 @@ import pytest
 from model_server.core import ServerCore
 from model_server.manager import LoadPolicy, Manager
 from model_server.model_config import ModelServerConfig, single_model
+from model_server.servable import State
 from support.patience import PATIENCE, poll
 from tfs_wire.status import Code, StatusError
 
@@ -49,6 +50,14 @@ def core(gate: Gate) -> Iterator[ServerCore]:
 
 
 @pytest.fixture
+def core_as_real(gate: Gate) -> Iterator[ServerCore]:
+    manager = Manager(gate, LoadPolicy(max_retries=0))  # type: ignore[arg-type]
+    yield ServerCore(manager, as_tensorflow_serving=True)
+    gate.free.set()
+    manager.stop()
+
+
+@pytest.fixture
 def config(tmp_path: Path) -> ModelServerConfig:
     """The model m, of one version."""
     (tmp_path / "1").mkdir()
@@ -61,11 +70,28 @@ def assert_late(core: ServerCore, config: ModelServerConfig) -> None:
     assert caught.value.code == Code.DEADLINE_EXCEEDED
 
 
-def test_nothing_is_loaded_before_the_next_look_at_the_disk(core: ServerCore, config: ModelServerConfig) -> None:
+def test_a_reload_looks_at_the_disk_itself(core: ServerCore, config: ModelServerConfig, gate: Gate) -> None:
     assert_late(core, config)
-    assert core.manager.states("m") == []
-    assert core.poll() == ["m"]
     assert [servable.version for servable in core.manager.states("m")] == [1]
+    gate.free.set()
+    assert core.settled(["m"], PATIENCE)
+    core.reload(ModelServerConfig(), None)
+    assert any(servable.state == State.END for _ in poll() for servable in core.manager.states("m"))
+    core.reload(config, None)
+    assert [servable.state for servable in core.manager.states("m")] == [State.AVAILABLE]
+
+
+def test_as_tensorflow_serving_nothing_is_loaded_before_the_next_look_at_the_disk(
+    core_as_real: ServerCore, config: ModelServerConfig, gate: Gate
+) -> None:
+    gate.free.set()
+    with ThreadPoolExecutor(1) as pool:
+        reload = pool.submit(core_as_real.reload, config, None)
+        assert any(core_as_real.with_versions() for _ in poll())
+        assert core_as_real.manager.states("m") == []
+        assert core_as_real.poll() == ["m"]
+        reload.result(PATIENCE)
+    assert [servable.version for servable in core_as_real.manager.states("m")] == [1]
 
 
 def test_a_reload_waits_for_the_one_before_it(core: ServerCore, config: ModelServerConfig, gate: Gate) -> None:
@@ -135,7 +161,7 @@ def test_a_look_at_the_disk_ends_no_reload_before_its_model_is_there(
         reload.result(PATIENCE)
 
 
-# ------------------------------------------------ where the real server blocks (--real_faults)
+# ------------------------------------------------ where the real server blocks (--as_tensorflow_serving)
 
 
 class World:
@@ -144,7 +170,7 @@ class World:
     def __init__(self, folder: Path, gate: Gate) -> None:
         gate.free.set()
         self.folder = folder
-        self.core = ServerCore(Manager(gate, LoadPolicy(max_retries=0)), real_faults=True)  # type: ignore[arg-type]
+        self.core = ServerCore(Manager(gate, LoadPolicy(max_retries=0)), as_tensorflow_serving=True)  # type: ignore[arg-type]
         self.pool = ThreadPoolExecutor(8)
         self.reloads: list[Future[None]] = []
 
@@ -231,7 +257,7 @@ def test_a_missing_folder_of_a_loaded_model_blocks_for_ever(world: World) -> Non
     world.done(first)
 
 
-def test_without_the_faults_a_missing_folder_blocks_nothing(tmp_path: Path, core: ServerCore, gate: Gate) -> None:
+def test_by_default_a_missing_folder_blocks_nothing(tmp_path: Path, core: ServerCore, gate: Gate) -> None:
     gate.free.set()
     (tmp_path / "z" / "1").mkdir(parents=True)
     config = single_model("y", str(tmp_path / "missing"))

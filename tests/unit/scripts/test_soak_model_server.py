@@ -25,7 +25,7 @@ def test_the_embedded_server_takes_the_real_ones_place_where_models_come_and_go(
         assert fixed == ((VARIABLE, "embedded"),)
         assert dict(changing)[VARIABLE] == NAME
         program = Path(dict(changing)["PATH"].partition(os.pathsep)[0], NAME)
-        assert "--real_faults" in program.read_text()
+        assert "--as_tensorflow_serving" in program.read_text()
 
 
 def test_the_real_server_is_taken_where_the_environment_names_it(
