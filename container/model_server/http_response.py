@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from email.utils import formatdate
+from http import HTTPStatus
 from itertools import islice
 
 from model_server.http_parser import Request
@@ -14,28 +15,6 @@ from model_server.http_parser import Request
 _AT_ONCE = 64
 """Parts that are given to the socket in one call: those it takes at once are megabytes."""
 
-_PHRASES = {
-    **{
-        100: "Continue",
-        200: "OK",
-        400: "Bad Request",
-        401: "Unauthorized",
-        403: "Forbidden",
-        404: "Not Found",
-    },
-    **{
-        409: "Conflict",
-        413: "Request Entity Too Large",
-        429: "Too Many Requests",
-        499: "Client Closed Request",
-    },
-    **{
-        500: "Internal Server Error",
-        501: "Not Implemented",
-        503: "Service Unavailable",
-        504: "Gateway Timeout",
-    },
-}
 DEFAULT_CONTENT_TYPE = "text/html; charset=ISO-8859-1"
 
 
@@ -52,7 +31,7 @@ class Response:
 
 def html_error(status: int) -> Response:
     """Return the page that libevent sends for what never reaches the API."""
-    phrase = _PHRASES[status]
+    phrase = _phrase(status)
     page = f"<HTML><HEAD>\n<TITLE>{status} {phrase}</TITLE>\n</HEAD><BODY>\n<H1>{phrase}</H1>\n</BODY></HTML>\n"
     return Response(status, [page.encode()], "text/html", close=True)
 
@@ -61,7 +40,7 @@ def serialize(request: Request | None, response: Response) -> tuple[list[bytes],
     """Return the bytes of an answer, in parts, and whether the connection stays open."""
     keep = request is not None and request.keep_alive and not response.close
     minor = request.minor_version if request is not None else 1
-    lines = [f"HTTP/1.{minor} {response.status} {_PHRASES.get(response.status, 'Unknown')}"]
+    lines = [f"HTTP/1.{minor} {response.status} {_phrase(response.status)}"]
     lines += [f"{name}: {value}" for name, value in response.headers.items()]
     has_body = request is None or request.method != "HEAD"
     if has_body or response.content_type != DEFAULT_CONTENT_TYPE:
@@ -75,6 +54,11 @@ def serialize(request: Request | None, response: Response) -> tuple[list[bytes],
         lines.append("Connection: keep-alive")
     head = ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
     return ([head, *response.body] if has_body else [head]), keep
+
+
+def _phrase(status: int) -> str:
+    """Return what a status is called; 499, of a call that was cancelled, has no name in HTTP."""
+    return HTTPStatus(status).phrase if status in set(HTTPStatus) else "Client Closed Request"
 
 
 class Outgoing:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import re
 import zlib
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
 
+import orjson
 from google.protobuf import json_format
 
 from lightbox.engines.base import Array
@@ -16,7 +16,7 @@ from model_server import predict
 from model_server.calls import REST, Calls
 from model_server.http_parser import Request
 from model_server.http_response import Response, html_error
-from model_server.rest_json import error_body, write_classifications, write_predict, write_regressions
+from model_server.rest_json import error_body, write_classifications, write_predict, write_regressions, written
 from model_server.servable import Servable
 from tfs_wire.messages import model_pb2
 from tfs_wire.rest.examples import read_examples
@@ -31,22 +31,22 @@ _CALL = re.compile(rf"/v1/models/([^/:]+){_VERSION}:(classify|regress|predict)",
 _LOOK = re.compile(rf"/v1/models(?:/([^/:]+))?{_VERSION}(?:/(metadata))?", re.IGNORECASE)
 
 _HTTP = {
-    **{Code.OK: 200, Code.CANCELLED: 499, Code.UNKNOWN: 500, Code.INVALID_ARGUMENT: 400},
-    **{
-        Code.DEADLINE_EXCEEDED: 504,
-        Code.NOT_FOUND: 404,
-        Code.ALREADY_EXISTS: 409,
-        Code.PERMISSION_DENIED: 403,
-    },
-    **{
-        Code.RESOURCE_EXHAUSTED: 429,
-        Code.FAILED_PRECONDITION: 400,
-        Code.ABORTED: 409,
-        Code.OUT_OF_RANGE: 400,
-    },
-    **{Code.UNIMPLEMENTED: 501, Code.INTERNAL: 500, Code.UNAVAILABLE: 503, Code.DATA_LOSS: 500},
+    Code.OK: 200,
+    Code.CANCELLED: 499,
+    Code.INVALID_ARGUMENT: 400,
+    Code.DEADLINE_EXCEEDED: 504,
+    Code.NOT_FOUND: 404,
+    Code.ALREADY_EXISTS: 409,
+    Code.PERMISSION_DENIED: 403,
+    Code.RESOURCE_EXHAUSTED: 429,
+    Code.FAILED_PRECONDITION: 400,
+    Code.ABORTED: 409,
+    Code.OUT_OF_RANGE: 400,
+    Code.UNIMPLEMENTED: 501,
+    Code.UNAVAILABLE: 503,
     Code.UNAUTHENTICATED: 401,
 }
+"""All other codes are 500."""
 _CORS = {
     "Access-Control-Allow-Origin": "*",
     "Access-Control-Allow-Methods": "POST, GET",
@@ -97,7 +97,7 @@ class RestApi:
         try:
             return 200, self._dispatch(request, path)
         except StatusError as error:
-            return _HTTP[error.code], [error_body(error.message)]
+            return _HTTP.get(error.code, 500), [error_body(error.message)]
         except _EarlyError:
             return 400, []
         except UnicodeError:
@@ -151,28 +151,24 @@ class RestApi:
     # ------------------------------------------------------------------ looks
 
     def _status(self, spec: model_pb2.ModelSpec) -> bytes:
-        versions = [_version_status(servable) for servable in self._calls.core.status(spec)]
-        text = json.dumps({"model_version_status": versions}, indent=1, ensure_ascii=False)
-        return (text + "\n").encode("utf-8", "surrogateescape")
+        return orjson.dumps(
+            {"model_version_status": [_version_status(found) for found in self._calls.core.status(spec)]}
+        )
 
     def _metadata(self, spec: model_pb2.ModelSpec) -> bytes:
-        signatures, found_spec = self._calls.signatures(spec)
-        version = str(found_spec.version.value)
-        head = {"name": found_spec.name, "signature_name": "", "version": version}
-        model_spec = json.dumps(head, indent=1, ensure_ascii=False)
-        found = json_format.MessageToDict(
+        signatures, found = self._calls.signatures(spec)
+        signature_def = json_format.MessageToDict(
             signatures, preserving_proto_field_name=True, always_print_fields_with_no_presence=True
         )
-        text = f'{{\n"model_spec":{model_spec}\n,\n"metadata": {{"signature_def": '
-        text += f"{json.dumps(found, indent=1)}\n}}\n}}\n"
-        return text.encode("utf-8", "surrogateescape")
+        model_spec = {"name": found.name, "signature_name": "", "version": str(found.version.value)}
+        return orjson.dumps({"model_spec": model_spec, "metadata": {"signature_def": signature_def}})
 
 
 def _version_status(servable: Servable) -> dict[str, Any]:
     error = servable.error
     status = {
         "error_code": error.code.name if error else "OK",
-        "error_message": error.message if error else "",
+        "error_message": written(error.message) if error else "",
     }
     return {"version": str(servable.version), "state": servable.state.name, "status": status}
 

@@ -67,7 +67,12 @@ def write_regressions(result: regression_pb2.RegressionResult) -> bytes:
 
 def error_body(message: str) -> bytes:
     """Return the body of an answer that tells of an error."""
-    return _dumped({"error": message.encode("utf-8", "replace").decode()})
+    return _dumped({"error": written(message)})
+
+
+def written(text: str) -> str:
+    """Return a text with question marks in the place of bytes that are not UTF-8."""
+    return text.encode("utf-8", "replace").decode()
 
 
 def _dumped(content: Any) -> bytes:

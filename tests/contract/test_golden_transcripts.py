@@ -87,7 +87,7 @@ def wait_until_settled(rest: str, path: str) -> None:
     """Wait until no version of a model changes: the next case may need the one that is loaded last."""
     states: list[str] = []
     for _ in poll():
-        states = re.findall(r'"state": "(\w+)"', replay.call_rest(rest, {"method": "GET", "path": path})["body"])
+        states = re.findall(r'"state":\s*"(\w+)"', replay.call_rest(rest, {"method": "GET", "path": path})["body"])
         if states and set(states) <= {"AVAILABLE", "END"}:
             return
     pytest.fail(f"{path} has the states {states}")

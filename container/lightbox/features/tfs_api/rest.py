@@ -34,13 +34,13 @@ from lightbox.core.pipeline import Pipeline
 from lightbox.core.request import JSON, Body, Call
 from lightbox.core.request_context import RequestContext
 from lightbox.features.tfs_api.forward import Reply, RestForward
+from lightbox.features.tfs_api.ranks import Ranks, body_ranks, head_ranks, shortened
 from lightbox.model.spec import image_input
 from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.operations import Operation, Served, answers, described, response
 from lightbox.openapi.schemas import TEXT, Schema
 from lightbox.transports.base import from_server
 from lightbox.transports.rest import CODE_OF_STATUS
-from tfs_wire.rest.ranks import Ranks, body_ranks, head_ranks, shortened
 from tfs_wire.status import StatusError
 
 _VERBS = {"predict": ("instances", "inputs"), "classify": ("examples",), "regress": ("examples",)}

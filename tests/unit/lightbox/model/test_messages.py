@@ -28,6 +28,7 @@ PROTOS = CONTAINER.parent / "protos"
 DESCRIPTORS = {
     "lightbox/model/saved_model.binpb": ["saved_model.proto"],
     "lightbox/features/open_inference/descriptors.binpb": ["health.proto", "open_inference.proto", "reflection.proto"],
+    "model_server/configuration.binpb": ["configuration.proto"],
 }
 
 

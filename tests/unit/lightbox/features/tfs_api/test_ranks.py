@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lightbox.features.tfs_api.ranks import Ranks, body_ranks, head_ranks, shortened
 from tfs_wire import dtypes
-from tfs_wire.rest.ranks import Ranks, body_ranks, head_ranks, shortened
 from tfs_wire.rest.request import read_predict
 from tfs_wire.status import StatusError
 
