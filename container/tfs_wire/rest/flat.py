@@ -27,7 +27,7 @@ MIN_BYTES = 1 << 12
 _BLOCK = 1 << 16
 """Bytes that are looked at at once; they stay in a processor's cache."""
 
-_CHUNK = 1 << 18
+_CHUNK = 1 << 17
 """Bytes of numbers that are objects at once."""
 
 _OPENING, _CLOSING, _COMMA, _SPACE = b"[], "
@@ -39,16 +39,10 @@ class _Asked(NamedTuple):
     input_name: str | None
 
 
-class Found(NamedTuple):
-    """What a body asks for, as in ``PredictBody``."""
-
-    signature_name: str
-    inputs: dict[str, Array]
-    by_row: bool
-
-
-def read(body: bytes | bytearray, input_types: Callable[[str], Mapping[str, int]]) -> Found | None:
-    """Return what ``read_predict`` would, or None; raise what ``input_types`` raises."""
+def read(
+    body: bytes | bytearray, input_types: Callable[[str], Mapping[str, int]]
+) -> tuple[str, dict[str, Array], bool] | None:
+    """Return what a ``PredictBody`` holds, or None where another reader must look, or find the words for an error."""
     start, end = body.find(b"["), body.rfind(b"]") + 1
     if start < 0 or end - start < MIN_BYTES:
         return None
@@ -66,7 +60,7 @@ def read(body: bytes | bytearray, input_types: Callable[[str], Mapping[str, int]
     if asked.input_name not in (None, name):
         return None
     values = array(memoryview(body)[start:end], number)
-    return None if values is None else Found(asked.signature_name, {name: values}, asked.by_row)
+    return None if values is None else (asked.signature_name, {name: values}, asked.by_row)
 
 
 def _asked(around: bytes | bytearray) -> _Asked | None:

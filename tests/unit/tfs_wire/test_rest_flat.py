@@ -63,12 +63,10 @@ def test_a_regular_array_is_read(form: str, number: int) -> None:
         body = json.dumps(FORMS[form](array.tolist()), separators=separators).encode()
         found = flat.read(body, lambda _: {"x": number})
         assert found is not None
-        assert (found.signature_name, found.by_row) == (
-            "s" * (form == "with a signature"),
-            "instances" in body.decode(),
-        )
-        np.testing.assert_array_equal(found.inputs["x"], array)
-        assert found.inputs["x"].dtype == array.dtype
+        name, inputs, by_row = found
+        assert (name, by_row) == ("s" * (form == "with a signature"), "instances" in body.decode())
+        np.testing.assert_array_equal(inputs["x"], array)
+        assert inputs["x"].dtype == array.dtype
 
     check()
 
