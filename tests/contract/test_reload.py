@@ -138,8 +138,9 @@ def test_a_reload_without_a_deadline_waits_too(folder: Folder, tmp_path: Path) -
         assert answer(server, "y") == 2.5
 
 
-def test_a_reload_is_not_in_vain_where_nobody_looks_at_the_disk(folder: Folder, tmp_path: Path) -> None:
-    with serve(folder, tmp_path, "--file_system_poll_wait_seconds=0") as server:
+@pytest.mark.parametrize("seconds", [0, 1_000_000])
+def test_a_reload_waits_for_nobodys_look_at_the_disk(folder: Folder, tmp_path: Path, seconds: int) -> None:
+    with serve(folder, tmp_path, f"--file_system_poll_wait_seconds={seconds}") as server:
         server.wait_ready()
         reload(server, ("y", str(folder.path), "tensorflow"))
         assert answer(server, "y") == 2.5
