@@ -13,10 +13,11 @@ from typing import Any
 import numpy as np
 import orjson
 
-from lightbox.engines.base import Array
 from tfs_wire import dtypes
 from tfs_wire.messages import classification_pb2, regression_pb2
 from tfs_wire.status import invalid
+
+Array = np.ndarray[Any, np.dtype[Any]]
 
 BYTES_SUFFIX = "_bytes"
 """String outputs whose name ends like this are written as ``{"b64": ...}``."""
