@@ -29,20 +29,32 @@ FORMATS = (ONNX, OPENVINO_IR, LITERT)
 
 
 class ModelFile(NamedTuple):
-    """The file of a model that is no SavedModel. Files that belong to it lie beside the one that ``path`` leads to."""
+    """The file of a model that is no SavedModel. Files that belong to it lie beside ``place``."""
 
     path: Path
     format: Format
 
+    def place(self) -> Path:
+        """Return where links to the file lead, as long as its name there tells the format.
+
+        A store of blobs is linked to file by file and has names that tell nothing: what belongs together lies together
+        in front of it.
+        """
+        path = self.path.parent.resolve() / self.path.name
+        while path.is_symlink() and path.readlink().suffix == self.format.suffix:
+            linked = path.parent / path.readlink()
+            path = linked.parent.resolve() / linked.name
+        return path
+
     def parts(self) -> list[Path]:
         """Return the file and those that belong to it: their names begin with its own, less the suffix."""
-        path = self.path.resolve()
+        path = self.place()
         beside = (file for file in path.parent.glob(f"{escape(path.stem)}.*") if file.is_file() and file != path)
         return [path, *sorted(beside)]
 
     def signature(self) -> FileSignature:
         """Return what it takes and gives. Raises OSError, and ValueError where it is damaged or of another format."""
-        found: FileSignature = import_module(f"{__name__}.{self.format.platform}").read_signature(self.path)
+        found: FileSignature = import_module(f"{__name__}.{self.format.platform}").read_signature(self.place())
         return found
 
 

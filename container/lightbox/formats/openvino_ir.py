@@ -30,7 +30,7 @@ def read_signature(path: Path) -> FileSignature:
     layers = {layer.get("id"): layer for layer in net.iterfind("layers/layer")}
     if net.tag != "net" or not layers:
         raise ValueError(f"expected <net> with <layers>, got <{net.tag[:40]}>")
-    _check_weights(path.resolve().with_suffix(".bin"), layers.values())
+    _check_weights(path.with_suffix(".bin"), layers.values())
     edges = {edge.get("to-layer"): edge for edge in net.iterfind("edges/edge")}
     inputs, outputs = {}, {}
     for number, layer in layers.items():

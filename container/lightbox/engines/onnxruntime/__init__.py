@@ -53,7 +53,7 @@ class Session:
         try:
             self.signatures = {SIGNATURE: signature_def(file.signature())}
             self._session = onnxruntime.InferenceSession(
-                str(file.path.resolve()), settings, providers=["CPUExecutionProvider"]
+                str(file.place()), settings, providers=["CPUExecutionProvider"]
             )
         except Exception as error:  # the runtime's errors have no class in common
             raise invalid(f"{file.path} cannot be read: {_line(error)}") from None

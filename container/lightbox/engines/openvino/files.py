@@ -22,8 +22,7 @@ def open_file(file: ModelFile, options: OpenOptions) -> Opened:
         raise invalid(f"{name!r} of {file.path} holds strings")
     graph = meta_graph_pb2.MetaGraphDef()
     graph.signature_def[SIGNATURE].CopyFrom(signature_def(signature))
-    place = str(file.path.resolve())  # what belongs to it lies beside the file, not beside a link to it
-    compiled = Compiled(place, graph, SIGNATURE, options.hardware, is_exact=False, is_guarded=False)
+    compiled = Compiled(str(file.place()), graph, SIGNATURE, options.hardware, is_exact=False, is_guarded=False)
     runner = Chosen(graph, {SIGNATURE: compiled}, {}, None)
     runner.warm(options.batches)
     return Opened(runner, {})

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.engines.engine import OpenOptions, named
+from lightbox.engines.hardware import Hardware
 from lightbox.formats import as_model_file, model_file, platform
 from lightbox.model.checks import signatures_of, version_problem
 from support.model_files import FILES, write_dense_as
@@ -106,6 +108,23 @@ def test_a_link_leads_to_what_lies_beside_the_file(tmp_path: Path) -> None:
     found = model_file(tmp_path / "1")
     assert found is not None
     assert found.parts() == [tmp_path / "kept" / "net.xml", tmp_path / "kept" / "net.bin"]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_links_to_a_store_of_blobs(tmp_path: Path, name: str) -> None:
+    """Names in a store tell nothing, so that the file is opened as the link, beside the links to what belongs to it."""
+    write_dense_as(tmp_path / "store" / name)
+    (tmp_path / "1").mkdir()
+    for number, file in enumerate(sorted((tmp_path / "store").iterdir())):
+        (tmp_path / "1" / file.name).symlink_to(file.rename(file.with_name(f"{number:064}")))
+    assert version_problem(tmp_path / "1", "m", 1) is None
+    assert named("openvino").open(str(tmp_path / "1"), OpenOptions(Hardware(1, 1), ("serve",))).runner.signatures
+    shown = tmp_path / "shown" / name
+    shown.parent.mkdir()
+    shown.symlink_to(tmp_path / "1" / name)
+    found = as_model_file(shown)
+    assert found is not None
+    assert found.place() == tmp_path / "1" / name
 
 
 def test_litert_without_a_signature_has_its_tensors_names(tmp_path: Path) -> None:
