@@ -9,13 +9,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from xml.etree.ElementTree import Element, ParseError, parse
 
-from lightbox.formats.signature import FileSignature, FileTensor
+from lightbox.formats.signature import FileSignature, FileTensor, check_weights
 
 _DTYPES = {
     **{"FP32": 1, "FP64": 2, "I32": 3, "U8": 4, "I16": 5, "I8": 6, "STRING": 7, "I64": 9, "BOOL": 10},
-    **{"BF16": 14, "U16": 17, "FP16": 19, "U32": 22, "U64": 23},
+    **{"U16": 17, "FP16": 19, "U32": 22, "U64": 23},
 }
-"""TensorFlow's number of a dtype by the precision of a port."""
+"""TensorFlow's number of a dtype by the precision of a port. BF16 is none: numpy, of which OpenVINO makes tensors,
+has it not, and what comes out as BF16 would be read as FP16."""
+_NAMED_OUTPUTS = 11
+"""The version of the IR since which tensors have names."""
 
 
 def read_signature(path: Path) -> FileSignature:
@@ -30,7 +33,8 @@ def read_signature(path: Path) -> FileSignature:
     layers = {layer.get("id"): layer for layer in net.iterfind("layers/layer")}
     if net.tag != "net" or not layers:
         raise ValueError(f"expected <net> with <layers>, got <{net.tag[:40]}>")
-    _check_weights(path.with_suffix(".bin"), layers.values())
+    if need := _weights_size(layers.values()):
+        check_weights(path.with_suffix(".bin"), need)
     edges = {edge.get("to-layer"): edge for edge in net.iterfind("edges/edge")}
     inputs, outputs = {}, {}
     for number, layer in layers.items():
@@ -42,7 +46,7 @@ def read_signature(path: Path) -> FileSignature:
             port = _found(layer.find("input/port"), layer)
             edge = _found(edges.get(number), layer)
             source = _found(layers.get(edge.get("from-layer")), layer)
-            name = _name(_found(source.find(f"output/port[@id='{edge.get('from-port')}']"), layer), layer)
+            name = _output_name(net, layer, source, edge.get("from-port"))
             outputs[name] = FileTensor(_dtype(port, layer), _output_shape(port), name)
     if not outputs:
         raise ValueError("it has no output")
@@ -56,9 +60,28 @@ def _found(element: Element | None, layer: Element) -> Element:
 
 
 def _name(port: Element, layer: Element) -> str:
-    """Return the first of a tensor's names; a name's own commas are escaped. Without one it is called as its layer."""
-    name, *_ = port.get("names", "").replace("\\,", "\0").split(",")
-    return name.replace("\0", ",") or layer.get("name", "")
+    """Return the first of a tensor's names; without one it is called as its layer."""
+    return _first(port.get("names", "")) or layer.get("name", "")
+
+
+def _output_name(net: Element, layer: Element, source: Element, number: str | None) -> str:
+    """Return an output's name, which is its own where several outputs are of one tensor, or the tensor's.
+
+    Before tensors had names an output was called as the layer that it is of, with the number of a layer's output
+    where that has several.
+    """
+    ports = source.findall("output/port")
+    place, port = next(((at, port) for at, port in enumerate(ports) if port.get("id") == number), (0, None))
+    port = _found(port, layer)
+    if int(net.get("version", _NAMED_OUTPUTS)) < _NAMED_OUTPUTS:
+        return source.get("name", "") + (f".{place}" if len(ports) > 1 else "")
+    return _first(layer.get("output_names", "")) or _name(port, layer)
+
+
+def _first(names: str) -> str:
+    """Return the first of several names; a name's own commas are escaped."""
+    name, *_ = names.replace("\\,", "\0").split(",")
+    return name.replace("\0", ",")
 
 
 def _dtype(port: Element, layer: Element) -> int:
@@ -82,12 +105,9 @@ def _output_shape(port: Element) -> tuple[int | None, ...] | None:
     return tuple(size if size >= 0 else None for size in sizes) or None
 
 
-def _check_weights(path: Path, layers: Iterable[Element]) -> None:
-    """Raise ValueError unless the file of weights is as long as the constants need."""
+def _weights_size(layers: Iterable[Element]) -> int:
+    """Return how long the file of weights has to be for the constants."""
     constants = (layer.find("data") for layer in layers if layer.get("type") == "Const")
-    need = max(
+    return max(
         (int(data.get("offset", 0)) + int(data.get("size", 0)) for data in constants if data is not None), default=0
     )
-    have = path.stat().st_size if path.is_file() else 0
-    if have < need:
-        raise ValueError(f"{path} has {have:,} bytes, expected {need:,}" if path.is_file() else f"{path} is missing")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
@@ -28,6 +29,14 @@ class FileSignature(NamedTuple):
 
     inputs: Mapping[str, FileTensor]
     outputs: Mapping[str, FileTensor]
+
+
+def check_weights(file: Path, need: int) -> None:
+    """Raise ValueError unless a file of weights is there and has ``need`` bytes or more."""
+    if not file.is_file():
+        raise ValueError(f"{file} is missing")
+    if (have := file.stat().st_size) < need:
+        raise ValueError(f"{file} has {have:,} bytes, expected {need:,}")
 
 
 def signature_def(signature: FileSignature) -> meta_graph_pb2.SignatureDef:

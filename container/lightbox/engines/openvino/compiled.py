@@ -99,8 +99,9 @@ class Compiled:
                 self._model = core.compile_model(model, "CPU", properties(hardware, cache_folder))
         except RuntimeError as error:
             raise StatusError(Code.INTERNAL, _first_line(error)) from None
-        inputs = {alias: port.index for port in _ports(self._model.inputs) for alias in port.names}
-        outputs = {alias: port.index for port in _ports(self._model.outputs) for alias in port.names}
+        # A compiled model has one name for outputs that are the same tensor.
+        inputs = {alias: port.index for port in _ports(model.inputs) for alias in port.names}
+        outputs = {alias: port.index for port in _ports(model.outputs) for alias in port.names}
         try:
             # OpenVINO calls the tensors of a SavedModel as its signature does, and those of a file by their own names.
             is_file = Path(place).is_file()
