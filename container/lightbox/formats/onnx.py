@@ -7,30 +7,33 @@ from os import SEEK_END
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from lightbox.formats.signature import FileSignature, FileTensor
+from lightbox.formats.signature import FileSignature, FileTensor, check_weights
 from tfs_wire.protobuf import LENGTH_DELIMITED, VARINT, read_fields, read_varint
 
 _GRAPH = 7
 _INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12
-_INITIALIZER_NAME = 8
+_INITIALIZER_NAME, _OUTSIDE, _KEY, _VALUE = 8, 13, 1, 2
 _NAME, _TYPE, _TENSOR_TYPE = 1, 2, 1
 _ELEMENT, _SHAPE, _DIMENSION, _SIZE = 1, 2, 1, 1
 _OPEN = 1 << 63
 """From here on a varint is a negative size, which PaddlePaddle writes for an open dimension."""
 _DTYPES = {
     **{1: 1, 2: 4, 3: 6, 4: 17, 5: 5, 6: 3, 7: 9, 8: 7, 9: 10},
-    **{10: 19, 11: 2, 12: 22, 13: 23, 14: 8, 15: 18, 16: 14},
+    **{10: 19, 11: 2, 12: 22, 13: 23, 14: 8, 15: 18},
 }
-"""TensorFlow's number of a dtype by ONNX's."""
+"""TensorFlow's number of a dtype by ONNX's. bfloat16, 16, is none: no engine takes it from numpy or gives it."""
 
 
 def read_signature(path: Path) -> FileSignature:
-    """Return what a file takes and gives. Raises OSError, and ValueError where it is damaged or no ONNX model."""
+    """Return what a file takes and gives.
+
+    Raises OSError, and ValueError where it is damaged or no ONNX model, or where weights beside it are not whole.
+    """
     with path.open("rb") as file:
-        return _signature(cast(memoryview, _Stored(file, 0, file.seek(0, SEEK_END))))
+        return _signature(cast(memoryview, _Stored(file, 0, file.seek(0, SEEK_END))), path.parent)
 
 
-def _signature(model: memoryview) -> FileSignature:
+def _signature(model: memoryview, folder: Path) -> FileSignature:
     graph = _last(model, _GRAPH)
     if graph is None:
         raise ValueError("it holds no graph")
@@ -46,9 +49,18 @@ def _signature(model: memoryview) -> FileSignature:
             outputs.update([_tensor(value)])
         elif number == _INITIALIZER:  # older files list them as inputs, too
             constants.add(_text(_last(value, _INITIALIZER_NAME)))
+            _check_outside(value, folder)
     if not outputs:
         raise ValueError("its graph has no output")
     return FileSignature({name: one for name, one in inputs.items() if name not in constants}, outputs)
+
+
+def _check_outside(tensor: memoryview, folder: Path) -> None:
+    """Raise ValueError unless the file that a tensor's values are in, where it is another one, is long enough."""
+    entries = [value for number, kind, value in read_fields(tensor) if (number, kind) == (_OUTSIDE, LENGTH_DELIMITED)]
+    told = {_text(_last(entry, _KEY)): _text(_last(entry, _VALUE)) for entry in entries}
+    if "location" in told:
+        check_weights(folder / told["location"], int(told.get("offset", 0)) + int(told.get("length", 0)))
 
 
 class _Stored:

@@ -5,12 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import helper
 
 from lightbox.formats.onnx import read_signature
 from lightbox.formats.signature import signature_def
-from support.onnx_models import write
+from support.onnx_models import write, write_dense
 from tfs_wire.dtypes import name_of
 
 DTYPES = {"FLOAT": "float", "UINT8": "uint8", "INT64": "int64", "STRING": "string", "BOOL": "bool", "FLOAT16": "half"}
@@ -35,6 +36,26 @@ def test_open_dimensions(tmp_path: Path) -> None:
     write(tmp_path / "m.onnx", [node], {"x": ("FLOAT", ["n", 3, -1])}, {"y": ("FLOAT", [-1, 3, "width"])})
     found = read_signature(tmp_path / "m.onnx")
     assert (found.inputs["x"].shape, found.outputs["y"].shape) == ((None, 3, None), (None, 3, None))
+
+
+def test_what_no_engine_carries_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "m.onnx"
+    write(file, [helper.make_node("Cast", ["x"], ["y"], to=16)], {"x": ("FLOAT", ["n"])}, {"y": ("BFLOAT16", ["n"])})
+    with pytest.raises(ValueError, match="'y' has the dtype 16 of ONNX, which cannot be served"):
+        read_signature(file)
+
+
+def test_weights_in_another_file(tmp_path: Path) -> None:
+    file, weights = tmp_path / "m.onnx", tmp_path / "of m"
+    write_dense(file)
+    onnx.save_model(onnx.load(file), file, save_as_external_data=True, location=weights.name, size_threshold=0)
+    assert list(read_signature(file).inputs) == ["x"]
+    weights.write_bytes(weights.read_bytes()[:47])
+    with pytest.raises(ValueError, match=f"^{weights} has 47 bytes, expected 48$"):
+        read_signature(file)
+    weights.unlink()
+    with pytest.raises(ValueError, match=f"^{weights} is missing$"):
+        read_signature(file)
 
 
 def test_constants_are_no_inputs(tmp_path: Path) -> None:
