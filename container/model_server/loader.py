@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from lightbox.engines.base import Runner
 from lightbox.engines.engine import Choice, Opened
-from lightbox.formats import holds_model
+from lightbox.formats import holds_model, model_file
 from model_server.batch_scheduler import BatchScheduler
 from model_server.batching import BatchingSession
 from model_server.batching_options import BatchingOptions
@@ -104,4 +104,18 @@ class Loader:
         options = self.batching(servable.path) if self.batching is not None else None
         if options is None or self.scheduler is None:
             return session
+        if model_file(Path(servable.path)) and not _takes_batches(session, options):
+            log.info("%s: calls are not joined, as a tensor's first dimension is fixed", servable)
+            return session
         return BatchingSession(session, options, self.scheduler, self.metrics.queued)
+
+
+def _takes_batches(session: Runner, options: BatchingOptions) -> bool:
+    """Whether all tensors have a first dimension that is open, or as long as a batch may be padded to.
+
+    Most exporters fix it, where SavedModels have it open: calls that were joined would all fail.
+    """
+    tensors = [info for item in session.signatures.values() for info in (*item.inputs.values(), *item.outputs.values())]
+    shapes = [info.tensor_shape for info in tensors if not info.tensor_shape.unknown_rank]
+    sizes = {shape.dim[0].size if shape.dim else 0 for shape in shapes}
+    return sizes <= {-1, *options.allowed_batch_sizes}

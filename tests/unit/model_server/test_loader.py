@@ -1,0 +1,46 @@
+"""Which models' calls are joined."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Condition
+
+import numpy as np
+import pytest
+from onnx import helper
+
+from lightbox.engines.base import Runner
+from lightbox.engines.choice import Opener
+from lightbox.engines.hardware import Hardware
+from model_server.batch_scheduler import BatchScheduler
+from model_server.batching import BatchingSession
+from model_server.batching_options import BatchingOptions
+from model_server.loader import Loader
+from model_server.metrics import Metrics
+from model_server.servable import Servable
+from support.onnx_models import write
+from support.patience import PATIENCE
+
+
+def loaded(folder: Path, rows: int | str, *allowed: int) -> Runner:
+    """Return what answers for a model of ``rows``, with batches of two calls that wait for each other."""
+    nodes, shape = [helper.make_node("Relu", ["x"], ["y"])], ("FLOAT", [rows, 2])
+    write(folder / "1" / "model.onnx", nodes, {"x": shape}, {"y": shape})
+    options = BatchingOptions(max_batch_size=2, timeout_seconds=PATIENCE, allowed_batch_sizes=allowed)
+    opener = Opener("openvino", ("serve",), b"", Hardware(1, 1))
+    loader = Loader(opener.open, Metrics(), batching=lambda path: options, scheduler=BatchScheduler(1))
+    return loader.load(Servable("m", 1, str(folder / "1"), Condition()))
+
+
+def test_calls_of_a_file_with_a_fixed_first_dimension_are_answered_alone(tmp_path: Path) -> None:
+    session = loaded(tmp_path, 1)
+    rows = [np.array([[value, -value]], np.float32) for value in (1, 2)]
+    with ThreadPoolExecutor(2) as callers:
+        found = list(callers.map(lambda row: session.run({"x": row}, ["y"])[0].tolist(), rows))
+    assert found == [[[1, 0]], [[2, 0]]]
+
+
+@pytest.mark.parametrize(("rows", "allowed"), [("n", ()), (2, (2,))])
+def test_calls_of_others_are_joined(tmp_path: Path, rows: int | str, allowed: tuple[int, ...]) -> None:
+    assert isinstance(loaded(tmp_path, rows, *allowed), BatchingSession)
