@@ -64,8 +64,11 @@ def is_saved_model(folder: Path) -> bool:
 
 
 def as_model_file(path: Path) -> ModelFile | None:
-    """Return a file as a model of the format that its name says, None where it says none."""
-    found = next((known for known in FORMATS if known.suffix == path.suffix.lower()), None)
+    """Return a file as a model of the format that its name says, None where it says none.
+
+    A suffix in capitals says none: OpenVINO goes by the suffix, and so do the names of what belongs to a file.
+    """
+    found = next((known for known in FORMATS if known.suffix == path.suffix), None)
     return ModelFile(path, found) if found is not None and path.is_file() else None
 
 

@@ -73,7 +73,7 @@ def show_versions(model: ModelOnDisk, base_path: Path) -> None:
         shown = base_path / str(version)
         if folder.is_file():
             shown.mkdir()
-            (shown / f"model{folder.suffix.lower()}").symlink_to(folder)
+            (shown / f"model{folder.suffix}").symlink_to(folder)
         elif version <= LARGEST_VERSION:
             shown.symlink_to(folder, target_is_directory=True)
 
