@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from os import SEEK_END
 from pathlib import Path
+from typing import BinaryIO
 
 from lightbox.formats.signature import FileSignature, FileTensor
 
@@ -28,17 +30,18 @@ def read_signature(path: Path) -> FileSignature:
 
     Raises OSError, and ValueError where it is damaged or no LiteRT file.
     """
-    content = path.read_bytes()
-    if content[4:8] != _IDENTIFIER:
-        raise ValueError(f"its bytes 4 to 7 are not {_IDENTIFIER.decode()}")
-    try:
-        model = _Table(content, _number("I", content, 0))
-        need = max((_end(buffer) for buffer in model.tables(_BUFFERS)), default=0)
-        if need > len(content):
-            raise ValueError(f"it has {len(content):,} bytes, expected {need:,}")
-        return _signature(model)
-    except (struct.error, IndexError, UnicodeDecodeError) as error:
-        raise ValueError(f"it is not whole: {error}") from None
+    with path.open("rb") as file:
+        if file.read(8)[4:] != _IDENTIFIER:
+            raise ValueError(f"its bytes 4 to 7 are not {_IDENTIFIER.decode()}")
+        size = file.seek(0, SEEK_END)
+        try:
+            model = _Table(file, _number("I", file, 0))
+            need = max((_end(buffer) for buffer in model.tables(_BUFFERS)), default=0)
+            if need > size:
+                raise ValueError(f"it has {size:,} bytes, expected {need:,}")
+            return _signature(model)
+        except (struct.error, IndexError, UnicodeDecodeError) as error:
+            raise ValueError(f"it is not whole: {error}") from None
 
 
 def _end(buffer: _Table) -> int:
@@ -76,15 +79,18 @@ def _tensor(table: _Table) -> FileTensor:
 
 
 class _Table:
-    """A table of FlatBuffers. Its readers raise struct.error where the file ends before what they look for."""
+    """A table of FlatBuffers. Its readers raise struct.error where the file ends before what they look for.
 
-    def __init__(self, content: bytes, at: int) -> None:
-        self._content, self._at = content, at
+    The file is read where it is looked at: the weights, which are most of it, are not.
+    """
+
+    def __init__(self, file: BinaryIO, at: int) -> None:
+        self._file, self._at = file, at
 
     def number(self, code: str, field: int) -> int:
         """Return a field by its code of ``struct``, 0 where it is left out."""
         at = self._place(field)
-        return _number(code, self._content, at) if at else 0
+        return _number(code, self._file, at) if at else 0
 
     def text(self, field: int) -> str:
         """Return a field of text, "" where it is left out."""
@@ -92,8 +98,7 @@ class _Table:
         if not at:
             return ""
         start = self._followed(at)
-        found: bytes = struct.unpack_from(f"{_number('I', self._content, start)}s", self._content, start + 4)[0]
-        return found.decode()
+        return _read(self._file, start + 4, _number("I", self._file, start)).decode()
 
     def items(self, field: int, size: int = 4) -> range:
         """Return where the items, of ``size`` bytes each, of a field that is a vector begin."""
@@ -101,27 +106,37 @@ class _Table:
         if not at:
             return range(0)
         start = self._followed(at)
-        return range(start + 4, start + 4 + size * _number("I", self._content, start), size)
+        return range(start + 4, start + 4 + size * _number("I", self._file, start), size)
 
     def numbers(self, field: int) -> Iterator[int]:
         """Yield the numbers of a field that is a vector of 32-bit ones."""
-        return (_number("i", self._content, at) for at in self.items(field))
+        return (_number("i", self._file, at) for at in self.items(field))
 
     def tables(self, field: int) -> Iterator[_Table]:
         """Yield the tables of a field that is a vector of them."""
-        return (_Table(self._content, self._followed(at)) for at in self.items(field))
+        return (_Table(self._file, self._followed(at)) for at in self.items(field))
 
     def _place(self, field: int) -> int:
         """Return where a field is, 0 where it is left out."""
-        layout = self._at - _number("i", self._content, self._at)
+        layout = self._at - _number("i", self._file, self._at)
         place = 4 + 2 * field
-        offset = _number("H", self._content, layout + place) if place < _number("H", self._content, layout) else 0
+        offset = _number("H", self._file, layout + place) if place < _number("H", self._file, layout) else 0
         return self._at + offset if offset else 0
 
     def _followed(self, at: int) -> int:
-        return at + _number("I", self._content, at)
+        return at + _number("I", self._file, at)
 
 
-def _number(code: str, content: bytes, at: int) -> int:
-    found: int = struct.unpack_from(f"<{code}", content, at)[0]
+def _number(code: str, file: BinaryIO, at: int) -> int:
+    found: int = struct.unpack(f"<{code}", _read(file, at, struct.calcsize(f"<{code}")))[0]
+    return found
+
+
+def _read(file: BinaryIO, at: int, count: int) -> bytes:
+    if at < 0:
+        raise struct.error("a place before its first byte")
+    file.seek(at)
+    found = file.read(count)
+    if len(found) < count:
+        raise struct.error(f"{count:,} bytes at {at:,} are not there")
     return found

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from lightbox.formats import as_model_file, model_file, platform
 from lightbox.model.checks import signatures_of, version_problem
 from support.model_files import FILES, write_dense_as
 from support.models import GOLDEN
+from tfs_wire.protobuf import delimited
 
 PLATFORMS = {"model.onnx": "onnx", "model.xml": "openvino_ir", "model.tflite": "litert"}
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 1\n"
@@ -125,6 +127,22 @@ def test_links_to_a_store_of_blobs(tmp_path: Path, name: str) -> None:
     found = as_model_file(shown)
     assert found is not None
     assert found.place() == tmp_path / "1" / name
+
+
+@pytest.mark.parametrize("name", ["model.onnx", "model.tflite"])
+def test_weights_are_not_read(tmp_path: Path, name: str) -> None:
+    write_dense_as(tmp_path / name)
+    with (tmp_path / name).open("ab") as file:
+        # A field that ONNX does not know, and what follows LiteRT's tables.
+        file.write(delimited(15, bytes(1 << 24)))
+    found = as_model_file(tmp_path / name)
+    assert found is not None
+    found.signature()
+    tracemalloc.start()
+    found.signature()
+    (_, peak) = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1 << 20
 
 
 def test_litert_without_a_signature_has_its_tensors_names(tmp_path: Path) -> None:
