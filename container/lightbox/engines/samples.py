@@ -59,6 +59,6 @@ def _array(dtype: np.dtype[np.generic], shape: tuple[int, ...], kind: str, rando
             return random.uniform(0, _PIXEL, shape).astype(dtype)
         return np.full(shape, 0.5, dtype)
     if dtype.kind == "b":
-        return random.integers(0, 2, shape) > 0
+        return np.asarray(random.integers(0, 2, shape) > 0)  # a comparison of a scalar gives no array
     most = {"normal": 16, "pixels": _PIXEL, "equal": 0}[kind]
     return random.integers(0, most + 1, shape).astype(dtype)
