@@ -13,7 +13,8 @@ from openvino import opset13
 from support.onnx_models import dense_weights, write_dense
 
 FILES = ("model.onnx", "model.xml", "model.tflite")
-_LITERT = Path(__file__).parent / "files" / "dense.tflite"
+FILES_OF_TESTS = Path(__file__).parent / "files"
+_LITERT = FILES_OF_TESTS / "dense.tflite"
 """Converted by TensorFlow 2.20's TFLiteConverter from a SavedModel that computes the same with the same weights."""
 
 

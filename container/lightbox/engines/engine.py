@@ -54,6 +54,9 @@ class Engine(ABC):
     sets_answers = False
     """Whether the others have to answer as this one, where both open a model."""
 
+    keeps_integers = False
+    """Whether it computes integers as they are, and refuses positions that are not in a tensor."""
+
     def is_installed(self) -> bool:
         """Whether its package can be imported."""
         return find_spec(self.package) is not None

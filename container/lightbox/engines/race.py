@@ -25,11 +25,14 @@ from lightbox.engines.engine import Choice, Engine, OpenOptions, named
 from lightbox.engines.hardware import Hardware
 from lightbox.engines.samples import batches, sides
 from lightbox.formats import model_file
+from tfs_wire.dtypes import DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_UINT16, DT_UINT32, DT_UINT64
 from tfs_wire.status import StatusError, invalid
 
 log = logging.getLogger("model_server")
 
 _ROUNDS, _LONGEST_SECONDS = 25, 1.0
+_INTEGERS = {DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_UINT16, DT_UINT32, DT_UINT64}
+"""But for uint8, which are pixels."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,8 @@ class _Said:
 def fastest(folder: str, able: Sequence[Engine], hardware: Hardware) -> tuple[Engine, Choice]:
     """Return the engine that reads a model and answers with the least processor time, and why it is that one.
 
-    Raises INVALID_ARGUMENT with each engine's reason where none reads it.
+    For a model that takes integers it is one that keeps them, where such a one reads it. Raises INVALID_ARGUMENT with
+    each engine's reason where none reads it.
     """
     places = _places(folder, able, hardware)
     said = {engine: _recalled(places.get(engine)) or _found_out(engine, folder, hardware, places) for engine in able}
@@ -52,11 +56,22 @@ def fastest(folder: str, able: Sequence[Engine], hardware: Hardware) -> tuple[En
     refusals = [f"{engine.name}: {found.refused}" for engine, found in said.items() if found.refused]
     if not reading:
         raise invalid(f"no engine reads the model in {folder}: {'; '.join(refusals)}")
+    keeping = [engine for engine in reading if engine.keeps_integers]
+    if keeping and _takes_integers(folder):
+        reading = keeping
     winner = min(reading, key=lambda engine: (said[engine].milliseconds is None, said[engine].milliseconds))
     if refusals:
         log.warning("%s is served by %s, as others do not read it: %s", folder, winner.name, "; ".join(refusals))
     times = [f"{engine.name} {_told(said[engine])}" for engine in reading if engine is not winner]
     return winner, Choice(winner.name, "; ".join([f"{_told(said[winner])} for an input", *times, *refusals]))
+
+
+def _takes_integers(folder: str) -> bool:
+    """Whether callers give a model integers: positions in a tensor, as a rule, or ids."""
+    file = model_file(Path(folder))
+    with suppress(OSError, ValueError):
+        return file is not None and any(tensor.dtype in _INTEGERS for tensor in file.signature().inputs.values())
+    return False
 
 
 def known(folder: str, able: Sequence[Engine], hardware: Hardware) -> bool:

@@ -12,13 +12,13 @@ from os import SEEK_END
 from pathlib import Path
 from typing import BinaryIO
 
-from lightbox.formats.signature import FileSignature, FileTensor
+from lightbox.formats.signature import SIGNATURE, FileSignature, FileTensor
 
 _IDENTIFIER = b"TFL3"
 _SUBGRAPHS, _BUFFERS, _SIGNATURES = 2, 4, 7
 _TENSORS, _INPUTS, _OUTPUTS = 0, 1, 2
 _SHAPE, _TYPE, _NAME, _OPEN_SHAPE = 0, 1, 3, 7
-_SIGNATURE_INPUTS, _SIGNATURE_OUTPUTS, _SIGNATURE_SUBGRAPH = 0, 1, 4
+_SIGNATURE_INPUTS, _SIGNATURE_OUTPUTS, _SIGNATURE_KEY, _SIGNATURE_SUBGRAPH = 0, 1, 2, 4
 _MAP_NAME, _MAP_TENSOR = 0, 1
 _DATA, _OFFSET, _SIZE = 0, 1, 2
 _DTYPES = (1, 19, 3, 4, 9, 7, 10, 5, 8, 6, 2, 18, 23, None, None, 22, 17)
@@ -54,7 +54,10 @@ def _signature(model: _Table) -> FileSignature:
     if graph is None:
         raise ValueError("it holds no subgraph")
     tensors = list(graph.tables(_TENSORS))
-    signature = next((one for one in model.tables(_SIGNATURES) if not one.number("I", _SIGNATURE_SUBGRAPH)), None)
+    signatures = list(model.tables(_SIGNATURES))
+    if any(one.text(_SIGNATURE_KEY) == SIGNATURE and one.number("I", _SIGNATURE_SUBGRAPH) for one in signatures):
+        raise ValueError(f"its signature {SIGNATURE} is not of the first subgraph, the one that can be served")
+    signature = next((one for one in signatures if not one.number("I", _SIGNATURE_SUBGRAPH)), None)
 
     def named(graph_field: int, signature_field: int) -> dict[str, FileTensor]:
         if signature is None:

@@ -165,7 +165,8 @@ def image_input(signature: SignatureSpec) -> ImageInput | None:
 
     A signature takes an image when it has one input, and that is a string tensor of rank 0 or 1, or a
     tensor of pixels [batch, height, width, channels] or [batch, channels, height, width] (or without batch) with 1 or
-    3 channels. Where both could be, channels are last, as TensorFlow has them.
+    3 channels. Where both could be, channels are last, as TensorFlow has them. [1, height, width] takes none: as a
+    rule it is a batch of something else.
     """
     if len(signature.inputs) != 1:
         return None
@@ -179,7 +180,7 @@ def image_input(signature: SignatureSpec) -> ImageInput | None:
     pixels = ImageInput(spec.name, False, len(spec.shape) == 4, spec.dtype)
     if last in (1, 3):
         return replace(pixels, height=first, width=second, channels=last)
-    if first in (1, 3):
+    if first == 3 or (first == 1 and len(spec.shape) == 4):
         return replace(pixels, height=second, width=last, channels=first, channels_first=True)
     return None
 

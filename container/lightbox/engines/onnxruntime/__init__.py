@@ -21,6 +21,7 @@ class OnnxRuntime(Engine):
     """Reads what ONNX can say; the file's answers are its own."""
 
     name = package = "onnxruntime"
+    keeps_integers = True
 
     def opens(self, folder: Path) -> bool:
         """Whether it is an ONNX file."""

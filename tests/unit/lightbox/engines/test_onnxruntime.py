@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnxruntime
@@ -89,6 +90,17 @@ def test_what_one_cannot_read_the_other_serves(
     assert why in line
 
 
+def test_auto_takes_it_for_integers_of_callers(tmp_path: Path) -> None:
+    """OpenVINO computes 64 bits in 32, and looks for positions wherever they lie."""
+    inputs: dict[str, Any] = {"x": ("INT64", ["n", 4])}
+    node = helper.make_node("Add", ["x", "x"], ["y"])
+    write(tmp_path / "model.onnx", [node], inputs, {"y": ("INT64", ["n", 4])})
+    runner, choices = opened(tmp_path, "auto")
+    assert choices["serving_default"].engine == "onnxruntime"
+    given = np.full((1, 4), 1 << 40, np.int64)
+    np.testing.assert_array_equal(answer(runner, x=given)[0], given * 2)
+
+
 def test_without_the_package_the_other_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_dense(tmp_path / "model.onnx")
     monkeypatch.setattr(type(named("onnxruntime")), "package", "not_there")
@@ -103,3 +115,10 @@ def test_a_damaged_file_has_each_ones_reason(tmp_path: Path) -> None:
     file.write_bytes(file.read_bytes()[:-9])
     with pytest.raises(StatusError, match=r"no engine reads the model in .*openvino: .*; onnxruntime: "):
         opened(tmp_path, "auto")
+
+
+@pytest.mark.parametrize("dtype", ["BOOL", "FLOAT", "INT64", "UINT8"])
+@pytest.mark.parametrize("name", RUNTIMES)
+def test_every_engine_is_timed_with_scalars(tmp_path: Path, name: str, dtype: str) -> None:
+    write(tmp_path / "model.onnx", [helper.make_node("Identity", ["x"], ["y"])], {"x": (dtype, [])}, {"y": (dtype, [])})
+    assert opened(tmp_path, name).choices["serving_default"].reason.endswith(" ms of CPU for an input")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tracemalloc
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from lightbox.engines.engine import OpenOptions, named
 from lightbox.engines.hardware import Hardware
 from lightbox.formats import as_model_file, model_file, platform
 from lightbox.model.checks import signatures_of, version_problem
-from support.model_files import FILES, write_dense_as
+from support.model_files import FILES, FILES_OF_TESTS, write_dense_as
 from support.models import GOLDEN
 from tfs_wire.protobuf import delimited
 
@@ -157,3 +158,9 @@ def test_litert_without_a_signature_has_its_tensors_names(tmp_path: Path) -> Non
     assert found is not None
     inputs, outputs = found.signature()
     assert (list(inputs), list(outputs)) == (["serving_default_x:0"], ["PartitionedCall:0"])
+
+
+def test_litert_whose_signature_is_of_another_subgraph_is_refused(tmp_path: Path) -> None:
+    """TensorFlow 2.21's TFLiteConverter wrote the file, with signature_keys=["other", "serving_default"]."""
+    shutil.copy(FILES_OF_TESTS / "two_signatures.tflite", tmp_path / "model.tflite")
+    assert "its signature serving_default is not of the first subgraph" in str(version_problem(tmp_path, "m", 1))
