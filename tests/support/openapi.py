@@ -50,7 +50,6 @@ def drive(stack: Stack, tmp: Path, phases: str, examples: int, *options: str) ->
         [
             *(sys.executable, "-m", "schemathesis.cli", "run", f"{stack.url}/openapi.json"),
             *("--checks", ",".join(CHECKS), "--phases", phases, "--max-examples", str(examples)),
-            # Other seeds draw bodies of tens of MiB, which take gigabytes to make.
             *("--seed", "2", "--generation-deterministic", "--no-shrink", "--suppress-health-check", "all"),
             *("--continue-on-failure", "--warnings", "off", "--no-color", "--request-timeout", str(PATIENCE)),
             *("--report", "ndjson", "--report-ndjson-path", str(report)),
