@@ -1,7 +1,12 @@
-"""docs/moving-in.md: the lines below "After" are run, the files of all sections against one stack."""
+"""docs/moving-in.md: the lines below "After" are run, the files of all sections against one stack.
+
+torch is too large for the tests: files of the same form stand in for those that exports write.
+"""
 
 from __future__ import annotations
 
+import ast
+import io
 import json
 import re
 import shlex
@@ -10,15 +15,21 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from zipfile import ZipFile
 
 import botocore.session
 import numpy as np
+import onnxruntime
 import pytest
+import requests
+from PIL import Image
 
 import deploy
 from deployment.aws import Aws
+from support import photos
 from support.fakes import png
-from support.models import copy_golden, export
+from support.models import copy_golden
+from support.onnx_models import SEED, write_flowers, write_yolo
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, Stack, free_port, running
 
@@ -33,21 +44,9 @@ BLOCK = re.compile(r"^```(sh|python)( files)?(?: (\S+))?\n(.*?)^```$", re.MULTIL
 BLOCKS = [(title, *found) for title, text in AFTER.items() for found in BLOCK.findall(text)]
 FILES = [(kind, path, text) for _, kind, files, path, text in BLOCKS if files]
 LINES = [(title, kind, text) for title, kind, files, _, text in BLOCKS if not files]
-
-
-def export_flowers(folder: Path) -> None:
-    """Export what a converted network looks like: float32 [N, 224, 224, 3] to logits [N, 3]."""
-
-    def make() -> Any:
-        import tensorflow as tf
-
-        @tf.function(input_signature=[tf.TensorSpec([None, 224, 224, 3], tf.float32, name="image")])  # type: ignore[untyped-decorator]
-        def serve(image: Any) -> dict[str, Any]:
-            return {"logits": tf.reduce_mean(image, axis=[1, 2])}
-
-        return serve
-
-    export("flowers_of_torch", make, folder, "tests/e2e/test_moving_in.py")
+PHOTO = photos.path_of("images", "china.jpg")
+TORCHSERVE = {"sky": 0.44634229, "leaf": 0.31181151, "rose": 0.24184622}
+"""What the pixels make that TorchServe 0.12's own ``ImageClassifier.preprocess`` gives of the photo."""
 
 
 @pytest.fixture(scope="module")
@@ -64,9 +63,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     newest = max((found / "recorded").iterdir(), key=lambda version: int(version.name))
     (triton / "1").mkdir()
     newest.rename(triton / "1" / "model.savedmodel")
-    (found / "converted" / "flowers").mkdir(parents=True)
-    export_flowers(found / "converted" / "flowers" / "1")
-    (found / "index_to_name.json").write_text(json.dumps({"0": "rose", "1": "sky", "2": ["n1", "leaf"]}))
+    write_flowers(found / "models" / "flowers" / "1" / "model.onnx")
+    write_yolo(found / "yolo11n.onnx")
+    with ZipFile(found / "flowers.mar", "w") as archive:
+        archive.writestr("index_to_name.json", json.dumps({"0": "rose", "1": ["n1", "leaf"], "2": "sky"}))
     (found / "red.png").write_bytes(png(np.full((300, 400, 3), (200, 0, 0))))
     return found
 
@@ -90,15 +90,32 @@ def moved_in(folder: Path) -> Iterator[Stack]:
         yield stack
 
 
+@pytest.fixture(scope="module")
+def yolo(folder: Path) -> Iterator[Stack]:
+    """A stack that is started as the page starts the file alone."""
+    ((_, line),) = re.findall(r"^```bash\n(yolo export .*\n)?(.*)\n```$", AFTER["Ultralytics"], re.MULTILINE)
+    *settings, command, _ = shlex.split(line)
+    environ = dict(setting.split("=", 1) for setting in settings)
+    file = environ.pop("LIGHTBOX_MODEL_DIR").replace("$PWD", str(folder))
+    assert command == "./serve.sh"
+    with running(Path(file), folder / "run_alone", **environ) as stack:
+        yield stack
+
+
 @pytest.mark.parametrize(
-    ("kind", "text"), [line[1:] for line in LINES], ids=[f"{title}, {kind}" for title, kind, _ in LINES]
+    ("title", "kind", "text"),
+    LINES,
+    ids=[f"{number}, {title}, {kind}" for number, (title, kind, _) in enumerate(LINES)],
 )
-def test_the_lines_print_what_they_say(moved_in: Stack, folder: Path, kind: str, text: str) -> None:
+def test_the_lines_print_what_they_say(
+    request: pytest.FixtureRequest, folder: Path, title: str, kind: str, text: str
+) -> None:
     """In a process of their own: clients register messages of the same names."""
+    stack: Stack = request.getfixturevalue("yolo" if title == "Ultralytics" else "moved_in")
     code, _, printed = re.sub(r"\n# ", "\0", text, count=1).partition("\0")
     expected = printed.replace("\n# ", "\n").strip()
     assert expected, "the block has to say what it prints"
-    for port, ours in (("8080", moved_in.port), ("8081", moved_in.environ["LIGHTBOX_KSERVE_GRPC_PORT"])):
+    for port, ours in (("8080", stack.port), ("8081", stack.environ.get("LIGHTBOX_KSERVE_GRPC_PORT"))):
         code = code.replace(f"localhost:{port}", f"127.0.0.1:{ours}")
     command = ["bash", "-e", "-c", code] if kind == "sh" else [sys.executable, "-W", "ignore", "-c", code]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=PATIENCE, check=False)
@@ -106,8 +123,67 @@ def test_the_lines_print_what_they_say(moved_in: Stack, folder: Path, kind: str,
     assert done.stdout.strip() == expected
 
 
+def flowers(stack: Stack, model: str, photo: bytes) -> Any:
+    header = {"X-Amzn-SageMaker-Custom-Attributes": f"tfs-model-name={model}"}
+    answer = stack.invoke(photo, Content_Type="image/jpeg", **header)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def direct(file: Path, tensor: Any) -> Any:
+    """What ONNX Runtime answers for the only input of a file."""
+    session = onnxruntime.InferenceSession(file, providers=["CPUExecutionProvider"])
+    return session.run(None, {session.get_inputs()[0].name: tensor})[0]
+
+
+def test_code_answers_as_torchserve_does(moved_in: Stack) -> None:
+    found = flowers(moved_in, "flowers_cropped", PHOTO.read_bytes())
+    assert list(found) == list(TORCHSERVE)
+    assert found == pytest.approx(TORCHSERVE, abs=1e-5)
+
+
+def test_options_name_the_classes_of_the_whole_image(moved_in: Stack, folder: Path) -> None:
+    with Image.open(PHOTO) as image:
+        pixels = np.asarray(image.resize((224, 224), Image.Resampling.BILINEAR), np.float32)
+    scaled = (pixels / 255 - (0.485, 0.456, 0.406)) / (0.229, 0.224, 0.225)
+    file = folder / "models" / "flowers" / "1" / "model.onnx"
+    (scores,) = direct(file, scaled.transpose(2, 0, 1)[None].astype(np.float32))
+    (found,) = flowers(moved_in, "flowers", PHOTO.read_bytes())["predictions"]
+    assert [one["label"] for one in found] == [("rose", "leaf", "sky")[number] for number in np.argsort(-scores)]
+    assert [one["score"] for one in found] == pytest.approx(sorted(scores, reverse=True), abs=1e-5)
+
+
+def test_the_export_names_what_the_file_of_the_tests_has(folder: Path) -> None:
+    (block,) = re.findall(r"^```py\n(import torch\n.*?)^```$", AFTER["TorchServe"], re.MULTILINE | re.DOTALL)
+    call = ast.parse(block).body[-1]
+    assert isinstance(call, ast.Expr)
+    assert isinstance(call.value, ast.Call)
+    said = {keyword.arg: ast.unparse(keyword.value) for keyword in call.value.keywords}
+    session = onnxruntime.InferenceSession(folder / ast.literal_eval(call.value.args[2]))
+    assert ast.literal_eval(said["input_names"]) == [one.name for one in session.get_inputs()]
+    assert ast.literal_eval(said["output_names"]) == [one.name for one in session.get_outputs()]
+
+
+def test_a_picture_gets_the_detectors_raw_output(yolo: Stack, folder: Path) -> None:
+    """Of the input's size, so that it matters to nothing how images are resized."""
+    pixels = np.random.default_rng(SEED).integers(0, 256, (640, 640, 3), np.uint8)
+    answer = yolo.invoke(png(pixels), Content_Type="image/png", Accept="application/x-npy")
+    assert answer.status_code == 200, answer.text
+    tensor = pixels.transpose(2, 0, 1)[None].astype(np.float32) / 255
+    expected = direct(folder / "yolo11n.onnx", tensor)
+    assert expected.shape == (1, 84, 8400)
+    np.testing.assert_allclose(np.load(io.BytesIO(answer.content)), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_file_of_one_row_takes_one_image(yolo: Stack, folder: Path) -> None:
+    photo = (folder / "red.png").read_bytes()
+    files = {name: (f"{name}.png", photo, "image/png") for name in ("a", "b")}
+    answer = requests.post(f"{yolo.url}/invocations", files=files, timeout=PATIENCE)
+    assert answer.status_code == 400, answer.text
+
+
 def test_every_section_but_that_of_arm_has_lines_that_are_run() -> None:
-    assert len(AFTER) == 5
+    assert len(AFTER) == 6
     assert {title for title, *_ in LINES} == {title for title in AFTER if "arm64" not in title}
     assert all("**Before**" in body for body in re.split(r"^## From ", PAGE, flags=re.MULTILINE)[1:])
 
