@@ -29,7 +29,7 @@ that a detector found.
 
 AVX2 = (
     "The processor's instructions move the ratios to LitServe: on a machine with AVX2 alone, in another run, CPU an "
-    "image was 0.84 to 0.88, p50 0.74 to 0.85, images/s 1.17 ([engines](../engines.md#what-it-gains)). What this page "
+    "image was 0.84 to 0.88, p50 0.74 to 0.85, images/s 1.17 ([engines](../engines.md#what-it-costs)). What this page "
     "was measured on is [below](#machine-and-versions)."
 )
 
