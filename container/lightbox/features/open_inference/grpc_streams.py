@@ -34,6 +34,7 @@ class StreamConnection(asyncio.Protocol):
         self._number = 0
         self._chunks: deque[DataReceived] = deque()
         self._ended = False
+        self._cut = False
         self._writable = True
         self._news = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -48,6 +49,8 @@ class StreamConnection(asyncio.Protocol):
 
     @override
     def data_received(self, data: bytes) -> None:
+        if self._cut:  # h2 would answer what was on its way with an error, and nginx end the call with that
+            return
         try:
             for event in self._h2.receive_data(data):
                 self._handle(event)
@@ -132,6 +135,7 @@ class StreamConnection(asyncio.Protocol):
         self._h2.send_headers(self._number, list(headers), end_stream=True)
         if not self._ended:  # of the caller's body the rest is not wanted
             self._h2.reset_stream(self._number, ErrorCodes.NO_ERROR)
+            self._cut = True
         self._flush()
 
     async def _something_new(self) -> None:
