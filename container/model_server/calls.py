@@ -8,25 +8,24 @@ from contextlib import contextmanager
 from typing import NamedTuple
 
 from lightbox.engines.base import Array, Runner
-from model_server import classify, metadata, predict
+from model_server import classify, predict
+from model_server.classify import Kind, Result
 from model_server.core import ServerCore
 from model_server.metrics import Metrics
 from model_server.multi_inference import multi_inference
 from model_server.predict import DEFAULT_SIGNATURE, SignatureDef
 from model_server.servable import Servable
 from tfs_wire.messages import (
-    classification_pb2,
     get_model_metadata_pb2,
     inference_pb2,
     input_pb2,
     model_pb2,
     predict_pb2,
-    regression_pb2,
 )
 from tfs_wire.status import Code, StatusError, invalid
 
 GRPC, REST = "GRPC", "REST"
-_RUNNABLE = ("tensorflow/serving/predict", classify.CLASSIFY_METHOD, classify.REGRESS_METHOD)
+_RUNNABLE = ("tensorflow/serving/predict", classify.CLASSIFY.method, classify.REGRESS.method)
 
 
 class Answered(NamedTuple):
@@ -63,14 +62,15 @@ class Calls:
         finally:
             self.metrics.request(model, api, entrypoint, status.name, time.perf_counter() - start)
 
-    def _check(self, signature: SignatureDef, *methods: str) -> None:
-        """Refuse a signature of another kind, if the flag says so."""
-        if self._check_method_names and signature.method_name not in methods:
-            kind = {classify.CLASSIFY_METHOD: "classification", classify.REGRESS_METHOD: "regression"}
-            if len(methods) == 1:
-                text = f"Expected {kind[methods[0]]} signature method_name to be {methods[0]}."
-                raise invalid(f"{text} Was: {signature.method_name}")
-            text = f"Expected prediction signature method_name to be one of {{{', '.join(methods)}}}."
+    def _check(self, signature: SignatureDef, kind: Kind | None = None) -> None:
+        """Refuse a signature of another kind, if the flag says so; Predict (None) takes any."""
+        if not self._check_method_names:
+            return
+        if kind is not None and signature.method_name != kind.method:
+            text = f"Expected {kind.name} signature method_name to be {kind.method}."
+            raise invalid(f"{text} Was: {signature.method_name}")
+        if signature.method_name not in _RUNNABLE:
+            text = f"Expected prediction signature method_name to be one of {{{', '.join(_RUNNABLE)}}}."
             raise StatusError(Code.INTERNAL, f"{text} Was: {signature.method_name}")
 
     # ---------------------------------------------------------------- predict
@@ -80,7 +80,7 @@ class Calls:
         with self.core.acquire(request.model_spec) as (servable, session):
             name = request.model_spec.signature_name or DEFAULT_SIGNATURE
             signature = predict.find_signature(session, name)
-            self._check(signature, *_RUNNABLE)
+            self._check(signature)
             with self.metrics.running(servable.name, "Predict"):
                 outputs = predict.predict(session, signature, request, options)
         return Answered(outputs, model_spec(servable, name))
@@ -99,7 +99,7 @@ class Calls:
             name, inputs = read(late.input_types)
             servable, session = late.entered()
             signature = session.signatures[name or DEFAULT_SIGNATURE]
-            self._check(signature, *_RUNNABLE)
+            self._check(signature)
             feeds = {signature.inputs[alias].name: array for alias, array in inputs.items()}
             fetches = predict.choose_outputs(signature, ())
             with self.metrics.running(servable.name, "Predict"):
@@ -107,28 +107,16 @@ class Calls:
 
     # --------------------------------------------------------------- examples
 
-    def classify(
-        self, spec: model_pb2.ModelSpec, given: input_pb2.Input, options: bytes
-    ) -> tuple[classification_pb2.ClassificationResult, model_pb2.ModelSpec]:
-        """Answer a Classify call."""
+    def examples(
+        self, kind: Kind, spec: model_pb2.ModelSpec, given: input_pb2.Input, options: bytes
+    ) -> tuple[Result, model_pb2.ModelSpec]:
+        """Answer a Classify or Regress call."""
         with self.core.acquire(spec) as (servable, session):
             signature = classify.find_signature(session, spec.signature_name)
-            self._check(signature, classify.CLASSIFY_METHOD)
-            with self.metrics.running(servable.name, "Classify"):
-                result = classify.classify(session, signature, given, options)
-        self.metrics.examples(servable.name, len(result.classifications))
-        return result, model_spec(servable, spec.signature_name or DEFAULT_SIGNATURE)
-
-    def regress(
-        self, spec: model_pb2.ModelSpec, given: input_pb2.Input, options: bytes
-    ) -> tuple[regression_pb2.RegressionResult, model_pb2.ModelSpec]:
-        """Answer a Regress call."""
-        with self.core.acquire(spec) as (servable, session):
-            signature = classify.find_signature(session, spec.signature_name)
-            self._check(signature, classify.REGRESS_METHOD)
-            with self.metrics.running(servable.name, "Regress"):
-                result = classify.regress(session, signature, given, options)
-        self.metrics.examples(servable.name, len(result.regressions))
+            self._check(signature, kind)
+            with self.metrics.running(servable.name, kind.call):
+                result, count = classify.answer(kind, session, signature, given, options)
+        self.metrics.examples(servable.name, count)
         return result, model_spec(servable, spec.signature_name or DEFAULT_SIGNATURE)
 
     def multi_inference(
@@ -144,9 +132,12 @@ class Calls:
     def signatures(
         self, spec: model_pb2.ModelSpec
     ) -> tuple[get_model_metadata_pb2.SignatureDefMap, model_pb2.ModelSpec]:
-        """Return every signature of a model."""
+        """Return every signature of a model, the initialisation op included."""
         with self.core.acquire(spec) as (servable, session):
-            return metadata.signature_map(session), model_spec(servable)
+            found = get_model_metadata_pb2.SignatureDefMap()
+            for name, signature in session.signatures.items():
+                found.signature_def[name].CopyFrom(signature)
+            return found, model_spec(servable)
 
 
 class _Late:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -11,10 +11,8 @@ from lightbox.engines.base import Array, Runner
 from model_server.predict import DEFAULT_SIGNATURE, SignatureDef
 from tfs_wire import dtypes
 from tfs_wire.messages import classification_pb2, input_pb2, regression_pb2
-from tfs_wire.status import Code, StatusError, invalid
+from tfs_wire.status import invalid
 
-CLASSIFY_METHOD = "tensorflow/serving/classify"
-REGRESS_METHOD = "tensorflow/serving/regress"
 INPUTS, CLASSES, SCORES, OUTPUTS = "inputs", "classes", "scores", "outputs"
 
 
@@ -23,6 +21,22 @@ class Plan(NamedTuple):
 
     feed: str
     fetches: dict[str, str]
+
+
+Result: TypeAlias = classification_pb2.ClassificationResult | regression_pb2.RegressionResult
+
+
+class Kind(NamedTuple):
+    """What Classify and Regress differ in."""
+
+    call: str
+    name: str
+    method: str
+    """Of the signatures that answer such calls."""
+    plan: Callable[[SignatureDef], Plan]
+    """Checks a signature; raises the real server's error."""
+    result: Callable[[dict[str, Array], int], Result]
+    """Makes the result of outputs by alias, for a number of Examples."""
 
 
 def find_signature(session: Runner, name: str) -> SignatureDef:
@@ -81,28 +95,22 @@ def serialized_examples(given: input_pb2.Input) -> Array:
     return strings
 
 
-def classify(
-    session: Runner, signature: SignatureDef, given: input_pb2.Input, options: bytes
-) -> classification_pb2.ClassificationResult:
-    """Answer a Classify call."""
-    plan = plan_classification(signature)
+def answer(
+    kind: Kind, session: Runner, signature: SignatureDef, given: input_pb2.Input, options: bytes
+) -> tuple[Result, int]:
+    """Answer a call of this kind; return the result and the number of its Examples."""
+    plan = kind.plan(signature)
     examples = serialized_examples(given)
     outputs = session.run({plan.feed: examples}, list(plan.fetches.values()), options)
-    return to_classifications(dict(zip(plan.fetches, outputs, strict=True)), len(examples))
-
-
-def regress(
-    session: Runner, signature: SignatureDef, given: input_pb2.Input, options: bytes
-) -> regression_pb2.RegressionResult:
-    """Answer a Regress call."""
-    plan = plan_regression(signature)
-    examples = serialized_examples(given)
-    outputs = session.run({plan.feed: examples}, list(plan.fetches.values()), options)
-    return to_regressions(outputs[0], len(examples))
+    return kind.result(dict(zip(plan.fetches, outputs, strict=True)), len(examples)), len(examples)
 
 
 def _shape_text(shape: Sequence[int]) -> str:
     return f"[{','.join(map(str, shape))}]"
+
+
+def _type_text(array: Array) -> str:
+    return f"DT_{dtypes.name_of(dtypes.number_of(array.dtype)).upper()}"
 
 
 def _check_classes(array: Array, name: str, number: int, examples: int) -> None:
@@ -110,8 +118,7 @@ def _check_classes(array: Array, name: str, number: int, examples: int) -> None:
         raise invalid(f"Expected Tensor shape: [batch_size num_classes] but got {_shape_text(array.shape)}")
     if dtypes.number_of(array.dtype) != number:
         kind = {dtypes.DT_STRING: "DT_STRING", dtypes.DT_FLOAT: "DT_FLOAT"}[number]
-        got = f"DT_{dtypes.name_of(dtypes.number_of(array.dtype)).upper()}"
-        raise invalid(f"Expected {name} Tensor of {kind}. Got: {got}")
+        raise invalid(f"Expected {name} Tensor of {kind}. Got: {_type_text(array)}")
     if array.shape[0] != examples:
         raise invalid(f"Expected {name} output batch size of {examples}. Got: {array.shape[0]}")
 
@@ -137,22 +144,21 @@ def to_classifications(outputs: dict[str, Array], examples: int) -> classificati
     return result
 
 
-def to_regressions(array: Array, examples: int) -> regression_pb2.RegressionResult:
+def to_regressions(outputs: dict[str, Array], examples: int) -> regression_pb2.RegressionResult:
     """Return one value for each Example from a tensor of shape [batch] or [batch, 1]."""
+    array = outputs[OUTPUTS]
     if array.ndim != 1 and (array.ndim != 2 or array.shape[1] != 1):
         text = f"[batch_size] or [batch_size, 1] but got {_shape_text(array.shape)}"
         raise invalid(f"Expected output Tensor shape to be either {text}")
     if array.shape[0] != examples:
         raise invalid(f"Input batch size did not match output batch size: {examples} vs. {array.shape[0]}")
     if dtypes.number_of(array.dtype) != dtypes.DT_FLOAT:
-        got = f"DT_{dtypes.name_of(dtypes.number_of(array.dtype)).upper()}"
-        raise invalid(f"Expected output Tensor of DT_FLOAT.  Got: {got}")
+        raise invalid(f"Expected output Tensor of DT_FLOAT.  Got: {_type_text(array)}")
     result = regression_pb2.RegressionResult()
     for value in array.reshape(-1).tolist():
         result.regressions.add(value=value)
     return result
 
 
-def unsupported_method(method: str) -> StatusError:
-    """Return the error for a task that neither classifies nor regresses."""
-    return StatusError(Code.UNIMPLEMENTED, f"Unsupported signature method_name: {method}")
+CLASSIFY = Kind("Classify", "classification", "tensorflow/serving/classify", plan_classification, to_classifications)
+REGRESS = Kind("Regress", "regression", "tensorflow/serving/regress", plan_regression, to_regressions)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import grpc
 from google.protobuf.message import DecodeError, Message
 
-from model_server import metadata
 from model_server.calls import GRPC, Calls
+from model_server.classify import CLASSIFY, REGRESS, Kind
 from model_server.predict import run_options
 from tfs_wire import tensor_proto as predict_response
 from tfs_wire.messages import (
@@ -34,6 +35,8 @@ _LONGEST_DETAILS = 4096
 """gRPC carries the text in a header, whose size clients bound (8 KB by default)."""
 _FOR_EVER_SECONDS = 1e9
 _NO_MEMORY = "Out of memory"
+_SIGNATURE_DEF = "signature_def"
+"""The only metadata that there is."""
 
 Call = Callable[[Any, float | None], Message | bytes]
 """Takes a request and the seconds that its client still waits."""
@@ -48,8 +51,14 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
         self._as_content = as_content
         methods: dict[str, tuple[type[Message], Call]] = {
             f"{PREDICTION_SERVICE}/Predict": (predict_pb2.PredictRequest, self.predict),
-            f"{PREDICTION_SERVICE}/Classify": (classification_pb2.ClassificationRequest, self.classify),
-            f"{PREDICTION_SERVICE}/Regress": (regression_pb2.RegressionRequest, self.regress),
+            f"{PREDICTION_SERVICE}/Classify": (
+                classification_pb2.ClassificationRequest,
+                partial(self.examples, CLASSIFY, classification_pb2.ClassificationResponse),
+            ),
+            f"{PREDICTION_SERVICE}/Regress": (
+                regression_pb2.RegressionRequest,
+                partial(self.examples, REGRESS, regression_pb2.RegressionResponse),
+            ),
             f"{PREDICTION_SERVICE}/MultiInference": (
                 inference_pb2.MultiInferenceRequest,
                 self.multi_inference,
@@ -96,23 +105,12 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
             log.exception("Predict failed")
             raise StatusError(Code.UNKNOWN, f"Exception calling application: {error}") from error
 
-    def classify(
-        self, request: classification_pb2.ClassificationRequest, seconds: float | None
-    ) -> classification_pb2.ClassificationResponse:
-        """PredictionService.Classify."""
+    def examples(self, kind: Kind, response: type[Message], request: Any, seconds: float | None) -> Message:
+        """PredictionService.Classify and Regress."""
         _check_spec(request)
-        with self._calls.counted(request.model_spec.name, "Classify", GRPC):
-            result, spec = self._calls.classify(request.model_spec, request.input, run_options(seconds))
-        return classification_pb2.ClassificationResponse(result=result, model_spec=spec)
-
-    def regress(
-        self, request: regression_pb2.RegressionRequest, seconds: float | None
-    ) -> regression_pb2.RegressionResponse:
-        """PredictionService.Regress."""
-        _check_spec(request)
-        with self._calls.counted(request.model_spec.name, "Regress", GRPC):
-            result, spec = self._calls.regress(request.model_spec, request.input, run_options(seconds))
-        return regression_pb2.RegressionResponse(result=result, model_spec=spec)
+        with self._calls.counted(request.model_spec.name, kind.call, GRPC):
+            result, spec = self._calls.examples(kind, request.model_spec, request.input, run_options(seconds))
+        return response(result=result, model_spec=spec)
 
     def multi_inference(
         self, request: inference_pb2.MultiInferenceRequest, seconds: float | None
@@ -125,10 +123,14 @@ class Services(grpc.GenericRpcHandler):  # type: ignore[misc]
     ) -> get_model_metadata_pb2.GetModelMetadataResponse:
         """PredictionService.GetModelMetadata."""
         _check_spec(request)
-        metadata.check_fields(request.metadata_field)
+        if not request.metadata_field:
+            raise invalid("GetModelMetadataRequest must specify at least one metadata_field")
+        for field in request.metadata_field:
+            if field != _SIGNATURE_DEF:
+                raise invalid(f"Metadata field {field} is not supported")
         signatures, spec = self._calls.signatures(request.model_spec)
         response = get_model_metadata_pb2.GetModelMetadataResponse(model_spec=spec)
-        response.metadata[metadata.SIGNATURE_DEF].Pack(signatures)
+        response.metadata[_SIGNATURE_DEF].Pack(signatures)
         return response
 
     def get_model_status(

@@ -1,29 +1,22 @@
-"""HTTP answers as bytes, and those bytes on their way to the client."""
+"""HTTP answers as bytes."""
 
 from __future__ import annotations
 
-import socket
-from collections import deque
-from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from email.utils import formatdate
 from http import HTTPStatus
-from itertools import islice
 
 from model_server.http_parser import Request
-
-_AT_ONCE = 64
-"""Parts that are given to the socket in one call: those it takes at once are megabytes."""
 
 DEFAULT_CONTENT_TYPE = "text/html; charset=ISO-8859-1"
 
 
 @dataclass
 class Response:
-    """An answer, its body in parts; ``close`` ends the connection after it."""
+    """An answer; ``close`` ends the connection after it."""
 
     status: int
-    body: Sequence[bytes] = ()
+    body: bytes = b""
     content_type: str = DEFAULT_CONTENT_TYPE
     headers: dict[str, str] = field(default_factory=dict)
     close: bool = False
@@ -33,11 +26,11 @@ def html_error(status: int) -> Response:
     """Return the page that libevent sends for what never reaches the API."""
     phrase = _phrase(status)
     page = f"<HTML><HEAD>\n<TITLE>{status} {phrase}</TITLE>\n</HEAD><BODY>\n<H1>{phrase}</H1>\n</BODY></HTML>\n"
-    return Response(status, [page.encode()], "text/html", close=True)
+    return Response(status, page.encode(), "text/html", close=True)
 
 
 def serialize(request: Request | None, response: Response) -> tuple[list[bytes], bool]:
-    """Return the bytes of an answer, in parts, and whether the connection stays open."""
+    """Return the head and the body of an answer, and whether the connection stays open."""
     keep = request is not None and request.keep_alive and not response.close
     minor = request.minor_version if request is not None else 1
     lines = [f"HTTP/1.{minor} {response.status} {_phrase(response.status)}"]
@@ -47,38 +40,15 @@ def serialize(request: Request | None, response: Response) -> tuple[list[bytes],
         lines.append(f"Content-Type: {response.content_type}")
     lines.append(f"Date: {formatdate(usegmt=True)}")
     if has_body:
-        lines.append(f"Content-Length: {sum(map(len, response.body))}")
+        lines.append(f"Content-Length: {len(response.body)}")
     if not keep:
         lines.append("Connection: close")
     elif minor == 0:
         lines.append("Connection: keep-alive")
     head = ("\r\n".join(lines) + "\r\n\r\n").encode("utf-8", "surrogateescape")
-    return ([head, *response.body] if has_body else [head]), keep
+    return ([head, response.body] if has_body else [head]), keep
 
 
 def _phrase(status: int) -> str:
     """Return what a status is called; 499, of a call that was cancelled, has no name in HTTP."""
     return HTTPStatus(status).phrase if status in set(HTTPStatus) else "Client Closed Request"
-
-
-class Outgoing:
-    """What is left to send of an answer; true as long as there is something."""
-
-    def __init__(self, parts: Iterable[bytes] = ()) -> None:
-        self._parts = deque(memoryview(part) for part in parts if part)
-
-    def __bool__(self) -> bool:
-        return bool(self._parts)
-
-    @property
-    def size(self) -> int:
-        """Bytes that are left."""
-        return sum(part.nbytes for part in tuple(self._parts))
-
-    def send(self, sock: socket.socket) -> None:
-        """Give the socket as much as it takes now; OSError, BlockingIOError among them, as it raises it."""
-        sent = sock.sendmsg(list(islice(self._parts, _AT_ONCE)))
-        while self._parts and sent >= len(self._parts[0]):
-            sent -= len(self._parts.popleft())
-        if sent:
-            self._parts[0] = self._parts[0][sent:]

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lightbox.engines.base import Array, Runner
+from lightbox.engines.base import Runner
 from model_server import classify
 from model_server.classify import Plan
 from model_server.predict import DEFAULT_SIGNATURE
 from tfs_wire.messages import inference_pb2, model_pb2
-from tfs_wire.status import invalid
+from tfs_wire.status import Code, StatusError, invalid
 
-_PLANNERS = {
-    classify.CLASSIFY_METHOD: classify.plan_classification,
-    classify.REGRESS_METHOD: classify.plan_regression,
-}
+_KINDS = {kind.method: kind for kind in (classify.CLASSIFY, classify.REGRESS)}
 
 
 def multi_inference(
@@ -33,15 +30,10 @@ def multi_inference(
     for task, plan in zip(request.tasks, plans, strict=True):
         result = response.results.add()
         result.model_spec.CopyFrom(model_spec(task.model_spec.signature_name or DEFAULT_SIGNATURE))
-        _fill(result, {alias: outputs[name] for alias, name in plan.fetches.items()}, len(examples))
+        found = {alias: outputs[name] for alias, name in plan.fetches.items()}
+        kind = _KINDS[task.method_name]
+        getattr(result, f"{kind.name}_result").CopyFrom(kind.result(found, len(examples)))
     return response
-
-
-def _fill(result: inference_pb2.InferenceResult, outputs: dict[str, Array], examples: int) -> None:
-    if classify.OUTPUTS in outputs:
-        result.regression_result.CopyFrom(classify.to_regressions(outputs[classify.OUTPUTS], examples))
-    else:
-        result.classification_result.CopyFrom(classify.to_classifications(outputs, examples))
 
 
 def _plans(session: Runner, request: inference_pb2.MultiInferenceRequest) -> list[Plan]:
@@ -63,6 +55,6 @@ def _plans(session: Runner, request: inference_pb2.MultiInferenceRequest) -> lis
 def _plan(session: Runner, name: str, method: str) -> Plan:
     if name not in session.signatures:
         raise invalid(f"Requested signature not found in model graph: {name}")
-    if method not in _PLANNERS:
-        raise classify.unsupported_method(method)
-    return _PLANNERS[method](session.signatures[name])
+    if method not in _KINDS:
+        raise StatusError(Code.UNIMPLEMENTED, f"Unsupported signature method_name: {method}")
+    return _KINDS[method].plan(session.signatures[name])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import zlib
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -14,6 +15,7 @@ from google.protobuf import json_format
 from lightbox.engines.base import Array
 from model_server import predict
 from model_server.calls import REST, Calls
+from model_server.classify import CLASSIFY, REGRESS, Kind
 from model_server.http_parser import Request
 from model_server.http_response import Response, html_error
 from model_server.rest_json import error_body, write_classifications, write_predict, write_regressions, written
@@ -85,7 +87,7 @@ class RestApi:
             return html_error(400)
         page = self._pages.get(path.partition("?")[0])
         if page is not None:
-            return Response(200, [page()], "text/plain")
+            return Response(200, page(), "text/plain")
         if not path.lower().startswith("/v1/"):
             return html_error(404)
         if request.method == "OPTIONS":
@@ -93,20 +95,24 @@ class RestApi:
         status, body = self._outcome(request, path)
         return Response(status, body, JSON, dict(self._cors))
 
-    def _outcome(self, request: Request, path: str) -> tuple[int, list[bytes]]:
+    def _outcome(self, request: Request, path: str) -> tuple[int, bytes]:
         try:
             return 200, self._dispatch(request, path)
         except StatusError as error:
-            return _HTTP.get(error.code, 500), [error_body(error.message)]
+            return _HTTP.get(error.code, 500), error_body(error.message)
         except _EarlyError:
-            return 400, []
+            return 400, b""
         except UnicodeError:
-            return 400, [error_body("A name in the request is not valid UTF-8")]
+            return 400, error_body("A name in the request is not valid UTF-8")
         except MemoryError:
-            return 429, [error_body("Out of memory")]
+            return 429, error_body("Out of memory")
 
-    def _dispatch(self, request: Request, path: str) -> list[bytes]:
-        calls = {"predict": self._predict, "classify": self._classify, "regress": self._regress}
+    def _dispatch(self, request: Request, path: str) -> bytes:
+        calls: dict[str, Callable[[model_pb2.ModelSpec, bytes | bytearray], bytes]] = {
+            "predict": self._predict,
+            "classify": partial(self._examples, CLASSIFY, write_classifications),
+            "regress": partial(self._examples, REGRESS, write_regressions),
+        }
         looks = {"metadata": self._metadata, "": self._status}
         target = None
         if request.method == "POST":
@@ -118,12 +124,12 @@ class RestApi:
         if target is not None and request.method == "GET" and target.verb in looks:
             if not target.spec.name:
                 raise invalid("Missing model name in request.")
-            return [looks[target.verb](target.spec)]
+            return looks[target.verb](target.spec)
         raise invalid(f"Malformed request: {request.method} {path}")
 
     # ------------------------------------------------------------------ calls
 
-    def _predict(self, spec: model_pb2.ModelSpec, body: bytes | bytearray) -> list[bytes]:
+    def _predict(self, spec: model_pb2.ModelSpec, body: bytes | bytearray) -> bytes:
         by_row = False
 
         def read(input_types: Callable[[str], Mapping[str, int]]) -> tuple[str, Mapping[str, Array]]:
@@ -134,19 +140,15 @@ class RestApi:
 
         with self._calls.counted(spec.name, "Predict", REST):
             outputs = self._calls.predict_arrays(spec, read, self._options)
-            return [write_predict(outputs, by_row)]
+            return write_predict(outputs, by_row)
 
-    def _classify(self, spec: model_pb2.ModelSpec, body: bytes | bytearray) -> list[bytes]:
-        with self._calls.counted(spec.name, "Classify", REST):
+    def _examples(
+        self, kind: Kind, write: Callable[[Any], bytes], spec: model_pb2.ModelSpec, body: bytes | bytearray
+    ) -> bytes:
+        with self._calls.counted(spec.name, kind.call, REST):
             examples = read_examples(body)
             spec.signature_name = examples.signature_name
-            return [write_classifications(self._calls.classify(spec, examples.input, self._options)[0])]
-
-    def _regress(self, spec: model_pb2.ModelSpec, body: bytes | bytearray) -> list[bytes]:
-        with self._calls.counted(spec.name, "Regress", REST):
-            examples = read_examples(body)
-            spec.signature_name = examples.signature_name
-            return [write_regressions(self._calls.regress(spec, examples.input, self._options)[0])]
+            return write(self._calls.examples(kind, spec, examples.input, self._options)[0])
 
     # ------------------------------------------------------------------ looks
 

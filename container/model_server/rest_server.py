@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
 from model_server.http_parser import HttpError, Request, RequestParser
-from model_server.http_response import Outgoing, Response, html_error, serialize
+from model_server.http_response import Response, html_error, serialize
 
 log = logging.getLogger(__name__)
 
@@ -33,16 +33,32 @@ _STOP_SECONDS = 2.0
 _PAUSE_SECONDS = 0.05
 
 
-class _Connection:
+class Connection:
+    """One client: what it is asking, and what it has not taken of the answer."""
+
     def __init__(self, sock: socket.socket) -> None:
         self.sock = sock
         self.parser = RequestParser()
-        self.unsent = Outgoing()
+        self.unsent: list[memoryview] = []
         self.keep = True
         self.answering = False
         self.moved = time.monotonic()
         self.answered = self.moved
         """When the answer that is being sent was ready."""
+
+    @property
+    def held(self) -> int:
+        """Bytes of the answer that are not sent."""
+        return sum(map(len, self.unsent))
+
+    def send(self) -> None:
+        """Give the socket as much as it takes now; OSError, BlockingIOError among them, as it raises it."""
+        sent, left = self.sock.sendmsg(self.unsent), list[memoryview]()
+        for part in self.unsent:
+            if sent < len(part):
+                left.append(part[sent:])
+            sent = max(0, sent - len(part))
+        self.unsent = left
 
 
 class RestServer:
@@ -54,7 +70,7 @@ class RestServer:
         self._listeners = _listen(host, port)
         self.port = int(self._listeners[0].getsockname()[1])
         self._epoll = select.epoll()
-        self._connections: dict[int, _Connection] = {}
+        self._connections: dict[int, Connection] = {}
         # Others need descriptors too: the gRPC server, and TensorFlow for the files of models.
         self._most = min(MAX_CONNECTIONS, max(8, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2))
         self._workers = ThreadPoolExecutor(max(1, threads), "rest")
@@ -104,7 +120,7 @@ class RestServer:
         self._workers.shutdown(wait=False)
         self._drained.set()
 
-    def _is_busy(self, connection: _Connection) -> bool:
+    def _is_busy(self, connection: Connection) -> bool:
         """Whether a response is being sent, or a request with a time limit is incomplete."""
         if connection.answering or connection.unsent:
             return True
@@ -130,7 +146,7 @@ class RestServer:
             return
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._connections[sock.fileno()] = _Connection(sock)
+        self._connections[sock.fileno()] = Connection(sock)
         self._epoll.register(sock.fileno(), select.EPOLLIN | select.EPOLLONESHOT)
 
     def _make_room(self) -> bool:
@@ -150,14 +166,14 @@ class RestServer:
 
     def _give_up_slow_readers(self) -> None:
         waiting = [item for item in list(self._connections.values()) if item.unsent and not item.answering]
-        held = sum(item.unsent.size for item in waiting)
+        held = sum(item.held for item in waiting)
         for connection in sorted(waiting, key=lambda item: item.answered):
             if held <= MAX_UNSENT_BYTES:
                 return
-            held -= connection.unsent.size
+            held -= connection.held
             self._drop(connection)
 
-    def _advance(self, connection: _Connection, events: int) -> None:
+    def _advance(self, connection: Connection, events: int) -> None:
         connection.moved = time.monotonic()
         try:
             if connection.unsent:
@@ -170,7 +186,7 @@ class RestServer:
             log.exception("a connection failed")
             self._drop(connection)
 
-    def _receive(self, connection: _Connection) -> None:
+    def _receive(self, connection: Connection) -> None:
         while True:
             try:
                 data = connection.sock.recv(_READ_BYTES)
@@ -183,7 +199,7 @@ class RestServer:
             if self._feed(connection, data):
                 return
 
-    def _feed(self, connection: _Connection, data: bytes) -> bool:
+    def _feed(self, connection: Connection, data: bytes) -> bool:
         """Return whether the connection waits for an answer now."""
         try:
             request = connection.parser.feed(data)
@@ -199,16 +215,16 @@ class RestServer:
             connection.sock.send(b"HTTP/1.1 100 Continue\r\n\r\n")
         return False
 
-    def _arm(self, connection: _Connection, events: int) -> None:
+    def _arm(self, connection: Connection, events: int) -> None:
         self._epoll.modify(connection.sock.fileno(), events | select.EPOLLONESHOT)
 
-    def _drop(self, connection: _Connection) -> None:
+    def _drop(self, connection: Connection) -> None:
         self._connections.pop(connection.sock.fileno(), None)
         connection.sock.close()
 
     # ---------------------------------------------------------------- any thread
 
-    def _work(self, connection: _Connection, request: Request) -> None:
+    def _work(self, connection: Connection, request: Request) -> None:
         try:
             response = self._handle(request)
         except Exception:
@@ -216,10 +232,10 @@ class RestServer:
             response = html_error(500)
         self._answer(connection, request, response)
 
-    def _answer(self, connection: _Connection, request: Request | None, response: Response) -> None:
+    def _answer(self, connection: Connection, request: Request | None, response: Response) -> None:
         parts, connection.keep = serialize(request, response)
         connection.keep = connection.keep and not self._stopping
-        connection.unsent = Outgoing(parts)
+        connection.unsent = [memoryview(part) for part in parts if part]
         connection.moved = connection.answered = time.monotonic()
         connection.answering = False
         try:
@@ -227,11 +243,11 @@ class RestServer:
         except OSError:
             self._drop(connection)
 
-    def _send(self, connection: _Connection) -> None:
+    def _send(self, connection: Connection) -> None:
         """Send what the socket takes; the rest goes out when it is ready for more."""
         while connection.unsent:
             try:
-                connection.unsent.send(connection.sock)
+                connection.send()
             except BlockingIOError:
                 self._arm(connection, select.EPOLLOUT)
                 return

@@ -16,6 +16,7 @@ from tfs_wire.status import Code, StatusError, invalid
 log = logging.getLogger(__name__)
 
 MAX_RECORDS = 1000
+_EXAMPLES = {"classify_log": classify.CLASSIFY, "regress_log": classify.REGRESS}
 
 
 def warm_up(servable: Servable, session: Runner, iterations: int = 1) -> None:
@@ -46,14 +47,10 @@ def _answer(session: Runner, entry: prediction_log_pb2.PredictionLog) -> None:
         asked = entry.predict_log.request
         name = asked.model_spec.signature_name or predict.DEFAULT_SIGNATURE
         predict.predict(session, predict.find_signature(session, name), asked, b"")
-    elif kind == "classify_log":
-        request = entry.classify_log.request
+    elif kind in _EXAMPLES:
+        request = getattr(entry, kind).request
         signature = classify.find_signature(session, request.model_spec.signature_name)
-        classify.classify(session, signature, request.input, b"")
-    elif kind == "regress_log":
-        request = entry.regress_log.request
-        signature = classify.find_signature(session, request.model_spec.signature_name)
-        classify.regress(session, signature, request.input, b"")
+        classify.answer(_EXAMPLES[kind], session, signature, request.input, b"")
     elif kind == "multi_inference_log":
         multi_inference(session, entry.multi_inference_log.request, b"", lambda _: model_pb2.ModelSpec())
     else:

@@ -7,44 +7,44 @@ import socket
 
 import pytest
 
-from model_server.http_response import Outgoing, Response, serialize
+from model_server.http_response import Response, serialize
+from model_server.rest_server import Connection
 
 
 def test_parts_arrive_in_order_however_little_the_socket_takes() -> None:
     dice = random.Random(3)
-    parts = [dice.randbytes(dice.choice([0, 1, 100, 300_000])) for _ in range(200)]
-    wanted = b"".join(parts)
+    parts = [dice.randbytes(size) for size in (100, 3_000_000, 1, 300_000)]
     ours, theirs = socket.socketpair()
     with ours, theirs:
         ours.setblocking(False)
-        outgoing, received, waits = Outgoing(parts), bytearray(), 0
-        while outgoing:
+        connection, received, waits = Connection(ours), bytearray(), 0
+        connection.unsent = [memoryview(part) for part in parts]
+        while connection.unsent:
             try:
-                outgoing.send(ours)
+                connection.send()
             except BlockingIOError:
                 waits += 1
                 received += theirs.recv(dice.choice([1, 10_000, 1_000_000]))
+            assert connection.held <= sum(map(len, parts)) - len(received)
         ours.close()
         while data := theirs.recv(1 << 20):
             received += data
-    assert received == wanted
+    assert received == b"".join(parts)
     assert waits
-
-
-def test_nothing_is_nothing_to_send() -> None:
-    assert not Outgoing()
-    assert not Outgoing([b"", b""])
+    assert not connection.held
 
 
 def test_a_closed_connection_is_told() -> None:
     ours, theirs = socket.socketpair()
     theirs.close()
+    connection = Connection(ours)
+    connection.unsent = [memoryview(b"x")]
     with ours, pytest.raises(OSError, match="Broken pipe"):
-        Outgoing([b"x"]).send(ours)
+        connection.send()
 
 
-def test_the_length_is_that_of_all_parts() -> None:
-    (head, *body), keep = serialize(None, Response(200, [b"ab", b"c"]))
+def test_the_length_is_that_of_the_body() -> None:
+    (head, *body), keep = serialize(None, Response(200, b"abc"))
     assert b"Content-Length: 3\r\n" in head
-    assert body == [b"ab", b"c"]
+    assert body == [b"abc"]
     assert not keep

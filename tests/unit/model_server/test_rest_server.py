@@ -25,7 +25,7 @@ ONE = b"GET /small HTTP/1.1\r\n\r\n"
 
 def handle(request: Request) -> Response:
     """Answer a little, or as much as no socket takes at once."""
-    return Response(200, [ANSWER if request.target == "/large" else b"here"], "text/plain")
+    return Response(200, ANSWER if request.target == "/large" else b"here", "text/plain")
 
 
 @pytest.fixture
