@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 
 MAX_HEAD_BYTES = 1 << 16
@@ -44,112 +45,89 @@ class Request:
 
 
 class RequestParser:
-    """Takes bytes with ``feed``; ``request`` is there once a whole one has arrived."""
+    """Takes bytes with ``feed``, which returns a request once a whole one has arrived."""
 
     def __init__(self) -> None:
         self._pending = bytearray()
-        self._searched = 0
-        self._partial: Request | None = None
-        self._missing = 0
-        self._chunked = False
+        self._begun = False
+        self._requests = self._read()
         self.expects_continue = False
 
     @property
     def idle(self) -> bool:
         """Whether no part of a request has arrived."""
-        return self._partial is None and not self._pending
+        return not self._begun and not self._pending
 
     def feed(self, data: bytes | memoryview) -> Request | None:
         """Add bytes; return the request that they complete. Raises HttpError for no HTTP, or too much."""
         self._pending += data
-        if self._partial is None and not self._read_head():
-            return None
-        assert self._partial is not None
-        finished = self._read_chunks() if self._chunked else self._read_length()
-        if not finished:
-            return None
-        request, self._partial = self._partial, None
-        return request
+        return next(self._requests)
 
-    def _read_head(self) -> bool:
-        while self._pending[:2] == b"\r\n":
-            del self._pending[:2]
-        end = self._pending.find(b"\r\n\r\n", self._searched)
-        self._searched = max(0, len(self._pending) - 3) if end < 0 else 0
-        if end < 0 and len(self._pending) <= MAX_HEAD_BYTES:
-            return False
-        if end < 0 or end > MAX_HEAD_BYTES:
-            raise HttpError(413)
-        head = bytes(self._pending[:end]).decode("utf-8", "surrogateescape")
-        del self._pending[: end + 4]
-        self._partial = _parse_head(head)
-        self._plan_body(self._partial)
-        return True
+    def _read(self) -> Iterator[Request | None]:
+        """Yield each request, and None where more bytes are needed."""
+        while True:
+            while (start := bytes(self._pending[:2])) in (b"", b"\r", b"\r\n"):  # empty lines between requests
+                if len(start) == 2:
+                    del self._pending[:2]
+                else:
+                    yield None
+            yield (yield from self._request())  # in no variable: a body must not stay until the next request
 
-    def _plan_body(self, request: Request) -> None:
-        headers = request.headers
-        self._chunked = "chunked" in headers.get("transfer-encoding", "").lower()
-        length = headers.get("content-length", "0").strip()
+    def _request(self) -> Generator[None, None, Request]:
+        head = yield from self._until(b"\r\n\r\n", MAX_HEAD_BYTES, 413)
+        request = _parse_head(head.decode("utf-8", "surrogateescape"))
+        self._begun = True
+        length = request.headers.get("content-length", "0").strip()
         if not _LENGTH.fullmatch(length):
             raise HttpError(400)
-        self._missing = 0 if self._chunked else int(length)
-        if self._missing > MAX_BODY_BYTES:
-            raise HttpError(413)
-        self.expects_continue = "100-continue" in headers.get("expect", "").lower()
-
-    def _read_length(self) -> bool:
-        assert self._partial is not None
-        taken = min(self._missing, len(self._pending))
-        if taken == len(self._pending) and not self._partial.body:
-            self._partial.body, self._pending = self._pending, bytearray()
+        self.expects_continue = "100-continue" in request.headers.get("expect", "").lower()
+        if "chunked" in request.headers.get("transfer-encoding", "").lower():
+            yield from self._chunks(request)
         else:
-            self._partial.body += self._pending[:taken]
-            del self._pending[:taken]  # moves nothing: requests that came in one piece cost no more than one by one
-        self._missing -= taken
-        return self._missing == 0
+            yield from self._take(request, int(length))
+        self._begun = self.expects_continue = False
+        return request
 
-    def _read_chunks(self) -> bool:
-        assert self._partial is not None
-        while True:
-            if self._missing > 0:
-                taken = min(self._missing, len(self._pending))
-                self._partial.body += self._pending[:taken]
-                del self._pending[:taken]
-                self._missing -= taken
-                if self._missing:
-                    return False
-            line = self._line()
-            if line is None:
-                return False
-            if self._chunked_done(line):
-                return True
+    def _until(self, mark: bytes, most: int, status: int) -> Generator[None, None, bytes]:
+        """Take what goes before ``mark``; raise HttpError with ``status`` where that is more than ``most`` bytes."""
+        searched = 0
+        while (end := self._pending.find(mark, searched)) < 0 and len(self._pending) <= most:
+            searched = max(0, len(self._pending) - len(mark) + 1)
+            yield None
+        if end < 0 or end > most:
+            raise HttpError(status)
+        found = bytes(self._pending[:end])
+        del self._pending[: end + len(mark)]
+        return found
 
-    def _line(self) -> bytes | None:
-        end = self._pending.find(b"\r\n")
-        if end < 0:
-            if len(self._pending) > _MAX_CHUNK_LINE:
-                raise HttpError(400)
-            return None
-        line = bytes(self._pending[:end])
-        del self._pending[: end + 2]
-        return line
-
-    def _chunked_done(self, line: bytes) -> bool:
-        """Read a size line, the empty line after a chunk, or the trailer; return whether all is read."""
-        if self._missing < 0:
-            return not line
-        if not line:
-            return False
-        size = line.partition(b";")[0].rstrip(b" \t")
-        if not _CHUNK_SIZE.fullmatch(size):
-            raise HttpError(400)
-        self._missing = int(size, 16)
-        assert self._partial is not None
-        if len(self._partial.body) + self._missing > MAX_BODY_BYTES:
+    def _take(self, request: Request, size: int) -> Generator[None, None, None]:
+        """Add ``size`` bytes to the body."""
+        if len(request.body) + size > MAX_BODY_BYTES:
             raise HttpError(413)
-        if self._missing == 0:
-            self._missing = -1
-        return False
+        while size:
+            taken = min(size, len(self._pending))
+            if not taken:
+                yield None
+            elif taken == len(self._pending) and not request.body:
+                request.body, self._pending = self._pending, bytearray()
+            else:
+                request.body += self._pending[:taken]
+                del self._pending[:taken]  # moves nothing: requests that came in one piece cost no more than one by one
+            size -= taken
+
+    def _chunks(self, request: Request) -> Generator[None, None, None]:
+        size = -1
+        while size:
+            line = yield from self._until(b"\r\n", _MAX_CHUNK_LINE, 400)
+            if not line:  # behind a chunk
+                continue
+            digits = line.partition(b";")[0].rstrip(b" \t")
+            if not _CHUNK_SIZE.fullmatch(digits):
+                raise HttpError(400)
+            size = int(digits, 16)
+            yield from self._take(request, size)
+        while (yield from self._until(b"\r\n", _MAX_CHUNK_LINE, 400)):
+            pass  # the trailer
 
 
 def _parse_head(head: str) -> Request:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
+import weakref
 from collections.abc import Callable
 
 import pytest
@@ -77,6 +78,29 @@ def test_lengths_that_are_none(head: bytes, status: int) -> None:
     with pytest.raises(HttpError) as refused:
         RequestParser().feed(b"POST /v1/x HTTP/1.1\r\n" + head + b"\r\n\r\n")
     assert refused.value.status == status
+
+
+def test_only_a_body_that_is_missing_is_asked_for() -> None:
+    head = b"POST / HTTP/1.1\r\nExpect: 100-continue\r\nContent-Length: 1\r\n\r\n"
+    parser = RequestParser()
+    assert parser.feed(head) is None
+    assert parser.expects_continue
+    assert parser.feed(b"x") is not None
+    assert not parser.expects_continue
+    assert parser.feed(head + b"x") is not None
+    assert not parser.expects_continue
+
+
+@pytest.mark.parametrize(
+    "body", [b"Content-Length: 1\r\n\r\nx", b"Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n\r\n"]
+)
+def test_a_body_does_not_stay_behind(body: bytes) -> None:
+    parser = RequestParser()
+    request = parser.feed(b"POST / HTTP/1.1\r\n" + body)
+    assert request is not None
+    gone = weakref.ref(request)
+    del request
+    assert gone() is None
 
 
 def seconds_for(pieces: list[bytes]) -> float:
