@@ -13,6 +13,7 @@ import numpy as np
 from lightbox.engines.base import Array, Runner
 from model_server.batch_scheduler import BatchQueue, BatchScheduler, Task
 from model_server.batching_options import BatchingOptions
+from model_server.predict import run_options
 from tfs_wire.messages import config_pb2
 from tfs_wire.status import Code, StatusError, invalid
 
@@ -88,7 +89,8 @@ class BatchingSession:
             return [Task(inputs, rows, deadline)]
         if rows <= queue.space():
             return [Task(inputs, rows, deadline)]
-        ends = [*range(queue.space() or self._options.max_execution_batch_size, rows, queue_step(queue)), rows]
+        most = self._options.max_execution_batch_size
+        ends = [*range(queue.space() or most, rows, most), rows]
         pieces, start = [], 0
         for end in ends:
             part = {name: array[start:end] for name, array in inputs.items()}
@@ -117,9 +119,7 @@ class BatchingSession:
         if remaining <= 0:
             text = "Run() timeout exceeded while waiting in batching queue"
             raise StatusError(Code.RESOURCE_EXHAUSTED, text)
-        options = b""
-        if remaining < math.inf:
-            options = config_pb2.RunOptions(timeout_in_ms=max(1, int(remaining * 1000))).SerializeToString()
+        options = run_options(remaining if remaining < math.inf else None)
         rows = sum(task.rows for task in tasks)
         padding = self._options.padded_size(rows) - rows
         feeds = {name: self._merge(name, tasks, padding) for name in tasks[0].inputs}
@@ -147,11 +147,6 @@ class BatchingSession:
         for queue in self._queues.values():
             self._scheduler.remove_queue(queue)
         self._session.close()
-
-
-def queue_step(queue: BatchQueue) -> int:
-    """Return the size of the pieces that follow the first one."""
-    return queue.options.max_execution_batch_size
 
 
 def _rows(feeds: Mapping[str, Array]) -> int:

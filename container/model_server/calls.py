@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import NamedTuple
 
 from lightbox.engines.base import Array, Runner
@@ -22,6 +23,7 @@ from tfs_wire.messages import (
     model_pb2,
     predict_pb2,
 )
+from tfs_wire.rest.request import InputTypesOf, PredictBody
 from tfs_wire.status import Code, StatusError, invalid
 
 GRPC, REST = "GRPC", "REST"
@@ -85,25 +87,23 @@ class Calls:
                 outputs = predict.predict(session, signature, request, options)
         return Answered(outputs, model_spec(servable, name))
 
-    def predict_arrays(
-        self,
-        spec: model_pb2.ModelSpec,
-        read: Callable[[Callable[[str], Mapping[str, int]]], tuple[str, Mapping[str, Array]]],
-        options: bytes,
-    ) -> dict[str, Array]:
-        """Answer a call whose inputs can be read only once the model is known.
+    def predict_body(
+        self, spec: model_pb2.ModelSpec, read: Callable[[InputTypesOf], PredictBody], options: bytes
+    ) -> tuple[dict[str, Array], bool]:
+        """Answer a call whose inputs can be read only once the model is known; return whether it goes by row too.
 
-        ``read`` is given what maps a signature's name to its input types; it returns the name and inputs.
+        The model is entered when ``read`` asks for input types: a fault of the text is told before one of the model.
         """
-        with _Late(self.core, spec) as late:
-            name, inputs = read(late.input_types)
-            servable, session = late.entered()
-            signature = session.signatures[name or DEFAULT_SIGNATURE]
+        with ExitStack() as stack:
+            entered = cache(lambda: stack.enter_context(self.core.acquire(spec)))
+            body = read(lambda name: _input_types(entered()[1], name))
+            servable, session = entered()
+            signature = session.signatures[body.signature_name or DEFAULT_SIGNATURE]
             self._check(signature)
-            feeds = {signature.inputs[alias].name: array for alias, array in inputs.items()}
+            feeds = {signature.inputs[alias].name: array for alias, array in body.inputs.items()}
             fetches = predict.choose_outputs(signature, ())
             with self.metrics.running(servable.name, "Predict"):
-                return predict.run(session, feeds, fetches, options)
+                return predict.run(session, feeds, fetches, options), body.by_row
 
     # --------------------------------------------------------------- examples
 
@@ -140,31 +140,9 @@ class Calls:
             return found, model_spec(servable)
 
 
-class _Late:
-    """Enters the model when its input types are first asked for, and leaves it at the end of the block."""
-
-    def __init__(self, core: ServerCore, spec: model_pb2.ModelSpec) -> None:
-        self._core = core
-        self._spec = spec
-        self._entered: tuple[Servable, Runner] | None = None
-
-    def __enter__(self) -> _Late:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        if self._entered is not None:
-            self._entered[0].leave()
-
-    def entered(self) -> tuple[Servable, Runner]:
-        """Return the version and its session."""
-        if self._entered is None:
-            self._entered = self._core.enter(self._spec)
-        return self._entered
-
-    def input_types(self, name: str) -> dict[str, int]:
-        """Return input names with dtype numbers; raise INVALID_ARGUMENT for an unknown signature."""
-        _, session = self.entered()
-        wanted = name or DEFAULT_SIGNATURE
-        if wanted not in session.signatures:
-            raise invalid(f'Serving signature name: "{wanted}" not found in signature def')
-        return {alias: info.dtype for alias, info in session.signatures[wanted].inputs.items()}
+def _input_types(session: Runner, name: str) -> dict[str, int]:
+    """Return input names with dtype numbers; raise INVALID_ARGUMENT for an unknown signature."""
+    wanted = name or DEFAULT_SIGNATURE
+    if wanted not in session.signatures:
+        raise invalid(f'Serving signature name: "{wanted}" not found in signature def')
+    return {alias: info.dtype for alias, info in session.signatures[wanted].inputs.items()}

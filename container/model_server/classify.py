@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -105,17 +105,13 @@ def answer(
     return kind.result(dict(zip(plan.fetches, outputs, strict=True)), len(examples)), len(examples)
 
 
-def _shape_text(shape: Sequence[int]) -> str:
-    return f"[{','.join(map(str, shape))}]"
-
-
 def _type_text(array: Array) -> str:
     return f"DT_{dtypes.name_of(dtypes.number_of(array.dtype)).upper()}"
 
 
 def _check_classes(array: Array, name: str, number: int, examples: int) -> None:
     if array.ndim != 2:
-        raise invalid(f"Expected Tensor shape: [batch_size num_classes] but got {_shape_text(array.shape)}")
+        raise invalid(f"Expected Tensor shape: [batch_size num_classes] but got {dtypes.shape_text(array.shape)}")
     if dtypes.number_of(array.dtype) != number:
         kind = {dtypes.DT_STRING: "DT_STRING", dtypes.DT_FLOAT: "DT_FLOAT"}[number]
         raise invalid(f"Expected {name} Tensor of {kind}. Got: {_type_text(array)}")
@@ -148,7 +144,7 @@ def to_regressions(outputs: dict[str, Array], examples: int) -> regression_pb2.R
     """Return one value for each Example from a tensor of shape [batch] or [batch, 1]."""
     array = outputs[OUTPUTS]
     if array.ndim != 1 and (array.ndim != 2 or array.shape[1] != 1):
-        text = f"[batch_size] or [batch_size, 1] but got {_shape_text(array.shape)}"
+        text = f"[batch_size] or [batch_size, 1] but got {dtypes.shape_text(array.shape)}"
         raise invalid(f"Expected output Tensor shape to be either {text}")
     if array.shape[0] != examples:
         raise invalid(f"Input batch size did not match output batch size: {examples} vs. {array.shape[0]}")

@@ -4,20 +4,13 @@ from __future__ import annotations
 
 import grpc
 
-SERVICES = {"", "PredictionService", "ModelService"}
+from tfs_wire.protobuf import read_fields
+
+SERVICES = {b"", b"PredictionService", b"ModelService"}
 """The names that the real server registers: not the full names."""
 
 _SERVING = b"\x08\x01"
 _METHOD = "/grpc.health.v1.Health/Check"
-
-
-def _service_name(request: bytes) -> str:
-    """Return field 1 of a HealthCheckRequest."""
-    if not request:
-        return ""
-    if request[0] != 0x0A or len(request) < 2 or len(request) != 2 + request[1]:
-        raise ValueError("not a HealthCheckRequest with a short name")
-    return request[2:].decode()
 
 
 class HealthService(grpc.GenericRpcHandler):  # type: ignore[misc]
@@ -31,7 +24,8 @@ class HealthService(grpc.GenericRpcHandler):  # type: ignore[misc]
 
     def _check(self, request: bytes, context: grpc.ServicerContext) -> bytes:
         try:
-            known = _service_name(request) in SERVICES
+            found = {number: bytes(value) for number, _, value in read_fields(memoryview(request))}
+            known = found.get(1, b"") in SERVICES
         except ValueError:
             known = False
         if not known:

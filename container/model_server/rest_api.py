@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import unquote_to_bytes, urlsplit
@@ -12,7 +12,6 @@ from urllib.parse import unquote_to_bytes, urlsplit
 import orjson
 from google.protobuf import json_format
 
-from lightbox.engines.base import Array
 from model_server import predict
 from model_server.calls import REST, Calls
 from model_server.classify import CLASSIFY, REGRESS, Kind
@@ -21,6 +20,7 @@ from model_server.http_response import Response, html_error
 from model_server.rest_json import error_body, write_classifications, write_predict, write_regressions, written
 from model_server.servable import Servable
 from tfs_wire.messages import model_pb2
+from tfs_wire.rest.document import load
 from tfs_wire.rest.examples import read_examples
 from tfs_wire.rest.request import read_predict
 from tfs_wire.status import Code, StatusError, invalid
@@ -130,23 +130,14 @@ class RestApi:
     # ------------------------------------------------------------------ calls
 
     def _predict(self, spec: model_pb2.ModelSpec, body: bytes | bytearray) -> bytes:
-        by_row = False
-
-        def read(input_types: Callable[[str], Mapping[str, int]]) -> tuple[str, Mapping[str, Array]]:
-            nonlocal by_row
-            found = read_predict(body, input_types)
-            by_row = found.by_row
-            return found.signature_name, found.inputs
-
         with self._calls.counted(spec.name, "Predict", REST):
-            outputs = self._calls.predict_arrays(spec, read, self._options)
-            return write_predict(outputs, by_row)
+            return write_predict(*self._calls.predict_body(spec, partial(read_predict, body), self._options))
 
     def _examples(
         self, kind: Kind, write: Callable[[Any], bytes], spec: model_pb2.ModelSpec, body: bytes | bytearray
     ) -> bytes:
         with self._calls.counted(spec.name, kind.call, REST):
-            examples = read_examples(body)
+            examples = read_examples(load(body))
             spec.signature_name = examples.signature_name
             return write(self._calls.examples(kind, spec, examples.input, self._options)[0])
 

@@ -15,6 +15,7 @@ import orjson
 
 from tfs_wire import dtypes
 from tfs_wire.messages import classification_pb2, regression_pb2
+from tfs_wire.rest import quick
 from tfs_wire.status import invalid
 
 Array = np.ndarray[Any, np.dtype[Any]]
@@ -22,11 +23,7 @@ Array = np.ndarray[Any, np.dtype[Any]]
 BYTES_SUFFIX = "_bytes"
 """String outputs whose name ends like this are written as ``{"b64": ...}``."""
 
-_FLOATS = {dtypes.DT_FLOAT, dtypes.DT_DOUBLE}
-_WRITTEN = _FLOATS | {
-    *(dtypes.DT_BOOL, dtypes.DT_INT32, dtypes.DT_UINT8, dtypes.DT_INT16, dtypes.DT_INT8),
-    *(dtypes.DT_INT64, dtypes.DT_UINT32, dtypes.DT_UINT64),
-}
+_WRITTEN = quick.DTYPES | {dtypes.DT_BOOL}
 
 
 def write_predict(outputs: Mapping[str, Array], by_row: bool) -> bytes:
@@ -107,7 +104,7 @@ def _values(array: Array, as_base64: bool) -> Any:
     if number not in _WRITTEN:
         raise invalid(f"Failed to write JSON value for tensor type: {dtypes.name_of(number)}")
     whole = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(array.shape)
-    if number in _FLOATS:
+    if number in quick.FLOATS:
         whole = _without_denormals(whole)
         if not np.isfinite(whole).all():
             return _nested([_named(value) for value in whole.reshape(-1)], array.shape)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -107,6 +108,11 @@ def number_of(dtype: np.dtype[Any]) -> int:
     if dtype.kind in "SUO":
         return DT_STRING
     return _NUMBERS[dtype.names[0] if dtype.names else dtype.name]
+
+
+def shape_text(shape: Sequence[int]) -> str:
+    """Return a shape as TensorFlow's error texts have it, such as "[1,3]"."""
+    return f"[{','.join(map(str, shape))}]"
 
 
 def numpy_name(number: int) -> str:

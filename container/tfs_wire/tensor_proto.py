@@ -98,7 +98,11 @@ def _nothing(dtype: np.dtype[Any]) -> Any:
 
 
 def _given_values(proto: tensor_pb2.TensorProto, dtype: np.dtype[Any]) -> Array:
-    return _READERS[dtypes.info(proto.dtype).field](proto, dtype)  # type: ignore[union-attr]
+    """Return what the typed field of the dtype holds."""
+    field = dtypes.info(proto.dtype).field  # type: ignore[union-attr]
+    values = getattr(proto, proto.DESCRIPTOR.fields_by_number[field].name)
+    read: Callable[[Any, np.dtype[Any]], Array] = _READERS.get(field, np.array)
+    return read(values, dtype)
 
 
 def _wrapped(values: Iterable[int], dtype: np.dtype[Any]) -> Array:
@@ -113,31 +117,27 @@ def _halves(values: Iterable[int], dtype: np.dtype[Any]) -> Array:
     return np.array(values, np.int64).astype(np.uint16).view(dtype)
 
 
-def _strings(values: Iterable[bytes]) -> Array:
+def _strings(values: Iterable[bytes], _: np.dtype[Any]) -> Array:
     items = list(values)
     strings = np.empty(len(items), dtype=object)
     strings[:] = items
     return strings
 
 
-_READERS: dict[int, Callable[[tensor_pb2.TensorProto, np.dtype[Any]], Array]] = {
-    dtypes.FLOAT_VAL: lambda proto, dtype: np.array(proto.float_val, dtype),
-    dtypes.DOUBLE_VAL: lambda proto, dtype: np.array(proto.double_val, dtype),
-    dtypes.INT_VAL: lambda proto, dtype: _wrapped(proto.int_val, dtype),
-    dtypes.STRING_VAL: lambda proto, dtype: _strings(proto.string_val),
-    dtypes.SCOMPLEX_VAL: lambda proto, dtype: _pairs(np.array(proto.scomplex_val, np.float32), dtype),
-    dtypes.INT64_VAL: lambda proto, dtype: np.array(proto.int64_val, dtype),
-    dtypes.BOOL_VAL: lambda proto, dtype: np.array(proto.bool_val, dtype),
-    dtypes.DCOMPLEX_VAL: lambda proto, dtype: _pairs(np.array(proto.dcomplex_val, np.float64), dtype),
-    dtypes.HALF_VAL: lambda proto, dtype: _halves(proto.half_val, dtype),
-    dtypes.UINT32_VAL: lambda proto, dtype: np.array(proto.uint32_val, dtype),
-    dtypes.UINT64_VAL: lambda proto, dtype: np.array(proto.uint64_val, dtype),
-    dtypes.FLOAT8_VAL: lambda proto, dtype: np.frombuffer(proto.float8_val, dtype),
+def _pairs(values: Iterable[float], dtype: np.dtype[Any]) -> Array:
+    numbers = np.array(values, f"f{dtype.itemsize // 2}")
+    return numbers[: len(numbers) // 2 * 2].view(dtype)
+
+
+_READERS: dict[int, Callable[[Any, np.dtype[Any]], Array]] = {
+    dtypes.INT_VAL: _wrapped,
+    dtypes.STRING_VAL: _strings,
+    dtypes.SCOMPLEX_VAL: _pairs,
+    dtypes.DCOMPLEX_VAL: _pairs,
+    dtypes.HALF_VAL: _halves,
+    dtypes.FLOAT8_VAL: np.frombuffer,
 }
-
-
-def _pairs(values: Array, dtype: np.dtype[Any]) -> Array:
-    return values[: len(values) // 2 * 2].view(dtype)
+"""Of the fields whose numbers are not simply those of the array."""
 
 
 # ------------------------------------------------------------------ writing

@@ -19,7 +19,7 @@ from lightbox.model.casting import string_tensor
 from lightbox.model.spec import Array, Layout, Method, ModelCall, Prediction, SignatureSpec, TensorSpec
 from tfs_wire.dtypes import LARGEST_FLOAT
 from tfs_wire.messages import input_pb2
-from tfs_wire.rest.examples import read_examples_document
+from tfs_wire.rest.examples import read_examples
 from tfs_wire.status import StatusError
 
 _OUTPUTS = {Method.CLASSIFY: ("classes", "scores"), Method.REGRESS: ("outputs",)}
@@ -42,7 +42,7 @@ def decode_examples(
     """
     taken, outputs = _plan(signature, method)
     try:
-        given = read_examples_document(document, step).input
+        given = read_examples(document, step).input
         _check_floats(document)
     except StatusError as error:
         raise MalformedBody(f"examples: {shorten(error.message, _ECHO)}") from None

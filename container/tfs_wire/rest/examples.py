@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from tfs_wire.messages import example_pb2, input_pb2
 from tfs_wire.rest.base64_value import decode_base64, is_base64
-from tfs_wire.rest.document import load, pairs, type_name
+from tfs_wire.rest.document import pairs, type_name
 from tfs_wire.rest.request import Step, format_error, signature_name
 from tfs_wire.status import StatusError, invalid
 
@@ -25,13 +25,11 @@ class ExamplesBody(NamedTuple):
     input: input_pb2.Input
 
 
-def read_examples(body: bytes | bytearray) -> ExamplesBody:
-    """Return the Examples in ``{"examples": [...], "context": {...}}``; StatusError if malformed."""
-    return read_examples_document(load(body))
+def read_examples(document: Any, step: Step = lambda: None) -> ExamplesBody:
+    """Return the Examples in ``{"examples": [...], "context": {...}}``; StatusError if malformed.
 
-
-def read_examples_document(document: Any, step: Step = lambda: None) -> ExamplesBody:
-    """Do the same for a body that is already parsed; ``step`` is called in between, and may raise."""
+    ``step`` is called in between, and may raise.
+    """
     name = signature_name(document)
     found = input_pb2.Input()
     context = document.get("context")

@@ -151,7 +151,7 @@ def _blank(block: Array, target: Array) -> Positions:
 def _shape(marks: bytes) -> tuple[int, ...] | None:
     """Return the shape whose brackets and commas these are, or None if they are not regular."""
     depth = len(marks) - len(marks.lstrip(b"["))
-    if depth > quick.MAX_DIMENSIONS:
+    if depth > dtypes.MAX_DIMENSIONS:
         return None
     shape: list[int] = []
     inner = b""

@@ -18,21 +18,19 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Inputs = dict[str, Array]
 
 _INT32 = (-(1 << 31), (1 << 31) - 1)
-# Per dtype: the struct code that takes such values (and no others), and the range that JSON may use.
-_CODES: dict[int, tuple[str, tuple[int, int] | None]] = {
-    dtypes.DT_FLOAT: ("d", None),
-    dtypes.DT_DOUBLE: ("d", None),
-    dtypes.DT_INT32: ("q", _INT32),
-    dtypes.DT_INT16: ("q", _INT32),
-    dtypes.DT_INT8: ("q", _INT32),
-    dtypes.DT_UINT8: ("q", _INT32),
-    dtypes.DT_INT64: ("q", None),
-    dtypes.DT_UINT32: ("q", (0, (1 << 32) - 1)),
-    dtypes.DT_UINT64: ("Q", None),
+LIMITS = {
+    dtypes.DT_INT32: _INT32,
+    dtypes.DT_INT16: _INT32,
+    dtypes.DT_INT8: _INT32,
+    dtypes.DT_UINT8: _INT32,
+    dtypes.DT_INT64: (-(1 << 63), (1 << 63) - 1),
+    dtypes.DT_UINT32: (0, (1 << 32) - 1),
+    dtypes.DT_UINT64: (0, (1 << 64) - 1),
 }
-DTYPES = frozenset(_CODES)
+"""The least and the largest number that JSON may give to an integer dtype; short ones keep the low bits of it."""
+FLOATS = frozenset({dtypes.DT_FLOAT, dtypes.DT_DOUBLE})
+DTYPES = FLOATS | LIMITS.keys()
 """Numbers of the dtypes that are read here."""
-MAX_DIMENSIONS = 32
 
 
 def regular(values: Any, by_row: bool, types: Mapping[str, int]) -> Inputs | None:
@@ -87,19 +85,21 @@ def array(nested: Any, number: int) -> Array | None:
 
 def packed(flat: list[Any], shape: tuple[int, ...], number: int) -> Array | None:
     """Return a list of numbers as an array, or None if JSON cannot give all of them to this dtype."""
-    if number not in _CODES or len(shape) > MAX_DIMENSIONS:
+    if number not in DTYPES or len(shape) > dtypes.MAX_DIMENSIONS:
         return None
-    code, limits = _CODES[number]
+    code = "d" if number in FLOATS else "Q" if number == dtypes.DT_UINT64 else "q"
     try:
         # struct packs a list of numbers three times as fast as numpy or array.array take it.
         values = np.frombuffer(struct.pack(f"={len(flat)}{code}", *flat), code)
     except (TypeError, ValueError, struct.error):
         return None
-    if limits is not None and values.size and not limits[0] <= values.min() <= values.max() <= limits[1]:
-        return None
+    if number in LIMITS and values.size:
+        low, high = LIMITS[number]
+        if not low <= values.min() <= values.max() <= high:
+            return None
     with np.errstate(over="ignore"):
         converted = values.astype(dtypes.numpy_dtype(number))
-    if code == "d" and not np.isfinite(converted).all():
+    if code == "d" and not np.isfinite(converted).all() and (np.isinf(converted) & np.isfinite(values)).any():
         return None
     return converted.reshape(shape)
 

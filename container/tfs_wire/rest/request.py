@@ -18,6 +18,8 @@ from tfs_wire.status import Code, StatusError, invalid
 Array = np.ndarray[Any, np.dtype[Any]]
 InputTypes = Mapping[str, int]
 """Input name to dtype number, as the signature has them."""
+InputTypesOf = Callable[[str], InputTypes]
+"""Returns the inputs of a signature by its name, "" if a body gives none."""
 Step = Callable[[], None]
 """Called again and again by what may take long."""
 _AT_ONCE = 1 << 12
@@ -31,7 +33,7 @@ class PredictBody(NamedTuple):
     by_row: bool
 
 
-def read_predict(body: bytes | bytearray, input_types: Callable[[str], InputTypes]) -> PredictBody:
+def read_predict(body: bytes | bytearray, input_types: InputTypesOf) -> PredictBody:
     """Return the inputs in ``body``: ``{"instances": [...]}`` or ``{"inputs": ...}``.
 
     ``input_types`` is called with the signature's name ("" if none is given) and returns its inputs.
@@ -57,9 +59,7 @@ def has_bools(text: bytes | bytearray) -> bool:
     return (b"u" in text and b"true" in text) or (b"l" in text and b"false" in text)
 
 
-def read_predict_document(
-    document: Any, input_types: Callable[[str], InputTypes], step: Step = lambda: None
-) -> PredictBody:
+def read_predict_document(document: Any, input_types: InputTypesOf, step: Step = lambda: None) -> PredictBody:
     """Do the same for a body that is already parsed; ``step`` is called in between, and may raise."""
     name = signature_name(document)
     types = _types(name, input_types)
@@ -70,7 +70,7 @@ def read_predict_document(
     raise invalid("Missing 'inputs' or 'instances' key")
 
 
-def _types(name: str, input_types: Callable[[str], InputTypes]) -> InputTypes:
+def _types(name: str, input_types: InputTypesOf) -> InputTypes:
     types = input_types(name)
     if not types:
         raise invalid(f"Failed to get input map for signature: {name or 'DEFAULT'}")
@@ -125,7 +125,7 @@ class _Column:
         elif math.prod(self.shape) != len(values):
             raise invalid(f"Expecting tensor size: {math.prod(self.shape)} but got: {len(values)}")
         elif self.shape != shape:
-            raise invalid(f"Expecting shape {_shape_text(self.shape)} but got: {_shape_text(shape)}")
+            raise invalid(f"Expecting shape {dtypes.shape_text(self.shape)} but got: {dtypes.shape_text(shape)}")
         self.values += values
 
 
@@ -195,10 +195,9 @@ def _from_inputs(inputs: Any, types: InputTypes, step: Step) -> dict[str, Array]
 
 
 def _dense(name: str, value: Any, number: int, step: Step) -> Array:
-    shape = _dense_shape(value)
-    values: list[Any] = []
-    _fill(value, 0, shape, number, values, step)
-    return _to_array(name, values, shape, number)
+    column = _Column(number, step)
+    column.add(value)
+    return _to_array(name, column.values, column.shape or (), number)
 
 
 # --------------------------------------------------------------------- values
@@ -213,10 +212,6 @@ def _dense_shape(value: Any) -> tuple[int, ...]:
     if len(shape) > MAX_DIMENSIONS:
         raise invalid(f"Too many dimensions: {len(shape)}")
     return tuple(shape)
-
-
-def _shape_text(shape: tuple[int, ...]) -> str:
-    return f"[{','.join(map(str, shape))}]"
 
 
 def _fill(value: Any, level: int, shape: tuple[int, ...], number: int, values: list[Any], step: Step) -> None:
@@ -237,28 +232,20 @@ def _fill(value: Any, level: int, shape: tuple[int, ...], number: int, values: l
             _fill(item, level + 1, shape, number, values, step)
 
 
-def _integer(low: int, high: int) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-_INT = _integer(-(1 << 31), (1 << 31) - 1)
-_ACCEPTS: dict[int, Callable[[Any], bool]] = {
-    dtypes.DT_FLOAT: _is_number,
-    dtypes.DT_DOUBLE: _is_number,
-    dtypes.DT_INT32: _INT,
-    dtypes.DT_INT16: _INT,
-    dtypes.DT_INT8: _INT,
-    dtypes.DT_UINT8: _INT,
-    dtypes.DT_STRING: lambda value: isinstance(value, str),
-    dtypes.DT_INT64: _integer(-(1 << 63), (1 << 63) - 1),
-    dtypes.DT_BOOL: lambda value: isinstance(value, bool),
-    dtypes.DT_UINT32: _integer(0, (1 << 32) - 1),
-    dtypes.DT_UINT64: _integer(0, (1 << 64) - 1),
+_KINDS: dict[int, Any] = {
+    **dict.fromkeys(quick.LIMITS, int),
+    **dict.fromkeys(quick.FLOATS, (int, float)),
+    dtypes.DT_STRING: str,
+    dtypes.DT_BOOL: bool,
 }
+"""What JSON may give to a dtype, true and false apart."""
+
+
+def _accepts(value: Any, number: int) -> bool:
+    if isinstance(value, bool) != (number == dtypes.DT_BOOL) or not isinstance(value, _KINDS[number]):
+        return False
+    limits = quick.LIMITS.get(number)
+    return limits is None or bool(limits[0] <= value <= limits[1])
 
 
 def _checked(value: Any, number: int) -> Any:
@@ -267,11 +254,10 @@ def _checked(value: Any, number: int) -> Any:
         return decode_base64(value)
     if isinstance(value, dict):
         raise _type_error(value, number)
-    accepts = _ACCEPTS.get(number)
-    if accepts is None:
+    if number not in _KINDS:
         text = f"Conversion of JSON Value: {describe(value)} to type: {dtypes.name_of(number)}"
         raise StatusError(Code.UNIMPLEMENTED, text)
-    if not accepts(value):
+    if not _accepts(value, number):
         raise _type_error(value, number)
     if number == dtypes.DT_FLOAT and math.isfinite(value) and abs(value) >= _FLOAT_OVERFLOW:
         raise invalid(f"Cannot convert JSON value: {describe(value)} to float without loss of precision.")
@@ -294,9 +280,8 @@ def _to_array(name: str, values: list[Any], shape: tuple[int, ...], number: int)
         strings = np.empty(len(values), dtype=object)
         strings[:] = values
         return strings.reshape(shape)
-    dtype = dtypes.numpy_dtype(number)
-    wide = np.array(values, np.int64).astype(dtype) if number in _WRAPPING else np.array(values, dtype)
-    return wide.reshape(shape)
-
-
-_WRAPPING = {dtypes.DT_INT16, dtypes.DT_INT8, dtypes.DT_UINT8}
+    if number == dtypes.DT_BOOL or not values:
+        return np.array(values, dtypes.numpy_dtype(number)).reshape(shape)
+    found = quick.packed(values, shape, number)
+    assert found is not None
+    return found
