@@ -65,6 +65,9 @@ class _Target(NamedTuple):
     verb: str
 
 
+_Answer = Callable[[model_pb2.ModelSpec, Request], bytes]
+
+
 class RestApi:
     """Answers every path under ``/v1/``; ``pages`` are further paths with their content (metrics)."""
 
@@ -79,6 +82,17 @@ class RestApi:
         self._options = predict.run_options(timeout_seconds)
         self._cors = _CORS if cors else {}
         self._pages = pages or {}
+        self._routes: dict[str, tuple[re.Pattern[str], dict[str, _Answer]]] = {
+            "GET": (_LOOK, {"metadata": self._metadata, "": self._status}),
+            "POST": (
+                _CALL,
+                {
+                    "predict": self._predict,
+                    "classify": partial(self._examples, CLASSIFY, write_classifications),
+                    "regress": partial(self._examples, REGRESS, write_regressions),
+                },
+            ),
+        }
 
     def handle(self, request: Request) -> Response:
         """Return the answer to one request; never raises for what a client can send."""
@@ -108,47 +122,38 @@ class RestApi:
             return 429, error_body("Out of memory")
 
     def _dispatch(self, request: Request, path: str) -> bytes:
-        calls: dict[str, Callable[[model_pb2.ModelSpec, bytes | bytearray], bytes]] = {
-            "predict": self._predict,
-            "classify": partial(self._examples, CLASSIFY, write_classifications),
-            "regress": partial(self._examples, REGRESS, write_regressions),
-        }
-        looks = {"metadata": self._metadata, "": self._status}
-        target = None
-        if request.method == "POST":
-            target = _target(_CALL, path)
-        elif request.method == "GET":
-            target = _target(_LOOK, path)
-        if target is not None and request.method == "POST" and target.verb in calls:
-            return calls[target.verb](target.spec, _content(request))
-        if target is not None and request.method == "GET" and target.verb in looks:
-            if not target.spec.name:
-                raise invalid("Missing model name in request.")
-            return looks[target.verb](target.spec)
-        raise invalid(f"Malformed request: {request.method} {path}")
+        pattern, verbs = self._routes.get(request.method, (None, {}))
+        target = _target(pattern, path) if pattern is not None else None
+        if target is None or target.verb not in verbs:
+            raise invalid(f"Malformed request: {request.method} {path}")
+        if not target.spec.name:
+            raise invalid("Missing model name in request.")
+        return verbs[target.verb](target.spec, request)
 
     # ------------------------------------------------------------------ calls
 
-    def _predict(self, spec: model_pb2.ModelSpec, body: bytes | bytearray) -> bytes:
+    def _predict(self, spec: model_pb2.ModelSpec, request: Request) -> bytes:
         with self._calls.counted(spec.name, "Predict", REST):
-            return write_predict(*self._calls.predict_body(spec, partial(read_predict, body), self._options))
+            return write_predict(
+                *self._calls.predict_body(spec, partial(read_predict, _content(request)), self._options)
+            )
 
     def _examples(
-        self, kind: Kind, write: Callable[[Any], bytes], spec: model_pb2.ModelSpec, body: bytes | bytearray
+        self, kind: Kind, write: Callable[[Any], bytes], spec: model_pb2.ModelSpec, request: Request
     ) -> bytes:
         with self._calls.counted(spec.name, kind.call, REST):
-            examples = read_examples(load(body))
+            examples = read_examples(load(_content(request)))
             spec.signature_name = examples.signature_name
             return write(self._calls.examples(kind, spec, examples.input, self._options)[0])
 
     # ------------------------------------------------------------------ looks
 
-    def _status(self, spec: model_pb2.ModelSpec) -> bytes:
+    def _status(self, spec: model_pb2.ModelSpec, _: Request) -> bytes:
         return orjson.dumps(
             {"model_version_status": [_version_status(found) for found in self._calls.core.status(spec)]}
         )
 
-    def _metadata(self, spec: model_pb2.ModelSpec) -> bytes:
+    def _metadata(self, spec: model_pb2.ModelSpec, _: Request) -> bytes:
         signatures, found = self._calls.signatures(spec)
         signature_def = json_format.MessageToDict(
             signatures, preserving_proto_field_name=True, always_print_fields_with_no_presence=True

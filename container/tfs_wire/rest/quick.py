@@ -40,8 +40,9 @@ def regular(values: Any, by_row: bool, types: Mapping[str, int]) -> Inputs | Non
     """
     if not DTYPES.issuperset(types.values()) or (by_row and not (isinstance(values, list) and values)):
         return None
-    found = columns(values, by_row, types)
-    return None if found is None else _converted(found, types)
+    found = {name: array(nested, types[name]) for name, nested in (columns(values, by_row, types) or {}).items()}
+    whole = {name: values for name, values in found.items() if values is not None}
+    return whole if len(whole) == len(types) else None
 
 
 def _objects(values: Any, by_row: bool) -> list[dict[str, Any]]:
@@ -62,16 +63,6 @@ def columns(values: Any, by_row: bool, types: Mapping[str, int]) -> dict[str, An
     if not by_row:
         return objects[0]
     return {name: [item[name] for item in objects] for name in types}
-
-
-def _converted(nested_lists: Mapping[str, Any], types: Mapping[str, int]) -> Inputs | None:
-    found = {}
-    for name, nested in nested_lists.items():
-        values = array(nested, types[name])
-        if values is None:
-            return None
-        found[name] = values
-    return found
 
 
 def array(nested: Any, number: int) -> Array | None:
