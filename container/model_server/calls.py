@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import cache
+from contextlib import contextmanager
 from typing import NamedTuple
 
 from lightbox.engines.base import Array, Runner
@@ -94,16 +93,25 @@ class Calls:
 
         The model is entered when ``read`` asks for input types: a fault of the text is told before one of the model.
         """
-        with ExitStack() as stack:
-            entered = cache(lambda: stack.enter_context(self.core.acquire(spec)))
-            body = read(lambda name: _input_types(entered()[1], name))
-            servable, session = entered()
+        held: list[tuple[Servable, Runner]] = []
+
+        def input_types(name: str) -> dict[str, int]:
+            if not held:
+                held.append(self.core.enter(spec))
+            return _input_types(held[0][1], name)
+
+        try:
+            body = read(input_types)
+            servable, session = held[0]
             signature = session.signatures[body.signature_name or DEFAULT_SIGNATURE]
             self._check(signature)
             feeds = {signature.inputs[alias].name: array for alias, array in body.inputs.items()}
             fetches = predict.choose_outputs(signature, ())
             with self.metrics.running(servable.name, "Predict"):
                 return predict.run(session, feeds, fetches, options), body.by_row
+        finally:
+            for servable, _ in held:
+                servable.leave()
 
     # --------------------------------------------------------------- examples
 

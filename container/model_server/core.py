@@ -166,12 +166,16 @@ class ServerCore:
 
     # ------------------------------------------------------------------ asking
 
-    @contextmanager
-    def acquire(self, spec: model_pb2.ModelSpec) -> Iterator[tuple[Servable, Runner]]:
-        """Hold the version that a call asks for, and its session, for the length of a block."""
+    def enter(self, spec: model_pb2.ModelSpec) -> tuple[Servable, Runner]:
+        """Return the version that a call asks for and its session; the caller calls ``servable.leave()``."""
         if not spec.name:
             raise invalid("ModelSpec has no name specified.")
-        servable, session = self.manager.enter(spec.name, self._version(spec))
+        return self.manager.enter(spec.name, self._version(spec))
+
+    @contextmanager
+    def acquire(self, spec: model_pb2.ModelSpec) -> Iterator[tuple[Servable, Runner]]:
+        """Do the same for the length of a block."""
+        servable, session = self.enter(spec)
         try:
             yield servable, session
         finally:
