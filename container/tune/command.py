@@ -109,7 +109,7 @@ def _run(options: argparse.Namespace, began: float) -> int:
 def _measure(model: ModelOnDisk, settings: Settings, request: Request, seconds: float, announce: Announce) -> Findings:
     """Search with stacks that serve the one model; raise TuneRefused and TooLittleTime."""
     with tempfile.TemporaryDirectory(prefix="lightbox-tune-") as folder:
-        environ = _only(model, settings, Path(folder))
+        environ = only(model, settings, Path(folder))
         try:
             with open_measurer(environ, request, seconds) as measurer:
                 return search(measurer, single_changes(_with_threads(settings, model), request.clients), announce)
@@ -136,11 +136,14 @@ def _find_model(name: str | None, settings: Settings) -> ModelOnDisk:
     return models[name or default]
 
 
-def _only(model: ModelOnDisk, settings: Settings, folder: Path) -> dict[str, str]:
-    """Return the environment that serves one model alone, from a folder of links: the others need not be loaded."""
+def only(model: ModelOnDisk, settings: Settings, folder: Path) -> dict[str, str]:
+    """Return the environment that serves one model alone, from a folder of links: the others need not be loaded.
+
+    A model that is a file is alone.
+    """
+    alone = {variable_names("default_model")[0]: model.name}
+    if model.base_path.is_file():
+        return alone | {variable_names("model_dir")[0]: str(model.base_path)}
     (folder / model.name).symlink_to(model.base_path, target_is_directory=True)
     (folder / "code").symlink_to(settings.model_dir / "code")
-    return {
-        variable_names("model_dir")[0]: str(folder),
-        variable_names("default_model")[0]: model.name,
-    }
+    return alone | {variable_names("model_dir")[0]: str(folder)}

@@ -16,7 +16,7 @@ from typing import Any
 from harness import http_client
 from harness.server import ServerFailed
 from harness.tables import padded_table
-from lightbox.model.checks import newest_folder, newest_signatures
+from lightbox.model.checks import newest_folder, newest_signatures, show_version
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import ModelOptions, load_options
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, scaling_problem
@@ -162,7 +162,7 @@ def _answers(
 def _copy(model: ModelOnDisk, folder: Path, options: ModelOptions, scaling: str) -> None:
     """Make a model of links that has one scaling; labels are put in here."""
     (folder / "code").mkdir(parents=True)
-    (folder / "1").symlink_to(newest_folder(model), target_is_directory=True)
+    show_version(newest_folder(model), folder / "1")
     own = options.model_copy(update={"scaling": scaling, "labels": None, "top_k": None})
     (folder / "code" / "lightbox.json").write_text(own.model_dump_json(exclude_none=True))
 

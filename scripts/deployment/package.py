@@ -17,7 +17,7 @@ LEFT_OUT = {"__pycache__", ".git", ".DS_Store", ".ipynb_checkpoints"}
 
 def package(models: Path, code: Path | None, target: Path) -> Path:
     """Write the archive; the same files give the same bytes. Raise Refused when there is no model."""
-    if not any(map(holds_model, (models, *filter(Path.is_dir, models.rglob("*"))))):
+    if not any(map(holds_model, filter(Path.is_dir, (models, *models.rglob("*"))))):
         raise Refused(f"{models} holds no model")
     if code is not None and (models / "code").exists():
         raise Refused(f"{models / 'code'} is there already: leave --code out, or take that folder away")

@@ -11,10 +11,9 @@ import numpy as np
 import pytest
 import requests
 from onnx import helper
-from openvino import opset13
 
 from support import photos
-from support.model_files import FILES, dense, save_ir, write_dense_as
+from support.model_files import FILES, dense, write_dense_as, write_means
 from support.models import copy_golden
 from support.onnx_models import write
 from support.patience import PATIENCE
@@ -29,20 +28,13 @@ def name_of(file: str) -> str:
     return PLATFORMS[file]
 
 
-def write_means(file: Path) -> None:
-    """Write the mean of each channel of pixels that have their channels first, x float32 [1, 3, 40, 60]."""
-    x = opset13.parameter([1, 3, 40, 60], np.float32, name="x")
-    file.parent.mkdir(parents=True)
-    save_ir(file, opset13.reduce_mean(x, opset13.constant(np.array([2, 3])), keep_dims=False), x)
-
-
 @pytest.fixture(scope="module")
 def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("models")
     copy_golden("half_plus_two", folder / "half_plus_two")
     for file in FILES:
         write_dense_as(folder / name_of(file) / "1" / file)
-    write_means(folder / "means" / "1" / "model.xml")
+    write_means(folder / "means" / "1" / "model.xml", 40, 60)
     joined = [helper.make_node("Add", ["a", "b"], ["sum"]), helper.make_node("Identity", ["text"], ["same"])]
     inputs: dict[str, Any] = {"a": ("FLOAT", ["n"]), "b": ("FLOAT", ["n"]), "text": ("STRING", ["n"])}
     write(folder / "several" / "1" / "x.onnx", joined, inputs, {"sum": ("FLOAT", ["n"]), "same": ("STRING", ["n"])})

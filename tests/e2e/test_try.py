@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.log_lines import without_times
+from support.model_files import write_means
 from support.patience import PATIENCE
 from support.stack import SERVE, clean_environ
 from tune import try_image
@@ -54,6 +55,18 @@ def test_the_answers_under_each_scaling_stand_side_by_side(
     assert len(set(answers.values())) == len(columns), "each scaling gives other scores"
     assert done.stdout.splitlines()[-1].startswith("scaling of digits: unit, pixels 0..1 (LIGHTBOX_SCALING); ")
     assert list(tmp.iterdir()) == []
+
+
+def test_a_file_with_its_channels_first_is_tried(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """A model file, served by itself: the means of the picture's channels are its scores."""
+    write_means(tmp_path / "means.xml", 40, 60)
+    done = run(tmp_path_factory.mktemp("t"), tmp_path / "means.xml", "means", "--image", str(PICTURE))
+    assert done.returncode == 0, done.stderr
+    _, _, best_row, *_ = [line for line in done.stdout.splitlines() if line.startswith("|")]
+    none, unit, *_ = [float(cell.split()[1]) for cell in best_row.strip("| ").split("|")]
+    assert none == pytest.approx(255 * unit, rel=1e-3)
+    assert none > 1
+    assert "what means.xml does with them is not read" in done.stdout
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,13 @@ def write_dense_as(file: Path) -> None:
         save_ir(file, y, x)
 
 
+def write_means(file: Path, height: int, width: int) -> None:
+    """Write the mean of each channel of pixels that have their channels first: x float32 [1, 3, height, width]."""
+    x = opset13.parameter([1, 3, height, width], np.float32, name="x")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    save_ir(file, opset13.reduce_mean(x, opset13.constant(np.array([2, 3])), keep_dims=False), x)
+
+
 def save_ir(file: Path, result: Any, *parameters: Any) -> None:
     """Write a model of OpenVINO's IR with one output, named y, and its weights beside it."""
     model = openvino.Model([result], list(parameters), "made")

@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from support.model_files import write_means
 from support.models import copy_golden, export
 
 NAMES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
@@ -33,6 +34,7 @@ def page_models(folder: Path, sample_models: Path) -> Path:
     copy_golden("multi_signature", chosen)
     (chosen / "code").mkdir()
     (chosen / "code" / "lightbox.json").write_text('{"engine": "auto"}')
+    write_means(folder / "channels_first" / "1" / "model.xml", 40, 60)
     return folder
 
 

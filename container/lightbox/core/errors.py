@@ -34,7 +34,7 @@
     └── HandlerFailed         the user's code raised something that is not one of these
 
     StartError                what ends a start with sentences for the operator; each is where it is raised
-    ├── SettingsError · ModelLayoutError · ModelOptionsError · SavedModelError · UserCodeError
+    ├── SettingsError · ModelLayoutError · ModelOptionsError · ModelFileError · UserCodeError
     ├── ModelServerMissing · NoLocalWire · NginxMissing · TracingMissing · PortTaken · RunDirError
     ├── TlsError · KeysUnusable
     └── StartRefused · GaveUp

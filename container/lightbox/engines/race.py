@@ -57,13 +57,14 @@ def fastest(folder: str, able: Sequence[Engine], hardware: Hardware) -> tuple[En
     if not reading:
         raise invalid(f"no engine reads the model in {folder}: {'; '.join(refusals)}")
     keeping = [engine for engine in reading if engine.keeps_integers]
-    if keeping and _takes_integers(folder):
-        reading = keeping
+    reasons = list[str]()
+    if keeping and keeping != reading and _takes_integers(folder):
+        reading, reasons = keeping, ["it keeps the integers that the model takes"]
     winner = min(reading, key=lambda engine: (said[engine].milliseconds is None, said[engine].milliseconds))
     if refusals:
         log.warning("%s is served by %s, as others do not read it: %s", folder, winner.name, "; ".join(refusals))
     times = [f"{engine.name} {_told(said[engine])}" for engine in reading if engine is not winner]
-    return winner, Choice(winner.name, "; ".join([f"{_told(said[winner])} for an input", *times, *refusals]))
+    return winner, Choice(winner.name, "; ".join([f"{_told(said[winner])} for an input", *reasons, *times, *refusals]))
 
 
 def _takes_integers(folder: str) -> bool:

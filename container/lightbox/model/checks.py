@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from lightbox.formats import FORMATS, SAVED_MODEL_FILES, ModelFile, holds_model, model_file, model_files
+from lightbox.formats import SAVED_MODEL_FILES, ModelFile, holds_model, model_file, model_files
 from lightbox.formats.signature import FileTensor
-from lightbox.model.formats import POINTER, points, told_of_folder
+from lightbox.model.foreign_files import POINTER, points, told_of_folder
 from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, is_version
-from lightbox.model.saved_model import FILE, SavedModelError, check_whole, read_signatures
+from lightbox.model.saved_model import FILE, ModelFileError, check_whole, read_signatures
 from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, TensorSpec
 from tfs_wire.dtypes import numpy_name
 
@@ -27,15 +27,14 @@ def unusable_versions(model: ModelOnDisk) -> list[str]:
 def version_problem(folder: Path, model: str, version: int) -> str | None:
     """Return why the version in ``folder`` cannot be served, None where it can."""
     if not holds_model(folder):
-        if several := [file.path.name for file in model_files(folder)]:
-            return (
-                f"{folder} holds {' and '.join(several)}: expected one of them, or one named model{FORMATS[0].suffix}"
-            )
+        if several := [file.path for file in model_files(folder)]:
+            names = " and ".join(path.name for path in several)
+            return f"{folder} holds {names}: expected one of them, or one named model{several[0].suffix}"
         return f"{folder} holds no {SAVED_MODEL_FILES[0]}{told_of_folder(folder)}"
     try:
         if signatures_of(folder, model, version) and (folder / FILE).exists():
             check_whole(folder)
-    except SavedModelError as error:
+    except ModelFileError as error:
         return str(error)
     return None
 
@@ -50,7 +49,7 @@ def newest_signatures(model: ModelOnDisk) -> Mapping[str, SignatureSpec]:
     try:
         version, folder = max(versions_of(model), default=(0, model.base_path))
         return signatures_of(folder, model.name, version)
-    except SavedModelError:
+    except ModelFileError:
         return {}
 
 
@@ -69,13 +68,18 @@ def show_versions(model: ModelOnDisk, base_path: Path) -> None:
     that misses a folder of its configuration loads nothing any more, so it is to be one that nobody else can remove.
     """
     base_path.mkdir(parents=True)
-    for version, folder in dict(versions_of(model)).items():
-        shown = base_path / str(version)
-        if folder.is_file():
-            shown.mkdir()
-            (shown / f"model{folder.suffix}").symlink_to(folder)
-        elif version <= LARGEST_VERSION:
-            shown.symlink_to(folder, target_is_directory=True)
+    for version, place in dict(versions_of(model)).items():
+        if version <= LARGEST_VERSION:
+            show_version(place, base_path / str(version))
+
+
+def show_version(place: Path, shown: Path) -> None:
+    """Make a link to a version's folder, or of a file a folder that holds a link to it."""
+    if place.is_file():
+        shown.mkdir()
+        (shown / f"model{place.suffix}").symlink_to(place)
+    else:
+        shown.symlink_to(place, target_is_directory=True)
 
 
 def signatures_of(folder: Path, model: str, version: int) -> Mapping[str, SignatureSpec]:
@@ -90,11 +94,11 @@ def _of_file(file: ModelFile, model: str, version: int) -> Mapping[str, Signatur
     try:
         found = file.signature()
     except OSError as error:
-        raise SavedModelError(f"{file.path} cannot be read: {error.strerror}") from None
+        raise ModelFileError(f"{file.path} cannot be read: {error.strerror}") from None
     except ValueError as error:
         pointer = next(filter(points, file.parts()), None)
         why = f"cannot be read as {file.format.title}: {error}"
-        raise SavedModelError(f"{pointer} {POINTER}" if pointer else f"{file.path} {why}") from None
+        raise ModelFileError(f"{pointer} {POINTER}" if pointer else f"{file.path} {why}") from None
     inputs, outputs = _tensors(found.inputs), _tensors(found.outputs)
     return {DEFAULT_SIGNATURE: SignatureSpec(model, version, DEFAULT_SIGNATURE, inputs, outputs)}
 

@@ -31,7 +31,7 @@ def multiplications(folder: Path) -> int | None:
     """Return the multiplications of one call with one row, of the signature that has most.
 
     None where the graph does not tell: images have open sides, there are loops or operations that are not counted, or
-    nothing is. Raises SavedModelError where the file cannot be read.
+    nothing is. Raises ModelFileError where the file cannot be read.
     """
     graph = Graph(serving_graph(folder / FILE))
     try:

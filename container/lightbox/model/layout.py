@@ -20,7 +20,7 @@ from pathlib import Path
 
 from lightbox.core.errors import StartError
 from lightbox.formats import FORMATS, as_model_file, holds_model, is_saved_model
-from lightbox.model.formats import told_of, told_of_folder
+from lightbox.model.foreign_files import told_of, told_of_folder
 
 LARGEST_VERSION = (1 << 63) - 1
 """The model servers' numbers of versions have 64 bits with a sign."""

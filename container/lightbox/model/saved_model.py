@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lightbox.core.errors import StartError
-from lightbox.model.formats import POINTER, disguise, points
+from lightbox.model.foreign_files import POINTER, disguise, points
 from lightbox.model.graph import MetaGraph, empty_is_unknown, operations, parse, shape_of
 from lightbox.model.layout import version_folder
 from lightbox.model.rescaling import Rescaling, find_rescaling
@@ -23,20 +23,20 @@ SERVE_TAG = "serve"
 """The tag of the graph that model servers load; one with further tags is another graph."""
 
 
-class SavedModelError(StartError):
+class ModelFileError(StartError):
     """A model's file cannot be served; the message is a sentence that names its file."""
 
 
 def read_signatures(folder: Path, model: str, version: int) -> dict[str, SignatureSpec]:
     """Return the signatures of ``folder/saved_model.pb`` that can be asked for, by name.
 
-    Raises SavedModelError when the file cannot be read, when it has no graph to serve, or none of its signatures
+    Raises ModelFileError when the file cannot be read, when it has no graph to serve, or none of its signatures
     gives an output.
     """
     path = folder / FILE
     found = dict(_signatures(serving_graph(path), model, version))
     if not found:
-        raise SavedModelError(
+        raise ModelFileError(
             f"{path} has no usable signature: expected one with an output, such as 'serving_default'; "
             "give signatures= to tf.saved_model.save"
         )
@@ -44,21 +44,21 @@ def read_signatures(folder: Path, model: str, version: int) -> dict[str, Signatu
 
 
 def check_whole(folder: Path) -> None:
-    """Raise SavedModelError when a variable or an asset that the graph of a SavedModel needs is not in ``folder``."""
+    """Raise ModelFileError when a variable or an asset that the graph of a SavedModel needs is not in ``folder``."""
     graph = serving_graph(folder / FILE)
     try:
         assets = (folder / "assets" / asset.filename for asset in graph.asset_file_def)
         problem = next(filter(None, map(_asset_problem, assets)), None) or variables_problem(folder, graph)
     except OSError as error:
-        raise SavedModelError(f"{error.filename} cannot be read: {error.strerror}") from None
+        raise ModelFileError(f"{error.filename} cannot be read: {error.strerror}") from None
     if problem:
-        raise SavedModelError(f"{problem}; a version is not complete until all its files exist")
+        raise ModelFileError(f"{problem}; a version is not complete until all its files exist")
 
 
 def input_rescaling(folder: Path, signature: str, name: str) -> Rescaling:
     """Return what the graph of ``folder/saved_model.pb`` does first to the values of an input.
 
-    Raises SavedModelError where the file cannot be read.
+    Raises ModelFileError where the file cannot be read.
     """
     path = folder / FILE
     graph = serving_graph(path)
@@ -89,7 +89,7 @@ def traits(base_path: Path, version: int) -> Traits:
         path = version_folder(base_path, version) / FILE
         status = path.stat()
         return _traits(path, status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
-    except (OSError, SavedModelError):
+    except (OSError, ModelFileError):
         return WORST
 
 
@@ -100,25 +100,25 @@ def _traits(path: Path, *_: int) -> Traits:
 
 
 def serving_graph(path: Path) -> MetaGraph:
-    """Return the graph that model servers load. Raises SavedModelError."""
+    """Return the graph that model servers load. Raises ModelFileError."""
     try:
         content = path.read_bytes()
     except OSError as error:
-        raise SavedModelError(f"{path} cannot be read: {error.strerror}") from None
+        raise ModelFileError(f"{path} cannot be read: {error.strerror}") from None
     if told := disguise(content):
-        raise SavedModelError(f"{path} {told}")
+        raise ModelFileError(f"{path} {told}")
     try:
         graphs = parse("SavedModel", content).meta_graphs
     except ValueError as error:
         raise _damaged(path, error) from None
     serving = next((graph for graph in graphs if set(graph.meta_info_def.tags) == {SERVE_TAG}), None)
     if serving is None:
-        raise SavedModelError(f"{path} has no graph with the one tag {SERVE_TAG!r}: there is nothing to serve in it")
+        raise ModelFileError(f"{path} has no graph with the one tag {SERVE_TAG!r}: there is nothing to serve in it")
     return serving
 
 
-def _damaged(path: Path, error: ValueError) -> SavedModelError:
-    return SavedModelError(f"{path} is not a SavedModel, or is damaged: {error}")
+def _damaged(path: Path, error: ValueError) -> ModelFileError:
+    return ModelFileError(f"{path} is not a SavedModel, or is damaged: {error}")
 
 
 def _asset_problem(file: Path) -> str | None:

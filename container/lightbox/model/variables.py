@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from lightbox.model.formats import POINTER, is_pointer, points
+from lightbox.model.foreign_files import POINTER, is_pointer, points
 from lightbox.model.graph import Graph, MetaGraph, Node, Shape, base_name, parse, shape_of
 from tfs_wire.dtypes import numpy_name
 from tfs_wire.protobuf import read_varint

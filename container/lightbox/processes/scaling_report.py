@@ -21,7 +21,7 @@ from lightbox.model.graph import parse
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import OptionSettings, load_options, options_file
 from lightbox.model.rescaling import Rescaling
-from lightbox.model.saved_model import FILE, SavedModelError, input_rescaling
+from lightbox.model.saved_model import FILE, ModelFileError, input_rescaling
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, image_input
 from lightbox.user_code.paths import find_code
 
@@ -117,7 +117,7 @@ def _look(folder: Path, name: str) -> tuple[_Expects, str]:
     said = f"; {layer}" if layer else ""
     try:
         found = input_rescaling(folder, DEFAULT_SIGNATURE, name)
-    except SavedModelError:
+    except ModelFileError:
         return _Expects.UNKNOWN, f"what {FILE} does with them cannot be read{said}"
     expects, clause = _read(found)
     if layer and expects is _Expects.NOT_FOUND:  # before the graph or in it: the two do not agree

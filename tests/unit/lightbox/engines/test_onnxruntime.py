@@ -97,6 +97,7 @@ def test_auto_takes_it_for_integers_of_callers(tmp_path: Path) -> None:
     write(tmp_path / "model.onnx", [node], inputs, {"y": ("INT64", ["n", 4])})
     runner, choices = opened(tmp_path, "auto")
     assert choices["serving_default"].engine == "onnxruntime"
+    assert "it keeps the integers that the model takes" in choices["serving_default"].reason
     given = np.full((1, 4), 1 << 40, np.int64)
     np.testing.assert_array_equal(answer(runner, x=given)[0], given * 2)
 

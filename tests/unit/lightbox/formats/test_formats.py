@@ -42,7 +42,7 @@ def test_which_file_it_is(tmp_path: Path, name: str) -> None:
     write_dense_as(tmp_path / "other.onnx")
     assert model_file(tmp_path) is None
     assert version_problem(tmp_path, "m", 1) == (
-        f"{tmp_path} holds net{suffix} and other.onnx: expected one of them, or one named model.onnx"
+        f"{tmp_path} holds net{suffix} and other.onnx: expected one of them, or one named model{suffix}"
     )
     write_dense_as(tmp_path / name)
     named = model_file(tmp_path)

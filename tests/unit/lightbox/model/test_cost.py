@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lightbox.model.cost import multiplications
-from lightbox.model.saved_model import SavedModelError
+from lightbox.model.saved_model import ModelFileError
 from support.models import GOLDEN
 from support.saved_models import Layer, add_layers, call, network, write
 
@@ -68,10 +68,10 @@ def test_a_function_that_calls_itself_is_not_followed_for_ever(tmp_path: Path) -
 
 
 def test_a_damaged_file_is_said(tmp_path: Path) -> None:
-    with pytest.raises(SavedModelError):
+    with pytest.raises(ModelFileError):
         multiplications(tmp_path)
     (tmp_path / "saved_model.pb").write_bytes(b"\xff")
-    with pytest.raises(SavedModelError, match="is not a SavedModel, or is damaged: "):
+    with pytest.raises(ModelFileError, match="is not a SavedModel, or is damaged: "):
         multiplications(tmp_path)
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lightbox.model.saved_model import WORST, SavedModelError, Traits, read_signatures, traits
+from lightbox.model.saved_model import WORST, ModelFileError, Traits, read_signatures, traits
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from support.graphs import Model
 from support.models import GOLDEN
@@ -77,13 +77,13 @@ def test_every_recorded_model_as_tensorflow_reads_it(folder: Path) -> None:
     ],
 )
 def test_what_cannot_be_served(tmp_path: Path, data: bytes, said: str) -> None:
-    with pytest.raises(SavedModelError, match=said) as caught:
+    with pytest.raises(ModelFileError, match=said) as caught:
         read(tmp_path, data)
     assert str(tmp_path / "saved_model.pb") in str(caught.value)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
-    with pytest.raises(SavedModelError, match="cannot be read: No such file"):
+    with pytest.raises(ModelFileError, match="cannot be read: No such file"):
         read_signatures(tmp_path, "net", 1)
 
 
@@ -98,7 +98,7 @@ def test_the_graph_to_serve_is_found_among_others(tmp_path: Path) -> None:
 def test_damaged_files_raise_nothing_else(tmp_path: Path, at: int, piece: bytes) -> None:
     try:
         read(tmp_path, IMAGE_MEAN[:at] + piece + IMAGE_MEAN[at + len(piece) :])
-    except SavedModelError as error:
+    except ModelFileError as error:
         assert str(tmp_path) in str(error)
 
 

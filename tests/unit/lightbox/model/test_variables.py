@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from lightbox.model.saved_model import SavedModelError, check_whole
+from lightbox.model.saved_model import ModelFileError, check_whole
 from model_zoo.saved_model import quiet_tensorflow
 from support.compressed_index import compress_index
 from support.models import GOLDEN, copy_made
@@ -108,7 +108,7 @@ def model(several: Path, tmp_path: Path) -> Path:
 
 
 def problem(folder: Path) -> str:
-    with pytest.raises(SavedModelError) as raised:
+    with pytest.raises(ModelFileError) as raised:
         check_whole(folder)
     return str(raised.value)
 
@@ -218,7 +218,7 @@ def test_an_index_with_any_byte_changed_is_a_problem_or_none_but_no_other_error(
         index.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
         try:
             check_whole(tmp_path / "1")
-        except SavedModelError as error:
+        except ModelFileError as error:
             assert "variables" in str(error)
 
 

@@ -11,6 +11,7 @@ import pytest
 from deployment.aws import Aws, Refused
 from deployment.package import package, upload
 from support.deployment import REGION
+from support.model_files import write_dense_as
 
 
 @pytest.fixture
@@ -39,6 +40,15 @@ def test_the_same_files_give_the_same_bytes(models: Path, tmp_path: Path) -> Non
 def test_a_folder_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Refused, match=r"holds no model"):
         package(tmp_path, None, tmp_path / "model.tar.gz")
+
+
+def test_models_of_other_formats_are_packed_from_a_folder(tmp_path: Path) -> None:
+    file = tmp_path / "models" / "net" / "1" / "model.onnx"
+    write_dense_as(file)
+    with tarfile.open(package(tmp_path / "models", None, tmp_path / "model.tar.gz")) as opened:
+        assert opened.getnames() == ["net/1/model.onnx"]
+    with pytest.raises(Refused, match=r"model.onnx holds no model"):
+        package(file, None, tmp_path / "model.tar.gz")
 
 
 def test_an_archive_is_sent_once(aws: Aws, models: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
