@@ -133,6 +133,9 @@ pin-images: $(READY_DEV)  ## Write the base images' digests beside their tags; R
 settings-page: $(READY_DEV)  ## Write docs/settings.md
 	$(PY) scripts/write_settings_page.py
 
+fits: $(READY_DEV)  ## Draw docs/images/fits.jpg
+	PYTHONPATH=container $(PY) scripts/draw_fits.py
+
 protos:  ## Write the descriptors of protos/*.proto
 	scripts/make_venv.sh $(PYTHON) $(VENV)-protos && $(VENV)-protos/bin/pip install --quiet grpcio-tools==1.81.1
 	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos --descriptor_set_out=container/lightbox/model/saved_model.binpb \
@@ -149,4 +152,4 @@ lock:  ## Write requirements/*.lock from requirements/*.in
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-quantize $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench soak overload fuzz image release pin-images production-page settings-page protos lock clean
+.PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench soak overload fuzz image release pin-images production-page settings-page fits protos lock clean

@@ -72,8 +72,8 @@ class Subject:
     def tensor(self, photo: Photo) -> Array:
         """Return the model's input, a batch of one; raise LightboxError for what is no image."""
         context = RequestContext(SECONDS_EACH)
-        (array,) = self.codec.decode([photo.path.read_bytes()], self.signature, self.options, context).values()
-        return array
+        call = self.codec.decode([photo.path.read_bytes()], self.signature, self.options, context)
+        return next(iter(call.inputs.values()))
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -27,7 +27,8 @@ from lightbox.features.open_inference.rest_body import parse_body, raw_request
 from lightbox.features.streams.choice import Choice, from_query, from_text
 from lightbox.images.decode import decode_for_resize, decode_rgb
 from lightbox.images.limits import ImageLimits
-from lightbox.images.resize import NativeResize, Rgbx, load_native
+from lightbox.images.preparation import Placement
+from lightbox.images.resize import NativeResize, for_pillow, load_native
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Method, SignatureSpec, TensorSpec
 from lightbox.sagemaker.custom_attributes import CustomAttributes
@@ -60,14 +61,14 @@ def jpeg(data: bytes) -> None:
     else:
         refusal = ""
     try:
-        found = decode_for_resize(data, limits)
+        found = decode_for_resize(data, limits).pixels
     except LightboxError as error:
         if error.message != refusal:
             raise Fault(f"{error.message!r}, and Pillow says {refusal!r}") from error
         return
     if refusal:
         raise Fault(f"a JPEG is decoded, and Pillow says {refusal!r}")
-    if (found.image if isinstance(found, Rgbx) else found).tobytes() != expected.tobytes():
+    if for_pillow(found).tobytes() != expected.tobytes():
         raise Fault("a JPEG has other pixels than Pillow's")
 
 
@@ -167,34 +168,31 @@ def stream_frames(data: bytes) -> None:
 
 
 def native_resize(data: bytes) -> None:
-    """The resize in C beside Pillow's: the first 14 bytes are sizes, filter and box, the rest are pixels."""
+    """The resize in C beside Pillow's: the first 14 bytes are sizes, filter and a part, the rest are pixels."""
     native = _native_resize()
     if native is None or len(data) < 14:
         return
     width, height, to_width, to_height = (1 + int.from_bytes(data[at : at + 2], "big") % 400 for at in (0, 2, 4, 6))
     by = (Resampling.BOX, Resampling.BILINEAR, Resampling.BICUBIC, Resampling.LANCZOS)[data[8] % 4]
     mode = "RGB" if data[9] % 2 else "L"
-    left, upper, right, lower = (byte / 255 for byte in data[10:14])
-    box = (width * left, height * upper, width * right, height * lower)
+    left, upper, right, lower = (
+        byte * (side + 1) // 256 for byte, side in zip(data[10:14], 2 * (to_width, to_height), strict=True)
+    )
     size = width * height * len(mode)
     image = Image.frombytes(
         mode, (width, height), (data[14:] * (size // max(1, len(data) - 14) + 1) + bytes(size))[:size]
     )
-    ours = np.zeros((to_height, to_width, len(mode)), np.uint8)
+    part = f"{(left, upper, right, lower)} of {image.size} as {(to_width, to_height)} by {by.name}"
+    ours = np.zeros((max(0, lower - upper), max(0, right - left), len(mode)), np.uint8)
     try:
-        is_done, refusal = native.resize(image, by, ours, box=box), None
+        is_done = native.resize(image, by, ours, placement=Placement((to_width, to_height), -left, -upper))
     except ValueError as error:
-        is_done, refusal = False, error
-    try:
-        theirs = np.asarray(image.resize((to_width, to_height), by, box))
-    except ValueError as error:
-        if is_done:
-            raise Fault(f"{box} of {image.size} is resized, and Pillow says {error}") from error
+        if ours.size:
+            raise Fault(f"{part} is refused, and Pillow makes it: {error}") from error
         return
+    theirs = np.asarray(image.resize((to_width, to_height), by).crop((left, upper, right, lower)))
     if is_done and not np.array_equal(ours, theirs.reshape(ours.shape)):
-        raise Fault(f"{by.name} of {box} of {image.size} to {(to_width, to_height)} has other bits than Pillow's")
-    if refusal is not None and box[0] < box[2] and box[1] < box[3]:
-        raise Fault(f"{box} of {image.size} is refused, and Pillow resizes it: {refusal}")
+        raise Fault(f"{part} has other bits than Pillow's")
 
 
 @cache

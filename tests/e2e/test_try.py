@@ -13,7 +13,7 @@ from support.model_files import write_means
 from support.patience import PATIENCE
 from support.stack import SERVE, clean_environ
 from tune import try_image
-from tune.try_image import best
+from tune.try_image import Way, best
 
 pytestmark = pytest.mark.extended
 
@@ -33,7 +33,17 @@ def run(tmp: Path, models: Path, *arguments: str, **environ: str) -> subprocess.
     )
 
 
-def test_the_answers_under_each_scaling_stand_side_by_side(
+def tables(output: str) -> dict[str, dict[str, list[str]]]:
+    """Return what each fit's table has in the column of each scaling."""
+    found = {}
+    for part in output.split("\nfit ")[1:]:
+        fit, *lines = part.splitlines()
+        header, _, *rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line[:1] == "|"]
+        found[fit] = dict(zip(header, map(list, zip(*rows, strict=True)), strict=True))
+    return found
+
+
+def test_the_answers_under_each_fit_and_scaling_stand_side_by_side(
     sample_models: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     models, tmp = tmp_path / "models", tmp_path_factory.mktemp("t")
@@ -41,18 +51,19 @@ def test_the_answers_under_each_scaling_stand_side_by_side(
     (models / "digits" / "1").symlink_to(sample_models / "digits" / "1")
     names = '["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]'
     (models / "digits" / "code" / "lightbox.json").write_text(f'{{"scaling": "tf", "labels": {names}}}')
-    # A setting that would hide the scalings of the copies.
+    # A setting that would hide the scaling of the copy.
     done = run(tmp, models, "digits", "--image", str(PICTURE), LIGHTBOX_SCALING="unit")
     assert done.returncode == 0, done.stderr
-    header, _, *rows = [line for line in done.stdout.splitlines() if line.startswith("|")]
-    columns = [cell.strip() for cell in header.strip("|").split("|")]
-    assert columns[:3] == ["none", "unit", "tf"]
-    assert len(rows) == 5
-    answers = dict(zip(columns, zip(*(row.strip("| ").split("|") for row in rows), strict=True), strict=True))
+    found = tables(done.stdout)
+    assert list(found) == ["stretch", "crop", "letterbox"]
+    answers = found["stretch"]
+    assert list(answers) == ["none", "unit", "tf", "torch", "caffe"]
     number, label, score = answers["unit"][0].split()
     assert (number, label) == ("7", "seven")
     assert 0.9 < float(score) <= 1
-    assert len(set(answers.values())) == len(columns), "each scaling gives other scores"
+    assert {len(column) for column in answers.values()} == {5}
+    assert len(set(map(tuple, answers.values()))) > 3, "scalings give other scores"
+    assert found["letterbox"] == found["crop"] == answers, "the picture has the shape of the input"
     assert done.stdout.splitlines()[-1].startswith("scaling of digits: unit, pixels 0..1 (LIGHTBOX_SCALING); ")
     assert list(tmp.iterdir()) == []
 
@@ -62,21 +73,36 @@ def test_a_file_with_its_channels_first_is_tried(tmp_path: Path, tmp_path_factor
     write_means(tmp_path / "means.xml", 40, 60)
     done = run(tmp_path_factory.mktemp("t"), tmp_path / "means.xml", "means", "--image", str(PICTURE))
     assert done.returncode == 0, done.stderr
-    _, _, best_row, *_ = [line for line in done.stdout.splitlines() if line.startswith("|")]
-    none, unit, *_ = [float(cell.split()[1]) for cell in best_row.strip("| ").split("|")]
+    means = {
+        fit: {scaling: float(column[0].split()[1]) for scaling, column in answers.items()}
+        for fit, answers in tables(done.stdout).items()
+    }
+    none, unit = means["stretch"]["none"], means["stretch"]["unit"]
     assert none == pytest.approx(255 * unit, rel=1e-3)
     assert none > 1
+    # A third of the input is padding of 114, the rest is the picture.
+    assert means["letterbox"]["none"] == pytest.approx((2 * none + 114) / 3, rel=0.01)
     assert "what means.xml does with them is not read" in done.stdout
+
+
+def test_pixels_that_are_integers_have_fits(tmp_path: Path) -> None:
+    done = run(tmp_path, GOLDEN, "image_mean", "--image", str(PICTURE))
+    assert done.returncode == 0, done.stderr
+    assert {fit: list(answers) for fit, answers in tables(done.stdout).items()} == {
+        "stretch": ["none"],
+        "crop": ["none"],
+        "letterbox": ["none"],
+    }
+    assert "scaling" not in done.stdout.splitlines()[-1]
 
 
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
         (["nosuch", "--image", str(PICTURE)], "MODEL: there is no model named 'nosuch' in"),
-        (["image_mean", "--image", str(PICTURE)], "image_mean has image (uint8 [-1,8,8,3])"),
         (
             ["half_plus_two", "--image", str(PICTURE)],
-            "MODEL: expected one that takes an image as floating-point pixels",
+            "MODEL: expected one that takes an image as pixels; half_plus_two has x (float32",
         ),
         (["--help"], ""),
         ([], "the following arguments are required: --image"),
@@ -105,20 +131,33 @@ def test_a_folder_with_labels_counts_what_each_scaling_has_right(sample_models: 
     (tmp := tmp_path / "tmp").mkdir()
     done = run(tmp, sample_models, "digits", "--image", str(tmp_path / "labelled"))
     assert done.returncode == 0, done.stderr
-    header, _, row = [line for line in done.stdout.splitlines() if line.startswith("|")]
-    rights = dict(zip(header.strip("| ").split(" | "), row.strip("| ").split(" | "), strict=True))
-    assert rights[next(name for name in rights if name.strip() == "unit")].strip() == "1 of 2"
+    header, _, *rows = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines() if line[:1] == "|"
+    ]
+    assert header == ["fit", "scaling", "right", "accuracy"]
+    assert len(rows) == 15
+    assert [cells[2:] for cells in rows if cells[:2] == ["stretch", "unit"]] == [["1 of 2", "50.0%"]]
+    counts = [int(cells[2].split()[0]) for cells in rows]
+    assert counts == sorted(counts, reverse=True)
     assert list(tmp.iterdir()) == []
 
 
 def test_what_does_not_tell_the_scalings_apart_is_told() -> None:
     sure, unsure, wrong = [0.0, 1.0], [0.4, 0.6], [0.9, 0.1]
-    *_, said = try_image.side_by_side({"none": [sure], "unit": [unsure]}, [])
-    assert "Each scaling gives the same class: take an image that is harder to classify, or a folder" in said
-    assert "same class" not in "".join(try_image.side_by_side({"none": [sure], "unit": [wrong]}, []))
-    *_, row, said = try_image.rights({"none": [sure, wrong], "unit": [sure, sure], "tf": [unsure, wrong]}, [1, 0])
-    assert row.split()[1::4] == ["2", "1", "2"]
-    assert "none and tf are alike: take" in said
+    none, unit, tf = (Way("stretch", scaling) for scaling in ("none", "unit", "tf"))
+    *_, said = try_image.side_by_side({none: [sure], unit: [unsure]}, [])
+    assert "Each way gives the same class: take an image that is harder to classify, or a folder" in said
+    assert "same class" not in "".join(try_image.side_by_side({none: [sure], unit: [wrong]}, []))
+    crop = Way("crop", "none")
+    answers = {none: [sure, sure], unit: [sure, wrong], tf: [wrong, sure], crop: [unsure, wrong]}
+    *rows, said = try_image.rights(answers, [1, 0])
+    assert [row.split()[1:4:2] for row in rows[2:]] == [
+        ["stretch", "unit"],
+        ["crop", "none"],
+        ["stretch", "none"],
+        ["stretch", "tf"],
+    ]
+    assert "stretch unit and crop none are alike: take" in said
 
 
 @pytest.mark.parametrize(("files", "words"), [([], "holds no images in folders"), (["cats/a.png"], "got 'cats'")])

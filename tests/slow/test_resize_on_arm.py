@@ -12,6 +12,8 @@ import numpy.typing as npt
 import pytest
 from PIL import Image
 
+from lightbox.images.preparation import Filter, Placement, Preparation
+from lightbox.images.resize import Resizer
 from support.stack import REPOSITORY
 
 SOURCE = REPOSITORY / "container" / "lightbox" / "images" / "native_resize.c"
@@ -24,26 +26,32 @@ pytestmark = pytest.mark.timeout(3600)
 
 @dataclass(frozen=True)
 class Case:
-    """An image, its box, and what becomes of it."""
+    """An image, its size when it is resized, and the part of that which is made: left, top, width and height."""
 
     image: Image.Image
-    size: tuple[int, int]
-    box: tuple[float, float, float, float]
+    whole: tuple[int, int]
+    part: tuple[int, int, int, int]
     by: int
-    reverse: bool
     table: npt.NDArray[np.float32] | None
 
     def message(self) -> bytes:
         """Return what the driver reads: RGB with a byte behind each pixel, as Pillow keeps it."""
         step = 4 if self.image.mode == "RGB" else 1
-        numbers = (*self.image.size, step, *self.size, self.by, self.reverse, self.table is not None, *self.box)
+        numbers = (*self.image.size, step, *self.whole, *self.part, self.by, self.table is not None)
         pixels = self.image.convert("RGBX").tobytes() if step == 4 else self.image.tobytes()
-        return struct.pack("8i4f", *numbers) + pixels + (b"" if self.table is None else self.table.tobytes())
+        return struct.pack("11i", *numbers) + pixels + (b"" if self.table is None else self.table.tobytes())
 
     def expected(self) -> bytes:
-        """Return what Pillow makes of it."""
-        pixels = np.asarray(self.image.resize(self.size, FILTERS[self.by], self.box))
-        pixels = pixels.reshape(self.size[1], self.size[0], -1)[:, :, :: -1 if self.reverse else 1]
+        """Return what Pillow makes of it, or numpy as TensorFlow does."""
+        left, top, width, height = self.part
+        if self.by < 0:
+            out = np.empty((height, width, len(self.image.getbands())), np.float32)
+            Resizer(1).fill(
+                self.image, out, Preparation(Filter.TF_BILINEAR), Placement(self.whole, -left, -top), by_all_cores=False
+            )
+            return out.tobytes()
+        pixels = np.asarray(self.image.resize(self.whole, FILTERS[self.by]))
+        pixels = pixels.reshape(self.whole[1], self.whole[0], -1)[top:, left:][:height, :width]
         if self.table is None:
             return pixels.tobytes()
         return np.stack([row[pixels[:, :, channel]] for channel, row in enumerate(self.table)], axis=2).tobytes()
@@ -51,16 +59,17 @@ class Case:
 
 def random_case(random: np.random.Generator) -> Case:
     most = int(random.choice([12, 60, 300]))
-    width, height, *size = (int(side) for side in random.integers(1, most + 1, 4))
+    width, height, *whole = (int(side) for side in random.integers(1, most + 1, 4))
     channels = 3 if random.random() < 0.6 else 1
     noise = random.integers(0, 256, (height, width, channels), np.uint8)
     image = Image.fromarray(noise if channels == 3 else noise[:, :, 0])
-    box = (0.0, 0.0, float(width), float(height))
+    part = (0, 0, whole[0], whole[1])
     if random.random() < 0.5:
-        left, top, right, bottom = random.uniform([0, 0, 0.5, 0.5], [0.4, 0.4, 1, 1])
-        box = (left * width, top * height, right * width, bottom * height)
-    table = random.normal(size=(channels, 256)).astype(np.float32) if random.random() < 0.3 else None
-    return Case(image, (size[0], size[1]), box, int(random.integers(4)), channels == 3 and random.random() < 0.3, table)
+        left, top = (int(random.integers(side)) for side in whole)
+        part = (left, top, int(random.integers(1, whole[0] - left + 1)), int(random.integers(1, whole[1] - top + 1)))
+    by = int(random.integers(-1, 4))
+    table = random.normal(size=(channels, 256)).astype(np.float32) if by >= 0 and random.random() < 0.3 else None
+    return Case(image, (whole[0], whole[1]), part, by, table)
 
 
 def test_neon_makes_pillows_bits(tmp_path: Path) -> None:
@@ -82,6 +91,6 @@ def test_neon_makes_pillows_bits(tmp_path: Path) -> None:
     at = 0
     for number, case in enumerate(cases):
         wanted = case.expected()
-        assert done.stdout[at : at + len(wanted)] == wanted, f"case {number}: {case.image} to {case.size}, {case.box}"
+        assert done.stdout[at : at + len(wanted)] == wanted, f"case {number}: {case}"
         at += len(wanted)
     assert at == len(done.stdout)

@@ -47,8 +47,8 @@ class Images(Protocol):
 
     def decode(
         self, bodies: Sequence[bytes], signature: SignatureSpec, options: ModelOptions, context: RequestContext
-    ) -> dict[str, Array]:
-        """Return the input of a model that takes images, from one encoded image or several."""
+    ) -> ModelCall:
+        """Return the call of a model that takes images, with one encoded image or several."""
         ...
 
     def check_among(self, tensors: Iterable[Array], context: RequestContext, or_texts: bool = False) -> None:

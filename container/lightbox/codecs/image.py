@@ -6,7 +6,8 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
-from functools import partial
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from itertools import chain
 from typing import ClassVar
 
@@ -20,7 +21,7 @@ from lightbox.core.errors import (
     DeadlineExceeded,
     ImageUndecodable,
     MalformedBody,
-    ScalingMismatch,
+    OptionsMismatch,
     TooLarge,
     UnsupportedMediaType,
 )
@@ -28,17 +29,28 @@ from lightbox.core.request_context import RequestContext
 from lightbox.images.decode import (
     OriginalImages,
     decode_for_resize,
-    decode_rgb,
     is_image,
     jpeg_agrees,
     open_image,
     sniff_format,
 )
 from lightbox.images.limits import MAX_PIXELS_SETTING
-from lightbox.images.picture import Crop, Mode, Opener, Picture, Pixels, Size, as_png, cut, rows_of
-from lightbox.images.resize import Filter, Resizer, Scaling, load_native
+from lightbox.images.picture import Crop, Mode, Opened, Opener, Picture, Resized, as_png, cut, rows_of
+from lightbox.images.preparation import (
+    Filter,
+    Fit,
+    Fitting,
+    PixelValues,
+    Placed,
+    Placement,
+    Preparation,
+    Scaling,
+    Size,
+)
+from lightbox.images.resize import Resizer, load_native
 from lightbox.machine.cores import available_cores
 from lightbox.model.casting import string_tensor
+from lightbox.model.image_options import fixed_size, image_problems
 from lightbox.model.options import ModelOptions
 from lightbox.model.spec import (
     Array,
@@ -47,11 +59,7 @@ from lightbox.model.spec import (
     ModelCall,
     SignatureSpec,
     image_input,
-    scaling_problem,
 )
-
-Decode = Callable[..., Pixels]
-"""``decode_rgb``, or what else takes its arguments."""
 
 
 def decoding_at_once(cores: int, workers: int) -> int:
@@ -98,7 +106,7 @@ class ImageCodec:
         native = load_native()
         self._resizer = Resizer(cores, native)
         # A resize by Pillow wants Pillow's image: what the other decoder saves, a copy would cost.
-        self._decode: Decode = decode_for_resize if native and jpeg_agrees() else decode_rgb
+        self._decode = partial(decode_for_resize, to_pillow=not (native and jpeg_agrees()))
 
     def originals(self, bodies: Callable[[], Sequence[bytes]], context: RequestContext) -> OriginalImages:
         """Return the images as the user's code sees them; nothing is decoded, and ``bodies`` not called, yet.
@@ -114,44 +122,48 @@ class ImageCodec:
 
     def decode(
         self, bodies: Sequence[bytes], signature: SignatureSpec, options: ModelOptions, context: RequestContext
-    ) -> dict[str, Array]:
-        """Return the model's input: pixels in its dtype, or the bytes as they came for a string tensor.
+    ) -> ModelCall:
+        """Return the call of a model: pixels in its dtype, or the bytes as they came for a string tensor.
 
         Times the stages wait, decode and preprocess. Raises ImageUndecodable, TooLarge, MalformedBody when images
-        of different sizes cannot be one batch, DeadlineExceeded when time runs out between two images, and
-        UnsupportedMediaType when the model takes no image.
+        of different sizes cannot be one batch, DeadlineExceeded when time runs out between two images,
+        UnsupportedMediaType when the model takes no image, and OptionsMismatch when its options do not fit it.
         """
         wanted = _wanted(signature)
         if wanted.encoded:
-            return {wanted.name: self._encoded(bodies, wanted, context)}
-        if len(bodies) * self._limits.max_pixels > self._limits.max_request_pixels:  # else they cannot be too many
-            self.check(bodies, context)
-        openers = [partial(self._open, body, context) for body in bodies]
-        return {wanted.name: self._pixels(openers, wanted, options, context)}
+            found = ModelCall(signature, {wanted.name: self._encoded(bodies, wanted, context)})
+        else:
+            if len(bodies) * self._limits.max_pixels > self._limits.max_request_pixels:  # else they cannot be too many
+                self.check(bodies, context)
+            openers = [partial(self._open, body, context) for body in bodies]
+            found = self._pixels(openers, signature, wanted, options, context)
+        return replace(found, images=tuple(bodies))
 
     def decode_picture(
         self, picture: Picture, signature: SignatureSpec, options: ModelOptions, context: RequestContext
-    ) -> dict[str, Array]:
+    ) -> ModelCall:
         """Do what ``decode`` does with one picture; for a string tensor it is encoded. Raises as ``decode`` and it."""
         wanted = _wanted(signature)
         if wanted.encoded:
-            return {wanted.name: self._encoded([self.encode(picture, context)], wanted, context)}
-        return {wanted.name: self._pixels([partial(picture.open, context)], wanted, options, context)}
+            return ModelCall(signature, {wanted.name: self._encoded([self.encode(picture, context)], wanted, context)})
+        return self._pixels([partial(picture.open, context)], signature, wanted, options, context)
 
     def encode(self, picture: Picture, context: RequestContext) -> bytes:
         """Return a picture as a file, in turn with those who decode: as it came if it can be, else as PNG."""
         if picture.original is not None:
             return picture.original
         with self._slots.take(context):
-            image = picture.open(context)
+            image = picture.open(context).pixels
             with context.stage("preprocess"):
                 return as_png(image)
 
     def part(self, body: bytes, crop: Crop | None) -> Picture:
         """Return a picture of a body, an encoded image, cut to ``crop``; it is decoded when it is opened."""
 
-        def opened(context: RequestContext, mode: Mode = "RGB", fast_size: Size | None = None) -> Pixels:
-            return cut(self._open(body, context, mode, fast_size if crop is None else None), crop)
+        def opened(context: RequestContext, mode: Mode = "RGB", resized: Resized | None = None) -> Opened:
+            if crop is None:
+                return self._open(body, context, mode, resized)
+            return cut(self._open(body, context, mode).pixels, crop)
 
         return Picture(opened, body if crop is None else None)
 
@@ -168,14 +180,14 @@ class ImageCodec:
         """
         check(*open_image(body, self._limits).size)
         with self._slots.take(context):
-            image = self._open(body, context)
+            image = self._open(body, context).pixels
             keep(image.size, rows_of(image))
 
-    def _open(self, body: bytes, context: RequestContext, mode: Mode = "RGB", fast_size: Size | None = None) -> Pixels:
+    def _open(self, body: bytes, context: RequestContext, mode: Mode = "RGB", resized: Resized | None = None) -> Opened:
         with context.stage("decode"):
-            image = self._decode(body, self._limits, mode=mode, fast_size=fast_size)
-        context.images.append((sniff_format(body) or "", image.width * image.height))
-        return image
+            found = self._decode(body, self._limits, mode=mode, resized=resized)
+        context.images.append((sniff_format(body) or "", found.pixels.width * found.pixels.height))
+        return found
 
     def _encoded(self, bodies: Sequence[bytes], wanted: ImageInput, context: RequestContext) -> Array:
         """Check the headers only: decoding is the graph's part."""
@@ -213,41 +225,50 @@ class ImageCodec:
                 yield str(header.format), pixels
 
     def _pixels(
-        self, openers: Sequence[Opener], wanted: ImageInput, options: ModelOptions, context: RequestContext
-    ) -> Array:
-        scaling, by = Scaling(options.scaling), Filter(options.resize)
-        dtype = np.dtype(wanted.dtype)
-        if problem := scaling_problem(scaling, wanted):
-            raise ScalingMismatch(
-                f"scaling: {problem}; set it to none in the model's code/lightbox.json or LIGHTBOX_SCALING"
-            )
-        fixed = _fixed_size(wanted, options)
-        fast_size = fixed if options.fast_decode and by.averages else None
+        self,
+        openers: Sequence[Opener],
+        signature: SignatureSpec,
+        wanted: ImageInput,
+        options: ModelOptions,
+        context: RequestContext,
+    ) -> ModelCall:
+        plan = _plan(options, wanted)
         batch: Array | None = None
+        rows: Array | None = None
+        placed = []
         mode: Mode = "RGB" if wanted.channels == 3 else "L"
         for index, opened in enumerate(openers):
             with self._slots.take(context):
                 with _image_of_batch(index, len(openers), context):
-                    image = opened(mode, fast_size)
+                    image, size, origin = opened(mode, plan.resized)
+                    target = plan.size or (wanted.width or size[0], wanted.height or size[1])
+                    placement = plan.placement or plan.preparation.fitting.place(size, target)
+                    self._check_whole(size, placement.size)
                 with context.stage("preprocess"):
-                    size = fixed or (wanted.width or image.width, wanted.height or image.height)
-                    if batch is None:
-                        self._check_batch(len(openers), size)
-                        batch = np.empty((len(openers), size[1], size[0], wanted.channels), dtype)
-                    if batch.shape[1:3] != (size[1], size[0]):
-                        first = f"{batch.shape[2]}x{batch.shape[1]}"
+                    if batch is None or rows is None:
+                        self._check_batch(len(openers), target)
+                        batch, rows = _empty(len(openers), target, wanted)
+                    if rows.shape[1:3] != (target[1], target[0]):
+                        first = f"{rows.shape[2]}x{rows.shape[1]}"
                         raise MalformedBody(
-                            f"image {index + 1} is {size[0]}x{size[1]} and the first {first}: "
+                            f"image {index + 1} is {target[0]}x{target[1]} and the first {first}: "
                             "images of different sizes make a batch only for a fixed size; "
                             "set image_size in code/lightbox.json or LIGHTBOX_OPTIONS"
                         )
-                    self._resizer.fill(image, scaling, batch[index], by, by_all_cores=self._alone())
+                    self._resizer.fill(image, rows[index], plan.preparation, placement, by_all_cores=self._alone())
+                    placed.append(Placed(size, placement, origin))
                 del image  # its memory is what the slots bound
         assert batch is not None, "a request holds at least one image"
-        if wanted.channels_first:
-            with context.stage("preprocess"):
-                batch = np.ascontiguousarray(batch.transpose(0, 3, 1, 2))
-        return batch if wanted.batched or len(batch) != 1 else batch[0]
+        tensor = batch if wanted.batched or len(batch) != 1 else batch[0]
+        return ModelCall(signature, {wanted.name: tensor}, placed=tuple(placed))
+
+    def _check_whole(self, size: Size, whole: Size) -> None:
+        """Refuse a picture that would be resized to more pixels than one may have, before its middle is cut out."""
+        if whole[0] * whole[1] > max(self._limits.max_pixels, size[0] * size[1]):
+            raise TooLarge(
+                f"an image of {size[0]}x{size[1]} is resized to {whole[0]}x{whole[1]} before its middle is cut out; "
+                f"at most {self._limits.max_pixels:,} pixels are accepted ({MAX_PIXELS_SETTING})"
+            )
 
     def _check_batch(self, count: int, size: tuple[int, int]) -> None:
         """A batch has as many pixels as one image may have; small files can be many and grow on resizing."""
@@ -269,7 +290,7 @@ class ImageBodyCodec(Reader):
     def parse(self, body: bytes, content_type: ContentType, method: Method, context: RequestContext) -> Parsed:
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
-            return ModelCall(signature, self._images.decode([body], signature, options, context), images=(body,))
+            return self._images.decode([body], signature, options, context)
 
         return Parsed(decode)
 
@@ -299,8 +320,46 @@ def _wanted(signature: SignatureSpec) -> ImageInput:
     return wanted
 
 
-def _fixed_size(wanted: ImageInput, options: ModelOptions) -> tuple[int, int] | None:
-    """Width and height that every image gets: the signature's, else the option's; None for the image's own."""
-    if options.image_size is None:
-        return (wanted.width, wanted.height) if wanted.width and wanted.height else None
-    return wanted.width or options.image_size[0], wanted.height or options.image_size[1]
+@dataclass(frozen=True)
+class _Plan:
+    """What is the same for all pictures of a model: ``size`` is the input's, where it has one of its own."""
+
+    preparation: Preparation
+    size: Size | None
+    placement: Placement | None
+    """Where each of them lies; None where its shape tells."""
+    resized: Resized | None
+    """For those that are decoded at reduced scale; None where none is."""
+
+
+@lru_cache(maxsize=1000)
+def _plan(options: ModelOptions, wanted: ImageInput) -> _Plan:
+    """Return how a model's options want pictures. Raises OptionsMismatch where its input cannot have them like this."""
+    for key, problem in image_problems(options, wanted):
+        variable = "LIGHTBOX_SCALING" if key == "scaling" else "LIGHTBOX_OPTIONS"
+        raise OptionsMismatch(f"{key}: {problem}; change it in the model's code/lightbox.json or {variable}")
+    fitting = Fitting(Fit(options.fit), options.resize_shorter, options.crop_pct or 1.0)
+    is_bgr = options.channels == "bgr" or options.scaling == "caffe"
+    values = PixelValues(Scaling(options.scaling), options.mean, options.std, is_bgr)
+    pad = options.pad if isinstance(options.pad, tuple) else (options.pad or 0,)
+    preparation = Preparation(Filter(options.resize), fitting, values, pad)
+    size = fixed_size(wanted, options)
+    if size is None:
+        return _Plan(preparation, None, None, None)
+    is_reduced = options.fast_decode and preparation.by.averages
+    return _Plan(
+        preparation,
+        size,
+        Placement(size) if fitting.fit is Fit.STRETCH else None,
+        (lambda picture: fitting.place(picture, size).size) if is_reduced else None,
+    )
+
+
+def _empty(count: int, size: Size, wanted: ImageInput) -> tuple[Array, Array]:
+    """Return a batch for images of a size, and a view of it [batch, height, width, channels]."""
+    dtype = np.dtype(wanted.dtype)
+    if not wanted.channels_first:
+        batch = np.empty((count, size[1], size[0], wanted.channels), dtype)
+        return batch, batch
+    batch = np.empty((count, wanted.channels, size[1], size[0]), dtype)
+    return batch, batch.transpose(0, 2, 3, 1)

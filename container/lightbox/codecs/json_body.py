@@ -75,8 +75,7 @@ class _JsonReader(Reader):
             payload = _as_instances(body.payload, signature) if body.is_plain else body.payload
             images = _images(body, payload, signature)
         if images is not None:
-            inputs = self._images.decode(images, signature, options, context)
-            return ModelCall(signature, inputs, layout=_LAYOUTS[body.form], images=tuple(images))
+            return replace(self._images.decode(images, signature, options, context), layout=_LAYOUTS[body.form])
         with context.stage("decode"):
             inputs = read(body.form, payload, signature, body.has_bools, context.check)
             self._images.check_among(inputs.values(), context, or_texts=True)

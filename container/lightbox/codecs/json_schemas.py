@@ -8,7 +8,7 @@ from typing import Any
 
 from lightbox.images.probe import GREY_PNG
 from lightbox.model.options import ModelOptions
-from lightbox.model.ranking import DEFAULT_TOP_K, is_detector
+from lightbox.model.ranking import DEFAULT_TOP_K, MOST_OBJECTS, is_detector
 from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
 from lightbox.openapi.models import DescribedModel, zeros
 from lightbox.openapi.schemas import BASE64, TEXT, Schema, any_of, array, bounded, element, named, nested, ref, struct
@@ -101,14 +101,16 @@ def _plain(outputs: Mapping[str, TensorSpec]) -> list[Schema]:
 
 
 def ranked_row(outputs: Mapping[str, TensorSpec], options: ModelOptions) -> Schema | None:
-    """Return the classes of one row that ``labels`` and ``top_k`` ask for, None where they ask for none."""
-    if options.labels is None and options.top_k is None:
+    """Return the classes or objects of one row that the options ask for, None where they ask for none."""
+    if options.labels is None and options.top_k is None and options.detections is None:
         return None
     label: dict[str, Schema] = {"label": TEXT | ({"enum": sorted({*options.labels})} if options.labels else {})}
     number: Schema = {"type": "number"}
-    if is_detector(outputs):
-        box = array(number, 4, 4) | {"description": "As the model gives it."}
-        return array(struct({"class": {"type": "integer"}, "score": number, "box": box}, label), 0, options.top_k)
+    if options.detections is not None or is_detector(outputs):
+        order = "As the model gives it." if options.detections is None else "Left, top, right, bottom in the picture."
+        box = array(number, 4, 4) | {"description": order}
+        most = options.top_k or (None if options.detections is None else MOST_OBJECTS)
+        return array(struct({"class": {"type": "integer"}, "score": number, "box": box}, label), 0, most)
     if len(outputs) != 1:
         return None
     (spec,) = outputs.values()

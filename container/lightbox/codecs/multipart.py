@@ -39,8 +39,7 @@ class MultipartCodec(Reader):
             with context.stage("decode"):
                 context.memory.hold(3 * len(body), "the form")
                 images = read_parts(body, content_type, context)
-            inputs = self._images.decode(images, signature, options, context)
-            return ModelCall(signature, inputs, images=tuple(images))
+            return self._images.decode(images, signature, options, context)
 
         return Parsed(decode)
 

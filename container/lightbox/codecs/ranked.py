@@ -1,28 +1,33 @@
-"""The best classes, or the objects, of each row of a prediction by name: what ``labels`` and ``top_k`` ask for.
+"""The best classes, or the objects, of each row of a prediction by name: what the options of a model ask for.
 
 Each row is JSON text: scores then have the digits that they have in every other response.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 
 import numpy as np
 
 from lightbox.codecs.json_text import array_text, to_json
+from lightbox.codecs.objects import Limits, Objects, find_objects
+from lightbox.core.errors import ModelFailed
 from lightbox.model.options import ModelOptions
-from lightbox.model.ranking import BOXES, CLASSES, DEFAULT_TOP_K, NUMBER, SCORES, is_detector
-from lightbox.model.spec import Array
+from lightbox.model.ranking import BOXES, CLASSES, DEFAULT_TOP_K, MOST_OBJECTS, NUMBER, SCORES, is_detector
+from lightbox.model.spec import Array, ModelCall, image_input
 
 
-def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions) -> list[bytes] | None:
+def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCall) -> list[bytes] | None:
     """Return ``[{"label", "class", "score"}, ...]`` of each row, the largest score first; None where that cannot be.
 
     For one output [rows, classes], the ``top_k`` best, 5 unless set; without labels the items have none. For the
-    outputs of a detector, all objects that it counts, at most ``top_k``, with their ``box`` as the model gives it.
+    outputs of a detector, all objects that it counts, at most ``top_k``, with their ``box`` as the model gives it; with
+    ``detections``, in pixels of the pictures that ``call`` was made of. Raises ModelFailed for outputs that hold none.
     """
     labels = tuple(options.labels or ())
+    if options.detections is not None:
+        return [_found(labels, objects) for objects in _detected(outputs, options, call)]
     if is_detector(outputs):
         return _objects(outputs, labels, options.top_k)
     scores = next(iter(outputs.values())) if len(outputs) == 1 else None
@@ -51,14 +56,40 @@ def _objects(outputs: Mapping[str, Array], labels: tuple[str, ...], top_k: int |
     for row in range(len(scores)):
         count = int(outputs[NUMBER][row]) if NUMBER in outputs else scores.shape[1]
         best = np.argsort(-scores[row][:count], kind="stable")[:top_k]
-        items = (
-            _head(heads, int(index)) + score + b',"box":' + array_text(box) + b"}"
-            for index, score, box in zip(
-                classes[row][best].tolist(), _texts(scores[row][best]), boxes[row][best], strict=True
-            )
-        )
-        rows.append(b"[" + b",".join(items) + b"]")
+        rows.append(_boxed(heads, classes[row][best], scores[row][best], boxes[row][best]))
     return rows
+
+
+def _detected(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCall) -> Iterator[Objects]:
+    """Yield the objects in each picture, with boxes in its pixels; numbers have them in those of the input."""
+    assert options.detections is not None
+    wanted = image_input(call.signature)
+    assert wanted is not None, "checked at start"
+    height, width = (call.inputs[wanted.name].shape[side] for side in wanted.sides)
+    most = options.top_k or MOST_OBJECTS
+    limits = Limits(options.score_threshold, options.iou_threshold, options.class_agnostic, most)
+    found = find_objects(options.detections, outputs, (width, height), limits)
+    if call.placed and len(call.placed) != len(found):
+        raise ModelFailed(f"the model answers {len(call.placed)} images with objects of {len(found)}")
+    for index, objects in enumerate(found):
+        if not call.placed:
+            yield objects
+            continue
+        boxes = call.placed[index].in_picture(objects.boxes)
+        seen = np.flatnonzero((boxes[:, 2:] > boxes[:, :2]).all(axis=1))  # not in the padding, nor in what is cut off
+        yield objects._replace(boxes=boxes).chosen(seen)
+
+
+def _found(labels: tuple[str, ...], objects: Objects) -> bytes:
+    return _boxed(_heads(labels), objects.classes, objects.scores, objects.boxes)
+
+
+def _boxed(heads: list[bytes], classes: Array, scores: Array, boxes: Array) -> bytes:
+    items = (
+        _head(heads, int(index)) + score + b',"box":' + array_text(box) + b"}"
+        for index, score, box in zip(classes.tolist(), _texts(scores), boxes, strict=True)
+    )
+    return b"[" + b",".join(items) + b"]"
 
 
 def _texts(numbers: Array) -> Sequence[bytes]:

@@ -27,7 +27,7 @@
     │   └── HungUp            its caller was gone before its turn came
     ├── DeadlineExceeded
     │   └── LateLoad          of POST /models, 408
-    ├── ScalingMismatch       the model's options ask for a scaling that its dtype cannot hold
+    ├── OptionsMismatch       the model's options ask for pixels that its input cannot hold
     ├── ModelFailed           the model server ran the model and it failed
     │   └── ModelUninitialized  at any input: variables or tables of its own are missing
     ├── ToldByModelServer     passed on with the model server's own status and words
@@ -285,8 +285,8 @@ class LateLoad(DeadlineExceeded):
         return 408
 
 
-class ScalingMismatch(LightboxError):
-    """The model's options ask for a scaling that its dtype cannot hold."""
+class OptionsMismatch(LightboxError):
+    """The model's options ask for pixels that its input cannot hold."""
 
 
 class ModelFailed(LightboxError):

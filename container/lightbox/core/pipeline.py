@@ -23,7 +23,7 @@ from lightbox.model.options import ModelOptions
 from lightbox.model.spec import Layout, ModelCall, Prediction, SignatureSpec
 from lightbox.sagemaker.custom_attributes import CustomAttributes
 from lightbox.transports.base import Transport
-from lightbox.transports.signatures import RankGuard, Signatures, probe, probe_version, traits_by
+from lightbox.transports.signatures import RankGuard, Signatures, layout_by, probe, probe_version, traits_by
 from lightbox.user_code.aws import AwsHandlers, Context
 from lightbox.user_code.aws_context import AwsContexts
 from lightbox.user_code.described_outputs import DescribedOutputs, HandlerOutputs
@@ -86,7 +86,8 @@ class Pipeline:
         self._any_model = PlannedModel(
             name="", base_path=Path(), options=ModelOptions(), code_dirs=options.shared_code_dirs
         )
-        self._signatures = Signatures(self.catalogue.versions, traits := traits_by(self.catalogue))
+        traits = traits_by(self.catalogue)
+        self._signatures = Signatures(self.catalogue.versions, traits, layout_by(self.catalogue))
         self.rank_guard = RankGuard(self._signatures, next(iter(transports.values())), traits)
         self._handler_outputs = HandlerOutputs()
         self.codecs = Codecs(options.codecs, alone)
@@ -233,7 +234,8 @@ class Pipeline:
                 as_document = model.options.jsonlines == "document"
                 prediction = replace(request.predicted(ordered), lines_as_document=as_document)
                 is_ranked = handlers.preprocess is None and not call.outputs
-                return writer.write(_ranked(prediction, model.options) if is_ranked else prediction, signature)
+                named = _named(prediction, request, model.options) if is_ranked else prediction
+                return writer.write(named, signature)
             shown = content.shown(call, request, model.options, context)
             response = writer.finish(postprocess, ordered, shown, signature)
         if isinstance(response, TensorResponse) and not content.outputs:
@@ -317,18 +319,18 @@ def _check_names(attributes: CustomAttributes) -> None:
         attributes.check_names()
 
 
-def _ranked(prediction: Prediction, options: ModelOptions) -> Prediction:
-    """Have the codecs of JSON answer with classes by name, where the model's options ask for them."""
-    if (options.labels is None and options.top_k is None) or prediction.layout is Layout.RESULTS:
+def _named(prediction: Prediction, request: ModelCall, options: ModelOptions) -> Prediction:
+    """Have the codecs of JSON answer with classes or objects by name, where the model's options ask for them."""
+    asks = (options.labels, options.top_k, options.detections)
+    if asks == (None, None, None) or prediction.layout is Layout.RESULTS:
         return prediction
-    return replace(prediction, ranked=partial(ranked_rows, prediction.outputs, options))
+    return replace(prediction, ranked=partial(ranked_rows, prediction.outputs, options, request))
 
 
 def _without_ranking(model: PlannedModel) -> PlannedModel:
     """Return a model whose outputs come as they are: what a handler asks for."""
-    if model.options.labels is None and model.options.top_k is None:
-        return model
-    return model.model_copy(update={"options": model.options.model_copy(update={"labels": None, "top_k": None})})
+    options = model.options.model_copy(update={"labels": None, "top_k": None, "detections": None})
+    return model.model_copy(update={"options": options})
 
 
 def _check_time(context: RequestContext) -> None:

@@ -176,7 +176,7 @@ class Body(Content[Response]):
             raise BadRequest(f"tfs-method={self.method.value}: expected examples as application/json, got an image")
 
         def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
-            return ModelCall(signature, self.codecs.images.decode_picture(picture, signature, options, context))
+            return self.codecs.images.decode_picture(picture, signature, options, context)
 
         return Parsed(decode)
 
@@ -271,9 +271,7 @@ class Tensors(Content[TensorResponse]):
         def decode(signature: SignatureSpec, options: ModelOptions) -> ModelCall:
             images = _encoded_images(self.inputs, signature)
             if images:
-                return ModelCall(
-                    signature, self.codecs.images.decode(images, signature, options, context), images=images
-                )
+                return self.codecs.images.decode(images, signature, options, context)
             self.codecs.images.check_among(self.inputs.values(), context)
             return ModelCall(signature, dict(self.inputs))
 

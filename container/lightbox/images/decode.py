@@ -27,7 +27,6 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from functools import cached_property
 from io import BytesIO
-from typing import Literal
 
 import numpy as np
 from PIL.BmpImagePlugin import BmpImageFile
@@ -59,7 +58,8 @@ from lightbox.images.limits import (
     has_one_scan,
     undecodable,
 )
-from lightbox.images.resize import Rgbx
+from lightbox.images.picture import Mode, Opened, Resized
+from lightbox.images.resize import Rgbx, for_pillow
 
 # What Pillow warns of is the caller's file. Set once, here: catch_warnings for each would not be safe between threads.
 warnings.filterwarnings("ignore", module=r"PIL\.")
@@ -161,64 +161,53 @@ def open_image(body: bytes | memoryview, limits: ImageLimits = DEFAULT_LIMITS) -
     return image
 
 
-def decode_rgb(
-    body: bytes | memoryview,
-    limits: ImageLimits = DEFAULT_LIMITS,
-    *,
-    mode: Literal["RGB", "L"] = "RGB",
-    fast_size: tuple[int, int] | None = None,
-) -> Image:
+def decode_rgb(body: bytes | memoryview, limits: ImageLimits = DEFAULT_LIMITS, *, mode: Mode = "RGB") -> Image:
     """Decode to an image of ``mode`` RGB (3 x 8 bit) or L (8 bit), upright; of several frames the first.
 
-    ``fast_size`` is the (width, height) that the caller will resize to: a JPEG of at least four times that is
-    then decoded at reduced scale, to no less than twice that, which is faster and changes pixels by 1 or 2.
-    Transparent pixels are composited on white. Raises as open_image does, also for a file
-    whose pixels are truncated or broken.
+    Transparent pixels are composited on white. Raises as open_image does, also for a file whose pixels are truncated
+    or broken.
     """
-    found = _decoded(bytes(body), limits, mode, fast_size, for_pillow=True)
-    assert isinstance(found, Image)
-    return found
+    return for_pillow(decode_for_resize(bytes(body), limits, mode=mode, to_pillow=True).pixels)
 
 
 def decode_for_resize(
     body: bytes,
     limits: ImageLimits = DEFAULT_LIMITS,
     *,
-    mode: Literal["RGB", "L"] = "RGB",
-    fast_size: tuple[int, int] | None = None,
-) -> Image | Rgbx:
-    """Decode as decode_rgb does, to the same pixels; those of most JPEGs are where the compiled resize reads them."""
-    return _decoded(body, limits, mode, fast_size, for_pillow=False)
+    mode: Mode = "RGB",
+    resized: Resized | None = None,
+    to_pillow: bool = False,
+) -> Opened:
+    """Decode as decode_rgb does, to the same pixels; those of most JPEGs are where the compiled resize reads them.
 
-
-def _decoded(
-    body: bytes,
-    limits: ImageLimits,
-    mode: Literal["RGB", "L"],
-    fast_size: tuple[int, int] | None,
-    *,
-    for_pillow: bool,
-) -> Image | Rgbx:
+    ``resized`` tells the size that the caller will resize an image of a size to. A JPEG of at least four times that is
+    decoded at reduced scale, to no less than twice that, which is faster and changes pixels by 1 or 2.
+    """
     image = open_image(body, limits)
     with undecodable(f"{image.format} image"):
-        is_reduced = fast_size is not None and _reduce(image, fast_size)
-        pixels = None if for_pillow or is_reduced or mode == "L" else decode_jpeg(image, body)
+        stored = image.size
+        if resized is not None:
+            _reduce(image, resized)
+        is_reduced = image.size != stored
+        pixels = None if to_pillow or is_reduced or mode == "L" else decode_jpeg(image, body)
         if pixels is None:
             _allow(image, limits.cpu_seconds)
             image.load()
         orientation = orientation_of(image)
     if pixels is not None and orientation == UPRIGHT:
-        return pixels
+        return Opened(pixels, pixels.size)
     converted = pixels.image if pixels is not None else to_rgb(image) if mode == "RGB" else to_grey(image)
     del image, pixels  # before the turned copy is made: half the memory of a large one
-    return turn_upright(converted, orientation)
+    upright = turn_upright(converted, orientation)
+    if not is_reduced:
+        return Opened(upright, upright.size)
+    return Opened(upright, (stored[1], stored[0]) if swaps_sides(orientation) else stored)
 
 
-def _reduce(image: ImageFile, size: tuple[int, int]) -> bool:
-    width, height = reversed(size) if swaps_sides(orientation_of(image)) else size
-    before = image.size
-    image.draft(None, (2 * width, 2 * height))
-    return image.size != before
+def _reduce(image: ImageFile, resized: Resized) -> None:
+    turned = swaps_sides(orientation_of(image))
+    width, height = resized((image.height, image.width) if turned else image.size)
+    image.draft(None, (2 * height, 2 * width) if turned else (2 * width, 2 * height))
 
 
 def _allow(image: ImageFile, cpu_seconds: float) -> None:

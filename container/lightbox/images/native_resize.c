@@ -3,6 +3,7 @@
  * CPU has them. */
 #include <limits.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,10 +57,10 @@ static void free_axis(Axis *axis) {
     for (int d = 0; d < 3; d++) free(axis->digit[d]);
 }
 
-static int make_axis(Axis *axis, int source, float from, float to, int target, int filter,
-                     int together) {
+/* The source has `source` pixels and becomes `whole`, of which `target` are made: those from `start` on. */
+static int make_axis(Axis *axis, int source, int whole, int start, int target, int filter, int together) {
     static const double reach[] = {0.5, 1.0, 2.0, 3.0};
-    const double scale = (double)(to - from) / target;
+    const double scale = (double)source / whole;
     const double wide = scale < 1.0 ? 1.0 : scale;
     const double support = reach[filter] * wide, narrow = 1.0 / wide;
     const int most = (int)ceil(support) * 2 + 1, taps = (most + together - 1) / together * together;
@@ -79,7 +80,7 @@ static int make_axis(Axis *axis, int source, float from, float to, int target, i
         return NO_MEMORY;
     }
     for (int i = 0; i < target; i++) {
-        const double centre = from + (i + 0.5) * scale;
+        const double centre = (start + i + 0.5) * scale;
         double sum = 0.0;
         int first = (int)(centre - support + 0.5), last = (int)(centre + support + 0.5);
         if (first < 0) first = 0;
@@ -132,13 +133,15 @@ static void across(const Axis *axis, const uint8_t *in, int source, uint8_t *out
     }
 }
 
-static void down(const Axis *axis, const uint8_t *in, int source, size_t row, uint8_t *out, int y, size_t from) {
+/* `bytes` of a row are made, from the one at `from` on. */
+static void down(const Axis *axis, const uint8_t *in, size_t in_row, int source, size_t bytes, uint8_t *out, int y,
+                 size_t from) {
     const int taps = axis->taps < source ? axis->taps : source;
     const int32_t *k = axis->whole + (size_t)y * axis->taps;
-    const uint8_t *pixels = in + (size_t)axis->first[y] * row;
-    for (size_t x = from; x < row; x++) {
+    const uint8_t *pixels = in + (size_t)axis->first[y] * in_row;
+    for (size_t x = from; x < bytes; x++) {
         uint32_t sum = 1u << (BITS - 1);
-        for (int j = 0; j < taps; j++) sum += (uint32_t)k[j] * pixels[(size_t)j * row + x];
+        for (int j = 0; j < taps; j++) sum += (uint32_t)k[j] * pixels[(size_t)j * in_row + x];
         out[x] = rounded(sum);
     }
 }
@@ -198,15 +201,16 @@ WITH_AVX2 static void across_avx2(const Axis *axis, const uint8_t *in, size_t in
     for (; y < rows; y++) across_rows_avx2(axis, in + y * in_row, in_row, out + y * out_row, out_row, target, 1);
 }
 
-WITH_AVX2 static size_t down_avx2(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y) {
+WITH_AVX2 static size_t down_avx2(const Axis *axis, const uint8_t *in, size_t in_row, size_t bytes, uint8_t *out,
+                                  int y) {
     const int16_t *high = axis->high + (size_t)y * axis->taps, *low = axis->low + (size_t)y * axis->taps;
-    const uint8_t *pixels = in + (size_t)axis->first[y] * row;
+    const uint8_t *pixels = in + (size_t)axis->first[y] * in_row;
     size_t x = 0;
-    for (; x + 16 <= row; x += 16) {
+    for (; x + 16 <= bytes; x += 16) {
         __m256i h0 = _mm256_setzero_si256(), h1 = h0, l0 = h0, l1 = h0;
         for (int j = 0; j < axis->taps; j += 2) {
-            const __m128i a = _mm_loadu_si128((const __m128i *)(pixels + (size_t)j * row + x));
-            const __m128i b = _mm_loadu_si128((const __m128i *)(pixels + (size_t)(j + 1) * row + x));
+            const __m128i a = _mm_loadu_si128((const __m128i *)(pixels + (size_t)j * in_row + x));
+            const __m128i b = _mm_loadu_si128((const __m128i *)(pixels + (size_t)(j + 1) * in_row + x));
             const __m256i p0 = _mm256_cvtepu8_epi16(_mm_unpacklo_epi8(a, b));
             const __m256i p1 = _mm256_cvtepu8_epi16(_mm_unpackhi_epi8(a, b));
             int32_t two;
@@ -297,16 +301,17 @@ WITH_VNNI static void across_vnni(const Axis *axis, const uint8_t *in, size_t in
     for (; y < rows; y++) across_rows_vnni(axis, in + y * in_row, in_row, out + y * out_row, out_row, target, 1);
 }
 
-WITH_VNNI static size_t down_vnni(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y) {
+WITH_VNNI static size_t down_vnni(const Axis *axis, const uint8_t *in, size_t in_row, size_t bytes, uint8_t *out,
+                                  int y) {
     const __m256i half = _mm256_set1_epi32(1 << (BITS - 1));
-    const uint8_t *pixels = in + (size_t)axis->first[y] * row;
+    const uint8_t *pixels = in + (size_t)axis->first[y] * in_row;
     size_t x = 0;
-    for (; x + 32 <= row; x += 32) {
+    for (; x + 32 <= bytes; x += 32) {
         __m256i sums[4][3];
         for (int i = 0; i < 4; i++) sums[i][0] = sums[i][1] = sums[i][2] = _mm256_setzero_si256();
         for (int j = 0; j < axis->taps; j += 4) {
             __m256i rows[4], p[4];
-            for (int r = 0; r < 4; r++) rows[r] = _mm256_loadu_si256((const __m256i *)(pixels + (size_t)(j + r) * row + x));
+            for (int r = 0; r < 4; r++) rows[r] = _mm256_loadu_si256((const __m256i *)(pixels + (size_t)(j + r) * in_row + x));
             const __m256i low01 = _mm256_unpacklo_epi8(rows[0], rows[1]), low23 = _mm256_unpacklo_epi8(rows[2], rows[3]);
             const __m256i high01 = _mm256_unpackhi_epi8(rows[0], rows[1]), high23 = _mm256_unpackhi_epi8(rows[2], rows[3]);
             p[0] = _mm256_unpacklo_epi16(low01, low23);
@@ -338,9 +343,10 @@ static void across_vectors(const Axis *axis, const uint8_t *in, size_t in_row, u
         for (int y = 0; y < rows; y++) across_grey_avx2(axis, in + y * in_row, out + y * out_row, target);
 }
 
-static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y, int vectors) {
-    if (vectors == VNNI && axis->digits_fit) return down_vnni(axis, in, row, out, y);
-    return down_avx2(axis, in, row, out, y);
+static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t in_row, size_t bytes, uint8_t *out, int y,
+                           int vectors) {
+    if (vectors == VNNI && axis->digits_fit) return down_vnni(axis, in, in_row, bytes, out, y);
+    return down_avx2(axis, in, in_row, bytes, out, y);
 }
 #elif defined(__aarch64__)
 static uint16x4_t rounded_neon(uint32x4_t sum) {
@@ -381,16 +387,17 @@ static void across_vectors(const Axis *axis, const uint8_t *in, size_t in_row, u
     for (int y = 0; y < rows; y++) across_neon(axis, in + y * in_row, out + y * out_row, target, step);
 }
 
-static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y, int vectors) {
+static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t in_row, size_t bytes, uint8_t *out, int y,
+                           int vectors) {
     (void)vectors;
     const uint32_t *k = (const uint32_t *)axis->whole + (size_t)y * axis->taps;
-    const uint8_t *pixels = in + (size_t)axis->first[y] * row;
+    const uint8_t *pixels = in + (size_t)axis->first[y] * in_row;
     size_t x = 0;
-    for (; x + 16 <= row; x += 16) {
+    for (; x + 16 <= bytes; x += 16) {
         uint32x4_t sums[4];
         for (int i = 0; i < 4; i++) sums[i] = vdupq_n_u32(1u << (BITS - 1));
         for (int j = 0; j < axis->taps; j++) {
-            const uint8x16_t p = vld1q_u8(pixels + (size_t)j * row + x);
+            const uint8x16_t p = vld1q_u8(pixels + (size_t)j * in_row + x);
             const uint16x8_t low = vmovl_u8(vget_low_u8(p)), high = vmovl_u8(vget_high_u8(p));
             sums[0] = vmlaq_n_u32(sums[0], vmovl_u16(vget_low_u16(low)), k[j]);
             sums[1] = vmlaq_n_u32(sums[1], vmovl_u16(vget_high_u16(low)), k[j]);
@@ -409,8 +416,9 @@ static void across_vectors(const Axis *axis, const uint8_t *in, size_t in_row, u
     (void)axis, (void)in, (void)in_row, (void)out, (void)out_row, (void)target, (void)rows, (void)step, (void)vectors;
 }
 
-static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t row, uint8_t *out, int y, int vectors) {
-    (void)axis, (void)in, (void)row, (void)out, (void)y, (void)vectors;
+static size_t down_vectors(const Axis *axis, const uint8_t *in, size_t in_row, size_t bytes, uint8_t *out, int y,
+                           int vectors) {
+    (void)axis, (void)in, (void)in_row, (void)bytes, (void)out, (void)y, (void)vectors;
     return 0;
 }
 #endif
@@ -429,100 +437,198 @@ int lightbox_instructions(void) {
 #endif
 }
 
-static void all_across(const Axis *axis, const uint8_t *in, int source, int rows, uint8_t *out, int target, int step,
-                       int vectors) {
-    const size_t in_row = (size_t)source * step, out_row = (size_t)target * step;
+typedef struct {
+    int first, count;
+} Span;
+
+/* Tell which of `source` positions the axis reads, and count its first ones from there. */
+static Span needed(Axis *axis, int source, int target) {
+    if (!axis->inside) return (Span){0, source};
+    const int first = axis->first[0], last = axis->first[target - 1] + axis->taps;
+    for (int i = 0; i < target; i++) axis->first[i] -= first;
+    return (Span){first, last - first};
+}
+
+static void all_across(const Axis *axis, const uint8_t *in, size_t in_row, int source, int rows, uint8_t *out,
+                       int target, int step, int vectors) {
+    const size_t out_row = (size_t)target * step;
     if (vectors && axis->inside) across_vectors(axis, in, in_row, out, out_row, target, rows, step, vectors);
     else
         for (int y = 0; y < rows; y++) across(axis, in + y * in_row, source, out + y * out_row, target, step);
 }
 
-static void all_down(const Axis *axis, const uint8_t *in, int source, size_t row, uint8_t *out, int target,
-                     int vectors) {
+static void all_down(const Axis *axis, const uint8_t *in, size_t in_row, int source, size_t bytes, uint8_t *out,
+                     int target, int vectors) {
     for (int y = 0; y < target; y++) {
-        uint8_t *to = out + (size_t)y * row;
-        const size_t made = vectors && axis->inside ? down_vectors(axis, in, row, to, y, vectors) : 0;
-        down(axis, in, source, row, to, y, made);
+        uint8_t *to = out + (size_t)y * bytes;
+        const size_t made = vectors && axis->inside ? down_vectors(axis, in, in_row, bytes, to, y, vectors) : 0;
+        down(axis, in, in_row, source, bytes, to, y, made);
     }
 }
 
-static void deliver(const uint8_t *in, size_t pixels, int step, int reversed, const float *table, void *out) {
+/* Where a resized picture goes: the memory of a tensor, and how many bytes its rows, pixels and channels are apart. */
+typedef struct {
+    uint8_t *memory;
+    ptrdiff_t row, pixel, channel;
+    int width, height;
+} Target;
+
+static void deliver(const uint8_t *in, size_t in_row, int step, const float *table, const Target *out) {
     const int channels = step == 4 ? 3 : 1;
-    uint8_t *bytes = out;
-    float *floats = out;
-    if (table && step == 4) { /* by far the most frequent case */
-        const int first = reversed ? 2 : 0;
-        for (size_t i = 0; i < pixels; i++, in += 4, floats += 3) {
-            floats[0] = table[in[first]];
-            floats[1] = table[256 + in[1]];
-            floats[2] = table[512 + in[2 - first]];
-        }
-        return;
+    for (int y = 0; y < out->height; y++) {
+        const uint8_t *from = in + y * in_row;
+        uint8_t *to = out->memory + y * out->row;
+        if (table && step == 4) /* by far the most frequent case */
+            for (int x = 0; x < out->width; x++, from += 4, to += out->pixel) {
+                *(float *)(void *)to = table[from[0]];
+                *(float *)(void *)(to + out->channel) = table[256 + from[1]];
+                *(float *)(void *)(to + 2 * out->channel) = table[512 + from[2]];
+            }
+        else
+            for (int x = 0; x < out->width; x++, from += step, to += out->pixel)
+                for (int c = 0; c < channels; c++) {
+                    if (table) *(float *)(void *)(to + c * out->channel) = table[c * 256 + from[c]];
+                    else to[c * out->channel] = from[c];
+                }
     }
-    for (size_t i = 0; i < pixels; i++)
-        for (int c = 0; c < channels; c++) {
-            const uint8_t value = in[i * step + (reversed ? channels - 1 - c : c)];
-            if (table) floats[i * channels + c] = table[c * 256 + value];
-            else bytes[i * channels + c] = value;
-        }
 }
 
-static int box_fits(float from, float to, int source) { return from >= 0 && to > from && to <= source; }
+static int part_fits(int start, int count, int whole) { return start >= 0 && count > 0 && start <= whole - count; }
 
-/* Resize the box of an image, 4 bytes a pixel (RGB and one unused) or 1, into `out` [out_height, out_width, 3 or 1]:
- * uint8, or with a `table` [channels, 256] the float32 that it has for each value. `filter`: 0 box, 1 bilinear,
- * 2 bicubic, 3 lanczos. `vectors`: the instructions that are used, as lightbox_instructions numbers them. Returns 0,
- * 1 without memory, 2 for arguments that do not fit one another. */
-int lightbox_resize(const uint8_t *in, size_t in_bytes, int width, int height, int step, float left, float top,
-                    float right, float bottom, int filter, int reversed, const float *table, void *out,
-                    size_t out_bytes, int out_width, int out_height, int vectors) {
-    if (!in || !out || (step != 1 && step != 4) || filter < 0 || filter > 3) return REFUSED;
-    if (width < 1 || height < 1 || out_width < 1 || out_height < 1) return REFUSED;
-    if (width > MOST || height > MOST || out_width > MOST || out_height > MOST) return REFUSED;
-    const size_t pixels = (size_t)out_width * out_height, channels = step == 4 ? 3 : 1;
-    if (in_bytes < (size_t)width * height * step || out_bytes != pixels * channels * (table ? 4 : 1)) return REFUSED;
-    if (!box_fits(left, right, width) || !box_fits(top, bottom, height)) return REFUSED;
+static int fits(const uint8_t *in, size_t in_bytes, int width, int height, int step, int whole_width, int whole_height,
+                int left, int top, const Target *out) {
+    if (!in || !out || !out->memory || (step != 1 && step != 4)) return 0;
+    if (width < 1 || height < 1 || width > MOST || height > MOST || out->width > MOST || out->height > MOST) return 0;
+    if (in_bytes < (size_t)width * height * step) return 0;
+    return part_fits(left, out->width, whole_width) && part_fits(top, out->height, whole_height);
+}
 
-    const int need_x = out_width != width || left != 0 || right != (float)out_width;
-    const int need_y = out_height != height || top != 0 || bottom != (float)out_height;
-    const int rows_first = height > out_height && height - out_height > 2 * (width - out_width);
-    int code = DONE;
+/* Resize an image, 4 bytes a pixel (RGB and one unused) or 1, to `whole_width` x `whole_height`, and write the part of
+ * it that begins at `left`, `top` to `out`, which has as many rows and columns as are made, and 3 channels or 1: uint8,
+ * or with a `table` [channels, 256] the float32 that it has for each value. Only what the part needs is computed; its
+ * pixels are those of the whole. `filter`: 0 box, 1 bilinear, 2 bicubic, 3 lanczos. `vectors`: the instructions that
+ * are used, as lightbox_instructions numbers them. Returns 0, 1 without memory, 2 for arguments that do not fit one
+ * another. The caller answers for the memory of `out`. */
+int lightbox_resize(const uint8_t *in, size_t in_bytes, int width, int height, int step, int whole_width,
+                    int whole_height, int left, int top, const Target *out, int filter, const float *table,
+                    int vectors) {
+    if (!fits(in, in_bytes, width, height, step, whole_width, whole_height, left, top, out)) return REFUSED;
+    if (filter < 0 || filter > 3) return REFUSED;
+
+    const int need_x = whole_width != width, need_y = whole_height != height;
+    const int rows_first = height > whole_height && height - whole_height > 2 * (width - whole_width);
     const int best = lightbox_instructions();
     if (vectors < PLAIN || vectors > best) vectors = best;
     Axis x = {0}, y = {0};
+    Span columns = {left, out->width}, rows = {top, out->height};
     uint8_t *between = NULL, *result = NULL;
-    const uint8_t *now = in;
-    if (need_x) code = make_axis(&x, width, left, right, out_width, filter, step == 1 || vectors == VNNI ? 8 : 4);
-    if (!code && need_y) code = make_axis(&y, height, top, bottom, out_height, filter, 4);
-    if (!code && need_x && need_y) {
-        const size_t bytes = (rows_first ? (size_t)width * out_height : (size_t)out_width * height) * step;
-        if (!(between = malloc(bytes))) code = NO_MEMORY;
+    int code = DONE;
+    if (need_x) {
+        const int together = step == 1 || vectors == VNNI ? 8 : 4;
+        code = make_axis(&x, width, whole_width, left, out->width, filter, together);
+        if (!code) columns = needed(&x, width, out->width);
     }
-    if (!code && (need_x || need_y) && !(result = malloc(pixels * step))) code = NO_MEMORY;
+    if (!code && need_y) {
+        code = make_axis(&y, height, whole_height, top, out->height, filter, 4);
+        if (!code) rows = needed(&y, height, out->height);
+    }
+    const size_t in_row = (size_t)width * step, wide = (size_t)columns.count * step, row = (size_t)out->width * step;
+    const uint8_t *now = in + rows.first * in_row + (size_t)columns.first * step;
+    if (!code && need_x && need_y && !(between = malloc(rows_first ? wide * out->height : row * rows.count)))
+        code = NO_MEMORY;
+    if (!code && (need_x || need_y) && !(result = malloc(row * out->height))) code = NO_MEMORY;
     if (!code) {
         if (need_x && need_y && rows_first) {
-            all_down(&y, in, height, (size_t)width * step, between, out_height, vectors);
-            all_across(&x, between, width, out_height, result, out_width, step, vectors);
-        } else {
-            if (need_x) {
-                /* Only the rows that the second pass reads. */
-                int first = 0, last = height;
-                if (need_y) {
-                    first = y.first[0];
-                    if (y.inside) last = y.first[out_height - 1] + y.taps;
-                }
-                uint8_t *to = need_y ? between : result;
-                all_across(&x, in + (size_t)first * width * step, width, last - first,
-                           to + (size_t)first * out_width * step, out_width, step, vectors);
-                now = to;
-            }
-            if (need_y) all_down(&y, now, height, (size_t)out_width * step, result, out_height, vectors);
-        }
-        deliver(result ? result : in, pixels, step, reversed, table, out);
+            all_down(&y, now, in_row, rows.count, wide, between, out->height, vectors);
+            all_across(&x, between, wide, columns.count, out->height, result, out->width, step, vectors);
+        } else if (need_x && need_y) {
+            all_across(&x, now, in_row, columns.count, rows.count, between, out->width, step, vectors);
+            all_down(&y, between, row, rows.count, row, result, out->height, vectors);
+        } else if (need_x) all_across(&x, now, in_row, columns.count, out->height, result, out->width, step, vectors);
+        else if (need_y) all_down(&y, now, in_row, rows.count, row, result, out->height, vectors);
+        if (result) deliver(result, row, step, table, out);
+        else deliver(now, in_row, step, table, out);
     }
     free(between);
     free(result);
     free_axis(&x);
     free_axis(&y);
+    return code;
+}
+
+/* The two of `source` positions that each target lies between, and how near it is to the second, as TensorFlow has it. */
+typedef struct {
+    int *first, *second;
+    float *near;
+} Between;
+
+static int make_between(Between *between, int source, int whole, int start, int target) {
+    const float scale = (float)source / (float)whole;
+    between->first = malloc((size_t)target * sizeof *between->first);
+    between->second = malloc((size_t)target * sizeof *between->second);
+    between->near = malloc((size_t)target * sizeof *between->near);
+    if (!between->first || !between->second || !between->near) return NO_MEMORY;
+    for (int i = 0; i < target; i++) {
+        const float place = ((float)(start + i) + 0.5f) * scale - 0.5f, lower = floorf(place), upper = ceilf(place);
+        between->first[i] = lower < 0 ? 0 : (int)lower;
+        between->second[i] = upper > (float)(source - 1) ? source - 1 : (int)upper;
+        between->near[i] = place - lower;
+    }
+    return DONE;
+}
+
+static void free_between(Between *between) {
+    free(between->first);
+    free(between->second);
+    free(between->near);
+}
+
+static void interpolate_row(const Between *x, const uint8_t *in, int step, float *out, int target) {
+    const int channels = step == 4 ? 3 : 1;
+    for (int i = 0; i < target; i++)
+        for (int c = 0; c < channels; c++) {
+            const float first = in[(size_t)x->first[i] * step + c], second = in[(size_t)x->second[i] * step + c];
+            out[i * channels + c] = first + (second - first) * x->near[i];
+        }
+}
+
+/* As lightbox_resize, but what tf.image.resize makes by bilinear interpolation, which does not average: `out` gets
+ * float32 of 0..255. */
+int lightbox_interpolate(const uint8_t *in, size_t in_bytes, int width, int height, int step, int whole_width,
+                         int whole_height, int left, int top, const Target *out) {
+    if (!fits(in, in_bytes, width, height, step, whole_width, whole_height, left, top, out)) return REFUSED;
+    const int channels = step == 4 ? 3 : 1;
+    const size_t in_row = (size_t)width * step, row = (size_t)out->width * channels;
+    Between x = {0}, y = {0};
+    float *rows[2] = {malloc(row * sizeof(float)), malloc(row * sizeof(float))};
+    int made[2] = {-1, -1};
+    int code = rows[0] && rows[1] ? DONE : NO_MEMORY;
+    if (!code) code = make_between(&x, width, whole_width, left, out->width);
+    if (!code) code = make_between(&y, height, whole_height, top, out->height);
+    for (int i = 0; !code && i < out->height; i++) {
+        const int wanted[2] = {y.first[i], y.second[i]};
+        if (made[1] == wanted[0]) { /* the lower row of the one before */
+            float *upper = rows[1];
+            rows[1] = rows[0], rows[0] = upper;
+            made[1] = made[0], made[0] = wanted[0];
+        }
+        for (int r = 0; r < 2; r++)
+            if (made[r] != wanted[r]) {
+                interpolate_row(&x, in + wanted[r] * in_row, step, rows[r], out->width);
+                made[r] = wanted[r];
+            }
+        const float near = y.near[i];
+        for (int c = 0; c < channels; c++) {
+            uint8_t *to = out->memory + i * out->row + c * out->channel;
+            for (int j = 0; j < out->width; j++, to += out->pixel) {
+                const float above = rows[0][j * channels + c], below = rows[1][j * channels + c];
+                *(float *)(void *)to = above + (below - above) * near;
+            }
+        }
+    }
+    free(rows[0]);
+    free(rows[1]);
+    free_between(&x);
+    free_between(&y);
     return code;
 }

@@ -13,21 +13,35 @@ from PIL.Image import Image
 from lightbox.core.errors import BadRequest
 from lightbox.core.request_context import RequestContext
 from lightbox.images.color import STRIP_PIXELS
+from lightbox.images.preparation import Size
 from lightbox.images.resize import Rgbx, for_pillow
 
 Mode = Literal["RGB", "L"]
 Pixels = Image | Rgbx
-Size = tuple[int, int]
-"""Width and height."""
-Opener = Callable[[Mode, Size | None], Pixels]
-"""Gives an image of a mode; one that is to be resized to a size may come in a smaller one."""
+Resized = Callable[[Size], Size]
+"""Tells the size that a picture of a size will be resized to."""
+
+
+class Opened(NamedTuple):
+    """A picture's ``pixels``, and its ``size``, which is larger than theirs where it was decoded at reduced scale.
+
+    A part that was cut out of the picture has its ``origin`` there.
+    """
+
+    pixels: Pixels
+    size: Size
+    origin: tuple[int, int] = (0, 0)
+
+
+Opener = Callable[[Mode, Resized | None], Opened]
+"""Opens a picture in a mode; one that will be resized may come reduced."""
 
 
 class Open(Protocol):
     """Gives the pixels of a picture, upright; times the stage that it is. Raises what decoding raises."""
 
-    def __call__(self, context: RequestContext, mode: Mode = "RGB", fast_size: Size | None = None) -> Pixels:
-        """Return an image of ``mode``; with ``fast_size`` one that is larger than that, but may be reduced."""
+    def __call__(self, context: RequestContext, mode: Mode = "RGB", resized: Resized | None = None) -> Opened:
+        """Return an image of ``mode``; with ``resized`` one that is larger than what it tells, but may be reduced."""
         ...
 
 
@@ -58,14 +72,14 @@ class Crop(NamedTuple):
         return self.x, self.y, right, lower
 
 
-def cut(image: Pixels, crop: Crop | None) -> Pixels:
-    """Return a part of an image, a copy; or the image itself. Raises BadRequest for a part that does not lie in it."""
-    if crop is None:
-        return image
+def cut(image: Pixels, crop: Crop) -> Opened:
+    """Return a part of an image, a copy. Raises BadRequest for a part that does not lie in it."""
     left, upper, right, lower = crop.box(image.size)
     if isinstance(image, Rgbx):
-        return Rgbx(np.ascontiguousarray(image.pixels[upper:lower, left:right]))
-    return image.crop((left, upper, right, lower))
+        part: Pixels = Rgbx(np.ascontiguousarray(image.pixels[upper:lower, left:right]))
+    else:
+        part = image.crop((left, upper, right, lower))
+    return Opened(part, part.size, (left, upper))
 
 
 def as_rgbx(pixels: memoryview, size: Size) -> Rgbx:

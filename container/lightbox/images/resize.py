@@ -1,27 +1,18 @@
-"""From an RGB or grey image to the tensor that a model wants: resize, scale, lay out as HWC.
+"""From an RGB or grey image to the pixels of a tensor: resize the whole of it, and write the part that is wanted.
 
-The scalings are those of ``keras.applications``, with the same operations in the same order in float32, so
-that the numbers are equal to the last bit:
-
-    none    0..255, as they are
-    unit    x / 255                                     0..1
-    tf      x / 127.5 - 1                               -1..1        mobilenet_v2, inception_v3, xception, ...
-    torch   (x / 255 - mean) / std, per channel         about -2..2  densenet
-    caffe   BGR, x - mean, per channel                  -124..152    resnet50, vgg16, ...
-
-Resize and scale are compiled, with the same bits as Pillow's: the library reads Pillow's memory and writes into the
-request's tensor. ``make native`` compiles native_resize.c. Pillow resizes wherever the library is missing, and what it
-does not take.
+Resize and values are compiled, with the same bits as Pillow's: the library reads Pillow's memory and writes into the
+request's tensor, in one pass whatever part, padding, scaling, order of channels and layout it has. ``make native``
+compiles native_resize.c. Pillow resizes wherever the library is missing, and what it does not take.
 """
 
 from __future__ import annotations
 
 import ctypes
 import itertools
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from enum import StrEnum
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 from PIL.Image import Image, Resampling, fromarray, frombytes
 
+from lightbox.images.preparation import Filter, Float32, Placement, Preparation, Scaling, Size, table_of
 from lightbox.images.resize_library import INSTRUCTIONS, LIBRARY
 
 _FILTERS = {
@@ -37,10 +29,16 @@ _FILTERS = {
     Resampling.BICUBIC: 2,
     Resampling.LANCZOS: 3,
 }
+_PILLOWS = {
+    Filter.BICUBIC: Resampling.BICUBIC,
+    Filter.BILINEAR: Resampling.BILINEAR,
+    Filter.NEAREST: Resampling.NEAREST,
+    Filter.LANCZOS: Resampling.LANCZOS,
+    Filter.BOX: Resampling.BOX,
+}
+_UNCHANGED = (Scaling.NONE, None, None)
 _BYTES = {"RGB": 4, "L": 1}  # of a pixel in Pillow's memory
 _CHECKED_SIZES = (((67, 45), (24, 31)), ((45, 90), (40, 13)), ((20, 20), (37, 50)))
-
-Box = tuple[float, float, float, float]
 
 
 @dataclass(frozen=True)
@@ -114,16 +112,27 @@ def _pixels(image: Image | Rgbx, step: int) -> _Pixels | None:
     return _Pixels(source.buffers[1], source.length, owner)
 
 
+class _Target(ctypes.Structure):
+    _fields_ = [
+        ("memory", ctypes.c_void_p),
+        ("row", ctypes.c_ssize_t),
+        ("pixel", ctypes.c_ssize_t),
+        ("channel", ctypes.c_ssize_t),
+        ("width", ctypes.c_int),
+        ("height", ctypes.c_int),
+    ]
+
+
 class NativeResize:
     """The compiled resize; safe to use from several threads, which run at the same time."""
 
     def __init__(self, library: Path = LIBRARY, *, at_most: str = INSTRUCTIONS[-1]) -> None:
         """Raise OSError if ``library`` cannot be loaded; use none but the ``INSTRUCTIONS`` up to ``at_most``."""
         loaded = ctypes.CDLL(str(library))
-        self._resize = loaded.lightbox_resize
-        number, address, size = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t
-        self._resize.argtypes = [address, size, number, number, number, *[ctypes.c_float] * 4, number, number]
-        self._resize.argtypes += [address, address, size, number, number, number]
+        number, address, size, target = ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.POINTER(_Target)
+        self._resize, self._interpolate = loaded.lightbox_resize, loaded.lightbox_interpolate
+        self._resize.argtypes = [address, size, *[number] * 7, target, number, address, number]
+        self._interpolate.argtypes = [address, size, *[number] * 7, target]
         self._used = min(INSTRUCTIONS.index(at_most), loaded.lightbox_instructions())
         self.instructions = INSTRUCTIONS[self._used]
 
@@ -133,54 +142,61 @@ class NativeResize:
         by: Resampling,
         out: npt.NDArray[np.generic],
         *,
-        box: Box | None = None,
+        placement: Placement | None = None,
         table: npt.NDArray[np.float32] | None = None,
-        reverse: bool = False,
     ) -> bool:
         """Resize as ``image.resize`` does into ``out`` [height, width, channels]: uint8, or float32 by ``table``.
 
-        ``table`` [channels, 256] has the float32 for each value of each channel of ``out``. ``reverse`` makes BGR
-        of RGB. Returns False, and leaves ``out`` alone, for what only Pillow can do. Raises ValueError for arguments
-        that do not fit one another.
+        ``out`` may have any strides. The image is resized to its size, or as ``placement`` says, which then covers it.
+        ``table`` [channels, 256] has the float32 for each value of each channel. Returns False, and leaves ``out``
+        alone, for what only Pillow can do. Raises ValueError for arguments that do not fit one another.
         """
-        step = 4 if isinstance(image, Rgbx) else _BYTES.get(image.mode)
-        if step is None or by not in _FILTERS:
+        if by not in _FILTERS:
             return False
-        dtype = np.dtype(np.uint8 if table is None else np.float32)
-        channels = 3 if step == 4 else 1
-        if out.dtype != dtype or out.ndim != 3 or out.shape[2] != channels:
-            raise ValueError(f"out has shape {out.shape} and dtype {out.dtype}, expected [h, w, {channels}] of {dtype}")
-        if not (out.flags.c_contiguous and out.flags.writeable and out.flags.aligned):
-            raise ValueError("out must be contiguous, aligned and writeable")
+        channels = 3 if isinstance(image, Rgbx) else len(image.getbands())
         if table is not None and not (
             table.shape == (channels, 256) and table.dtype == np.float32 and table.flags.c_contiguous
         ):
             raise ValueError(
                 f"table has shape {table.shape} and dtype {table.dtype}, expected ({channels}, 256), float32"
             )
+        values = None if table is None else table.ctypes.data
+        dtype = np.uint8 if table is None else np.float32
+        return self._make(self._resize, image, out, dtype, placement, _FILTERS[by], values, self._used)
+
+    def interpolate(
+        self, image: Image | Rgbx, out: npt.NDArray[np.generic], *, placement: Placement | None = None
+    ) -> bool:
+        """Resize as ``tf.image.resize`` does by its bilinear method into float32; all else as in ``resize``."""
+        return self._make(self._interpolate, image, out, np.float32, placement)
+
+    def _make(
+        self,
+        function: Callable[..., int],
+        image: Image | Rgbx,
+        out: npt.NDArray[np.generic],
+        wanted: npt.DTypeLike,
+        placement: Placement | None,
+        *more: int | None,
+    ) -> bool:
+        step = 4 if isinstance(image, Rgbx) else _BYTES.get(image.mode)
+        if step is None:
+            return False
+        dtype, channels = np.dtype(wanted), 3 if step == 4 else 1
+        if out.dtype != dtype or out.ndim != 3 or out.shape[2] != channels:
+            raise ValueError(f"out has shape {out.shape} and dtype {out.dtype}, expected [h, w, {channels}] of {dtype}")
+        if not (out.flags.writeable and out.flags.aligned):
+            raise ValueError("out must be aligned and writeable")
         if (pixels := _pixels(image, step)) is None:
             return False
-        code = self._resize(
-            pixels.address,
-            pixels.length,
-            image.width,
-            image.height,
-            step,
-            *(box or (0, 0, image.width, image.height)),
-            _FILTERS[by],
-            reverse,
-            None if table is None else table.ctypes.data,
-            out.ctypes.data,
-            out.nbytes,
-            out.shape[1],
-            out.shape[0],
-            self._used,
-        )
+        whole, left, top = placement or Placement((out.shape[1], out.shape[0]))
+        target = _Target(out.ctypes.data, *out.strides, out.shape[1], out.shape[0])
+        code = function(pixels.address, pixels.length, *image.size, step, *whole, -left, -top, target, *more)
         del pixels  # it keeps them alive until here
         if code == 1:
             raise MemoryError(f"no memory to resize {image.size} to {out.shape}")
         if code:
-            raise ValueError(f"cannot resize the box {box} of {image.size} to {out.shape}")
+            raise ValueError(f"cannot resize {image.size} to {whole}, placed at {left}, {top} of {out.shape}")
         return True
 
 
@@ -192,139 +208,25 @@ def load_native(library: Path = LIBRARY) -> NativeResize | None:
         return None
     if native.instructions == INSTRUCTIONS[0]:
         return None  # Pillow is faster than plain C
-    cases = itertools.product(_BYTES, _CHECKED_SIZES, _FILTERS)
+    cases = itertools.product(_BYTES, _CHECKED_SIZES, [*_FILTERS, None])
     return native if all(_agrees(native, mode, *sizes, by) for mode, sizes, by in cases) else None
 
 
-def _agrees(native: NativeResize, mode: str, source: tuple[int, int], target: tuple[int, int], by: Resampling) -> bool:
+def _agrees(native: NativeResize, mode: str, source: Size, target: Size, by: Resampling | None) -> bool:
+    """Tell whether an image is resized as by Pillow, or by numpy as TensorFlow does it."""
     noise = np.random.default_rng(0).integers(0, 256, (source[1], source[0], 3), np.uint8)
     image = fromarray(noise).convert(mode)
-    out = np.empty((target[1], target[0], len(image.getbands())), np.uint8)
+    shape = (target[1], target[0], len(image.getbands()))
+    if by is None:
+        floats = np.empty(shape, np.float32)
+        made = _by_numpy(image, Filter.TF_BILINEAR, Placement(target), target)
+        return native.interpolate(image, floats) and np.array_equal(floats, made)
+    out = np.empty(shape, np.uint8)
     return native.resize(image, by, out) and out.tobytes() == image.resize(target, by).tobytes()
 
 
 _BAND_PIXELS = 100_000
 """Source pixels that take longer to resize than a thread takes to be woken, several times."""
-
-
-class Scaling(StrEnum):
-    """What is done to the pixel values 0..255, by the names that Keras uses."""
-
-    NONE = "none"
-    UNIT = "unit"
-    TF = "tf"
-    TORCH = "torch"
-    CAFFE = "caffe"
-
-
-class Filter(StrEnum):
-    """How an image is resized: by Pillow's filters, or by ``tf.image.resize``, which does not antialias."""
-
-    BICUBIC = "bicubic"
-    BILINEAR = "bilinear"
-    NEAREST = "nearest"
-    LANCZOS = "lanczos"
-    BOX = "box"
-    TF_BILINEAR = "tf_bilinear"
-    TF_NEAREST = "tf_nearest"
-
-    @property
-    def averages(self) -> bool:
-        """Whether each pixel is made of all that it covers in the source, so that a source of half the size will do."""
-        return self not in (Filter.NEAREST, Filter.TF_BILINEAR, Filter.TF_NEAREST)
-
-
-_TORCH_MEAN = (0.485, 0.456, 0.406)
-_TORCH_STD = (0.229, 0.224, 0.225)
-_CAFFE_MEAN_BGR = (103.939, 116.779, 123.68)
-
-Float32 = npt.NDArray[np.float32]
-
-
-def resize(image: Image, size: tuple[int, int], rows: range | None = None) -> Image:
-    """Give the image in ``size`` (width, height), exactly as Pillow's ``image.resize(size)``; or only some ``rows``.
-
-    An image that already has this size is returned as it is, not copied. ``rows`` are among those ``bands`` gives.
-    """
-    width, height = size
-    if rows is None or len(rows) == height:
-        return image if image.size == (width, height) else image.resize((width, height))
-    # Pillow's filter reaches beyond the box where the image does: such rows are the same as if all were made.
-    return image.resize((width, len(rows)), box=_box(image, height, rows))
-
-
-def _box(image: Image | Rgbx, height: int, rows: range) -> Box:
-    """Return the part of the source that ``rows`` among ``height`` are made of: left, top, right, bottom."""
-    return (0, image.height * rows.start / height, image.width, image.height * rows.stop / height)
-
-
-def to_tensor(
-    image: Image,
-    scaling: Scaling,
-    dtype: npt.DTypeLike,
-    out: npt.NDArray[np.generic] | None = None,
-) -> npt.NDArray[np.generic]:
-    """Give the pixels as an array [height, width, channels] of ``dtype``, scaled.
-
-    ``image`` has mode RGB (3 channels) or L (1). With ``out``, an array of that shape and dtype (one row of
-    the request's batch, say), the values are written there and it is returned. The arithmetic is float32
-    whatever the dtype. Raises ValueError for a wrong ``out``; model_spec.scaling_problem tells
-    which dtypes and channels can hold a scaling.
-    """
-    channels = len(image.getbands())
-    shape = (image.height, image.width, channels)
-    if out is None:
-        out = np.empty(shape, dtype)
-    elif out.shape != shape or out.dtype != np.dtype(dtype):
-        raise ValueError(f"out has shape {out.shape} and dtype {out.dtype}, the tensor {shape} and {dtype}")
-    # Pillow turns RGB into BGR while it packs the pixels: the flip costs nothing.
-    order = "BGR" if scaling is Scaling.CAFFE else image.mode
-    pixels = np.frombuffer(image.tobytes("raw", order), np.uint8).reshape(shape)
-    return _scaled(pixels, scaling, out)
-
-
-def _write(pixels: npt.NDArray[Any], scaling: Scaling, out: npt.NDArray[np.generic]) -> None:
-    """Do what ``to_tensor`` does with pixels [height, width, channels] in the order RGB."""
-    _scaled(pixels[:, :, ::-1] if scaling is Scaling.CAFFE else pixels, scaling, out)
-
-
-def _scaled(pixels: npt.NDArray[Any], scaling: Scaling, out: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
-    if scaling is Scaling.NONE:
-        np.copyto(out, pixels, casting="unsafe")
-    elif out.dtype == np.float32 and out.flags.c_contiguous:
-        _scale(pixels, scaling, out.view(np.float32))
-    else:
-        scaled = np.empty(out.shape, np.float32)
-        _scale(pixels, scaling, scaled)
-        np.copyto(out, scaled, casting="unsafe")
-    return out
-
-
-def _scale(pixels: npt.NDArray[Any], scaling: Scaling, out: Float32) -> None:
-    """Write scaled pixels [H, W, C] into ``out``, which is C-contiguous, without a temporary array."""
-    np.copyto(out, pixels)
-    rows = out.reshape(out.shape[0], -1)
-    width = out.shape[1]
-    match scaling:
-        case Scaling.UNIT:
-            rows /= np.float32(255)
-        case Scaling.TF:
-            rows /= np.float32(127.5)
-            rows -= np.float32(1)
-        case Scaling.TORCH:
-            rows /= np.float32(255)
-            rows -= _row(_TORCH_MEAN, width)
-            rows /= _row(_TORCH_STD, width)
-        case Scaling.CAFFE:
-            rows -= _row(_CAFFE_MEAN_BGR, width)
-
-
-@lru_cache(maxsize=8)
-def _row(per_channel: tuple[float, ...], width: int) -> Float32:
-    """Repeat one value per channel over a row of pixels: eight times faster than broadcasting over 3."""
-    row = np.tile(np.array(per_channel, np.float32), width)
-    row.flags.writeable = False
-    return row
 
 
 class Resizer:
@@ -339,76 +241,106 @@ class Resizer:
     def fill(
         self,
         image: Image | Rgbx,
-        scaling: Scaling,
         out: npt.NDArray[np.generic],
-        by: Filter = Filter.BICUBIC,
+        wanted: Preparation,
+        placement: Placement | None = None,
         *,
         by_all_cores: bool,
     ) -> None:
-        """Write an image, RGB or L, into ``out`` [height, width, channels], resized to that and scaled.
+        """Write an image, RGB or L, into ``out`` [height, width, channels] of any strides.
 
-        Raises as to_tensor does. Pillow lets go of the interpreter while it resizes.
+        It is resized and placed as ``placement`` says, or ``wanted`` does. Pillow lets go of the interpreter while it
+        resizes.
         """
-        size = (out.shape[1], out.shape[0])
-        if by is not Filter.BICUBIC and image.size != size:
-            if by in (Filter.TF_BILINEAR, Filter.TF_NEAREST):
-                _write(_resized_as_tensorflow(for_pillow(image), size, by), scaling, out)
-            elif not self._made(image, Resampling[by.name], scaling, out, None):
-                to_tensor(for_pillow(image).resize(size, Resampling[by.name]), scaling, out.dtype, out=out)
-            return
+        height, width = out.shape[:2]
+        whole, left, top = placement or wanted.fitting.place(image.size, (width, height))
+        rows, columns = _shown(top, whole[1], height), _shown(left, whole[0], width)
+        for edge in (out[: rows.start], out[rows.stop :], out[rows, : columns.start], out[rows, columns.stop :]):
+            if edge.size:
+                wanted.values.fill(edge, wanted.padding)
+        inside = out[rows, columns]
+        bands = self._bands(image, len(inside), whole) if by_all_cores else 1
 
-        def fill(rows: range) -> None:
-            part, box = out[rows.start : rows.stop], _box(image, size[1], rows)
-            if not self._made(image, Resampling.BICUBIC, scaling, part, box):
-                to_tensor(resize(for_pillow(image), size, rows), scaling, out.dtype, out=part)
+        def make(band: int) -> None:
+            start, stop = (number * len(inside) // bands for number in (band, band + 1))
+            covering = Placement(whole, left - columns.start, top - rows.start - start)
+            self._make(image, wanted, covering, inside[start:stop])
 
-        mine, *others = bands(image, size, self._cores if by_all_cores else 1)
-        helped = [self._helpers.submit(fill, rows) for rows in others]
-        fill(mine)
-        for band in helped:
-            band.result()
+        helped = [self._helpers.submit(make, band) for band in range(1, bands)]
+        make(0)
+        for one in helped:
+            one.result()
+
+    def _bands(self, image: Image | Rgbx, rows: int, whole: Size) -> int:
+        """Return how many bands of rows are made at once, each of the same pixels as if all were made by one."""
+        if self._native is None or image.size == whole:
+            return 1
+        return max(1, min(self._cores, rows, image.width * image.height // _BAND_PIXELS))
+
+    def _make(
+        self, image: Image | Rgbx, wanted: Preparation, covering: Placement, out: npt.NDArray[np.generic]
+    ) -> None:
+        """Make what ``out`` shows of a resized image, by the compiled resize where it can be, and is quicker."""
+        is_resized = isinstance(image, Rgbx) or image.size != covering.size
+        if not (is_resized and self._native is not None and self._made(self._native, image, wanted, covering, out)):
+            pixels = _by_numpy(for_pillow(image), wanted.by, covering, (out.shape[1], out.shape[0]))
+            wanted.values.write(pixels, out)
 
     def _made(
-        self, image: Image | Rgbx, by: Resampling, scaling: Scaling, out: npt.NDArray[np.generic], box: Box | None
+        self,
+        native: NativeResize,
+        image: Image | Rgbx,
+        wanted: Preparation,
+        covering: Placement,
+        out: npt.NDArray[np.generic],
     ) -> bool:
-        """Resize and scale by the compiled resize; False where Pillow has to, or is as quick."""
-        if self._native is None or not out.flags.c_contiguous:
-            return False
-        if isinstance(image, Image) and (image.mode not in ("RGB", "L") or image.size == (out.shape[1], out.shape[0])):
-            return False
-        if out.dtype == np.uint8 and scaling is Scaling.NONE:
-            return self._native.resize(image, by, out, box=box)
-        if out.dtype != np.float32:
-            return False
-        table = _table(scaling, out.shape[2])
-        return self._native.resize(image, by, out, box=box, table=table, reverse=scaling is Scaling.CAFFE)
+        by, values = wanted.by, wanted.values
+        there = out[:, :, ::-1] if values.bgr else out
+        if out.dtype == np.float32 and by is Filter.TF_BILINEAR:
+            done = native.interpolate(image, there, placement=covering)
+            if done:
+                values.scale(out.view(np.float32))
+            return done
+        if by in _PILLOWS and out.dtype == np.float32:
+            table = table_of(values, out.shape[2], out.dtype)
+            return native.resize(image, _PILLOWS[by], there, placement=covering, table=table)
+        if by in _PILLOWS and out.dtype == np.uint8 and (values.scaling, values.mean, values.std) == _UNCHANGED:
+            return native.resize(image, _PILLOWS[by], there, placement=covering)
+        return False
 
 
-@lru_cache(maxsize=16)
-def _table(scaling: Scaling, channels: int) -> Float32:
-    """Return [channels, 256]: what each value 0..255 becomes in each channel of the tensor."""
-    values = np.repeat(np.arange(256, dtype=np.uint8), channels).reshape(256, 1, channels)
-    scaled = _scaled(values, scaling, np.empty(values.shape, np.float32)).reshape(256, channels)
-    table = np.ascontiguousarray(scaled.T, np.float32)
-    table.flags.writeable = False
-    return table
+def _shown(start: int, size: int, of: int) -> slice:
+    """Return which of the input's rows, or columns, a picture takes that starts at one and has a ``size``."""
+    return slice(max(0, start), min(of, start + size))
 
 
-def _resized_as_tensorflow(image: Image, size: tuple[int, int], by: Filter) -> npt.NDArray[Any]:
-    """Return what ``tf.image.resize(image, (height, width), method)`` does: float32, or uint8 by the nearest pixel."""
+def _by_numpy(image: Image, by: Filter, covering: Placement, size: Size) -> npt.NDArray[Any]:
+    """Return what a ``size`` shows of a resized image, as pixels [height, width, channels], uint8 or float32."""
+    whole, columns, rows = covering.size, *(slice(-at, -at + side) for at, side in zip(covering[1:], size, strict=True))
+    if by not in _PILLOWS and image.size != whole:
+        return _resized_as_tensorflow(image, by, whole, columns, rows)
+    resized = image if image.size == whole else image.resize(whole, _PILLOWS[by])
+    pixels = np.asarray(resized.crop((columns.start, rows.start, columns.stop, rows.stop)))
+    return pixels.reshape(size[1], size[0], -1)
+
+
+def _resized_as_tensorflow(image: Image, by: Filter, whole: Size, columns: slice, rows: slice) -> npt.NDArray[Any]:
+    """Return a part of what ``tf.image.resize(image, (height, width), method)`` makes of the whole.
+
+    It is float32, or uint8 by the nearest pixel.
+    """
     pixels = np.asarray(image).reshape(image.height, image.width, -1)
-    (left, right, across), (top, bottom, down) = (_sources(*sizes) for sizes in zip(image.size, size, strict=True))
     if by is Filter.TF_NEAREST:
-        columns, rows = (_nearest(*sizes) for sizes in zip(image.size, size, strict=True))
-        return pixels[rows][:, columns]
-    across, down = across[None, :, None], down[:, None, None]
+        return pixels[_nearest(image.height, whole[1])[rows]][:, _nearest(image.width, whole[0])[columns]]
+    (left, right, across), (top, bottom, down) = _sources(image.width, whole[0]), _sources(image.height, whole[1])
 
-    def along_row(rows: npt.NDArray[np.int64]) -> Float32:
-        first, second = (pixels[rows][:, columns].astype(np.float32) for columns in (left, right))
-        return first + (second - first) * across
+    def along_row(chosen: npt.NDArray[np.int64]) -> Float32:
+        lines = pixels[chosen[rows]]
+        first, second = (lines[:, found[columns]].astype(np.float32) for found in (left, right))
+        return first + (second - first) * across[None, columns, None]
 
     above = along_row(top)
-    return above + (along_row(bottom) - above) * down
+    return above + (along_row(bottom) - above) * down[rows, None, None]
 
 
 def _centres(source: int, target: int) -> Float32:
@@ -432,27 +364,3 @@ def _nearest(source: int, target: int) -> npt.NDArray[np.int64]:
 def for_pillow(image: Image | Rgbx) -> Image:
     """Return an image as Pillow has it, which is a copy of those pixels that are not Pillow's."""
     return image.image if isinstance(image, Rgbx) else image
-
-
-def bands(image: Image | Rgbx, size: tuple[int, int], most: int) -> list[range]:
-    """Cut the rows of a resized image into equal bands, at most ``most``, that can be made apart and at once.
-
-    A power of two that divides the height: the cuts are then exact in the source, and the pixels those of the whole.
-    """
-    width, height = size
-    count = 1
-    while (
-        2 * count <= most
-        and height % (2 * count) == 0
-        and image.width * image.height >= 2 * count * _BAND_PIXELS
-        and image.size != (width, height)
-        and _rows_first(image, width, height // (2 * count)) == _rows_first(image, width, height)
-    ):
-        count *= 2
-    step = height // count
-    return [range(start, start + step) for start in range(0, height, step)]
-
-
-def _rows_first(image: Image | Rgbx, width: int, height: int) -> bool:
-    """Tell whether Pillow brings the height down first, then the width; both round to 8 bits, so their order shows."""
-    return image.height > height and image.height - height > 2 * (image.width - width)

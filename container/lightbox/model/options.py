@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -14,10 +14,23 @@ from pydantic_core import PydanticCustomError
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
 from lightbox.core.settings_types import PART, EngineName, ScalingName, in_lower_case, parse_image_size, setting
+from lightbox.model.presets import PresetName, with_preset
 
 OPTIONS_FILE = "lightbox.json"
 
+MOST_PIXELS = 65535
+DetectionsName = Literal["ultralytics", "detr", "tf"]
 _LABELS = TypeAdapter(tuple[str, ...])
+PerChannel = tuple[Annotated[float, Field(allow_inf_nan=False)], ...] | None
+_ONLY_WITH: Mapping[str, tuple[str, str]] = {
+    "resize_shorter": ("fit", "crop"),
+    "crop_pct": ("fit", "crop"),
+    "pad": ("fit", "letterbox"),
+    "score_threshold": ("detections", ""),
+    "iou_threshold": ("detections", "ultralytics"),
+    "class_agnostic": ("detections", "ultralytics"),
+}
+"""Options that say nothing without another one, and its value; empty for any."""
 
 
 class ModelOptionsError(StartError):
@@ -29,8 +42,35 @@ class ModelOptions(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
+    preset: PresetName | None = None
+    """How a library makes pixels: the options of a row of presets, which others beside it override."""
+
+    fit: Literal["stretch", "crop", "letterbox"] = "stretch"
+    """How an image of one shape gets into an input of another: stretched, its middle, or whole with padding."""
+
+    resize_shorter: int | None = Field(default=None, ge=1, le=MOST_PIXELS)
+    """With `crop`: pixels of the image's shorter side before its middle is cut out."""
+
+    crop_pct: float | None = Field(default=None, ge=0.01, le=1)
+    """With `crop`: which part of the resized image the input is, along either side, as timm names it."""
+
+    pad: Annotated[int, Field(ge=0, le=255)] | tuple[Annotated[int, Field(ge=0, le=255)], ...] | None = None
+    """With `letterbox`: the padding, a value of 0..255 or `[r, g, b]`."""
+
     scaling: ScalingName = "none"
     """What happens to pixel values: none (0..255), unit (0..1), tf (-1..1), torch or caffe."""
+
+    mean: PerChannel = None
+    """What is taken from the scaled values, in the model's order of channels."""
+
+    std: PerChannel = None
+    """What the values are divided by then."""
+
+    channels: Literal["rgb", "bgr"] = "rgb"
+    """The order of the channels that the model takes."""
+
+    layout: Literal["NHWC", "NCHW"] | None = None
+    """Whether channels come last or first, where the signature's shape leaves it open."""
 
     resize: Literal["bicubic", "bilinear", "nearest", "lanczos", "box", "tf_bilinear", "tf_nearest"] = "bicubic"
     """How images are resized: by one of Pillow's filters, or as `tf.image.resize` does it."""
@@ -55,6 +95,18 @@ class ModelOptions(BaseModel):
     top_k: int | None = Field(default=None, ge=1)
     """How many classes a response names, the best first: 5 where only `labels` are given."""
 
+    detections: DetectionsName | None = None
+    """Whose outputs the model's are: responses then hold objects, with boxes in the pixels of the posted image."""
+
+    score_threshold: float = Field(default=0.25, ge=0, le=1)
+    """With `detections`: objects have a higher score."""
+
+    iou_threshold: float = Field(default=0.7, ge=0, le=1)
+    """With `ultralytics`: how much of two boxes may overlap, intersection over union."""
+
+    class_agnostic: bool = False
+    """With `ultralytics`: whether boxes of different classes suppress each other."""
+
     fast_decode: bool = False
     """Decode large JPEGs at reduced scale, which is faster; pixels change by up to 2/255."""
 
@@ -63,6 +115,13 @@ class ModelOptions(BaseModel):
 
     model_changes: Literal["hold", "allow"] = "hold"
     """What becomes of a new version that takes or gives other things than the one that answers."""
+
+    @field_validator("std")
+    @classmethod
+    def _refuse_zero(cls, value: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        if value is not None and 0 in value:
+            raise ValueError("expected numbers other than 0, because pixels are divided by them")
+        return value
 
     @field_validator("image_size", mode="before")
     @classmethod
@@ -125,11 +184,36 @@ def load_options(code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
     """
     own, path = settings.of(OptionSettings), options_file(code_dirs)
     options = ModelOptions() if path is None else _read(path)
-    options = options.model_copy(update=own.overrides())
+    set_here = {key: getattr(options, key) for key in options.model_fields_set} | own.overrides()
+    options = options.model_copy(update=with_preset(set_here))
+    if conflict := _conflict(options):
+        key, sentence = conflict
+        raise ModelOptionsError(f"{own.variable(key) or f'{path}: {key}'}: {sentence}")
     if isinstance(options.labels, str):
         labels = _read_labels(own.variable("labels") or "labels", options.labels, code_dirs)
         return options.model_copy(update={"labels": labels})
     return options
+
+
+def _conflict(options: ModelOptions) -> tuple[str, str] | None:
+    """Return an option that another one leaves nothing to do, and a sentence; None where there is none."""
+    for key, (other, value) in _ONLY_WITH.items():
+        has = getattr(options, other)
+        if (
+            key in options.model_fields_set
+            and getattr(options, key) is not None
+            and (has != value if value else not has)
+        ):
+            return key, f"works only with {f'{other} {value!r}' if value else other}, got {other} {has!r}"
+    if options.resize_shorter is not None and options.crop_pct is not None:
+        return "resize_shorter", "expected this or crop_pct, got both"
+    if options.scaling in ("torch", "caffe"):
+        for key in ("mean", "std"):
+            if getattr(options, key) is not None:
+                return key, f"the scaling {options.scaling!r} has its own mean; set scaling to unit or none"
+        if options.channels == "rgb" and options.scaling == "caffe" and "channels" in options.model_fields_set:
+            return "channels", "the scaling 'caffe' is in the order bgr"
+    return None
 
 
 def options_file(code_dirs: Sequence[Path]) -> Path | None:

@@ -1,15 +1,24 @@
-"""Which models the options ``labels`` and ``top_k`` are for."""
+"""Which models have results to name: classes to rank for ``labels`` and ``top_k``, objects for ``detections``."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from lightbox.model.options import ModelOptions
-from lightbox.model.spec import TensorSpec, describe_shape
+from lightbox.model.options import DetectionsName, ModelOptions
+from lightbox.model.spec import SignatureSpec, TensorSpec, describe_shape, image_input
 
 BOXES, CLASSES, SCORES, NUMBER = "detection_boxes", "detection_classes", "detection_scores", "num_detections"
 """The outputs of a detector, as TensorFlow's object detection names them; the last may be missing."""
+_EXPECTED: Mapping[str, str] = {
+    "ultralytics": "one output of [N, 4+C, A] or [N, K, 6]",
+    "detr": "two outputs, logits of [N, Q, C+1] and boxes of [N, Q, 4]",
+    "tf": f"{BOXES} of [N, K, 4], {CLASSES} and {SCORES} of [N, K]",
+}
+_PAIR_OF_DETR = 2
+END_TO_END = 6
+Shapes = Mapping[str, tuple[int | None, ...] | None]
 DEFAULT_TOP_K = 5
+MOST_OBJECTS = 300
 
 
 def is_detector(outputs: Collection[str]) -> bool:
@@ -17,9 +26,12 @@ def is_detector(outputs: Collection[str]) -> bool:
     return all(name in outputs for name in (BOXES, CLASSES, SCORES))
 
 
-def ranking_problem(options: ModelOptions, outputs: Mapping[str, TensorSpec]) -> str | None:
-    """Return why a model with these outputs has no classes to rank, or not as many as labels; None where it has."""
+def ranking_problem(options: ModelOptions, signature: SignatureSpec) -> str | None:
+    """Return why a model has no classes to rank or objects to find, or not as many as labels; None where it has."""
+    outputs = signature.outputs
     chosen = {name: spec for name, spec in outputs.items() if not options.outputs or name in options.outputs}
+    if options.detections is not None:
+        return _detections_problem(options, signature, chosen)
     if is_detector(chosen):
         return None
     spec = next(iter(chosen.values())) if len(chosen) == 1 else None
@@ -37,3 +49,79 @@ def ranking_problem(options: ModelOptions, outputs: Mapping[str, TensorSpec]) ->
     if classes is not None and count is not None and count != classes:
         return f"expected a label for each of the {classes} classes of the output {spec.name}, got {count}"
     return None
+
+
+def _detections_problem(
+    options: ModelOptions, signature: SignatureSpec, outputs: Mapping[str, TensorSpec]
+) -> str | None:
+    assert options.detections is not None
+    wanted = image_input(signature)
+    if wanted is None or wanted.encoded:
+        takes = ", ".join(map(str, signature.inputs.values()))
+        return f"expected a model that takes pixels, in which boxes can be placed; this one takes {takes}"
+    if problem := detections_problem(options.detections, outputs):
+        return problem
+    classes = classes_of(options.detections, outputs)
+    count = len(options.labels) if options.labels is not None else None
+    if classes is not None and count is not None and count != classes:
+        return f"expected a label for each of the {classes} classes, got {count}"
+    return None
+
+
+def detections_problem(form: DetectionsName, outputs: Mapping[str, TensorSpec]) -> str | None:
+    """Return why outputs cannot be of a form, as far as their shapes tell; None where they can."""
+    shapes = {name: spec.shape for name, spec in outputs.items()}
+    if any(spec.is_string for spec in outputs.values()):
+        return form_sentence(form, shapes)
+    return form_problem(form, shapes)
+
+
+def classes_of(form: DetectionsName, outputs: Mapping[str, TensorSpec]) -> int | None:
+    """Return how many classes such outputs have, None where their shapes do not tell."""
+    shapes = {name: spec.shape for name, spec in outputs.items()}
+    if form == "ultralytics":
+        (shape,) = shapes.values()
+        return shape[1] - 4 if shape and shape[1] is not None and shape[2] not in (None, END_TO_END) else None
+    logits = shapes[names_of_detr(shapes)[0]] if form == "detr" else None
+    return logits[2] - 1 if logits and logits[2] is not None else None
+
+
+def form_problem(form: DetectionsName, shapes: Shapes) -> str | None:
+    """Return why outputs of these shapes cannot be of a form; None where they can."""
+    if form == "tf":
+        fits = all(name in shapes for name in (BOXES, CLASSES, SCORES)) and (
+            _can_be(shapes[BOXES], (None, None, 4))
+            and all(_can_be(shapes[name], (None, None)) for name in (CLASSES, SCORES))
+        )
+    elif form == "detr":
+        fits = len(shapes) == _PAIR_OF_DETR and all(_can_be(shape, (None, None, None)) for shape in shapes.values())
+        fits = fits and any(_can_be(shape, (None, None, 4)) for shape in shapes.values())
+    else:
+        shape = next(iter(shapes.values())) if len(shapes) == 1 else ()
+        rows = shape[1] if shape and len(shape) > 1 else None
+        is_raw = _can_be(shape, (None, None, None)) and (rows is None or rows > 4)
+        fits = is_raw or _can_be(shape, (None, None, END_TO_END))
+    return None if fits else form_sentence(form, shapes)
+
+
+def _can_be(shape: tuple[int | None, ...] | None, wanted: tuple[int | None, ...]) -> bool:
+    return shape is None or (
+        len(shape) == len(wanted)
+        and all(one is None or other is None or one == other for one, other in zip(shape, wanted, strict=True))
+    )
+
+
+def form_sentence(form: DetectionsName, shapes: Shapes) -> str:
+    """Return what a form expects and what is there."""
+    given = ", ".join(
+        f"{name} {describe_shape(shape) if shape is not None else '(any shape)'}" for name, shape in shapes.items()
+    )
+    return f"expected {_EXPECTED[form]} for {form!r}; the model gives {given}"
+
+
+def names_of_detr(shapes: Shapes) -> tuple[str, str]:
+    """Return the names of the logits and of the boxes: theirs is the last dimension of 4, or the name that says so."""
+    one, other = shapes
+    if _can_be(shapes[one], (None, None, 4)) and ("box" in one or not _can_be(shapes[other], (None, None, 4))):
+        return other, one
+    return one, other

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from lightbox.images.preparation import Placed
+
     Array = npt.NDArray[np.generic]
     """Any ndarray; strings are object arrays of bytes."""
 else:
@@ -58,6 +60,18 @@ class SignatureSpec:
     name: str
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
+
+    def with_layout(self, layout: str | None) -> SignatureSpec:
+        """Return the signature with pixels in the place of an input whose shape is open; None leaves it.
+
+        ``layout`` is NHWC or NCHW; such an image has 3 channels.
+        """
+        opened = next(iter(self.inputs.values())) if layout is not None and len(self.inputs) == 1 else None
+        if opened is None or opened.is_string or opened.shape not in (None, (None,) * 4, (1, None, None, None)):
+            return self
+        first = opened.shape[0] if opened.shape else None
+        shape = (first, 3, None, None) if layout == "NCHW" else (first, None, None, 3)
+        return replace(self, inputs={opened.name: replace(opened, shape=shape)})
 
     def check_inputs(self, inputs: Mapping[str, Array]) -> None:
         """Raise InputMismatch unless names and dtypes are those of the signature."""
@@ -185,17 +199,6 @@ def image_input(signature: SignatureSpec) -> ImageInput | None:
     return None
 
 
-def scaling_problem(scaling: str, wanted: ImageInput) -> str | None:
-    """Return why pixels scaled like this cannot reach a model, or None when they can. ``scaling`` as in the options."""
-    if wanted.encoded or scaling == "none":
-        return None
-    if "float" not in wanted.dtype:
-        return f"{scaling!r} makes fractions, but the model's input {wanted.name} is {wanted.dtype}"
-    if scaling in ("torch", "caffe") and wanted.channels != 3:
-        return f"{scaling!r} is for 3 channels, but the model's input {wanted.name} has {wanted.channels}"
-    return None
-
-
 class Method(Enum):
     """What the model is asked for: TensorFlow Serving's three REST verbs."""
 
@@ -226,6 +229,8 @@ class ModelCall:
     outputs: tuple[str, ...] = ()
     layout: Layout = Layout.BATCH
     images: tuple[bytes, ...] = ()
+    placed: tuple[Placed, ...] = ()
+    """Where the pictures lie in the input, in the order of the batch; empty where it came as numbers."""
     results: Callable[[Mapping[str, Array]], Prediction] | None = None
     """Checks and returns what classify and regress answer, in place of the outputs as they are."""
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from lightbox.core.settings import Settings
 from lightbox.model.checks import newest_signatures
+from lightbox.model.image_options import image_problems
 from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import OPTIONS_FILE, ModelOptions, OptionSettings, load_options, options_file
 from lightbox.model.ranking import ranking_problem
-from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, image_input, scaling_problem
+from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, image_input
 from lightbox.user_code.paths import find_code
 
 
@@ -34,10 +35,12 @@ def misfits(
     # Code of a user's may scale and name classes by itself.
     signature = signatures.get(DEFAULT_SIGNATURE) if find_code(code_dirs) is None else None
     found = {"outputs": _misfit_of_outputs(model, signatures, options)}
-    if signature:
-        found["scaling"] = _misfit_of_scaling(model, signature, options)
-    if signature and (options.labels is not None or options.top_k is not None):
-        found["labels" if options.labels is not None else "top_k"] = ranking_problem(options, signature.outputs)
+    if wanted := image_input(signature.with_layout(options.layout)) if signature else None:
+        found |= {key: f"{problem}; the model is {model!r}" for key, problem in image_problems(options, wanted)}
+    for key in ("detections", "labels", "top_k"):
+        if signature and getattr(options, key) is not None:
+            found[key] = ranking_problem(options, signature.with_layout(options.layout))
+            break
     for key, problem in found.items():
         variable = settings.of(OptionSettings).variable(key)
         if problem:
@@ -51,10 +54,3 @@ def _misfit_of_outputs(model: str, signatures: Mapping[str, SignatureSpec], opti
     if not unknown:
         return None
     return f"the model {model!r} gives {', '.join(sorted(known))}; got {', '.join(unknown)}"
-
-
-def _misfit_of_scaling(model: str, signature: SignatureSpec, options: ModelOptions) -> str | None:
-    """Return what is wrong with the scaling that is asked for, None where the signature's pixels can have it."""
-    wanted = image_input(signature)
-    problem = scaling_problem(options.scaling, wanted) if wanted else None
-    return f"{problem} in the model {model!r}; use none" if problem else None

@@ -19,7 +19,8 @@ from lightbox.formats import model_file
 from lightbox.model.checks import newest_folder, newest_signatures
 from lightbox.model.graph import parse
 from lightbox.model.layout import ModelOnDisk
-from lightbox.model.options import OptionSettings, load_options, options_file
+from lightbox.model.options import ModelOptions, OptionSettings, load_options, options_file
+from lightbox.model.presets import PRESETS
 from lightbox.model.rescaling import Rescaling
 from lightbox.model.saved_model import FILE, ModelFileError, input_rescaling
 from lightbox.model.spec import DEFAULT_SIGNATURE, ImageInput, image_input
@@ -61,10 +62,10 @@ class ScalingLine:
         return f"warning: {self.text}" if self.wrong else self.text
 
 
-def scaled_input(model: ModelOnDisk) -> ImageInput | None:
+def scaled_input(model: ModelOnDisk, layout: str | None = None) -> ImageInput | None:
     """Return the input of a model that takes pixels as floating-point numbers, None for every other model."""
     signature = newest_signatures(model).get(DEFAULT_SIGNATURE)
-    wanted = image_input(signature) if signature else None
+    wanted = image_input(signature.with_layout(layout)) if signature else None
     return wanted if wanted is not None and not wanted.encoded and "float" in wanted.dtype else None
 
 
@@ -73,20 +74,34 @@ def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settin
 
     Raises ModelOptionsError and UserCodeError for what cannot be read in ``code_dirs``.
     """
-    wanted = scaled_input(model)
+    options, code = load_options(code_dirs, settings), find_code(code_dirs)
+    wanted = scaled_input(model, options.layout)
     if wanted is None:
         return None
-    options, code = load_options(code_dirs, settings), find_code(code_dirs)
     given = "scaling" in options.model_fields_set
-    variable = settings.of(OptionSettings).variable("scaling")
-    place = variable or (f"{options_file(code_dirs)}: scaling" if given else "the default")
     expects, found = _look(newest_folder(model), wanted.name)
-    assumed = f"scaling of {model.name}: {options.scaling}, pixels {PIXELS[options.scaling]} ({place})"
+    place = _place(options, code_dirs, settings) if given else "the default"
+    assumed = f"scaling of {model.name}: {options.scaling}, {_pixels(options)} ({place})"
     if code is not None:
         return ScalingLine(f"{assumed}, unless {code} scales by itself; {found}", False)
     advice = _advice(expects, options.scaling, given)
     try_it = f"; compare: serve.sh try {model.name} --image photo.jpg"
     return ScalingLine(f"{assumed}; {found}{f': {advice}{try_it}' if advice else ''}", bool(advice))
+
+
+def _place(options: ModelOptions, code_dirs: Sequence[Path], settings: Settings) -> str:
+    """Return what says the scaling."""
+    if variable := settings.of(OptionSettings).variable("scaling"):
+        return variable
+    if options.preset and PRESETS[options.preset]["scaling"] == options.scaling:
+        return f"preset {options.preset}"
+    return f"{options_file(code_dirs)}: scaling"
+
+
+def _pixels(options: ModelOptions) -> str:
+    mean = "" if options.mean is None else f", less {list(options.mean)}"
+    std = "" if options.std is None else f", by {list(options.std)}"
+    return f"pixels {PIXELS[options.scaling]}{mean}{std}"
 
 
 def scaling_lines(models: Iterable[tuple[ModelOnDisk, Sequence[Path]]], settings: Settings) -> list[ScalingLine]:

@@ -49,16 +49,18 @@ class Signatures:
     """Looks signatures up; safe to use from several threads.
 
     ``versions`` tells which versions of a model answer requests that name none, see Catalogue.versions; ``traits``
-    those of a version's graph.
+    those of a version's graph; ``layout`` what a model's options say of an image whose shape is open.
     """
 
     def __init__(
         self,
         versions: Callable[[str], Sequence[int]] = lambda model: (),
         traits: Callable[[str, int], Traits] = lambda model, version: WORST,
+        layout: Callable[[str], str | None] = lambda model: None,
     ) -> None:
         self._versions = versions
         self._traits = traits
+        self._layout = layout
         self._lock = threading.Lock()
         self._known: dict[_Key, tuple[float, SignatureSpec]] = {}
 
@@ -98,6 +100,7 @@ class Signatures:
         tensors = (*spec.inputs.values(), *spec.outputs.values())
         if any(tensor.shape == () for tensor in tensors) and self._traits(model, spec.version).has_no_scalars:
             spec = spec.without_scalars()
+        spec = spec.with_layout(self._layout(model))
         with self._lock:
             if len(self._known) >= MAX_REMEMBERED:
                 self._known.clear()
@@ -133,6 +136,17 @@ def traits_by(catalogue: Catalogue) -> Callable[[str, int], Traits]:
             return traits(catalogue.find(model).base_path, version)
         except LightboxError:  # it is not listed, yet the model server may have it
             return WORST
+
+    return find
+
+
+def layout_by(catalogue: Catalogue) -> Callable[[str], str | None]:
+    """Return what tells the layout that a model's options name."""
+
+    def find(model: str) -> str | None:
+        with suppress(LightboxError):  # it is not listed, yet the model server may have it
+            return catalogue.find(model).options.layout
+        return None
 
     return find
 

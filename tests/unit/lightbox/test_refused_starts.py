@@ -251,7 +251,7 @@ def test_code_from_s3_that_cannot_be_had(refuse: Refuse, models: Path, bucket: s
         ('{"labels": "names.txt"}', "labels: there is no file"),
         ('{"labels": "names.json"}', "names.json: expected a JSON list of names"),
         ('{"scale": "tf"}', "scale: there is no such option; did you mean scaling?"),
-        ('{"colour": "red"}', "colour: there is no such option; expected scaling, resize,"),
+        ('{"colour": "red"}', "colour: there is no such option; expected preset, fit,"),
         ('{"resize": "cubic"}', "resize: Input should be 'bicubic', 'bilinear'"),
     ],
 )

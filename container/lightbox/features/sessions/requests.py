@@ -18,7 +18,8 @@ from lightbox.core.errors import BadRequest
 from lightbox.core.request import JSON, Answer, Body, Call, Header
 from lightbox.core.request_context import RequestContext
 from lightbox.features.sessions.store import CLOSE, HEADER, NEW, Session, SessionStore, UnknownSession
-from lightbox.images.picture import Crop, Mode, Picture, Pixels, Size, as_rgbx, cut, in_mode
+from lightbox.images.picture import Crop, Mode, Opened, Picture, Resized, as_rgbx, cut, in_mode
+from lightbox.images.preparation import Size
 
 SESSION = HEADER
 NEW_HEADER = "X-Amzn-SageMaker-New-Session-Id"
@@ -109,13 +110,15 @@ class SessionRequests:
 
         content.codecs.images.keep(content.body, context, self._store.check_size, keep)
 
-    def _opener(self, session: Session, crop: Crop | None) -> Callable[..., Pixels]:
-        def opened(context: RequestContext, mode: Mode = "RGB", fast_size: Size | None = None) -> Pixels:
+    def _opener(self, session: Session, crop: Crop | None) -> Callable[..., Opened]:
+        def opened(context: RequestContext, mode: Mode = "RGB", resized: Resized | None = None) -> Opened:
             with context.stage("session"):
                 kept = self._store.image(session)
                 if kept is None:
                     raise BadRequest("the body: expected an image, as the session keeps none any more; got 0 bytes")
-                return in_mode(cut(as_rgbx(kept.pixels, (kept.width, kept.height)), crop), mode)
+                image = as_rgbx(kept.pixels, (kept.width, kept.height))
+                found = Opened(image, image.size) if crop is None else cut(image, crop)
+                return found._replace(pixels=in_mode(found.pixels, mode))
 
         return opened
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,13 +12,15 @@ import pytest
 from lightbox.codecs.ranked import ranked_rows
 from lightbox.model.options import ModelOptions
 from lightbox.model.ranking import ranking_problem
-from lightbox.model.spec import Array, TensorSpec
+from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
 
+PIXELS = SignatureSpec("net", 1, "s", {"x": TensorSpec("x", "float32", (None, 480, 640, 3))}, {})
+NUMBERS = ModelCall(PIXELS, {"x": np.zeros((1, 480, 640, 3), np.float32)})
 NAMES = ("cat", 'a "dog"', "fox")
 
 
 def rows(options: ModelOptions, **outputs: Array) -> Any:
-    found = ranked_rows(outputs, options)
+    found = ranked_rows(outputs, options, NUMBERS)
     return None if found is None else [json.loads(row) for row in found]
 
 
@@ -40,7 +43,7 @@ def test_five_unless_said() -> None:
 
 
 def test_what_is_no_number_comes_last() -> None:
-    (row,) = ranked_rows({"y": np.array([[np.nan, -1, np.inf]], np.float32)}, ModelOptions(top_k=3)) or []
+    (row,) = ranked_rows({"y": np.array([[np.nan, -1, np.inf]], np.float32)}, ModelOptions(top_k=3), NUMBERS) or []
     assert row == b'[{"class":2,"score":Infinity},{"class":1,"score":-1.0},{"class":0,"score":NaN}]'
 
 
@@ -116,5 +119,5 @@ def spec(name: str, *shape: int | None) -> TensorSpec:
     ],
 )
 def test_models_that_have_no_such_classes(options: ModelOptions, outputs: list[TensorSpec], words: str | None) -> None:
-    problem = ranking_problem(options, {item.name: item for item in outputs})
+    problem = ranking_problem(options, replace(PIXELS, outputs={item.name: item for item in outputs}))
     assert problem is None if words is None else words in str(problem)

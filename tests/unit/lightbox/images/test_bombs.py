@@ -17,7 +17,6 @@ from corpus import bombs
 from harness.memory import PeakGrowth
 from lightbox.core.errors import LightboxError
 from lightbox.images.decode import ImageLimits, decode_rgb
-from lightbox.images.resize import resize
 
 pytestmark = pytest.mark.extended
 
@@ -40,7 +39,7 @@ def measured_second() -> float:
 
 def outcome(body: bytes, limits: ImageLimits) -> str | None:
     try:
-        resize(decode_rgb(body, limits), (224, 224))
+        decode_rgb(body, limits).resize((224, 224))
     except LightboxError as error:
         return error.code
     return None

@@ -14,9 +14,10 @@ from PIL import Image
 from corpus.valid_jpeg import BLOCK, COLOURS, as_seen, blocks, jpeg
 from corpus.writers import exif, jpeg_segment, png, with_segments
 from lightbox.core.errors import ImageUndecodable, LightboxError, TooLarge
-from lightbox.images.decode import ImageLimits, decode_rgb, open_image
+from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb, open_image
 from lightbox.images.exif import orientation_of, turn_upright
 from lightbox.images.limits import PatientBytes, undecodable
+from lightbox.images.resize import for_pillow
 
 
 def saved(image: Image.Image, format_name: str, **options: object) -> bytes:
@@ -100,17 +101,24 @@ def test_an_upright_image_is_not_copied() -> None:
 
 @pytest.mark.extended
 @pytest.mark.parametrize("orientation", [1, 6])
-def test_fast_size_reduces_a_jpeg_to_no_less_than_twice_that(orientation: int) -> None:
+def test_a_jpeg_that_will_be_resized_is_reduced_to_no_less_than_twice_that(orientation: int) -> None:
     large = Image.effect_noise((800, 600), 30).resize((1600, 1200)).convert("RGB")
     segment = jpeg_segment(0xE1, exif(orientation))
     body = with_segments(saved(large, "JPEG", quality=95), segment)
     size = (300, 150) if orientation == 1 else (150, 300)
-    whole, reduced = decode_rgb(body), decode_rgb(body, fast_size=size)
-    assert reduced.size == ((800, 600) if orientation == 1 else (600, 800))
-    apart = np.asarray(whole.resize(size)).astype(int) - np.asarray(reduced.resize(size))
+    whole, asked = decode_rgb(body), []
+
+    def resized(picture: tuple[int, int]) -> tuple[int, int]:
+        asked.append(picture)
+        return size
+
+    reduced = decode_for_resize(body, resized=resized)
+    assert reduced.pixels.size == ((800, 600) if orientation == 1 else (600, 800))
+    assert asked == [reduced.size] == [whole.size]
+    apart = np.asarray(whole.resize(size)).astype(int) - np.asarray(for_pillow(reduced.pixels).resize(size))
     assert np.abs(apart).mean() < 2
-    assert decode_rgb(body, fast_size=(500, 500)).size == whole.size
-    assert decode_rgb(saved(large, "PNG"), fast_size=size).size == (1600, 1200)
+    assert decode_for_resize(body, resized=lambda picture: (500, 500)).pixels.size == whole.size
+    assert decode_for_resize(saved(large, "PNG"), resized=resized).pixels.size == (1600, 1200)
 
 
 @pytest.mark.parametrize(

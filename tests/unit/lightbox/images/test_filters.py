@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from lightbox.images.resize import Filter, Resizer, Scaling
+from lightbox.images.preparation import Filter, Fit, Fitting, PixelValues, Preparation, Scaling
+from lightbox.images.resize import Resizer
 
 SIZES = [((97, 61), (32, 48)), ((31, 40), (64, 90)), ((50, 50), (50, 50)), ((1, 7), (3, 1)), ((300, 200), (7, 5))]
 RESIZER = Resizer(2)
@@ -22,7 +23,8 @@ def photo(size: tuple[int, int], mode: str) -> Image.Image:
 
 def resized(image: Image.Image, size: tuple[int, int], by: str, dtype: Any, scaling: Scaling = Scaling.NONE) -> Any:
     out = np.empty((size[1], size[0], len(image.getbands())), dtype)
-    RESIZER.fill(image, scaling, out, Filter(by), by_all_cores=True)
+    values = PixelValues(scaling, bgr=scaling is Scaling.CAFFE)
+    RESIZER.fill(image, out, Preparation(Filter(by), values=values), by_all_cores=True)
     return out
 
 
@@ -59,3 +61,12 @@ def test_scalings_come_after(by: Filter) -> None:
     )
     caffe = resized(image, (32, 48), by, np.float32, Scaling.CAFFE)
     np.testing.assert_allclose(caffe[..., 0], plain[..., 2] - np.float32(103.939), rtol=1e-6, atol=1e-5)
+
+
+@pytest.mark.parametrize("by", [Filter.TF_BILINEAR, Filter.TF_NEAREST])
+def test_a_part_of_what_tensorflow_makes_is_that_of_the_whole(by: Filter) -> None:
+    image, out = photo((97, 61), "RGB"), np.empty((48, 32, 3), np.float32)
+    placement = Fitting(Fit.CROP).place(image.size, (32, 48))
+    RESIZER.fill(image, out, Preparation(by, Fitting(Fit.CROP)), by_all_cores=True)
+    whole = resized(image, placement.size, by, np.float32)
+    np.testing.assert_array_equal(out, whole[-placement.top :, -placement.left :][:48, :32])

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from corpus import make_corpus
 from lightbox.core.errors import ImageUndecodable, TooLarge
-from lightbox.images.decode import ImageLimits, decode_rgb, open_image
+from lightbox.images.decode import ImageLimits, decode_for_resize, open_image
+from lightbox.images.resize import for_pillow
 
 CORPUS = Path(make_corpus.__file__).parent
 SEEDS = [path.read_bytes() for path in sorted((CORPUS / "valid").glob("*")) if path.suffix != ".json"]
@@ -38,7 +39,7 @@ bounded = settings(max_examples=400, deadline=None, derandomize=True, suppress_h
 def outcome_is_ours(body: bytes) -> None:
     try:
         open_image(body, LIMITS)
-        image = decode_rgb(body, LIMITS, fast_size=(8, 8))
+        image = for_pillow(decode_for_resize(body, LIMITS, resized=lambda size: (8, 8)).pixels)
     except (ImageUndecodable, TooLarge) as error:
         assert error.message
     else:

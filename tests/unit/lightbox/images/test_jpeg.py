@@ -20,7 +20,8 @@ from lightbox.codecs.options import CodecOptions
 from lightbox.core.errors import ImageUndecodable, TooLarge
 from lightbox.images import decode
 from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb
-from lightbox.images.resize import Filter, Resizer, Rgbx, Scaling, load_native
+from lightbox.images.preparation import Filter, PixelValues, Preparation, Scaling
+from lightbox.images.resize import Resizer, Rgbx, load_native
 from lightbox.model.spec import Array
 from lightbox.settings_loading import load_settings
 from lightbox.worker import codec_options
@@ -52,7 +53,7 @@ def same_outcome(body: bytes) -> Image.Image | Rgbx | None:
             decode_for_resize(body, LIMITS)
         assert raised.value.message == error.message
         return None
-    found = decode_for_resize(body, LIMITS)
+    found = decode_for_resize(body, LIMITS).pixels
     assert found.size == expected.size
     assert as_pillow(found).tobytes() == expected.tobytes()
     return found
@@ -103,18 +104,18 @@ def test_a_photo_is_turned_upright(orientation: int) -> None:
     noise = np.random.default_rng(5).integers(0, 256, (30, 50, 3), np.uint8)
     body = with_segments(saved(Image.fromarray(noise), "JPEG"), jpeg_segment(0xE1, exif(orientation)))
     expected = decode_rgb(body)
-    found = decode_for_resize(body)
+    found = decode_for_resize(body).pixels
     assert as_pillow(found).tobytes() == expected.tobytes()
     assert isinstance(found, Rgbx) == (orientation == 1)
 
 
 def test_pillow_reduces_and_makes_grey() -> None:
     body = saved(Image.effect_noise((1600, 1200), 30).convert("RGB"), "JPEG")
-    for options in ({"fast_size": (100, 100)}, {"mode": "L"}):
-        found, expected = decode_for_resize(body, **options), decode_rgb(body, **options)
-        assert isinstance(found, Image.Image)
-        assert found.tobytes() == expected.tobytes()
-    assert isinstance(decode_for_resize(body, fast_size=(1000, 1000)), Rgbx)
+    for options in ({"resized": lambda size: (100, 100)}, {"mode": "L"}):
+        found, expected = decode_for_resize(body, **options), decode_for_resize(body, **options, to_pillow=True)
+        assert isinstance(found.pixels, Image.Image)
+        assert found.pixels.tobytes() == as_pillow(expected.pixels).tobytes()
+    assert isinstance(decode_for_resize(body, resized=lambda size: (1000, 1000)).pixels, Rgbx)
 
 
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
@@ -123,13 +124,14 @@ def test_pillow_reduces_and_makes_grey() -> None:
 def test_tensors_are_the_same(dtype: type, by: Filter, size: tuple[int, int]) -> None:
     noise = np.random.default_rng(6).integers(0, 256, (240, 320, 3), np.uint8)
     body = saved(Image.fromarray(noise), "JPEG")
-    decoded = decode_for_resize(body)
+    decoded = decode_for_resize(body).pixels
     assert isinstance(decoded, Rgbx)
     for scaling in Scaling if dtype is not np.uint8 else [Scaling.NONE]:
         ours: Array = np.empty((size[1], size[0], 3), dtype)
         pillows = ours.copy()
-        Resizer(2, load_native()).fill(decoded, scaling, ours, by, by_all_cores=True)
-        Resizer(2).fill(decode_rgb(body), scaling, pillows, by, by_all_cores=False)
+        wanted = Preparation(by, values=PixelValues(scaling))
+        Resizer(2, load_native()).fill(decoded, ours, wanted, by_all_cores=True)
+        Resizer(2).fill(decode_rgb(body), pillows, wanted, by_all_cores=False)
         np.testing.assert_array_equal(ours, pillows)
 
 
@@ -138,7 +140,7 @@ def test_without_simplejpeg_or_with_other_pixels_pillow_decodes(monkeypatch: pyt
     with monkeypatch.context() as patch:
         patch.setattr(decode, "simplejpeg", None)
         assert not decode.jpeg_agrees()
-        assert ImageCodec(codec_options(load_settings({})))._decode is decode_rgb
+        assert ImageCodec(codec_options(load_settings({})))._decode.keywords == {"to_pillow": True}
     with monkeypatch.context() as patch:
         other = simplejpeg.decode_jpeg
 
@@ -156,20 +158,20 @@ def test_a_turned_photo_takes_no_more_memory_than_is_estimated() -> None:
     body = with_segments(photo, jpeg_segment(0xE1, exif(6)))
     ctypes.CDLL(None).malloc_trim(0)
     growth = PeakGrowth()
-    found = decode_for_resize(body, ImageLimits(max_memory_mb=160))  # 8 bytes a pixel
+    found = decode_for_resize(body, ImageLimits(max_memory_mb=160)).pixels  # 8 bytes a pixel
     assert found.size == (4000, 5000)
     assert growth.mb() < 190
 
 
 @pytest.mark.skipif(load_native() is None, reason="the resize is not compiled")
 def test_the_decoder_is_that_of_the_resize(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert ImageCodec(CodecOptions())._decode is decode_for_resize
+    assert ImageCodec(CodecOptions())._decode.keywords == {"to_pillow": False}
     monkeypatch.setattr("lightbox.codecs.image.load_native", lambda: None)
-    assert ImageCodec(CodecOptions())._decode is decode_rgb
+    assert ImageCodec(CodecOptions())._decode.keywords == {"to_pillow": True}
 
 
 def test_the_copy_for_pillow_has_its_own_memory() -> None:
-    found = decode_for_resize(saved(Image.new("RGB", (9, 7), "red"), "JPEG"))
+    found = decode_for_resize(saved(Image.new("RGB", (9, 7), "red"), "JPEG")).pixels
     assert isinstance(found, Rgbx)
     image = found.image
     found.pixels[:] = 0

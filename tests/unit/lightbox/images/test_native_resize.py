@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from lightbox.images.decode import decode_rgb
-from lightbox.images.resize import Filter, NativeResize, Resizer, Scaling, load_native
+from lightbox.images.preparation import Filter, Fit, Fitting, PixelValues, Placement, Preparation, Scaling
+from lightbox.images.resize import NativeResize, Resizer, load_native
 from lightbox.images.resize_library import INSTRUCTIONS, resize_line
 
 ROOT = Path(__file__).parents[4]
@@ -25,7 +26,6 @@ FILTERS = [
     Image.Resampling.BICUBIC,
     Image.Resampling.LANCZOS,
 ]
-parts = st.tuples(st.floats(0, 0.9), st.floats(0.95, 1)) | st.tuples(st.floats(0, 0.4), st.floats(0.5, 1))
 sides = st.one_of(st.integers(1, 12), st.integers(1, 300))
 
 
@@ -70,13 +70,31 @@ def test_the_bits_are_pillows(
     by: Image.Resampling,
     at_most: str,
 ) -> None:
-    image, box = noise(width, height, mode), None
-    if data.draw(st.booleans()):
-        left, right, top, bottom = (at * side for side in (width, height) for at in data.draw(parts))
-        box = (left, top, right, bottom)
-    out = empty(to_width, to_height, mode)
-    assert NativeResize(library, at_most=at_most).resize(image, by, out, box=box)
-    np.testing.assert_array_equal(out, np.asarray(image.resize((to_width, to_height), by, box)).reshape(out.shape))
+    image = noise(width, height, mode)
+    whole = np.asarray(image.resize((to_width, to_height), by)).reshape(to_height, to_width, -1)
+    (left, right), (top, bottom) = (
+        sorted((data.draw(st.integers(0, side - 1)), side)) for side in (to_width, to_height)
+    )
+    right, bottom = data.draw(st.integers(left + 1, right)), data.draw(st.integers(top + 1, bottom))
+    part = whole[top:bottom, left:right]
+    out = empty(right - left, bottom - top, mode)
+    native = NativeResize(library, at_most=at_most)
+    assert native.resize(image, by, out, placement=Placement((to_width, to_height), -left, -top))
+    np.testing.assert_array_equal(out, part)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data(), sides, sides, sides, sides, st.sampled_from(["RGB", "L"]))
+def test_the_bits_are_those_of_tensorflows_arithmetic_in_numpy(
+    library: Path, data: st.DataObject, width: int, height: int, to_width: int, to_height: int, mode: str
+) -> None:
+    image = noise(width, height, mode)
+    left, top = data.draw(st.integers(0, to_width - 1)), data.draw(st.integers(0, to_height - 1))
+    ours, numpys = (empty(to_width - left, to_height - top, mode, np.float32) for _ in range(2))
+    placement = Placement((to_width, to_height), -left, -top)
+    assert NativeResize(library).interpolate(image, ours, placement=placement)
+    Resizer(1).fill(image, numpys, Preparation(Filter.TF_BILINEAR), placement, by_all_cores=False)
+    np.testing.assert_array_equal(ours, numpys)
 
 
 @pytest.mark.extended
@@ -90,13 +108,17 @@ def test_images_of_the_corpus(library: Path, path: Path) -> None:
             np.testing.assert_array_equal(out, np.asarray(image.resize((width, height), by)))
 
 
-@pytest.mark.parametrize("reverse", [False, True])
-def test_a_table_makes_float32(library: Path, reverse: bool) -> None:
-    image, out = noise(200, 150), empty(64, 48, dtype=np.float32)
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 0, 2), (2, 0, 1)], ids=str)
+@pytest.mark.parametrize("step", [1, -1])
+def test_a_table_makes_float32_wherever_the_pixels_go(library: Path, order: tuple[int, int, int], step: int) -> None:
+    memory = np.full(np.array([50, 66, 3])[list(np.argsort(order))], np.nan, np.float32)
+    out = memory.transpose(order)[1:-1, 1:-1, ::step]
     table = np.random.default_rng(3).normal(size=(3, 256)).astype(np.float32)
-    assert NativeResize(library).resize(image, FILTERS[2], out, table=table, reverse=reverse)
-    pixels = np.asarray(image.resize((64, 48)))[:, :, :: -1 if reverse else 1]
+    image = noise(200, 150)
+    assert NativeResize(library).resize(image, FILTERS[2], out, table=table)
+    pixels = np.asarray(image.resize((64, 48)))
     np.testing.assert_array_equal(out, np.stack([table[c][pixels[:, :, c]] for c in range(3)], axis=2))
+    assert np.isnan(memory).sum() == memory.size - out.size
 
 
 @pytest.mark.parametrize(
@@ -105,7 +127,6 @@ def test_a_table_makes_float32(library: Path, reverse: bool) -> None:
         empty(8, 8, "L"),
         empty(8, 8, dtype=np.float32),
         np.empty((8, 8), np.uint8),
-        empty(16, 8)[:, ::2],
         np.empty((0, 8, 3), np.uint8),
         np.broadcast_to(np.uint8(0), (8, 8, 3)),
     ],
@@ -116,11 +137,26 @@ def test_a_wrong_out_is_refused(library: Path, out: np.ndarray[Any, Any]) -> Non
 
 
 @pytest.mark.parametrize(
-    "box", [(-1, 0, 5, 5), (0, 0, 21, 5), (5, 5, 5, 9), (0, 9, 5, 2), (float("nan"), 0, 5, 5), (0, 0, float("inf"), 5)]
+    "placement",
+    [
+        Placement((9, 9), 1, 0),
+        Placement((9, 9), 0, -2),
+        Placement((7, 9)),
+        Placement((0, 9)),
+        Placement((9, 9), -(2**31), 0),
+        Placement((2**31 - 1, 9), -(2**31 - 1), 0),
+    ],
 )
-def test_a_wrong_box_is_refused(library: Path, box: tuple[float, float, float, float]) -> None:
-    with pytest.raises(ValueError, match="cannot resize the box"):
-        NativeResize(library).resize(noise(20, 20), FILTERS[2], empty(8, 8), box=box)
+def test_a_part_that_is_not_in_the_image_is_refused(library: Path, placement: Placement) -> None:
+    with pytest.raises(ValueError, match="cannot resize"):
+        NativeResize(library).resize(noise(20, 20), FILTERS[2], empty(8, 8), placement=placement)
+
+
+def test_a_part_of_a_huge_image_takes_no_more_memory_than_itself(library: Path) -> None:
+    out = empty(8, 8)
+    placement = Placement((2**30, 2**30), -(2**29), -(2**29))
+    assert NativeResize(library).resize(Image.new("RGB", (20, 20), (1, 2, 3)), FILTERS[2], out, placement=placement)
+    np.testing.assert_array_equal(out, np.broadcast_to(np.array([1, 2, 3], np.uint8), (8, 8, 3)))
 
 
 @pytest.mark.parametrize("shape", [(2, 256), (3, 255)])
@@ -145,20 +181,39 @@ def test_pillow_resizes_without_a_usable_library(library: Path, tmp_path: Path) 
     assert native is None or native.instructions in INSTRUCTIONS[1:]
 
 
+def by_steps(image: Image.Image, by: Filter, placement: Placement, size: tuple[int, int], pad: int) -> Any:
+    """Do in Pillow what the options say, one step after the other; return pixels [height, width, channels]."""
+    whole, left, top = placement
+    resized = image.resize(whole, Image.Resampling[by.name])
+    canvas = Image.new(image.mode, size, (pad,) * len(image.getbands()))
+    canvas.paste(resized, (left, top))
+    return np.asarray(canvas).reshape(size[1], size[0], -1)
+
+
 @pytest.mark.parametrize("mode", ["RGB", "L"])
 @pytest.mark.parametrize("dtype", [np.uint8, np.float32, np.float64])
 @pytest.mark.parametrize("by", [Filter.BICUBIC, Filter.BILINEAR, Filter.LANCZOS, Filter.BOX, Filter.NEAREST])
-@pytest.mark.parametrize("size", [(224, 224), (640, 480)])
-def test_tensors_are_the_same_with_every_scaling(
-    library: Path, mode: str, dtype: Any, by: Filter, size: tuple[int, int]
+@pytest.mark.parametrize("fit", list(Fit))
+@pytest.mark.parametrize("size", [(224, 224), (640, 480), (33, 90)], ids=str)
+@pytest.mark.parametrize("first", [False, True], ids=["NHWC", "NCHW"])
+def test_every_fit_scaling_and_layout_is_the_same_as_pillow_step_by_step(
+    library: Path, mode: str, dtype: Any, by: Filter, fit: Fit, size: tuple[int, int], first: bool
 ) -> None:
-    image = noise(640, 480, mode)
+    image = noise(641, 480, mode)
+    fitting = Fitting(fit, crop_pct=0.9)
+    pixels = by_steps(image, by, fitting.place(image.size, size), size, 114)
     scalings = list(Scaling) if mode == "RGB" else [Scaling.NONE, Scaling.UNIT, Scaling.TF]
+    mean = (0.1, 0.2, 0.3)[: pixels.shape[2]]
     for scaling in scalings if dtype != np.uint8 else [Scaling.NONE]:
-        ours, pillows = empty(*size, mode, dtype), empty(*size, mode, dtype)
-        Resizer(2, NativeResize(library)).fill(image, scaling, ours, by, by_all_cores=True)
-        Resizer(2).fill(image, scaling, pillows, by, by_all_cores=False)
-        np.testing.assert_array_equal(ours, pillows)
+        own = mean if scaling in (Scaling.UNIT, Scaling.NONE) and dtype != np.uint8 else None
+        values = PixelValues(scaling, own, own, bgr=mode == "RGB" and scaling in (Scaling.CAFFE, Scaling.UNIT))
+        expected = values.scaled(pixels[:, :, ::-1] if values.bgr else pixels).astype(dtype)
+        for native in (NativeResize(library), None):
+            memory = np.zeros((pixels.shape[2], *size[::-1]) if first else pixels.shape, dtype)
+            out = memory.transpose(1, 2, 0) if first else memory
+            wanted = Preparation(by, fitting, values, (114,))
+            Resizer(2, native).fill(image, out, wanted, by_all_cores=native is not None)
+            np.testing.assert_array_equal(out, expected)
 
 
 def test_the_line_says_what_resizes(library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

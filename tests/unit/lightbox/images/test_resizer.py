@@ -1,4 +1,4 @@
-"""Bands of rows make the image that Pillow makes at once; only who is alone has all cores."""
+"""Bands of rows make the image that is made at once; only who is alone has all cores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from lightbox.images.resize import Resizer, Scaling, bands, resize, to_tensor
+from lightbox.images.preparation import Fit, Fitting, PixelValues, Preparation, Scaling
+from lightbox.images.resize import NativeResize, Resizer, load_native
+
+NATIVE = load_native()
+needs_native = pytest.mark.skipif(NATIVE is None, reason="the native resize is not compiled")
 
 
 def noise(width: int, height: int, seed: int = 7) -> Image.Image:
@@ -19,55 +23,62 @@ def noise(width: int, height: int, seed: int = 7) -> Image.Image:
     return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8))
 
 
+@needs_native
 @pytest.mark.extended
 @settings(max_examples=150, deadline=None)
-@given(st.integers(300, 900), st.integers(300, 900), st.integers(1, 400), st.integers(1, 400), st.integers(1, 9))
-def test_bands_put_together_are_pillows_image(
-    width: int, height: int, to_width: int, to_height: int, most: int
+@given(
+    st.integers(300, 900),
+    st.integers(300, 900),
+    st.integers(1, 400),
+    st.integers(1, 400),
+    st.integers(2, 9),
+    st.sampled_from(list(Fit)),
+)
+def test_bands_put_together_are_the_image(
+    width: int, height: int, to_width: int, to_height: int, cores: int, fit: Fit
 ) -> None:
-    image = noise(width, height)
-    size = (to_width, to_height)
-    parts = bands(image, size, most)
-    assert [row for rows in parts for row in rows] == list(range(to_height))
-    assert len(parts) <= most
-    together = np.concatenate([np.asarray(resize(image, size, rows)) for rows in parts])
-    np.testing.assert_array_equal(together, np.asarray(image.resize(size)))
+    image, wanted = noise(width, height), Preparation(fitting=Fitting(fit))
+    by_bands, by_one = (np.zeros((to_height, to_width, 3), np.uint8) for _ in range(2))
+    Resizer(cores, NATIVE).fill(image, by_bands, wanted, by_all_cores=True)
+    Resizer(1).fill(image, by_one, wanted, by_all_cores=False)
+    np.testing.assert_array_equal(by_bands, by_one)
 
 
+@needs_native
 @pytest.mark.parametrize(
-    ("source", "size", "most", "count"),
+    ("source", "size", "cores", "alone", "count"),
     [
-        ((1024, 768), (224, 224), 2, 2),
-        ((1024, 768), (224, 224), 7, 4),
-        ((1024, 768), (224, 224), 1, 1),
-        ((1024, 768), (224, 226), 8, 2),  # only halves have whole rows
-        ((1024, 768), (224, 225), 2, 1),
-        ((300, 300), (224, 224), 2, 1),  # not worth a thread
-        ((1024, 768), (1024, 768), 2, 1),  # nothing to do
-        ((1024, 1024), (560, 128), 2, 1),  # the half would be resized in another order than the whole
+        ((1024, 768), (224, 224), 2, True, 2),
+        ((1024, 768), (224, 225), 7, True, 7),
+        ((1024, 768), (224, 3), 7, True, 3),
+        ((1024, 768), (224, 224), 1, True, 1),
+        ((1024, 768), (224, 224), 4, False, 1),
+        ((300, 300), (224, 224), 2, True, 1),  # not worth a thread
+        ((1024, 768), (1024, 768), 2, True, 1),  # nothing to do
     ],
 )
-def test_bands_are_as_many_as_give_the_same_pixels(
-    source: tuple[int, int], size: tuple[int, int], most: int, count: int
+def test_who_is_alone_has_all_cores(
+    source: tuple[int, int],
+    size: tuple[int, int],
+    cores: int,
+    alone: bool,
+    count: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    assert len(bands(noise(*source), size, most)) == count
+    made: list[tuple[int, ...]] = []
+    begun = threading.Barrier(count)
+    resize = NativeResize.resize
 
+    def noted(self: NativeResize, image: Any, by: Any, out: Any, **rest: Any) -> bool:
+        begun.wait(60)  # all bands are being made at once
+        made.append(out.shape)
+        return resize(self, image, by, out, **rest)
 
-@pytest.mark.parametrize(("alone", "cores", "several"), [(True, 4, True), (True, 1, False), (False, 4, False)])
-@pytest.mark.parametrize("dtype", ["float32", "uint8", "float16"])
-def test_who_is_alone_has_all_cores_and_the_tensor_is_the_same(
-    alone: bool, cores: int, several: bool, dtype: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    threads: set[str] = set()
-
-    def noted(*args: Any) -> Any:
-        threads.add(threading.current_thread().name)
-        return resize(*args)
-
-    monkeypatch.setattr("lightbox.images.resize.resize", noted)
-    image, scaling = noise(900, 700), Scaling.NONE if dtype == "uint8" else Scaling.TORCH
-    batch = np.zeros((3, 64, 48, 3), dtype)
-    Resizer(cores).fill(image, scaling, batch[1], by_all_cores=alone)
-    np.testing.assert_array_equal(batch[1], to_tensor(image.resize((48, 64)), scaling, dtype))
+    monkeypatch.setattr(NativeResize, "resize", noted)
+    image, wanted = noise(*source), Preparation(values=PixelValues(Scaling.TORCH))
+    batch = np.zeros((3, size[1], size[0], 3), np.float32)
+    Resizer(cores, NATIVE).fill(image, batch[1], wanted, by_all_cores=alone)
+    expected = PixelValues(Scaling.TORCH).scaled(np.asarray(image.resize(size)))
+    np.testing.assert_array_equal(batch[1], expected)
     assert not batch[[0, 2]].any()
-    assert (len(threads) > 1) is several
+    assert len(made) == (0 if source == size else count)

@@ -6,9 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.images.resize import Filter
+from lightbox.images.preparation import Filter
 from lightbox.model.options import ModelOptions, ModelOptionsError, load_options
+from lightbox.model.presets import PRESETS, with_preset
 from lightbox.settings_loading import load_settings
+
+PAGE = (Path(__file__).parents[4] / "docs" / "options.md").read_text()
 
 
 def write(folder: Path, text: str) -> Path:
@@ -92,18 +95,102 @@ def test_a_missing_file_of_labels_is_named(tmp_path: Path) -> None:
 
 
 def test_the_page_has_every_option_with_its_default() -> None:
-    page = (Path(__file__).parents[4] / "docs" / "options.md").read_text()
-    rows = re.findall(r"^\| `(\w+)` \| .*? \| (.*?) \| `(.*?)` \| ", page, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| .*? \| (.*?) \| `(.*?)` \| ", PAGE[: PAGE.index("\n## ")], re.MULTILINE)
     assert {name for name, *_ in rows} == set(ModelOptions.model_fields)
     for name, default, example in rows:
-        value = ModelOptions.model_fields[name].default
+        value = with_preset({"fit": "letterbox"})["pad"] if name == "pad" else ModelOptions.model_fields[name].default
         assert getattr(ModelOptions.model_validate_json(f'{{"{name}": {example}}}'), name) != value, name
-        shown = re.fullmatch(r"`(.*)`", default)
+        shown = re.match(r"`(.*?)`(?: with `letterbox`)?$", default)
         assert value is None or (shown is not None and json.loads(shown[1]) == value), name
 
 
+def test_the_page_has_every_preset_with_its_options() -> None:
+    table = PAGE[PAGE.index("## Presets") : PAGE.index("ImageNet's mean is")]
+    rows = [[cell.strip() for cell in row.split("|")[1:5]] for row in re.findall(r"^\| `.*$", table, re.MULTILINE)]
+    assert [name.strip("`") for name, *_ in rows] == list(PRESETS)
+    for name, fit, resize, values in rows:
+        preset = PRESETS[name.strip("`")]
+        assert fit == ", ".join(str(preset[key]) for key in ("fit", "crop_pct", "pad") if key in preset)
+        assert resize == preset["resize"]
+        assert values == f"`{preset['scaling']}`" + (", ImageNet's" if "mean" in preset else "")
+    assert str(list(PRESETS["timm"]["mean"])) in PAGE
+    assert str(list(PRESETS["timm"]["std"])) in PAGE
+
+
 def test_the_page_has_every_filter() -> None:
-    page = (Path(__file__).parents[4] / "docs" / "options.md").read_text()
-    table = page[page.index("## `resize`") :]
+    table = PAGE[PAGE.index("## `resize`") :]
     named = set(re.findall(r'`"(\w+)"`', "".join(re.findall(r"^\| (`.*?`) \| ", table, re.MULTILINE))))
     assert named == set(map(str, Filter))
+
+
+def options_of(tmp_path: Path, text: str, environ: dict[str, str] | None = None) -> ModelOptions:
+    return load_options([write(tmp_path, text)], load_settings(environ or {}))
+
+
+def test_a_preset_is_the_options_of_its_row(tmp_path: Path) -> None:
+    found = options_of(tmp_path, '{"preset": "timm", "labels": ["a"]}')
+    shown = (found.fit, found.crop_pct, found.resize, found.scaling, found.mean, found.std, found.labels)
+    assert shown == ("crop", 0.875, "bicubic", "unit", (0.485, 0.456, 0.406), (0.229, 0.224, 0.225), ("a",))
+    found = options_of(tmp_path, '{"preset": "ultralytics"}')
+    assert (found.fit, found.pad, found.resize, found.scaling, found.mean) == (
+        "letterbox",
+        114,
+        "tf_bilinear",
+        "unit",
+        None,
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "environ", "expected"),
+    [
+        ('{"preset": "timm", "crop_pct": 0.95}', {}, {"crop_pct": 0.95, "fit": "crop"}),
+        ('{"preset": "timm", "resize_shorter": 235}', {}, {"crop_pct": None, "resize_shorter": 235}),
+        ('{"preset": "timm", "std": [1, 1, 1]}', {}, {"mean": (0.485, 0.456, 0.406), "std": (1, 1, 1)}),
+        ('{"preset": "timm", "scaling": "tf"}', {}, {"scaling": "tf", "mean": None, "std": None}),
+        ('{"preset": "timm"}', {"LIGHTBOX_SCALING": "none"}, {"scaling": "none", "mean": None, "std": None}),
+        ('{"preset": "ultralytics", "fit": "stretch"}', {}, {"fit": "stretch", "pad": None}),
+        ('{"preset": "keras-resnet"}', {"LIGHTBOX_OPTIONS": '{"preset": "timm"}'}, {"preset": "timm", "fit": "crop"}),
+        ('{"mean": [1, 2, 3]}', {}, {"scaling": "unit"}),
+        ('{"std": [1], "scaling": "none"}', {}, {"scaling": "none"}),
+        ('{"fit": "letterbox"}', {}, {"pad": 114}),
+        ('{"fit": "letterbox", "pad": [1, 2, 3]}', {}, {"pad": (1, 2, 3)}),
+    ],
+)
+def test_what_stands_beside_a_preset_overrides_it(
+    tmp_path: Path, text: str, environ: dict[str, str], expected: dict[str, object]
+) -> None:
+    found = options_of(tmp_path, text, environ)
+    assert {key: getattr(found, key) for key in expected} == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"pad": 7}', "pad: works only with fit 'letterbox', got fit 'stretch'"),
+        ('{"fit": "crop", "pad": 7}', "pad: works only with fit 'letterbox', got fit 'crop'"),
+        ('{"resize_shorter": 256}', "resize_shorter: works only with fit 'crop'"),
+        (
+            '{"fit": "crop", "resize_shorter": 256, "crop_pct": 0.9}',
+            "resize_shorter: expected this or crop_pct, got both",
+        ),
+        ('{"std": [1, 0, 1]}', "std: expected numbers other than 0"),
+        ('{"mean": [NaN]}', "mean"),
+        ('{"fit": "letterbox", "pad": 256}', "pad"),
+        ('{"scaling": "torch", "mean": [1, 1, 1]}', "mean: the scaling 'torch' has its own mean"),
+        ('{"preset": "keras-resnet", "std": [1, 1, 1]}', "std: the scaling 'caffe' has its own mean"),
+        ('{"preset": "keras-resnet", "channels": "rgb"}', "channels: the scaling 'caffe' is in the order bgr"),
+        ('{"score_threshold": 0.5}', "score_threshold: works only with detections, got detections None"),
+        ('{"detections": "detr", "iou_threshold": 0.5}', "iou_threshold: works only with detections 'ultralytics'"),
+        ('{"preset": "tim"}', "preset"),
+    ],
+)
+def test_options_that_cannot_be_together_are_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(ModelOptionsError, match=re.escape(said)) as refused:
+        options_of(tmp_path, text)
+    assert "lightbox.json" in str(refused.value)
+
+
+def test_a_refusal_names_the_variable_that_asks(tmp_path: Path) -> None:
+    with pytest.raises(ModelOptionsError, match=r"^LIGHTBOX_OPTIONS: pad: works only with"):
+        load_options([tmp_path], load_settings({"LIGHTBOX_OPTIONS": '{"pad": 7}'}))

@@ -1,10 +1,16 @@
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+from typing import Any
+
 import numpy as np
 import pytest
 
 from lightbox.core.errors import BadRequest, InputMismatch
-from lightbox.model.spec import Array, ImageInput, SignatureSpec, TensorSpec, image_input, scaling_problem
+from lightbox.model.image_options import image_problems
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import Array, ImageInput, SignatureSpec, TensorSpec, image_input
 
 Shape = tuple[int | None, ...] | None
 
@@ -40,21 +46,70 @@ def test_how_an_image_reaches_a_model(dtype: str, shape: Shape, expected: ImageI
     assert image_input(signature(x=(dtype, shape))) == expected
 
 
+PIXELS = ImageInput("x", False, True, "float32", 224, 200)
+OPEN = ImageInput("x", False, True, "float32")
+
+
 @pytest.mark.parametrize(
-    ("scaling", "dtype", "channels", "said"),
+    ("wanted", "options", "key", "said"),
     [
-        ("tf", "uint8", 3, "'tf' makes fractions, but the model's input x is uint8"),
-        ("unit", "int32", 3, "makes fractions"),
-        ("torch", "float32", 1, "is for 3 channels, but the model's input x has 1"),
-        ("caffe", "float32", 1, "is for 3 channels"),
-        ("torch", "float32", 3, None),
-        ("tf", "float16", 1, None),
-        ("none", "uint8", 3, None),
+        (replace(PIXELS, dtype="uint8"), {"scaling": "tf"}, "scaling", "'tf' makes fractions, but the model's input x"),
+        (replace(PIXELS, dtype="int32"), {"scaling": "unit"}, "scaling", "makes fractions"),
+        (
+            replace(PIXELS, dtype="uint8"),
+            {"mean": [3, 3, 3]},
+            "mean",
+            "makes fractions, but the model's input",
+        ),
+        (replace(PIXELS, channels=1), {"scaling": "torch"}, "scaling", "for 3 channels, but the model's input x has 1"),
+        (replace(PIXELS, channels=1), {"scaling": "caffe"}, "scaling", "is for 3 channels"),
+        (replace(PIXELS, channels=1), {"channels": "bgr"}, "channels", "'bgr' is for 3 channels"),
+        (PIXELS, {"mean": [1, 2, 3, 4]}, "mean", "expected 3 numbers, one for each channel of the input x, got 4"),
+        (PIXELS, {"std": [1, 2]}, "std", "expected 3 numbers"),
+        (replace(PIXELS, channels=1), {"std": [1, 2, 3]}, "std", "expected 1 numbers"),
+        (PIXELS, {"fit": "letterbox", "pad": [1, 2, 3, 4]}, "pad", "expected 3 numbers"),
+        (OPEN, {"fit": "letterbox"}, "fit", "'letterbox' needs a fixed size, but the input x has none; set image_size"),
+        (replace(OPEN, width=9), {"fit": "crop"}, "fit", "'crop' needs a fixed size"),
+        (PIXELS, {"fit": "crop", "resize_shorter": 223}, "resize_shorter", "expected at least 224, .* got 223"),
+        (PIXELS, {"layout": "NCHW"}, "layout", "tells that it is not NCHW"),
+        (replace(PIXELS, encoded=True), {"fit": "crop"}, "fit", "takes files, which the model resizes itself"),
     ],
 )
-def test_impossible_scalings_are_named(scaling: str, dtype: str, channels: int, said: str | None) -> None:
-    problem = scaling_problem(scaling, ImageInput("x", False, True, dtype, 2, 2, channels))
-    assert problem is None if said is None else problem is not None and said in problem
+def test_what_pictures_cannot_follow_is_named(wanted: ImageInput, options: dict[str, Any], key: str, said: str) -> None:
+    ((found, problem),) = image_problems(ModelOptions(**options), wanted)
+    assert found == key
+    assert re.search(said, problem)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "options"),
+    [
+        (PIXELS, {"scaling": "torch"}),
+        (replace(PIXELS, dtype="float16", channels=1), {"scaling": "tf", "mean": [0.5], "pad": 7, "fit": "letterbox"}),
+        (replace(PIXELS, dtype="uint8"), {"channels": "bgr", "fit": "crop", "resize_shorter": 224}),
+        (OPEN, {"fit": "letterbox", "image_size": 640}),
+        (replace(OPEN, channels_first=True), {"layout": "NCHW"}),
+        (replace(PIXELS, encoded=True, dtype="string"), {"scaling": "tf"}),
+    ],
+)
+def test_what_they_can_follow_is_no_problem(wanted: ImageInput, options: dict[str, Any]) -> None:
+    assert list(image_problems(ModelOptions(**options), wanted)) == []
+
+
+@pytest.mark.parametrize(
+    ("shape", "layout", "taken"),
+    [
+        ((None,) * 4, "NHWC", ImageInput("x", False, True, "float32")),
+        ((None,) * 4, "NCHW", ImageInput("x", False, True, "float32", channels_first=True)),
+        (None, "NCHW", ImageInput("x", False, True, "float32", channels_first=True)),
+        ((1, None, None, None), "NHWC", ImageInput("x", False, True, "float32")),
+        ((None,) * 4, None, None),
+        ((None, 5, None, None), "NCHW", None),
+        ((None, 224, 200, 3), "NCHW", PIXELS),
+    ],
+)
+def test_a_layout_says_what_an_open_shape_does_not(shape: Shape, layout: str | None, taken: ImageInput | None) -> None:
+    assert image_input(signature(x=("float32", shape)).with_layout(layout)) == taken
 
 
 @pytest.mark.parametrize("dtype", ["int8", "bool"])

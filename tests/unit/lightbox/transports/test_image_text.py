@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
-from lightbox.images.resize import Scaling, to_tensor
+from lightbox.images.preparation import PixelValues, Scaling
 from lightbox.transports.image_text import image_text, padded_text
 
 Float32 = npt.NDArray[np.float32]
@@ -44,7 +44,7 @@ def same(text: bytes | None, array: Float32) -> bool:
 @pytest.mark.parametrize("scaling", Scaling)
 def test_every_scaling_has_a_table(scaling: Scaling) -> None:
     photo = Image.fromarray(levels(60, 70, 3).astype(np.uint8)).resize((80, 90))
-    tensor = np.asarray(to_tensor(photo, scaling, np.float32), np.float32)
+    tensor = PixelValues(scaling).scaled(np.asarray(photo))
     assert same(together(image_text(tensor)), tensor)
 
 

@@ -66,10 +66,14 @@ const asText = (text) => ({ kind: "text", text: text.slice(0, 2000) });
 export function read(text, meta) {
   let body;
   try { body = parse(text); } catch { return asText(text); }
+  const parameters = meta.parameters || {};
+  if (parameters.detections && isObject(body) && Array.isArray(body.predictions?.[0])) {
+    const [items] = body.predictions;
+    return { kind: "boxes", items, of: items.length, inPicture: true };
+  }
   const items = isObject(body) ? ranked(body.predictions) : null;
   if (items && items[0].box) return { kind: "boxes", items, of: items.length };
   if (items) return { kind: "classes", items, of: null, unit: inUnit(items.map((item) => item.score)) };
-  const parameters = meta.parameters || {};
   const described = parameters.model_outputs || meta.outputs || [];
   const outputs = outputsOf(body, described);
   if (!outputs) return asText(text);
@@ -117,7 +121,7 @@ function classes(answer) {
 function boxes(answer) {
   const rows = answer.items.map((item, at) => [String(at + 1), nameOf(item), number(item.score), item.box.map(number).join(", ")]);
   return h("div", {}, h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Objects" },
-    table("Objects", ["No.", "Object", "Score", "Box: top, left, bottom, right"], rows, [2])),
+    table("Objects", ["No.", "Object", "Score", `Box: ${answer.inPicture ? "left, top, right, bottom" : "top, left, bottom, right"}`], rows, [2])),
   h("p", { class: "small" }, `Shown: ${answer.items.length} of ${answer.of} objects.`));
 }
 
@@ -138,15 +142,21 @@ export function card(result) {
     h("dl", { class: "facts" }, ...facts.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)])));
 }
 
-// Draw boxes over the picture; those beyond 1 are in pixels of the model's input, of height and width `size`.
-export function drawBoxes(figure, items, size) {
-  const scale = items.some((item) => Math.max(...item.box) > 1.5) && size ? size : [1, 1];
+// Left, top, right and bottom of each box as fractions of the picture. Boxes are in its pixels where the server makes
+// them so, else fractions already or, beyond 1, in pixels of the model's input, of height and width `size`.
+function placesOf(answer, size, picture) {
+  if (answer.inPicture) return answer.items.map(({ box }) => box.map((value, side) => value / picture[side % 2]));
+  const scale = answer.items.some(({ box }) => Math.max(...box) > 1.5) && size ? size : [1, 1];
+  return answer.items.map(({ box: [top, left, bottom, right] }) => [left / scale[1], top / scale[0], right / scale[1], bottom / scale[0]]);
+}
+
+// Draw boxes over the picture, which has a width and a height.
+export function drawBoxes(figure, answer, size, picture) {
   const drawing = svg("svg", { viewBox: "0 0 1 1", preserveAspectRatio: "none", "aria-hidden": "true" });
-  items.forEach((item, at) => {
-    const [top, left, bottom, right] = item.box.map((value, side) => value / scale[side % 2]);
+  placesOf(answer, size, picture).forEach(([left, top, right, bottom], at) => {
     const place = { x: left, y: top, width: right - left, height: bottom - top };
     drawing.append(svg("rect", { class: "box halo", ...place }), svg("rect", { class: `box k${at % 6}`, ...place }));
-    const tag = h("span", { class: "tag", "aria-hidden": "true" }, `${at + 1} ${nameOf(item)}`);
+    const tag = h("span", { class: "tag", "aria-hidden": "true" }, `${at + 1} ${nameOf(answer.items[at])}`);
     tag.style.left = `${100 * Math.max(0, left)}%`;
     tag.style.top = `${100 * Math.max(0, top)}%`;
     figure.append(tag);

@@ -35,7 +35,7 @@ async function checkHealth() {
 // Image
 
 function choose(file, name) {
-  state.file = file;
+  Object.assign(state, { file, picture: null });
   state.name = name || file.name || "image.png";
   if (state.url) URL.revokeObjectURL(state.url);
   state.url = URL.createObjectURL(file);
@@ -43,6 +43,7 @@ function choose(file, name) {
   const image = h("img", { alt: `The chosen image, ${state.name}` });
   $("image-facts").textContent = `${state.name}, ${bytes(file.size)}`;
   image.addEventListener("load", () => {
+    state.picture = [image.naturalWidth, image.naturalHeight];
     $("stage").classList.toggle("pixels", image.naturalWidth <= 64);
     $("image-facts").textContent = `${state.name}, ${image.naturalWidth} × ${image.naturalHeight} pixels, ${bytes(file.size)}`;
     $("stage").dataset.ready = state.name;
@@ -161,7 +162,7 @@ function showRun(run) {
   if (figure) {
     clearBoxes(figure);
     const boxes = results.find(({ answer }) => answer.kind === "boxes");
-    if (boxes) drawBoxes(figure, boxes.answer.items, run.size);
+    if (boxes && (run.picture || !boxes.answer.inPicture)) drawBoxes(figure, boxes.answer, run.size, run.picture);
   }
   const timings = results.map(({ timing }) => timing);
   $("time").hidden = false;
@@ -223,7 +224,7 @@ function finished(results, series) {
   const same = agreement(results);
   results.forEach((result) => { delete result.text; });  // responses may have megabytes, and runs are kept
   const run = { results, same, series, model, version: version || state.meta.versions?.[0] || "", name: state.name, file: state.file,
-    time: new Date().toLocaleTimeString("en-GB"), size: sides(state.meta.inputs?.[0]?.shape) };
+    time: new Date().toLocaleTimeString("en-GB"), size: sides(state.meta.inputs?.[0]?.shape), picture: state.picture };
   showRun(run);
   keep(run);
   return results.map((result) => `${WIRES[result.wire]}: ${headline(result.answer)}, ${ms(result.timing.total)}`).join(". ");

@@ -1,0 +1,149 @@
+"""Objects from the raw outputs of detectors.
+
+Scores, thresholds and suppression are those of Ultralytics' ``non_max_suppression``, of transformers'
+``post_process_object_detection``, and of the graphs of TensorFlow's Object Detection API, which suppress by themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from lightbox.core.errors import ModelFailed
+from lightbox.model.options import DetectionsName
+from lightbox.model.ranking import (
+    BOXES,
+    CLASSES,
+    END_TO_END,
+    NUMBER,
+    SCORES,
+    Shapes,
+    form_problem,
+    form_sentence,
+    names_of_detr,
+)
+from lightbox.model.spec import Array
+
+Float32 = npt.NDArray[np.float32]
+Int64 = npt.NDArray[np.int64]
+_FRACTIONS = 2.0
+"""Centers of boxes that are all below this are fractions of the input: in pixels they would be its corner alone."""
+
+
+class Objects(NamedTuple):
+    """What is in one picture, the best first."""
+
+    classes: Int64
+    """[K]"""
+    scores: Float32
+    """[K]"""
+    boxes: Float32
+    """[K, 4]: left, top, right, bottom, in pixels of the model's input."""
+
+    def chosen(self, which: Int64 | slice) -> Objects:
+        """Return some of them."""
+        return Objects(self.classes[which], self.scores[which], self.boxes[which])
+
+
+class Limits(NamedTuple):
+    """Which of a model's boxes are objects. Scores of ``score`` and below are none.
+
+    Of two boxes of one class, or of any where ``class_agnostic``, that overlap by more than ``iou`` (intersection over
+    union), the one of the lower score is none. There are at most ``most``.
+    """
+
+    score: float = 0.25
+    iou: float = 0.7
+    class_agnostic: bool = False
+    most: int = 300
+
+
+def find_objects(
+    form: DetectionsName, outputs: Mapping[str, Array], size: tuple[int, int], limits: Limits
+) -> list[Objects]:
+    """Return the objects of each row of a batch, whose pictures have a ``size``: width, height.
+
+    Raises ModelFailed for outputs that are not of that form.
+    """
+    shapes: Shapes = {name: array.shape for name, array in outputs.items()}
+    numbers = {name: array.astype(np.float32) for name, array in outputs.items() if array.dtype.kind in "iuf"}
+    problem = form_problem(form, shapes) if len(numbers) == len(outputs) else form_sentence(form, shapes)
+    if problem:
+        raise ModelFailed(f"detections: {problem}")
+    with np.errstate(all="ignore"):  # what is no number is no object
+        if form == "ultralytics":
+            (output,) = numbers.values()
+            return [_of_ultralytics(row, size, limits) for row in output]
+        if form == "detr":
+            logits, boxes = (numbers[name] for name in names_of_detr(shapes))
+            rows: Iterable[Objects] = (_of_detr(*row, size) for row in zip(logits, boxes, strict=True))
+        else:
+            rows = _of_tensorflow(numbers, size)
+        return [_best(row, limits).chosen(slice(limits.most)) for row in rows]
+
+
+def _of_ultralytics(row: Float32, size: tuple[int, int], limits: Limits) -> Objects:
+    if row.shape[1] == END_TO_END:
+        boxes = _in_pixels(row[:, :4], row[:, :4], size)
+        return _best(Objects(row[:, 5].astype(np.int64), row[:, 4], boxes), limits).chosen(slice(limits.most))
+    classes = row[4:].argmax(axis=0) if row.shape[1] else np.zeros(0, np.int64)
+    scores = row[4:].max(axis=0, initial=0)
+    passed = scores > limits.score  # few of many: the rest need no corners
+    boxes = _in_pixels(_corners(row[:4].T[passed]), row[:2], size)
+    best = _best(Objects(classes[passed], scores[passed], boxes), limits)
+    return best.chosen(_left_over(best, limits))
+
+
+def _in_pixels(boxes: Float32, places: Float32, size: tuple[int, int]) -> Float32:
+    """Return boxes in pixels. Ultralytics' exports for TensorFlow have fractions of the input, all others pixels."""
+    are_fractions = not places.size or places.max() <= _FRACTIONS
+    return boxes * np.array(size * 2, np.float32) if are_fractions else boxes
+
+
+def _of_detr(logits: Float32, boxes: Float32, size: tuple[int, int]) -> Objects:
+    powers = np.exp(logits - logits.max(axis=1, keepdims=True, initial=-np.inf))
+    chances = (powers / powers.sum(axis=1, keepdims=True))[:, :-1]  # the last class is "no object"
+    classes = chances.argmax(axis=1) if chances.size else np.zeros(len(chances), np.int64)
+    scores = chances.max(axis=1, initial=0)
+    return Objects(classes, scores, _corners(boxes) * np.array(size * 2, np.float32))
+
+
+def _of_tensorflow(outputs: Mapping[str, Float32], size: tuple[int, int]) -> Iterator[Objects]:
+    scale = np.array(size * 2, np.float32)
+    for index, scores in enumerate(outputs[SCORES]):
+        count = int(outputs[NUMBER].reshape(-1)[index]) if NUMBER in outputs else len(scores)
+        boxes = outputs[BOXES][index][:count, [1, 0, 3, 2]] * scale
+        yield Objects(outputs[CLASSES][index][:count].astype(np.int64), scores[:count], boxes)
+
+
+def _corners(centered: Float32) -> Float32:
+    """Return left, top, right, bottom of center x, center y, width, height."""
+    half = centered[:, 2:] / 2
+    return np.concatenate([centered[:, :2] - half, centered[:, :2] + half], axis=1)
+
+
+def _best(found: Objects, limits: Limits) -> Objects:
+    """Return the objects that have a score and a box, the best first."""
+    passed = np.flatnonzero((found.scores > limits.score) & np.isfinite(found.boxes).all(axis=1))
+    return found.chosen(passed[(-found.scores[passed]).argsort(kind="stable")])
+
+
+def _left_over(best: Objects, limits: Limits) -> Int64:
+    """Return which objects, the best first, are left when those that overlap better ones are not."""
+    left, top, right, bottom = best.boxes.T
+    areas = (right - left) * (bottom - top)
+    candidates, kept = np.arange(len(areas)), list[int]()
+    while len(candidates) and len(kept) < limits.most:
+        one, rest = candidates[0], candidates[1:]
+        kept.append(int(one))
+        width = np.minimum(right[rest], right[one]) - np.maximum(left[rest], left[one])
+        height = np.minimum(bottom[rest], bottom[one]) - np.maximum(top[rest], top[one])
+        shared = width.clip(0) * height.clip(0)
+        overlaps = shared / (areas[rest] + areas[one] - shared) > limits.iou  # not where both have no area
+        if not limits.class_agnostic:
+            overlaps &= best.classes[rest] == best.classes[one]
+        candidates = rest[~overlaps]
+    return np.array(kept, np.int64)

@@ -1,0 +1,243 @@
+"""What a model wants of a picture: its size and place in the input, how it is resized, what values pixels get.
+
+Sizes and offsets are rounded as the libraries round them that models are trained with: torchvision and timm for
+``crop``, Ultralytics for ``letterbox``. The scalings are those of ``keras.applications``, with the same operations in
+the same order in float32, so that the numbers are equal to the last bit:
+
+    none    0..255, as they are
+    unit    x / 255                                     0..1
+    tf      x / 127.5 - 1                               -1..1        mobilenet_v2, inception_v3, xception, ...
+    torch   (x / 255 - mean) / std, per channel         about -2..2  densenet
+    caffe   BGR, x - mean, per channel                  -124..152    resnet50, vgg16, ...
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Float32 = npt.NDArray[np.float32]
+Size = tuple[int, int]
+"""Width and height, in pixels."""
+
+
+class Fit(StrEnum):
+    """How a picture of one shape gets into an input of another."""
+
+    STRETCH = "stretch"
+    CROP = "crop"
+    LETTERBOX = "letterbox"
+
+
+class Placement(NamedTuple):
+    """A picture, resized to ``size``, whose upper left corner is at ``left``, ``top`` of the input.
+
+    Where these are negative, the input shows a part of the picture; where they are positive, there is padding.
+    """
+
+    size: Size
+    left: int = 0
+    top: int = 0
+
+
+@dataclass(frozen=True)
+class Fitting:
+    """A model's wish. ``shorter`` or ``crop_pct`` tell how large a picture is when the middle of it is cut out.
+
+    ``shorter``: pixels of its shorter side. ``crop_pct``: which part of it the input is, along either side.
+    """
+
+    fit: Fit = Fit.STRETCH
+    shorter: int | None = None
+    crop_pct: float = 1.0
+
+    def place(self, picture: Size, target: Size) -> Placement:
+        """Return where a picture of one size lies in an input of another."""
+        return _PLACES[self.fit](self, picture, target)
+
+    def _stretched(self, picture: Size, target: Size) -> Placement:
+        return Placement(target)
+
+    def _cropped(self, picture: Size, target: Size) -> Placement:
+        covered = _covering(picture, self._least(target))
+        left, top = (-_half(whole - part) for whole, part in zip(covered, target, strict=True))
+        return Placement(covered, left, top)
+
+    def _least(self, target: Size) -> Size:
+        """Return what the picture has to cover before the middle of it is cut out."""
+        if self.shorter is not None:
+            return self.shorter, self.shorter
+        return math.floor(target[0] / self.crop_pct), math.floor(target[1] / self.crop_pct)
+
+    def _letterboxed(self, picture: Size, target: Size) -> Placement:
+        ratio = min(target[0] / picture[0], target[1] / picture[1])
+        size = max(1, round(picture[0] * ratio)), max(1, round(picture[1] * ratio))
+        # Of an odd number of rows or columns of padding, the one in the middle comes after the picture.
+        left, top = (round((side - part) / 2 - 0.1) for side, part in zip(target, size, strict=True))
+        return Placement(size, left, top)
+
+
+_PLACES: dict[Fit, Callable[[Fitting, Size, Size], Placement]] = {
+    Fit.STRETCH: Fitting._stretched,
+    Fit.CROP: Fitting._cropped,
+    Fit.LETTERBOX: Fitting._letterboxed,
+}
+
+
+def _covering(picture: Size, least: Size) -> Size:
+    """Return the smallest size of a picture that covers ``least``; the fraction of its longer side is cut off."""
+    (width, height), (wide, high) = picture, least
+    if wide * height >= high * width:
+        return wide, wide * height // width
+    return high * width // height, high
+
+
+def _half(pixels: int) -> int:
+    return round(pixels / 2)  # to the even one of two that are as near
+
+
+@dataclass(frozen=True)
+class Placed:
+    """A picture's way back: its ``size`` and where it lies in the input.
+
+    ``origin`` is the corner of a part of it that was cut out beforehand, whose size is then ``size``.
+    """
+
+    size: Size
+    placement: Placement
+    origin: tuple[int, int] = (0, 0)
+
+    def in_picture(self, boxes: Float32) -> Float32:
+        """Return boxes [K, 4] (left, top, right, bottom) of the input in pixels of the picture, cut to it."""
+        corners = boxes.astype(np.float64).reshape(-1, 2, 2) - self.placement[1:]
+        there = corners * np.divide(self.size, self.placement.size)
+        clipped: Float32 = np.add(there.clip(0, self.size), self.origin).astype(np.float32)
+        return clipped.reshape(-1, 4)
+
+
+IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+_CAFFE_MEAN_BGR = (103.939, 116.779, 123.68)
+
+
+class Scaling(StrEnum):
+    """What is done to the pixel values 0..255, by the names that Keras uses."""
+
+    NONE = "none"
+    UNIT = "unit"
+    TF = "tf"
+    TORCH = "torch"
+    CAFFE = "caffe"
+
+
+class _Steps(NamedTuple):
+    """x / divisor - mean, by std; what is None is not done."""
+
+    divisor: float | None = None
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+
+
+_STEPS = {
+    Scaling.NONE: _Steps(),
+    Scaling.UNIT: _Steps(255),
+    Scaling.TF: _Steps(127.5, (1,)),
+    Scaling.TORCH: _Steps(255, IMAGENET_MEAN, IMAGENET_STD),
+    Scaling.CAFFE: _Steps(None, _CAFFE_MEAN_BGR),
+}
+
+
+@dataclass(frozen=True)
+class PixelValues:
+    """A model's wish. ``mean`` and ``std``, a number or one for each channel, come after the scaling.
+
+    They are in the model's own order of channels, which is BGR where ``bgr``.
+    """
+
+    scaling: Scaling = Scaling.NONE
+    mean: tuple[float, ...] | None = None
+    std: tuple[float, ...] | None = None
+    bgr: bool = False
+
+    def scaled(self, pixels: npt.NDArray[Any]) -> Float32:
+        """Return pixels [..., channels] in the model's order as float32, a copy."""
+        values = pixels.astype(np.float32)
+        self.scale(values)
+        return values
+
+    def scale(self, values: Float32) -> None:
+        """Do it to pixels [..., channels] in the model's order, in their place."""
+        for divisor, mean, std in (_STEPS[self.scaling], _Steps(None, self.mean, self.std)):
+            if divisor is not None:
+                values /= np.float32(divisor)
+            if mean is not None:
+                for channel in range(values.shape[-1]):  # several times faster than along a last axis of 3
+                    values[..., channel] -= np.float32(mean[channel % len(mean)])
+            if std is not None:
+                for channel in range(values.shape[-1]):
+                    values[..., channel] /= np.float32(std[channel % len(std)])
+
+    def in_picture_order(self, out: npt.NDArray[np.generic]) -> npt.NDArray[np.generic]:
+        """Return a view of a tensor [height, width, channels] whose channels are in the order RGB."""
+        return out[:, :, ::-1] if self.bgr else out
+
+    def fill(self, out: npt.NDArray[np.generic], color: tuple[int, ...]) -> None:
+        """Write one color, 0..255 for each channel of the picture, into a tensor [height, width, channels]."""
+        there = self.in_picture_order(out)
+        for channel, values in enumerate(table_of(self, out.shape[2], out.dtype)):
+            there[:, :, channel] = values[color[channel % len(color)]]
+
+    def write(self, pixels: npt.NDArray[Any], out: npt.NDArray[np.generic]) -> None:
+        """Write pixels [height, width, channels] in the order RGB, uint8 or fractions, into a tensor of that shape."""
+        there = self.in_picture_order(out)
+        if pixels.dtype == np.uint8:
+            for channel, values in enumerate(table_of(self, pixels.shape[2], out.dtype)):
+                there[:, :, channel] = values[pixels[:, :, channel]]
+        else:
+            np.copyto(out, self.scaled(self.in_picture_order(pixels)), casting="unsafe")
+
+
+@lru_cache(maxsize=64)
+def table_of(values: PixelValues, channels: int, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return [channels, 256], in the order RGB: what each value 0..255 becomes in each channel, in ``dtype``."""
+    levels = np.repeat(np.arange(256, dtype=np.uint8), channels).reshape(256, 1, channels)
+    scaled = values.in_picture_order(values.scaled(levels))
+    table = np.ascontiguousarray(scaled.reshape(256, channels).T, dtype)
+    table.flags.writeable = False
+    return table
+
+
+class Filter(StrEnum):
+    """How an image is resized: by Pillow's filters, or by ``tf.image.resize``, which does not antialias."""
+
+    BICUBIC = "bicubic"
+    BILINEAR = "bilinear"
+    NEAREST = "nearest"
+    LANCZOS = "lanczos"
+    BOX = "box"
+    TF_BILINEAR = "tf_bilinear"
+    TF_NEAREST = "tf_nearest"
+
+    @property
+    def averages(self) -> bool:
+        """Whether each pixel is made of all that it covers in the source, so that a source of half the size will do."""
+        return self not in (Filter.NEAREST, Filter.TF_BILINEAR, Filter.TF_NEAREST)
+
+
+@dataclass(frozen=True)
+class Preparation:
+    """How a model wants its pictures.
+
+    ``padding`` is a value of 0..255, or one for each channel of the picture, for what it does not cover.
+    """
+
+    by: Filter = Filter.BICUBIC
+    fitting: Fitting = field(default_factory=Fitting)
+    values: PixelValues = field(default_factory=PixelValues)
+    padding: tuple[int, ...] = (0,)

@@ -1,0 +1,52 @@
+"""What the options of a model say of its pictures, and why that cannot be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import ImageInput
+
+Problem = tuple[str, str]
+"""An option, and a sentence about it that begins with what was expected."""
+
+
+def fixed_size(wanted: ImageInput, options: ModelOptions) -> tuple[int, int] | None:
+    """Width and height that every image gets: the signature's, else the option's; None for the image's own."""
+    if options.image_size is None:
+        return (wanted.width, wanted.height) if wanted.width and wanted.height else None
+    return wanted.width or options.image_size[0], wanted.height or options.image_size[1]
+
+
+def image_problems(options: ModelOptions, wanted: ImageInput) -> Iterator[Problem]:
+    """Yield the options that pictures cannot follow on their way to an input."""
+    given, channels = options.model_fields_set, wanted.channels
+    if wanted.encoded:
+        if options.fit != "stretch":
+            yield "fit", f"expected none, because the input {wanted.name} takes files, which the model resizes itself"
+        return
+    if "float" not in wanted.dtype:
+        for key in ("scaling", "mean", "std"):
+            if getattr(options, key) not in (None, "none"):
+                made = repr(options.scaling) if key == "scaling" else "it"
+                yield key, f"{made} makes fractions, but the model's input {wanted.name} is {wanted.dtype}"
+    if options.scaling in ("torch", "caffe") and channels != 3:
+        yield "scaling", f"{options.scaling!r} is for 3 channels, but the model's input {wanted.name} has {channels}"
+    if options.channels == "bgr" and channels != 3:
+        yield "channels", f"'bgr' is for 3 channels, but the model's input {wanted.name} has {channels}"
+    for key in ("mean", "std", "pad"):
+        values = getattr(options, key)
+        if isinstance(values, tuple) and len(values) not in (1, channels):
+            yield (
+                key,
+                f"expected {channels} numbers, one for each channel of the input {wanted.name}, got {len(values)}",
+            )
+    size = fixed_size(wanted, options)
+    if options.fit != "stretch" and size is None:
+        sentence = f"{options.fit!r} needs a fixed size, but the input {wanted.name} has none"
+        yield "fit", f"{sentence}; set image_size, such as 640x640"
+    if size is not None and options.resize_shorter is not None and options.resize_shorter < max(size):
+        least = f"expected at least {max(size)}, the longer side of the input {wanted.name}"
+        yield "resize_shorter", f"{least}, got {options.resize_shorter}"
+    if "layout" in given and options.layout is not None and (options.layout == "NCHW") != wanted.channels_first:
+        yield "layout", f"the shape of the input {wanted.name} tells that it is not {options.layout}"

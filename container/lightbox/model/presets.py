@@ -1,0 +1,43 @@
+"""Options by the names that people know: how a library, or a family of models, makes pixels of a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+PresetName = Literal["keras-mobilenet", "keras-resnet", "torchvision", "timm", "ultralytics", "tf-object-detection"]
+
+_IMAGENET = {"scaling": "unit", "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+_MIDDLE = {"fit": "crop", "crop_pct": 0.875}
+
+PRESETS: Mapping[str, Mapping[str, Any]] = {
+    "keras-mobilenet": {"fit": "stretch", "resize": "nearest", "scaling": "tf"},
+    "keras-resnet": {"fit": "stretch", "resize": "nearest", "scaling": "caffe"},
+    "torchvision": {"resize": "bilinear", **_MIDDLE, **_IMAGENET},
+    "timm": {"resize": "bicubic", **_MIDDLE, **_IMAGENET},
+    "ultralytics": {"fit": "letterbox", "pad": 114, "resize": "tf_bilinear", "scaling": "unit"},
+    "tf-object-detection": {"fit": "stretch", "resize": "tf_bilinear", "scaling": "none"},
+}
+"""The options of ``code/lightbox.json`` that each preset stands for."""
+
+_REPLACED = {
+    "scaling": ("mean", "std"),
+    "fit": ("crop_pct", "pad"),
+    "resize_shorter": ("crop_pct",),
+}
+"""What of a preset an option beside it takes with it: a mean belongs to its scaling, padding to its fit."""
+
+
+def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return options with those of their preset, where they name one, and what follows from them."""
+    name: str | None = given.get("preset")
+    preset = dict(PRESETS[name]) if name else {}
+    for key in given:
+        for replaced in _REPLACED.get(key, ()):
+            preset.pop(replaced, None)
+    merged = {**preset, **given}
+    if merged.get("mean") is not None or merged.get("std") is not None:
+        merged.setdefault("scaling", "unit")
+    if merged.get("fit") == "letterbox" and merged.get("pad") is None:
+        merged["pad"] = 114
+    return merged

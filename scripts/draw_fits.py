@@ -1,0 +1,52 @@
+#!/usr/bin/env python3
+"""Draw docs/images/fits.jpg: one photo, and what each ``fit`` makes of it for an input of 224x224. ``make fits``."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+from PIL import Image, ImageDraw, ImageFont
+
+from lightbox.images.decode import decode_rgb
+from lightbox.images.preparation import Fit, Fitting, Preparation
+from lightbox.images.resize import Resizer
+
+PAGE = Path(__file__).parents[1] / "docs" / "images" / "fits.jpg"
+SIDE = 224
+TEXT, GAP = 26, 16
+_BACKGROUND, _INK = (255, 255, 255), (40, 40, 40)
+
+
+def photo() -> Image.Image:
+    """Return scikit-image's cup of coffee, 600x400."""
+    found = find_spec("skimage")
+    assert found is not None and found.origin is not None, "requirements/serve.lock has scikit-image"
+    return decode_rgb((Path(found.origin).parent / "data" / "coffee.png").read_bytes())
+
+
+def made(image: Image.Image, fit: Fit) -> Image.Image:
+    """Return the picture that a model sees."""
+    pixels = np.empty((SIDE, SIDE, 3), np.uint8)
+    Resizer(1).fill(image, pixels, Preparation(fitting=Fitting(fit), padding=(114,)), by_all_cores=False)
+    return Image.fromarray(pixels)
+
+
+def drawn() -> Image.Image:
+    """Return the photo and its fits, side by side, each with its name above."""
+    image = photo()
+    shown = image.resize((image.width * SIDE // image.height, SIDE))
+    panels = [(f"photo, {image.width}x{image.height}", shown), *((str(fit), made(image, fit)) for fit in Fit)]
+    width = sum(panel.width for _, panel in panels) + GAP * (len(panels) - 1)
+    canvas = Image.new("RGB", (width, SIDE + TEXT), _BACKGROUND)
+    draw, left = ImageDraw.Draw(canvas), 0
+    for name, panel in panels:
+        draw.text((left, 2), name, _INK, ImageFont.load_default(16))
+        canvas.paste(panel, (left, TEXT))
+        left += panel.width + GAP
+    return canvas
+
+
+if __name__ == "__main__":
+    drawn().save(PAGE, quality=88)

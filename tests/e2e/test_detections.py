@@ -1,0 +1,171 @@
+"""Objects come back in the pixels of the picture that was posted, whatever was done to it before the model saw it."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import requests
+from PIL import Image, ImageDraw
+
+from corpus.writers import exif, jpeg_segment, with_segments
+from support.finders import LABELS, Form, write_finder
+from support.patience import PATIENCE
+from support.stack import Stack, running
+
+SIZE = (641, 480)
+RED, BLUE = (290, 150, 391, 331), (380, 200, 440, 260)  # in the middle, which a crop leaves
+FITS = ("stretch", "crop", "letterbox")
+FORMS: tuple[Form, ...] = ("ultralytics", "end_to_end", "detr", "tf")
+
+
+def options(fit: str, form: Form) -> dict[str, Any]:
+    detections = "ultralytics" if form == "end_to_end" else form
+    return {"fit": fit, "scaling": "unit", "detections": detections, "labels": LABELS}
+
+
+def write_model(folder: Path, form: Form, own: dict[str, Any], height: int = 320, width: int = 320) -> None:
+    write_finder(folder / "1" / "model.xml", form, height, width)
+    (folder / "code").mkdir()
+    (folder / "code" / "lightbox.json").write_text(json.dumps(own))
+
+
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
+    folder = tmp_path_factory.mktemp("finders")
+    models = folder / "models"
+    for fit in FITS:
+        for form in FORMS:
+            write_model(models / f"{form}_{fit}", form, options(fit, form))
+        write_model(models / f"wide_{fit}", "ultralytics", options(fit, "ultralytics"), 192, 416)
+    reduced = options("letterbox", "ultralytics") | {"fast_decode": True}
+    write_model(models / "reduced", "ultralytics", reduced, 96, 96)
+    write_model(models / "bgr", "ultralytics", options("crop", "ultralytics") | {"channels": "bgr", "crop_pct": 0.9})
+    write_model(models / "agnostic", "ultralytics", options("crop", "ultralytics") | {"top_k": 1})
+    with running(models, folder / "run", LIGHTBOX_SESSIONS="true", LIGHTBOX_TFS_API="true") as found:
+        yield found
+
+
+def photo(kind: str = "PNG", size: tuple[int, int] = SIZE, times: int = 1) -> bytes:
+    image = Image.new("RGB", (size[0] * times, size[1] * times), (120, 130, 125))
+    draw = ImageDraw.Draw(image)
+    for (left, top, right, bottom), color in ((RED, (250, 5, 5)), (BLUE, (5, 5, 250))):
+        draw.rectangle((left * times, top * times, right * times - 1, bottom * times - 1), color)
+    file = io.BytesIO()
+    image.save(file, kind, **({"quality": 95, "subsampling": 0} if kind == "JPEG" else {}))
+    return file.getvalue()
+
+
+def found(stack: Stack, model: str, body: bytes, **attributes: str) -> list[dict[str, Any]]:
+    pairs = {"tfs-model-name": model} | {key.replace("_", "-"): value for key, value in attributes.items()}
+    answer = stack.invoke(
+        body,
+        Content_Type="application/x-image",
+        Accept="application/json",
+        X_Amzn_SageMaker_Custom_Attributes=",".join(f"{key}={value}" for key, value in pairs.items()),
+    )
+    assert answer.status_code == 200, answer.text
+    (row,) = answer.json()["predictions"]
+    return list(row)
+
+
+def check(objects: list[dict[str, Any]], red: tuple[float, ...], blue: tuple[float, ...] | None, within: float) -> None:
+    expected = [("red", 0, 0.9, red)] + ([("blue", 1, 0.6, blue)] if blue else [])
+    assert [(one["label"], one["class"]) for one in objects] == [(label, number) for label, number, *_ in expected]
+    for one, (*_, score, box) in zip(objects, expected, strict=True):
+        assert one["score"] == pytest.approx(score, abs=1e-3)
+        assert one["box"] == pytest.approx(box, abs=within)
+
+
+@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize("form", [*FORMS, "wide"])
+def test_boxes_are_in_the_pictures_pixels(stack: Stack, form: str, fit: str) -> None:
+    body = photo()
+    # A pixel of the input is up to 2.5 of the picture.
+    check(found(stack, f"{form}_{fit}", body), RED, BLUE, 3)
+    for wire in ("grpc", "rest"):
+        assert found(stack, f"{form}_{fit}", body, tfs_transport=wire) == found(stack, f"{form}_{fit}", body)
+
+
+@pytest.mark.parametrize("fit", FITS)
+@pytest.mark.parametrize("orientation", [3, 6, 8])
+def test_a_turned_photo_has_boxes_as_a_viewer_shows_it(stack: Stack, fit: str, orientation: int) -> None:
+    """The file is stored as it is; what the caller sees is turned, and so are the boxes."""
+    body = with_segments(photo("JPEG"), jpeg_segment(0xE1, exif(orientation)))
+    width, height = SIZE
+
+    def turned(box: tuple[int, int, int, int]) -> tuple[int, ...]:
+        left, top, right, bottom = box
+        return {
+            3: (width - right, height - bottom, width - left, height - top),
+            6: (height - bottom, left, height - top, right),
+            8: (top, width - right, bottom, width - left),
+        }[orientation]
+
+    check(found(stack, f"ultralytics_{fit}", body), turned(RED), turned(BLUE), 3)
+
+
+@pytest.mark.parametrize("fit", FITS)
+def test_a_part_of_the_picture_has_boxes_in_the_whole(stack: Stack, fit: str) -> None:
+    objects = found(stack, f"ultralytics_{fit}", photo(), tfs_crop="250,100,250,300")
+    check(objects, RED, BLUE, 2)
+
+
+def test_objects_that_are_cut_off_end_at_the_pictures_edge(stack: Stack) -> None:
+    image = Image.new("RGB", SIZE, (250, 5, 5))
+    file = io.BytesIO()
+    image.save(file, "PNG")
+    (one,) = found(stack, "ultralytics_letterbox", file.getvalue())
+    assert one["box"] == [0, 0, *SIZE]
+
+
+def test_a_photo_that_is_decoded_at_reduced_scale(stack: Stack) -> None:
+    times = 4
+    objects = found(stack, "reduced", photo("JPEG", times=times))
+    check(objects, tuple(times * side for side in RED), tuple(times * side for side in BLUE), 30)
+
+
+def test_channels_the_other_way_round(stack: Stack) -> None:
+    """The network takes the first channel for red: with BGR it sees the blue rectangle as the red one."""
+    check(found(stack, "bgr", photo()), BLUE, RED, 3)
+
+
+def test_top_k_is_the_limit(stack: Stack) -> None:
+    assert [one["label"] for one in found(stack, "agnostic", photo())] == ["red"]
+
+
+def test_numbers_have_boxes_in_pixels_of_the_input(stack: Stack) -> None:
+    pixels = np.full((1, 3, 320, 320), 0.5, np.float32)
+    pixels[0, :, 40:80, 100:180] = np.array([1, 0, 0], np.float32)[:, None, None]
+    file = io.BytesIO()
+    np.save(file, pixels)
+    answer = stack.invoke(
+        file.getvalue(),
+        Content_Type="application/x-npy",
+        Accept="application/json",
+        X_Amzn_SageMaker_Custom_Attributes="tfs-model-name=ultralytics_stretch",
+    )
+    ((one,),) = answer.json()["predictions"]
+    assert one["box"] == [100, 40, 180, 80]
+
+
+def test_other_protocols_and_media_types_have_the_outputs(stack: Stack) -> None:
+    model, body = "ultralytics_letterbox", photo()
+    answer = stack.invoke(
+        body,
+        Content_Type="application/x-image",
+        Accept="application/x-npy",
+        X_Amzn_SageMaker_Custom_Attributes=f"tfs-model-name={model}",
+    )
+    assert np.load(io.BytesIO(answer.content)).shape == (1, 6, 4)
+    metadata = requests.get(f"{stack.url}/v2/models/{model}", timeout=PATIENCE).json()
+    assert metadata["parameters"]["detections"] == "ultralytics"
+    assert [output["shape"] for output in metadata["outputs"]] == [[1, 6, 4]]
+    request = {"inputs": [{"name": "images", "datatype": "FP32", "shape": [1, 3, 320, 320], "data": [0.5] * 307200}]}
+    raw = requests.post(f"{stack.url}/v2/models/{model}/infer", json=request, timeout=PATIENCE).json()
+    assert raw["outputs"][0]["shape"] == [1, 6, 4]

@@ -1,0 +1,261 @@
+"""Raw outputs of detectors become objects; suppression is the textbook's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lightbox.codecs.objects import Limits, Objects, find_objects
+from lightbox.core.errors import ModelFailed
+from lightbox.model.options import DetectionsName
+from lightbox.model.ranking import classes_of, detections_problem
+from lightbox.model.spec import TensorSpec
+
+SIZE = (640, 480)
+Row = tuple[int, float, list[float]]
+
+
+def found(form: DetectionsName, limits: Limits | None = None, **outputs: Any) -> list[list[Row]]:
+    arrays = {name: np.asarray(value, getattr(value, "dtype", np.float32)) for name, value in outputs.items()}
+    return [listed(objects) for objects in find_objects(form, arrays, SIZE, limits or Limits())]
+
+
+def listed(objects: Objects) -> list[Row]:
+    assert objects.boxes.dtype == objects.scores.dtype == np.float32
+    return [
+        (int(number), round(float(score), 4), [round(float(side), 3) for side in box])
+        for number, score, box in zip(*objects, strict=True)
+    ]
+
+
+def yolo(*anchors: list[float]) -> Any:
+    return np.array([anchors], np.float32).transpose(0, 2, 1)
+
+
+def test_the_best_class_of_an_anchor_counts_and_overlaps_are_one_object() -> None:
+    output = yolo(
+        [100, 100, 40, 20, 0.1, 0.9],
+        [102, 101, 40, 20, 0.0, 0.8],  # the same object
+        [102, 101, 40, 20, 0.7, 0.6],  # another class
+        [300, 200, 10, 10, 0.25, 0.2],  # not above the threshold
+    )
+    assert found("ultralytics", output0=output) == [
+        [(1, 0.9, [80, 90, 120, 110]), (0, 0.7, [82, 91, 122, 111])],
+    ]
+    agnostic = found("ultralytics", Limits(class_agnostic=True), output0=output)
+    assert agnostic == [[(1, 0.9, [80, 90, 120, 110])]]
+    assert len(found("ultralytics", Limits(iou=0.99), output0=output)[0]) == 3
+    assert len(found("ultralytics", Limits(score=0.2), output0=output)[0]) == 3
+    assert len(found("ultralytics", Limits(most=1), output0=output)[0]) == 1
+
+
+def test_the_end_to_end_form_has_corners_and_no_suppression() -> None:
+    rows = [[10, 20, 30, 40, 0.5, 2], [10, 20, 30, 40, 0.9, 2], [0, 0, 0, 0, 0, 0]]
+    assert found("ultralytics", y=np.array([rows], np.float32)) == [
+        [(2, 0.9, [10, 20, 30, 40]), (2, 0.5, [10, 20, 30, 40])]
+    ]
+
+
+def test_exports_for_tensorflow_have_fractions_of_the_input() -> None:
+    output = yolo([0.5, 0.5, 0.5, 0.25, 0.9], [0.9, 0.9, 0.1, 0.1, 0.1])
+    assert found("ultralytics", y=output) == [[(0, 0.9, [160, 180, 480, 300])]]
+    rows = np.array([[[0.25, 0.5, 0.5, 1, 0.9, 1]] + [[0] * 6] * 2], np.float32)
+    assert found("ultralytics", y=rows) == [[(1, 0.9, [160, 240, 320, 480])]]
+
+
+def test_each_row_of_a_batch_is_a_picture_of_its_own() -> None:
+    first, second = yolo([0.5, 0.5, 0.5, 0.25, 0.9]), yolo([100, 100, 40, 20, 0.5])
+    assert found("ultralytics", y=np.concatenate([first, second])) == [
+        [(0, 0.9, [160, 180, 480, 300])],
+        [(0, 0.5, [80, 90, 120, 110])],
+    ]
+
+
+def test_detrs_last_class_is_no_object() -> None:
+    logits = np.log(np.array([[[0.7, 0.2, 0.1], [0.05, 0.05, 0.9], [0.3, 0.6, 0.1]]], np.float32))
+    boxes = np.array([[[0.5, 0.5, 0.5, 0.5], [0.1] * 4, [0.25, 0.25, 0.5, 0.5]]], np.float32)
+    expected = [[(0, 0.7, [160, 120, 480, 360]), (1, 0.6, [0, 0, 320, 240])]]
+    assert found("detr", logits=logits, pred_boxes=boxes) == expected
+    assert found("detr", y=boxes, z=logits) == expected
+    four = np.log(np.array([[[0.7, 0.1, 0.1, 0.1]]], np.float32))
+    assert found("detr", pred_boxes=boxes[:, :1], logits=four) == [[(0, 0.7, [160, 120, 480, 360])]]
+
+
+def test_tensorflows_boxes_are_fractions_with_the_upper_side_first() -> None:
+    outputs: dict[str, Any] = {
+        "detection_boxes": np.array([[[0.25, 0.5, 0.5, 1.0], [0, 0, 1, 1], [0, 0, 1, 1]]], np.float32),
+        "detection_classes": np.array([[3, 1, 2]], np.float32),
+        "detection_scores": np.array([[0.5, 0.9, 0.8]], np.float32),
+    }
+    assert [number for number, *_ in found("tf", **outputs)[0]] == [1, 2, 3]
+    counted = found("tf", num_detections=np.array([2], np.float32), **outputs)
+    assert counted == [[(1, 0.9, [0, 0, 640, 480]), (3, 0.5, [320, 120, 640, 240])]]
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float64])
+def test_other_floats(dtype: Any) -> None:
+    assert found("ultralytics", y=yolo([100, 100, 40, 20, 0.5]).astype(dtype)) == [[(0, 0.5, [80, 90, 120, 110])]]
+
+
+def test_what_is_no_number_is_no_object() -> None:
+    nan, infinite = float("nan"), float("inf")
+    output = yolo([100, 100, 40, 20, nan], [nan, 100, 40, 20, 0.9], [100, infinite, 40, 20, 0.8], [9, 9, 2, 2, 0.5])
+    assert found("ultralytics", y=output) == [[(0, 0.5, [8, 8, 10, 10])]]
+    rows = np.array([[[nan, 0, 1, 1, 0.9, 0], [0, 0, 1, 1, nan, 0]]], np.float32)
+    assert found("ultralytics", y=rows) == [[]]
+
+
+@pytest.mark.parametrize(
+    ("form", "outputs"),
+    [
+        ("ultralytics", {"y": np.zeros((1, 84, 0))}),
+        ("ultralytics", {"y": np.zeros((1, 0, 6))}),
+        ("detr", {"logits": np.zeros((1, 0, 92)), "pred_boxes": np.zeros((1, 0, 4))}),
+        (
+            "tf",
+            {
+                "detection_boxes": np.zeros((1, 0, 4)),
+                "detection_classes": np.zeros((1, 0)),
+                "detection_scores": np.zeros((1, 0)),
+            },
+        ),
+    ],
+)
+def test_a_model_that_proposes_nothing(form: DetectionsName, outputs: dict[str, Any]) -> None:
+    assert found(form, **outputs) == [[]]
+    assert found(form, **{name: array[:0] for name, array in outputs.items()}) == []
+
+
+@pytest.mark.parametrize(
+    ("form", "shapes", "said"),
+    [
+        ("ultralytics", {"y": (1, 84)}, "expected one output of [N, 4+C, A] or [N, K, 6] for 'ultralytics'"),
+        ("ultralytics", {"y": (1, 4, 8400)}, "the model gives y [1,4,8400]"),
+        ("ultralytics", {"y": (1, 116, 8400), "masks": (1, 32, 160, 160)}, "y [1,116,8400], masks [1,32,160,160]"),
+        ("detr", {"logits": (1, 100, 92)}, "expected two outputs, logits of [N, Q, C+1] and boxes of [N, Q, 4]"),
+        ("detr", {"logits": (1, 100, 92), "boxes": (1, 100, 5)}, "boxes [1,100,5]"),
+        ("tf", {"detection_boxes": (1, 9, 4), "detection_scores": (1, 9)}, "expected detection_boxes of [N, K, 4]"),
+        ("tf", {"detection_boxes": (1, 4), "detection_scores": (1,), "detection_classes": (1,)}, "[1,4]"),
+    ],
+)
+def test_outputs_of_another_shape(form: DetectionsName, shapes: dict[str, tuple[int, ...]], said: str) -> None:
+    specs = {name: TensorSpec(name, "float32", shape) for name, shape in shapes.items()}
+    problem = detections_problem(form, specs)
+    assert problem is not None
+    assert said in problem
+    with pytest.raises(ModelFailed) as failed:
+        find_objects(form, {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}, SIZE, Limits())
+    assert failed.value.message == f"detections: {problem}"
+
+
+@pytest.mark.parametrize(
+    ("form", "shapes", "classes"),
+    [
+        ("ultralytics", {"y": (None, 84, 8400)}, 80),
+        ("ultralytics", {"y": (1, 300, 6)}, None),
+        ("ultralytics", {"y": (None, None, None)}, None),
+        ("ultralytics", {"y": None}, None),
+        ("detr", {"logits": (1, 100, 92), "pred_boxes": (1, 100, 4)}, 91),
+        ("detr", {"pred_boxes": (None, 100, 4), "logits": (None, 100, None)}, None),
+        ("tf", {"detection_boxes": (1, 9, 4), "detection_scores": (1, 9), "detection_classes": (1, 9)}, None),
+    ],
+)
+def test_what_can_be_of_a_form_and_how_many_classes_it_has(
+    form: DetectionsName, shapes: dict[str, tuple[int | None, ...] | None], classes: int | None
+) -> None:
+    specs = {name: TensorSpec(name, "float32", shape) for name, shape in shapes.items()}
+    assert detections_problem(form, specs) is None
+    assert classes_of(form, specs) == classes
+
+
+def test_texts_are_no_boxes() -> None:
+    assert detections_problem("ultralytics", {"y": TensorSpec("y", "string", (1, 9, 9))}) is not None
+    with pytest.raises(ModelFailed, match="expected one output"):
+        find_objects("ultralytics", {"y": np.array([[[b"a"]]], object)}, SIZE, Limits())
+
+
+def by_the_textbook(rows: list[Row], limits: Limits) -> list[Row]:
+    """Take the best box, drop what overlaps it, and go on with what is left: in plain Python."""
+
+    def overlap(one: list[float], other: list[float]) -> float:
+        def area(box: list[float]) -> float:
+            return (box[2] - box[0]) * (box[3] - box[1])
+
+        width = max(0.0, min(one[2], other[2]) - max(one[0], other[0]))
+        height = max(0.0, min(one[3], other[3]) - max(one[1], other[1]))
+        shared = width * height
+        together = area(one) + area(other) - shared
+        return shared / together if together else 0.0
+
+    left = sorted((row for row in rows if row[1] > limits.score), key=lambda row: -row[1])
+    kept: list[Row] = []
+    while left and len(kept) < limits.most:
+        best = left.pop(0)
+        kept.append(best)
+        left = [
+            row
+            for row in left
+            if overlap(best[2], row[2]) <= limits.iou or not (limits.class_agnostic or row[0] == best[0])
+        ]
+    return kept
+
+
+FAR_AWAY = [500.0, 500, 0, 0, 0, 0, 0]
+"""An anchor without a score, by which boxes are in pixels. More than six anchors are not the end-to-end form."""
+corner, side = st.integers(0, 40), st.integers(0, 24)
+boxes = st.tuples(corner, corner, side, side, st.integers(0, 2), st.integers(0, 16))
+
+
+@settings(max_examples=1500, deadline=None)
+@given(
+    st.lists(boxes, max_size=40),
+    st.sampled_from([0.0, 0.25, 0.5, 0.7, 1.0]),
+    st.booleans(),
+    st.sampled_from([1, 3, 300]),
+)
+def test_suppression_is_the_textbooks(
+    drawn: list[tuple[int, ...]], iou: float, class_agnostic: bool, most: int
+) -> None:
+    """Whole numbers and halves, which are exact, so that overlaps of just the threshold and equal scores come too."""
+    limits = Limits(0.25, iou, class_agnostic, most)
+    anchors, rows = [FAR_AWAY] * 7, []
+    for left, top, wide, high, number, score in drawn:
+        scores = [0.0, 0, 0]
+        scores[number] = score / 16
+        anchors.append([left + wide / 2, top + high / 2, float(wide), float(high), *scores])
+        rows.append((number, score / 16, [float(left), float(top), float(left + wide), float(top + high)]))
+    assert found("ultralytics", limits, y=yolo(*anchors)) == [
+        [(number, round(score, 4), box) for number, score, box in by_the_textbook(rows, limits)]
+    ]
+
+
+def test_suppression_in_thousands_of_random_crowds() -> None:
+    random = np.random.default_rng(43)
+    for case in range(2000):
+        count = int(random.integers(1, 60))
+        corners = random.integers(0, 300, (count, 2)) / 2
+        sizes = random.integers(0, 200, (count, 2)) / 2
+        scores = random.permutation(count * 3).reshape(count, 3) / (count * 3)
+        limits = Limits(float(random.random()) / 2, float(random.random()), bool(case % 2), int(random.integers(1, 80)))
+        numbers = scores.argmax(axis=1)
+        rows = [
+            (int(number), float(np.float32(score[number])), [*corner.tolist(), *(corner + size).tolist()])
+            for corner, size, score, number in zip(corners, sizes, scores, numbers, strict=True)
+        ]
+        anchors = np.concatenate([corners + sizes / 2, sizes, scores], axis=1)
+        output = np.concatenate([anchors, [FAR_AWAY] * 7]).T[None]
+        expected = [(number, round(score, 4), box) for number, score, box in by_the_textbook(rows, limits)]
+        assert found("ultralytics", limits, y=output.astype(np.float32)) == [expected], case
+
+
+def test_all_anchors_of_a_large_input_in_bounded_time_and_memory() -> None:
+    """33,600 anchors, all of which pass and none of which overlap: nothing that grows with their square is made."""
+    count = 33600
+    places = np.arange(count, dtype=np.float32)
+    output = np.stack([places * 4, places * 4, *np.full((2, count), 2), *np.full((80, count), 0.5)])[None]
+    (objects,) = find_objects("ultralytics", {"y": output.astype(np.float32)}, SIZE, Limits())
+    assert len(objects.scores) == 300

@@ -1,0 +1,60 @@
+"""Where a picture lies in the input, and how boxes find their way back."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lightbox.images.preparation import Fit, Fitting, Placed, Placement, Size
+
+sizes = st.tuples(st.integers(1, 3000), st.integers(1, 3000))
+
+
+@pytest.mark.parametrize(
+    ("fitting", "picture", "target", "placement"),
+    [
+        (Fitting(), (640, 480), (224, 200), Placement((224, 200))),
+        (Fitting(Fit.CROP, shorter=256), (640, 480), (224, 224), Placement((341, 256), -58, -16)),
+        (Fitting(Fit.CROP, shorter=256), (480, 641), (224, 224), Placement((256, 341), -16, -58)),
+        (Fitting(Fit.CROP, shorter=256), (333, 333), (224, 224), Placement((256, 256), -16, -16)),
+        (Fitting(Fit.CROP, shorter=257), (257, 259), (224, 224), Placement((257, 259), -16, -18)),  # halves to even
+        (Fitting(Fit.CROP, crop_pct=0.95), (640, 480), (224, 224), Placement((313, 235), -44, -6)),
+        (Fitting(Fit.CROP), (640, 480), (224, 224), Placement((298, 224), -37, 0)),
+        (Fitting(Fit.CROP), (640, 480), (320, 160), Placement((320, 240), 0, -40)),
+        (Fitting(Fit.LETTERBOX), (640, 480), (320, 320), Placement((320, 240), 0, 40)),
+        (Fitting(Fit.LETTERBOX), (100, 33), (64, 64), Placement((64, 21), 0, 21)),  # 21 rows above, 22 below
+        (Fitting(Fit.LETTERBOX), (1, 3000), (64, 64), Placement((1, 64), 31, 0)),
+        (Fitting(Fit.LETTERBOX), (10, 20), (64, 64), Placement((32, 64), 16, 0)),
+    ],
+)
+def test_places(fitting: Fitting, picture: Size, target: Size, placement: Placement) -> None:
+    assert fitting.place(picture, target) == placement
+
+
+@given(sizes, sizes)
+def test_a_crop_covers_the_input_and_a_letterbox_is_in_it(picture: Size, target: Size) -> None:
+    (width, height), left, top = Fitting(Fit.CROP).place(picture, target)
+    assert left <= 0 <= left + width - target[0]
+    assert top <= 0 <= top + height - target[1]
+    assert target[0] == width or target[1] == height
+    (width, height), left, top = Fitting(Fit.LETTERBOX).place(picture, target)
+    assert 0 <= left <= left + width <= target[0]
+    assert 0 <= top <= top + height <= target[1]
+    assert target[0] == width or target[1] == height
+
+
+@given(sizes, sizes, st.sampled_from(list(Fit)))
+def test_boxes_come_back(picture: Size, target: Size, fit: Fit) -> None:
+    """The corners of the resized picture are those of the picture; what lies beyond is cut off."""
+    placed = Placed(picture, Fitting(fit).place(picture, target), origin=(7, 3))
+    (width, height), left, top = placed.placement
+    boxes = np.array([[left, top, left + width, top + height], [-1e6, -1e6, 1e6, 1e6]], np.float32)
+    whole = [7, 3, 7 + picture[0], 3 + picture[1]]
+    np.testing.assert_allclose(placed.in_picture(boxes), [whole, whole], rtol=1e-4, atol=0.01)
+
+
+def test_no_boxes_come_back_as_none() -> None:
+    placed = Placed((640, 480), Placement((224, 224)))
+    assert placed.in_picture(np.zeros((0, 4), np.float32)).shape == (0, 4)
