@@ -92,11 +92,16 @@ _PLACES: dict[Fit, Callable[[Fitting, Size, Size], Placement]] = {
 
 
 def _covering(picture: Size, least: Size) -> Size:
-    """Return the smallest size of a picture that covers ``least``; the fraction of its longer side is cut off."""
-    (width, height), (wide, high) = picture, least
-    if wide * height >= high * width:
-        return wide, wide * height // width
-    return high * width // height, high
+    """Return the smallest size of a picture that covers ``least``.
+
+    The fraction of its longer side is cut off as by torchvision, or, where ``least`` is no square, rounded as by timm.
+    """
+    width, height = picture
+    if least[0] == least[1]:
+        side = least[0]
+        return (side, side * height // width) if height >= width else (side * width // height, side)
+    ratio = min(width / least[0], height / least[1])
+    return round(width / ratio), round(height / ratio)
 
 
 def _half(pixels: int) -> int:
