@@ -14,7 +14,7 @@ from pydantic_core import PydanticCustomError
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
 from lightbox.core.settings_types import PART, EngineName, ScalingName, in_lower_case, parse_image_size, setting
-from lightbox.model.presets import PresetName, with_preset
+from lightbox.model.presets import PRESETS, PresetName, with_preset
 
 OPTIONS_FILE = "lightbox.json"
 
@@ -173,7 +173,10 @@ class OptionSettings(BaseModel):
         """Return what sets an option, for the beginning of a sentence about it; None where nothing does."""
         if getattr(self, key, None) is not None:
             return f"LIGHTBOX_{key.upper()}"
-        return f"LIGHTBOX_OPTIONS: {key}" if key in self.options.model_fields_set else None
+        if key in self.options.model_fields_set:
+            return f"LIGHTBOX_OPTIONS: {key}"
+        preset = self.options.preset
+        return f"LIGHTBOX_OPTIONS: preset {preset}: {key}" if preset and key in PRESETS[preset] else None
 
 
 def load_options(code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:

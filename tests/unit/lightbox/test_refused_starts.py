@@ -19,7 +19,9 @@ from harness.ports import free_ports
 from lightbox import cli
 from lightbox.processes.supervisor import STOP_SIGNALS
 from support.certificates import write_pair
+from support.finders import write_finder
 from support.log_lines import without_times
+from support.model_files import write_means
 from support.models import copy_golden
 from support.s3 import serving, universal
 from support.stack import free_port
@@ -253,6 +255,16 @@ def test_code_from_s3_that_cannot_be_had(refuse: Refuse, models: Path, bucket: s
         ('{"scale": "tf"}', "scale: there is no such option; did you mean scaling?"),
         ('{"colour": "red"}', "colour: there is no such option; expected preset, fit,"),
         ('{"resize": "cubic"}', "resize: Input should be 'bicubic', 'bilinear'"),
+        ('{"mean": [1, 2, 3, 4]}', "mean: expected 3 numbers, one for each channel of the input"),
+        ('{"pad": 0}', "pad: works only with fit 'letterbox', got fit 'stretch'"),
+        ('{"std": [1, 0, 1]}', "std: expected numbers other than 0"),
+        ('{"fit": "crop", "resize_shorter": 2}', "resize_shorter: expected at least 8, the longer side of"),
+        ('{"scaling": "caffe", "mean": [1, 2, 3]}', "mean: the scaling 'caffe' has its own mean"),
+        (
+            '{"detections": "ultralytics"}',
+            "detections: expected one output of [N, 4+C, A] or [N, K, 6] for 'ultralytics'; the model gives",
+        ),
+        ('{"preset": "yolo"}', "preset: Input should be 'keras-mobilenet', 'keras-resnet', 'torchvision'"),
     ],
 )
 def test_options_that_a_model_cannot_follow(
@@ -263,6 +275,29 @@ def test_options_that_a_model_cannot_follow(
     (code / "lightbox.json").write_text(options)
     (code / "names.json").write_text('{"0": "cat"}')
     assert words in refuse(LIGHTBOX_MODEL_DIR=str(tmp_path / "models"))
+
+
+@pytest.mark.parametrize("options", ['{"fit": "letterbox"}', '{"preset": "ultralytics"}', '{"preset": "timm"}'])
+@pytest.mark.parametrize("by", ["file", "variable"])
+def test_a_fit_for_an_input_without_a_size(refuse: Refuse, tmp_path: Path, options: str, by: str) -> None:
+    write_means(tmp_path / "models" / "means" / "1" / "model.xml", -1, -1)
+    code = tmp_path / "models" / "means" / "code"
+    code.mkdir()
+    (code / "lightbox.json").write_text(options if by == "file" else "{}")
+    variable = {"LIGHTBOX_OPTIONS": options} if by == "variable" else {}
+    said = refuse(LIGHTBOX_MODEL_DIR=str(tmp_path / "models"), **variable)
+    assert "needs a fixed size, but the input x has none; set image_size, such as 640x640" in said
+    assert ("LIGHTBOX_OPTIONS: " in said) == (by == "variable")
+
+
+def test_objects_are_named_by_as_many_labels(refuse: Refuse, tmp_path: Path) -> None:
+    write_finder(tmp_path / "models" / "finder" / "1" / "model.xml", "ultralytics")
+    code = tmp_path / "models" / "finder" / "code"
+    code.mkdir()
+    (code / "lightbox.json").write_text('{"detections": "ultralytics", "labels": ["red"]}')
+    assert "detections: expected a label for each of the 2 classes, got 1" in refuse(
+        LIGHTBOX_MODEL_DIR=str(tmp_path / "models")
+    )
 
 
 def test_a_temporary_folder_without_space(refuse: Refuse, models: Path, tmp_path: Path) -> None:
