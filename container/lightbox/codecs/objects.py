@@ -98,7 +98,7 @@ def _of_ultralytics(row: Float32, size: tuple[int, int], limits: Limits) -> Obje
 
 
 def _in_pixels(boxes: Float32, places: Float32, size: tuple[int, int]) -> Float32:
-    """Return boxes in pixels. Ultralytics' exports for TensorFlow have fractions of the input, all others pixels."""
+    """Return boxes in pixels. Ultralytics' exports for LiteRT have fractions of the input, most others pixels."""
     are_fractions = not places.size or places.max() <= _FRACTIONS
     return boxes * np.array(size * 2, np.float32) if are_fractions else boxes
 

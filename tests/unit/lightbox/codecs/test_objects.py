@@ -60,7 +60,7 @@ def test_the_end_to_end_form_has_corners_and_no_suppression() -> None:
     ]
 
 
-def test_exports_for_tensorflow_have_fractions_of_the_input() -> None:
+def test_exports_for_litert_have_fractions_of_the_input() -> None:
     output = yolo([0.5, 0.5, 0.5, 0.25, 0.9], [0.9, 0.9, 0.1, 0.1, 0.1])
     assert found("ultralytics", y=output) == [[(0, 0.9, [160, 180, 480, 300])]]
     rows = np.array([[[0.25, 0.5, 0.5, 1, 0.9, 1]] + [[0] * 6] * 2], np.float32)
