@@ -162,10 +162,10 @@ def test_other_protocols_and_media_types_have_the_outputs(stack: Stack) -> None:
         Accept="application/x-npy",
         X_Amzn_SageMaker_Custom_Attributes=f"tfs-model-name={model}",
     )
-    assert np.load(io.BytesIO(answer.content)).shape == (1, 6, 4)
+    assert np.load(io.BytesIO(answer.content)).shape == (1, 6, 19)
     metadata = requests.get(f"{stack.url}/v2/models/{model}", timeout=PATIENCE).json()
     assert metadata["parameters"]["detections"] == "ultralytics"
-    assert [output["shape"] for output in metadata["outputs"]] == [[1, 6, 4]]
+    assert [output["shape"] for output in metadata["outputs"]] == [[1, 6, 19]]
     request = {"inputs": [{"name": "images", "datatype": "FP32", "shape": [1, 3, 320, 320], "data": [0.5] * 307200}]}
     raw = requests.post(f"{stack.url}/v2/models/{model}/infer", json=request, timeout=PATIENCE).json()
-    assert raw["outputs"][0]["shape"] == [1, 6, 4]
+    assert raw["outputs"][0]["shape"] == [1, 6, 19]

@@ -79,7 +79,7 @@ def _ultralytics(found: list[tuple[Any, Any]], height: int, width: int) -> dict[
     shifted = op.add(_centered(corners), _number([[1, -1, 2, 2]]))
     anchors.append(op.concat([shifted, op.multiply(there, _number([[0.8, 0]]))], 1))
     nothing = op.concat([_centered(corners), op.multiply(there, _number([[0.1, 0.1]]))], 1)
-    return {"output0": op.transpose(_rows([*anchors, nothing]), op.constant([0, 2, 1]))}
+    return {"output0": op.transpose(_rows([*anchors, *(16 * [nothing])]), op.constant([0, 2, 1]))}
 
 
 def _end_to_end(found: list[tuple[Any, Any]], height: int, width: int) -> dict[str, Any]:

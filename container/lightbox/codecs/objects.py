@@ -29,8 +29,10 @@ from lightbox.model.spec import Array
 
 Float32 = npt.NDArray[np.float32]
 Int64 = npt.NDArray[np.int64]
-_FRACTIONS = 2.0
+_FRACTIONS = 4.0
 """Centers of boxes that are all below this are fractions of the input: in pixels they would be its corner alone."""
+_MOST_SCORE = 1.1
+"""What is more is no probability, which float16 and rounding may pass by a little."""
 
 
 class Objects(NamedTuple):
@@ -88,7 +90,18 @@ def find_objects(
 def _of_ultralytics(row: Float32, size: tuple[int, int], limits: Limits) -> Objects:
     if row.shape[1] == END_TO_END:
         boxes = _in_pixels(row[:, :4], row[:, :4], size)
-        return _best(Objects(row[:, 5].astype(np.int64), row[:, 4], boxes), limits).chosen(slice(limits.most))
+        best = _best(Objects(row[:, 5].astype(np.int64), row[:, 4], boxes), limits)
+        turned = (best.boxes[:, 2:] < best.boxes[:, :2]).any(axis=1)
+        if 2 * np.count_nonzero(turned) > len(turned):
+            raise ModelFailed(
+                "detections: expected corners of boxes for 'ultralytics'; the model gives centers and sizes"
+            )
+        return best.chosen(slice(limits.most))
+    if row[4:].max(initial=0) > _MOST_SCORE:
+        raise ModelFailed(
+            "detections: expected scores to 1 for 'ultralytics', as of a detector's classes; the model gives "
+            f"{row[4:].max():.3g}"
+        )
     classes = row[4:].argmax(axis=0) if row.shape[1] else np.zeros(0, np.int64)
     scores = row[4:].max(axis=0, initial=0)
     passed = scores > limits.score  # few of many: the rest need no corners

@@ -98,10 +98,17 @@ def form_problem(form: DetectionsName, shapes: Shapes) -> str | None:
         fits = fits and any(_can_be(shape, (None, None, 4)) for shape in shapes.values())
     else:
         shape = next(iter(shapes.values())) if len(shapes) == 1 else ()
-        rows = shape[1] if shape and len(shape) > 1 else None
-        is_raw = _can_be(shape, (None, None, None)) and (rows is None or rows > 4)
-        fits = is_raw or _can_be(shape, (None, None, END_TO_END))
+        fits = _can_be(shape, (None, None, END_TO_END)) or (_can_be(shape, (None, None, None)) and _is_raw(shape))
     return None if fits else form_sentence(form, shapes)
+
+
+def _is_raw(shape: tuple[int | None, ...] | None) -> bool:
+    """Whether there can be a row for each side of a box and each class, and a column for each of many anchors.
+
+    With fewer anchors than rows it is another form: end-to-end masks or poses, or YOLOv5's.
+    """
+    rows, anchors = shape[1:] if shape is not None else (None, None)
+    return rows is None or (rows > 4 and (not anchors or anchors >= rows))
 
 
 def _can_be(shape: tuple[int | None, ...] | None, wanted: tuple[int | None, ...]) -> bool:

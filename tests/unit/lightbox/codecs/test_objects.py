@@ -33,7 +33,9 @@ def listed(objects: Objects) -> list[Row]:
 
 
 def yolo(*anchors: list[float]) -> Any:
-    return np.array([anchors], np.float32).transpose(0, 2, 1)
+    """Return anchors as the form has them, with others that have no score: there are more of them than of rows."""
+    nothing = [[*anchors[0][:4], *[0.0] * (len(anchors[0]) - 4)]] * 7
+    return np.array([[*anchors, *nothing]], np.float32).transpose(0, 2, 1)
 
 
 def test_the_best_class_of_an_anchor_counts_and_overlaps_are_one_object() -> None:
@@ -135,6 +137,7 @@ def test_a_model_that_proposes_nothing(form: DetectionsName, outputs: dict[str, 
     [
         ("ultralytics", {"y": (1, 84)}, "expected one output of [N, 4+C, A] or [N, K, 6] for 'ultralytics'"),
         ("ultralytics", {"y": (1, 4, 8400)}, "the model gives y [1,4,8400]"),
+        ("ultralytics", {"y": (1, 300, 57)}, "the model gives y [1,300,57]"),  # poses, end to end
         ("ultralytics", {"y": (1, 116, 8400), "masks": (1, 32, 160, 160)}, "y [1,116,8400], masks [1,32,160,160]"),
         ("detr", {"logits": (1, 100, 92)}, "expected two outputs, logits of [N, Q, C+1] and boxes of [N, Q, 4]"),
         ("detr", {"logits": (1, 100, 92), "boxes": (1, 100, 5)}, "boxes [1,100,5]"),
@@ -170,6 +173,15 @@ def test_what_can_be_of_a_form_and_how_many_classes_it_has(
     specs = {name: TensorSpec(name, "float32", shape) for name, shape in shapes.items()}
     assert detections_problem(form, specs) is None
     assert classes_of(form, specs) == classes
+
+
+def test_scores_that_are_none_and_boxes_of_another_kind() -> None:
+    poses = yolo([100, 100, 40, 20, 0.9, 320.0])
+    with pytest.raises(ModelFailed, match=r"expected scores to 1 for 'ultralytics'.* gives 320"):
+        find_objects("ultralytics", {"y": poses}, SIZE, Limits())
+    centers = np.array([[[0.5, 0.5, 0.1, 0.2, 0.9, 1], [0.6, 0.3, 0.2, 0.1, 0.8, 1], [0, 0, 0, 0, 0, 0]]], np.float32)
+    with pytest.raises(ModelFailed, match="expected corners of boxes"):
+        find_objects("ultralytics", {"y": centers}, SIZE, Limits())
 
 
 def test_texts_are_no_boxes() -> None:
@@ -222,7 +234,7 @@ def test_suppression_is_the_textbooks(
 ) -> None:
     """Whole numbers and halves, which are exact, so that overlaps of just the threshold and equal scores come too."""
     limits = Limits(0.25, iou, class_agnostic, most)
-    anchors, rows = [FAR_AWAY] * 7, []
+    anchors, rows = [FAR_AWAY], []
     for left, top, wide, high, number, score in drawn:
         scores = [0.0, 0, 0]
         scores[number] = score / 16
