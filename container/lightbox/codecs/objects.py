@@ -91,8 +91,8 @@ def _of_ultralytics(row: Float32, size: tuple[int, int], limits: Limits) -> Obje
     if row.shape[1] == END_TO_END:
         boxes = _in_pixels(row[:, :4], row[:, :4], size)
         best = _best(Objects(row[:, 5].astype(np.int64), row[:, 4], boxes), limits)
-        turned = (best.boxes[:, 2:] < best.boxes[:, :2]).any(axis=1)
-        if 2 * np.count_nonzero(turned) > len(turned):
+        turned = np.flatnonzero((best.boxes[:, 2:] < best.boxes[:, :2]).any(axis=1))
+        if 2 * len(turned) > len(best.scores):
             raise ModelFailed(
                 "detections: expected corners of boxes for 'ultralytics'; the model gives centers and sizes"
             )
