@@ -8,7 +8,7 @@ import json
 import re
 import statistics
 from decimal import ROUND_HALF_UP, Decimal
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -56,6 +56,30 @@ def same_bars(found: list[list[str]], expected: list[list[str]]) -> bool:
     """Whether names are equal, and percentages but for the last digit's rounding."""
     gaps = [abs(float(one[1][:-2]) - float(two[1][:-2])) for one, two in zip(found, expected, strict=True)]
     return [one[0] for one in found] == [one[0] for one in expected] and max(gaps) < 0.011
+
+
+def drawn_boxes(page: Page) -> list[list[float]]:
+    """Left, top, right and bottom of the boxes over the picture, as fractions of it as it is shown."""
+    return cast(
+        list[list[float]],
+        page.js(
+            "const at = document.querySelector('#stage img').getBoundingClientRect();"
+            "return [...document.querySelectorAll('#stage rect:not(.halo)')].map((e) => e.getBoundingClientRect())"
+            ".map((r) => [(r.left - at.left) / at.width, (r.top - at.top) / at.height,"
+            " (r.right - at.left) / at.width, (r.bottom - at.top) / at.height])"
+        ),
+    )
+
+
+def give_rectangles(page: Page, name: str, found: dict[str, tuple[int, int, int, int]], orientation: int) -> None:
+    """Drop a JPEG of 200 x 100 pixels with rectangles of a color, which a viewer turns."""
+    image = Image.new("RGB", (200, 100), "grey")
+    for color, (left, top, right, bottom) in found.items():
+        image.paste(color, (left, top, right, bottom))
+    exif, file = Image.Exif(), io.BytesIO()
+    exif[0x0112] = orientation
+    image.save(file, "JPEG", exif=exif, quality=95, subsampling=0)
+    page.give("drop", name, base64.b64encode(file.getvalue()).decode())
 
 
 def test_classes_of_both_wires_beside_each_other(page: Page, page_stack: Stack) -> None:
@@ -134,12 +158,7 @@ def test_boxes_lie_over_the_picture_which_is_upright(page: Page) -> None:
     page.choose("model", "boxes")
     answers = page.run()
     row = json.loads(answers[0]["text"])["predictions"][0]
-    drawn = page.js(
-        "const at = document.querySelector('#stage img').getBoundingClientRect();"
-        "return [...document.querySelectorAll('#stage rect:not(.halo)')].map((e) => e.getBoundingClientRect())"
-        ".map((r) => [(r.top - at.top) / at.height, (r.left - at.left) / at.width,"
-        " (r.bottom - at.top) / at.height, (r.right - at.left) / at.width])"
-    )
+    drawn = [[top, left, bottom, right] for left, top, right, bottom in drawn_boxes(page)]
     found = [at for at, score in enumerate(row["detection_scores"]) if score >= 0.3]
     assert drawn == [pytest.approx(row["detection_boxes"][at], abs=0.02) for at in found]
     assert row["detection_boxes"] == BOXES
@@ -161,6 +180,49 @@ def test_objects_with_names(page: Page) -> None:
     cells = page.rows("[data-wire=rest]")
     assert [row[1] for row in cells] == [item["label"] for item in items] == ["thing 3", "thing 17"]
     assert [float(row[2]) for row in cells] == pytest.approx([item["score"] for item in items], rel=1e-5)
+
+
+@pytest.mark.parametrize(("orientation", "shown"), [(1, "200 × 100"), (6, "100 × 200")])  # noqa: RUF001
+def test_objects_in_the_pixels_of_a_picture_that_is_upright(page: Page, orientation: int, shown: str) -> None:
+    page.choose("model", "finder")
+    give_rectangles(page, "two.jpg", {"red": (20, 10, 80, 50), "blue": (110, 60, 150, 90)}, orientation)
+    assert f"two.jpg, {shown} pixels" in page.text("#image-facts")
+    (items,) = json.loads(page.run()[0]["text"])["predictions"]
+    expected = [(20, 10, 80, 50), (110, 60, 150, 90)]
+    if orientation == 6:  # clockwise: the lower left corner comes to the upper left
+        expected = [(100 - bottom, left, 100 - top, right) for left, top, right, bottom in expected]
+    assert [item["box"] for item in items] == [pytest.approx(box, abs=3) for box in expected]
+    sides = [int(side) for side in shown.split(" × ")] * 2  # noqa: RUF001
+    fractions = [[value / side for value, side in zip(item["box"], sides, strict=True)] for item in items]
+    assert drawn_boxes(page) == [pytest.approx(box, abs=0.02) for box in fractions]
+    assert page.texts("#stage .tag") == ["1 red", "2 blue"]
+    for wire in WIRES:
+        assert page.texts(f"[data-wire={wire}] th")[-1] == "Box: left, top, right, bottom"
+        cells = page.rows(f"[data-wire={wire}]")
+        assert [row[1] for row in cells] == ["red", "blue"]
+        assert [float(row[2]) for row in cells] == pytest.approx([item["score"] for item in items], rel=1e-5)
+        table = [[float(side) for side in row[3].split(", ")] for row in cells]
+        assert table == [pytest.approx(item["box"], rel=1e-5) for item in items]
+
+
+def test_a_picture_without_objects_and_an_older_one_with_one(page: Page) -> None:
+    page.wire("grpc")
+    page.choose("model", "finder")
+    give_rectangles(page, "red.jpg", {"red": (100, 20, 180, 90)}, 1)
+    page.run()
+    red = drawn_boxes(page)
+    give_rectangles(page, "none.jpg", {}, 6)
+    answer = page.run()[0]
+    assert json.loads(answer["text"]) == {"predictions": [[]]}
+    assert drawn_boxes(page) == []
+    assert page.text("[data-wire=grpc] p") == "There is no object in the picture."
+    assert page.text("#status").startswith("gRPC: no object, ")
+    assert [row[4] for row in page.rows("#runs")] == ["no object", "1 object"]
+    page.element("#runs tr:nth-child(2) button").click()
+    page.shown("red.jpg")
+    assert drawn_boxes(page) == [pytest.approx(box, abs=0.001) for box in red]
+    assert red == [pytest.approx((0.5, 0.2, 0.9, 0.9), abs=0.02)]
+    assert page.texts("#stage .tag") == ["1 red"]
 
 
 def test_other_outputs_with_type_shape_and_first_numbers(page: Page, page_stack: Stack) -> None:

@@ -9,7 +9,7 @@ import pytest
 import requests
 
 from lightbox.features.page import FILES, POLICY
-from support.patience import PATIENCE
+from support.patience import PATIENCE, poll
 from support.stack import Stack
 
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript", ".png": "image/png", ".jpg": "image/jpeg"}
@@ -46,8 +46,8 @@ def test_each_file_has_its_type(page_stack: Stack, file: Path) -> None:
 
 
 def test_the_last_line_of_a_start_has_the_pages_address(page_stack: Stack) -> None:
-    (ready,) = (line for line in page_stack.log.splitlines() if "] ready after " in line)
-    assert ready.endswith(f"; page: http://localhost:{page_stack.port}/")
+    lines = (line for _ in poll() for line in page_stack.log.splitlines() if "] ready after " in line)
+    assert next(lines, "").endswith(f"; page: http://localhost:{page_stack.port}/"), "it comes after the first answer"
 
 
 def test_the_page_reads_what_was_started(page_stack: Stack) -> None:

@@ -61,7 +61,8 @@ class Repository:
     def parameters(self, model: str, version: str, context: RequestContext) -> dict[str, Any]:
         """Return what REST tells besides: where the weights are from, the engines, user code that writes responses.
 
-        With the option ``detections`` also that. Where several versions can be asked for, also these, the newest first.
+        With the option ``detections`` also that, unless user code writes responses. Where several versions can be
+        asked for, also these, the newest first.
         """
         spec = self._pipeline.describe(model, version_number(version), context)
         found = self.engines(spec.model, str(spec.version)).get("parameters", {})
@@ -75,7 +76,7 @@ class Repository:
             own = [described(tensor) for tensor in spec.outputs.values()]
             found |= {"handler": list(functions), "model_outputs": own}
         with suppress(ModelNotFound):
-            if detections := self._pipeline.catalogue.find(spec.model).options.detections:
+            if not functions and (detections := self._pipeline.catalogue.find(spec.model).options.detections):
                 found |= {"detections": detections}
         return {"parameters": found} if found else {}
 

@@ -67,9 +67,9 @@ export function read(text, meta) {
   let body;
   try { body = parse(text); } catch { return asText(text); }
   const parameters = meta.parameters || {};
-  if (parameters.detections && isObject(body) && Array.isArray(body.predictions?.[0])) {
-    const [items] = body.predictions;
-    return { kind: "boxes", items, of: items.length, inPicture: true };
+  const found = parameters.detections && isObject(body) ? body.predictions?.[0] : null;
+  if (Array.isArray(found) && found.every((item) => isObject(item) && "score" in item && isNumbers(item.box))) {
+    return { kind: "boxes", items: found, of: found.length, inPicture: true };
   }
   const items = isObject(body) ? ranked(body.predictions) : null;
   if (items && items[0].box) return { kind: "boxes", items, of: items.length };
@@ -103,7 +103,7 @@ const score = (value, unit) => (unit ? `${(100 * value).toFixed(2)} %` : number(
 // One line that stands for an answer, as for the table of runs.
 export function headline(answer) {
   if (answer.kind === "classes") return `${nameOf(answer.items[0])}, ${score(answer.items[0].score, answer.unit)}`;
-  if (answer.kind === "boxes") return `${answer.items.length} ${answer.items.length === 1 ? "object" : "objects"}`;
+  if (answer.kind === "boxes") return `${answer.items.length || "no"} ${answer.items.length > 1 ? "objects" : "object"}`;
   if (answer.kind === "values") return answer.values.map((value) => `${value.name} [${value.shape.join(", ")}]`).join("; ");
   return answer.text.slice(0, 60);
 }
@@ -119,6 +119,7 @@ function classes(answer) {
 }
 
 function boxes(answer) {
+  if (!answer.items.length) return h("p", { class: "small" }, "There is no object in the picture.");
   const rows = answer.items.map((item, at) => [String(at + 1), nameOf(item), number(item.score), item.box.map(number).join(", ")]);
   return h("div", {}, h("div", { class: "scroll", tabindex: "0", role: "group", "aria-label": "Objects" },
     table("Objects", ["No.", "Object", "Score", `Box: ${answer.inPicture ? "left, top, right, bottom" : "top, left, bottom, right"}`], rows, [2])),
