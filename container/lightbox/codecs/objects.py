@@ -90,7 +90,7 @@ def find_objects(
 def _of_ultralytics(row: Float32, size: tuple[int, int], limits: Limits) -> Objects:
     if row.shape[1] == END_TO_END:
         boxes = _in_pixels(row[:, :4], row[:, :4], size)
-        best = _best(Objects(row[:, 5].astype(np.int64), row[:, 4], boxes), limits)
+        best = _best(Objects(_whole(row[:, 5]), row[:, 4], boxes), limits)
         turned = np.flatnonzero((best.boxes[:, 2:] < best.boxes[:, :2]).any(axis=1))
         if 2 * len(turned) > len(best.scores):
             raise ModelFailed(
@@ -125,11 +125,22 @@ def _of_detr(logits: Float32, boxes: Float32, size: tuple[int, int]) -> Objects:
 
 
 def _of_tensorflow(outputs: Mapping[str, Float32], size: tuple[int, int]) -> Iterator[Objects]:
+    rows, slots = outputs[SCORES].shape
+    counts = outputs[NUMBER].reshape(-1) if NUMBER in outputs else np.full(rows, slots, np.float32)
+    if len(counts) != rows:
+        raise ModelFailed(
+            f"detections: expected {NUMBER} of [{rows}], one for each picture; the model gives {len(counts)}"
+        )
     scale = np.array(size * 2, np.float32)
-    for index, scores in enumerate(outputs[SCORES]):
-        count = int(outputs[NUMBER].reshape(-1)[index]) if NUMBER in outputs else len(scores)
-        boxes = outputs[BOXES][index][:count, [1, 0, 3, 2]] * scale
-        yield Objects(outputs[CLASSES][index][:count].astype(np.int64), scores[:count], boxes)
+    for index, count in enumerate(_whole(counts.clip(0, slots))):
+        seen = slice(max(0, count))
+        boxes = outputs[BOXES][index][seen, [1, 0, 3, 2]] * scale
+        yield Objects(_whole(outputs[CLASSES][index][seen]), outputs[SCORES][index][seen], boxes)
+
+
+def _whole(values: Float32) -> Int64:
+    """Return classes, or counts; -1 for what is no number."""
+    return np.where(np.isfinite(values), values, -1).astype(np.int64)
 
 
 def _corners(centered: Float32) -> Float32:
@@ -139,8 +150,9 @@ def _corners(centered: Float32) -> Float32:
 
 
 def _best(found: Objects, limits: Limits) -> Objects:
-    """Return the objects that have a score and a box, the best first."""
-    passed = np.flatnonzero((found.scores > limits.score) & np.isfinite(found.boxes).all(axis=1))
+    """Return the objects that have a score, a class and a box, the best first."""
+    is_whole = (found.classes >= 0) & np.isfinite(found.boxes).all(axis=1)
+    passed = np.flatnonzero(is_whole & (found.scores > limits.score))
     return found.chosen(passed[(-found.scores[passed]).argsort(kind="stable")])
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from itertools import combinations
 
 from lightbox.model.options import DetectionsName, ModelOptions
 from lightbox.model.spec import SignatureSpec, TensorSpec, describe_shape, image_input
@@ -92,10 +93,12 @@ def form_problem(form: DetectionsName, shapes: Shapes) -> str | None:
         fits = all(name in shapes for name in (BOXES, CLASSES, SCORES)) and (
             _can_be(shapes[BOXES], (None, None, 4))
             and all(_can_be(shapes[name], (None, None)) for name in (CLASSES, SCORES))
+            and _are_of_the_same([shapes[name] for name in (BOXES, CLASSES, SCORES)])
         )
     elif form == "detr":
         fits = len(shapes) == _PAIR_OF_DETR and all(_can_be(shape, (None, None, None)) for shape in shapes.values())
         fits = fits and any(_can_be(shape, (None, None, 4)) for shape in shapes.values())
+        fits = fits and _are_of_the_same(list(shapes.values()))
     else:
         shape = next(iter(shapes.values())) if len(shapes) == 1 else ()
         fits = _can_be(shape, (None, None, END_TO_END)) or (_can_be(shape, (None, None, None)) and _is_raw(shape))
@@ -109,6 +112,12 @@ def _is_raw(shape: tuple[int | None, ...] | None) -> bool:
     """
     rows, anchors = shape[1:] if shape is not None else (None, None)
     return rows is None or (rows > 4 and (not anchors or anchors >= rows))
+
+
+def _are_of_the_same(shapes: Sequence[tuple[int | None, ...] | None]) -> bool:
+    """Whether outputs can have a row for each object of the same pictures: the first two dimensions are equal."""
+    leading = [shape[:2] for shape in shapes if shape is not None]
+    return all(_can_be(one, other) for one, other in combinations(leading, 2))
 
 
 def _can_be(shape: tuple[int | None, ...] | None, wanted: tuple[int | None, ...]) -> bool:

@@ -109,6 +109,27 @@ def test_what_is_no_number_is_no_object() -> None:
     assert found("ultralytics", y=output) == [[(0, 0.5, [8, 8, 10, 10])]]
     rows = np.array([[[nan, 0, 1, 1, 0.9, 0], [0, 0, 1, 1, nan, 0]]], np.float32)
     assert found("ultralytics", y=rows) == [[]]
+    rows = np.array([[[0, 0, 9, 9, 0.9, nan], [0, 0, 9, 9, 0.8, infinite], [0, 0, 9, 9, 0.7, 1]]], np.float32)
+    assert found("ultralytics", y=rows) == [[(1, 0.7, [0, 0, 9, 9])]]
+
+
+@pytest.mark.parametrize(
+    ("count", "objects"), [(float("nan"), 0), (-1, 0), (0, 0), (1, 1), (9, 2), (float("inf"), 2), (float("-inf"), 0)]
+)
+def test_a_count_of_objects_that_is_none(count: float, objects: int) -> None:
+    outputs: dict[str, Any] = {
+        "detection_boxes": np.array([[[0, 0, 1, 1], [0, 0, 1, 1]]], np.float32),
+        "detection_classes": np.array([[3, 1]], np.float32),
+        "detection_scores": np.array([[0.5, 0.9]], np.float32),
+    }
+    assert len(found("tf", num_detections=np.array([count], np.float32), **outputs)[0]) == objects
+
+
+def test_a_count_for_each_picture() -> None:
+    shapes = {"detection_boxes": (2, 3, 4), "detection_classes": (2, 3), "detection_scores": (2, 3)}
+    outputs = {name: np.zeros(shape, np.float32) for name, shape in shapes.items()}
+    with pytest.raises(ModelFailed, match=r"expected num_detections of \[2\], one for each picture; the model gives 1"):
+        find_objects("tf", {**outputs, "num_detections": np.zeros(1, np.float32)}, SIZE, Limits())
 
 
 @pytest.mark.parametrize(
@@ -142,6 +163,13 @@ def test_a_model_that_proposes_nothing(form: DetectionsName, outputs: dict[str, 
         ("detr", {"logits": (1, 100, 92)}, "expected two outputs, logits of [N, Q, C+1] and boxes of [N, Q, 4]"),
         ("detr", {"logits": (1, 100, 92), "boxes": (1, 100, 5)}, "boxes [1,100,5]"),
         ("tf", {"detection_boxes": (1, 9, 4), "detection_scores": (1, 9)}, "expected detection_boxes of [N, K, 4]"),
+        ("detr", {"logits": (1, 100, 92), "boxes": (1, 90, 4)}, "logits [1,100,92], boxes [1,90,4]"),
+        ("detr", {"logits": (2, 100, 92), "boxes": (1, 100, 4)}, "logits [2,100,92], boxes [1,100,4]"),
+        (
+            "tf",
+            {"detection_boxes": (1, 9, 4), "detection_scores": (1, 8), "detection_classes": (1, 9)},
+            "detection_scores [1,8]",
+        ),
         ("tf", {"detection_boxes": (1, 4), "detection_scores": (1,), "detection_classes": (1,)}, "[1,4]"),
     ],
 )
@@ -165,6 +193,7 @@ def test_outputs_of_another_shape(form: DetectionsName, shapes: dict[str, tuple[
         ("detr", {"logits": (1, 100, 92), "pred_boxes": (1, 100, 4)}, 91),
         ("detr", {"pred_boxes": (None, 100, 4), "logits": (None, 100, None)}, None),
         ("tf", {"detection_boxes": (1, 9, 4), "detection_scores": (1, 9), "detection_classes": (1, 9)}, None),
+        ("tf", {"detection_boxes": (1, None, 4), "detection_scores": None, "detection_classes": (None, 9)}, None),
     ],
 )
 def test_what_can_be_of_a_form_and_how_many_classes_it_has(
