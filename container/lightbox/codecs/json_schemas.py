@@ -75,7 +75,7 @@ def response_body(model: DescribedModel) -> Schema:
     forms: list[Schema] = []
     for signature in model.signatures:
         outputs = model.outputs(signature)
-        ranked = ranked_row(outputs, model.options)
+        ranked = None if model.reads_any_body else ranked_row(outputs, model.options)
         if ranked is not None:
             forms.append(struct({"predictions": array(ranked)}))
         if ranked is None or any(spec.shape is None for spec in outputs.values()):

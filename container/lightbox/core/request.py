@@ -131,7 +131,8 @@ class Body(Content[Response]):
     """A body; ``content_type`` and ``accept`` are the raw headers, "" where there was none.
 
     With ``crop`` the body is one image, of which a part is meant. A ``picture`` stands for the body, such as the one
-    that a session keeps. User code, and models that take files, get either as a file.
+    that a session keeps. User code, and models that take files, get either as a file. With ``plain`` the response has
+    the model's outputs as they are, whatever its options name.
     """
 
     codecs: Codecs
@@ -142,6 +143,7 @@ class Body(Content[Response]):
     outputs: tuple[str, ...] = ()
     crop: Crop | None = None
     picture: Picture | None = None
+    plain: bool = False
 
     @property
     def is_one_image(self) -> bool:
@@ -182,7 +184,7 @@ class Body(Content[Response]):
 
     @override
     def writer(self, by_user_code: bool) -> Writer[Response]:
-        return _BodyWriter(None if by_user_code else self.codecs.negotiate(self.accept))
+        return _BodyWriter(None if by_user_code else self.codecs.negotiate(self.accept), self.plain)
 
     @override
     def has_images(self, signature: SignatureSpec) -> bool:
@@ -223,6 +225,7 @@ class Body(Content[Response]):
 @dataclass(frozen=True)
 class _BodyWriter(Writer[Response]):
     codec: BodyCodec | None
+    plain: bool
 
     @override
     def check(self, outputs: int) -> None:
@@ -232,7 +235,7 @@ class _BodyWriter(Writer[Response]):
     @override
     def write(self, prediction: Prediction, signature: SignatureSpec) -> Response:
         assert self.codec is not None, "the user's code writes the response"
-        return self.codec.encode(prediction)
+        return self.codec.encode(replace(prediction, ranked=None) if self.plain else prediction)
 
     @override
     def finish(

@@ -128,7 +128,7 @@ class Placed:
 
 
 IMAGENET_MEAN, IMAGENET_STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-_CAFFE_MEAN_BGR = (103.939, 116.779, 123.68)
+_CAFFE_MEAN = (123.68, 116.779, 103.939)
 
 
 class Scaling(StrEnum):
@@ -142,11 +142,15 @@ class Scaling(StrEnum):
 
 
 class _Steps(NamedTuple):
-    """x / divisor - mean, by std; what is None is not done."""
+    """x / divisor - mean, by std, these in the order RGB; what is None is not done."""
 
     divisor: float | None = None
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
+
+    def turned(self) -> _Steps:
+        """Return the same steps for the order BGR."""
+        return _Steps(self.divisor, self.mean and self.mean[::-1], self.std and self.std[::-1])
 
 
 _STEPS = {
@@ -154,7 +158,7 @@ _STEPS = {
     Scaling.UNIT: _Steps(255),
     Scaling.TF: _Steps(127.5, (1,)),
     Scaling.TORCH: _Steps(255, IMAGENET_MEAN, IMAGENET_STD),
-    Scaling.CAFFE: _Steps(None, _CAFFE_MEAN_BGR),
+    Scaling.CAFFE: _Steps(None, _CAFFE_MEAN),
 }
 
 
@@ -162,7 +166,7 @@ _STEPS = {
 class PixelValues:
     """A model's wish. ``mean`` and ``std``, a number or one for each channel, come after the scaling.
 
-    They are in the model's own order of channels, which is BGR where ``bgr``.
+    They are in the model's own order of channels, which is BGR where ``bgr``; a scaling's own numbers follow that.
     """
 
     scaling: Scaling = Scaling.NONE
@@ -178,7 +182,8 @@ class PixelValues:
 
     def scale(self, values: Float32) -> None:
         """Do it to pixels [..., channels] in the model's order, in their place."""
-        for divisor, mean, std in (_STEPS[self.scaling], _Steps(None, self.mean, self.std)):
+        own = _STEPS[self.scaling]
+        for divisor, mean, std in (own.turned() if self.bgr else own, _Steps(None, self.mean, self.std)):
             if divisor is not None:
                 values /= np.float32(divisor)
             if mean is not None:

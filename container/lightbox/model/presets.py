@@ -32,6 +32,8 @@ def with_preset(given: Mapping[str, Any]) -> dict[str, Any]:
     """Return options with those of their preset, where they name one, and what follows from them."""
     name: str | None = given.get("preset")
     preset = dict(PRESETS[name]) if name else {}
+    if given.get("channels") == "bgr":  # the model's order, in which a mean is given
+        preset |= {key: preset[key][::-1] for key in ("mean", "std") if key in preset}
     for key in given:
         for replaced in _REPLACED.get(key, ()):
             preset.pop(replaced, None)

@@ -173,7 +173,7 @@ class TfsRest:
         return image is not None and not image.encoded
 
     def _predict_images(self, body: bytes, model: str, version: str, context: RequestContext) -> HttpResponse:
-        content = Body(self.pipeline.codecs, body, JSON, JSON)
+        content = Body(self.pipeline.codecs, body, JSON, JSON, plain=True)
         answer = self.pipeline.run(Call(content, model=model, version=int(version) if version else None), context)
         return HttpResponse(answer.body, content_type=answer.content_type, headers=dict(answer.headers))
 

@@ -95,6 +95,11 @@ def test_torch_is_unit_with_the_mean_and_deviation_of_imagenet() -> None:
     assert written(every_value(), own).tobytes() == written(every_value(), PixelValues(Scaling.TORCH)).tobytes()
 
 
+def test_a_scalings_own_mean_goes_with_its_color() -> None:
+    in_rgb = written(every_value(), PixelValues(Scaling.TORCH))
+    assert np.array_equal(written(every_value(), PixelValues(Scaling.TORCH, bgr=True)), in_rgb[:, :, ::-1])
+
+
 @pytest.mark.parametrize("color", [(114,), (1, 20, 240)])
 @pytest.mark.parametrize("bgr", [False, True])
 def test_padding_gets_the_values_of_its_color(color: tuple[int, ...], bgr: bool) -> None:

@@ -147,6 +147,11 @@ def test_a_preset_is_the_options_of_its_row(tmp_path: Path) -> None:
         ('{"preset": "timm", "crop_pct": 0.95}', {}, {"crop_pct": 0.95, "fit": "crop"}),
         ('{"preset": "timm", "resize_shorter": 235}', {}, {"crop_pct": None, "resize_shorter": 235}),
         ('{"preset": "timm", "std": [1, 1, 1]}', {}, {"mean": (0.485, 0.456, 0.406), "std": (1, 1, 1)}),
+        (
+            '{"preset": "timm", "channels": "bgr", "std": [1, 2, 3]}',
+            {},
+            {"mean": (0.406, 0.456, 0.485), "std": (1, 2, 3)},
+        ),
         ('{"preset": "timm", "scaling": "tf"}', {}, {"scaling": "tf", "mean": None, "std": None}),
         ('{"preset": "timm"}', {"LIGHTBOX_SCALING": "none"}, {"scaling": "none", "mean": None, "std": None}),
         ('{"preset": "ultralytics", "fit": "stretch"}', {}, {"fit": "stretch", "pad": None}),
