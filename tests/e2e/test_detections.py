@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 from collections.abc import Iterator
@@ -47,6 +48,9 @@ def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     write_model(models / "reduced", "ultralytics", reduced, 96, 96)
     write_model(models / "bgr", "ultralytics", options("crop", "ultralytics") | {"channels": "bgr", "crop_pct": 0.9})
     write_model(models / "agnostic", "ultralytics", options("crop", "ultralytics") | {"top_k": 1})
+    write_model(models / "handled", "ultralytics", options("letterbox", "ultralytics"))
+    own = "def postprocess(outputs, request):\n    return list(request.labels)\n"
+    (models / "handled" / "code" / "inference.py").write_text(own)
     with running(models, folder / "run", LIGHTBOX_SESSIONS="true", LIGHTBOX_TFS_API="true") as found:
         yield found
 
@@ -169,3 +173,14 @@ def test_other_protocols_and_media_types_have_the_outputs(stack: Stack) -> None:
     request = {"inputs": [{"name": "images", "datatype": "FP32", "shape": [1, 3, 320, 320], "data": [0.5] * 307200}]}
     raw = requests.post(f"{stack.url}/v2/models/{model}/infer", json=request, timeout=PATIENCE).json()
     assert raw["outputs"][0]["shape"] == [1, 6, 19]
+    encoded = {"instances": [{"b64": base64.b64encode(body).decode()}]}
+    served = requests.post(f"{stack.url}/v1/models/{model}:predict", json=encoded, timeout=PATIENCE).json()
+    assert np.array_equal(np.float32(served["predictions"]), np.load(io.BytesIO(answer.content)))
+
+
+def test_user_code_gets_the_outputs_and_the_names(stack: Stack) -> None:
+    attributes = "tfs-model-name=handled"
+    answer = stack.invoke(photo(), Content_Type="image/png", X_Amzn_SageMaker_Custom_Attributes=attributes)
+    assert answer.json() == list(LABELS)
+    metadata = requests.get(f"{stack.url}/v2/models/handled", timeout=PATIENCE).json()
+    assert "detections" not in metadata["parameters"]

@@ -8,7 +8,7 @@ from typing import Any
 
 from lightbox.images.probe import GREY_PNG
 from lightbox.model.options import ModelOptions
-from lightbox.model.ranking import DEFAULT_TOP_K, MOST_OBJECTS, is_detector
+from lightbox.model.ranking import DEFAULT_TOP_K, MOST_OBJECTS, has_objects, is_detector
 from lightbox.model.spec import SignatureSpec, TensorSpec, image_input
 from lightbox.openapi.models import DescribedModel, zeros
 from lightbox.openapi.schemas import BASE64, TEXT, Schema, any_of, array, bounded, element, named, nested, ref, struct
@@ -75,7 +75,7 @@ def response_body(model: DescribedModel) -> Schema:
     forms: list[Schema] = []
     for signature in model.signatures:
         outputs = model.outputs(signature)
-        ranked = None if model.reads_any_body else ranked_row(outputs, model.options)
+        ranked = None if model.reads_any_body else ranked_row(signature, outputs, model.options)
         if ranked is not None:
             forms.append(struct({"predictions": array(ranked)}))
         if ranked is None or any(spec.shape is None for spec in outputs.values()):
@@ -100,9 +100,11 @@ def _plain(outputs: Mapping[str, TensorSpec]) -> list[Schema]:
     return [*forms, struct({"outputs": any_of(by_column)})]
 
 
-def ranked_row(outputs: Mapping[str, TensorSpec], options: ModelOptions) -> Schema | None:
+def ranked_row(signature: SignatureSpec, outputs: Mapping[str, TensorSpec], options: ModelOptions) -> Schema | None:
     """Return the classes or objects of one row that the options ask for, None where they ask for none."""
     if options.labels is None and options.top_k is None and options.detections is None:
+        return None
+    if options.detections is not None and not has_objects(options, signature, outputs):
         return None
     label: dict[str, Schema] = {"label": TEXT | ({"enum": sorted({*options.labels})} if options.labels else {})}
     number: Schema = {"type": "number"}

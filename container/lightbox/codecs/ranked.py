@@ -14,7 +14,7 @@ from lightbox.codecs.json_text import array_text, to_json
 from lightbox.codecs.objects import Limits, Objects, find_objects
 from lightbox.core.errors import ModelFailed
 from lightbox.model.options import ModelOptions
-from lightbox.model.ranking import BOXES, CLASSES, DEFAULT_TOP_K, MOST_OBJECTS, NUMBER, SCORES, is_detector
+from lightbox.model.ranking import BOXES, CLASSES, DEFAULT_TOP_K, MOST_OBJECTS, NUMBER, SCORES, has_objects, is_detector
 from lightbox.model.spec import Array, ModelCall, image_input
 
 
@@ -23,10 +23,13 @@ def ranked_rows(outputs: Mapping[str, Array], options: ModelOptions, call: Model
 
     For one output [rows, classes], the ``top_k`` best, 5 unless set; without labels the items have none. For the
     outputs of a detector, all objects that it counts, at most ``top_k``, with their ``box`` as the model gives it; with
-    ``detections``, in pixels of the pictures that ``call`` was made of. Raises ModelFailed for outputs that hold none.
+    ``detections``, in pixels of the pictures that ``call`` was made of; None for a signature whose outputs are none of
+    them. Raises ModelFailed for outputs that hold none.
     """
     labels = tuple(options.labels or ())
     if options.detections is not None:
+        if not has_objects(options, call.signature, outputs):
+            return None
         return [_found(labels, objects) for objects in _detected(outputs, options, call)]
     if is_detector(outputs):
         return _objects(outputs, labels, options.top_k)
@@ -62,9 +65,8 @@ def _objects(outputs: Mapping[str, Array], labels: tuple[str, ...], top_k: int |
 
 def _detected(outputs: Mapping[str, Array], options: ModelOptions, call: ModelCall) -> Iterator[Objects]:
     """Yield the objects in each picture, with boxes in its pixels; numbers have them in those of the input."""
-    assert options.detections is not None
     wanted = image_input(call.signature)
-    assert wanted is not None, "checked at start"
+    assert options.detections is not None and wanted is not None, "it has objects"
     height, width = (call.inputs[wanted.name].shape[side] for side in wanted.sides)
     most = options.top_k or MOST_OBJECTS
     limits = Limits(options.score_threshold, options.iou_threshold, options.class_agnostic, most)

@@ -27,6 +27,12 @@ def is_detector(outputs: Collection[str]) -> bool:
     return all(name in outputs for name in (BOXES, CLASSES, SCORES))
 
 
+def has_objects(options: ModelOptions, signature: SignatureSpec, outputs: Collection[str]) -> bool:
+    """Whether these outputs of a signature are those that ``detections`` names; another signature may have others."""
+    chosen = {name: signature.outputs[name] for name in outputs}
+    return options.detections is not None and _detections_problem(options, signature, chosen) is None
+
+
 def ranking_problem(options: ModelOptions, signature: SignatureSpec) -> str | None:
     """Return why a model has no classes to rank or objects to find, or not as many as labels; None where it has."""
     outputs = signature.outputs

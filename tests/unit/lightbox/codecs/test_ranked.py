@@ -15,6 +15,7 @@ from lightbox.model.ranking import ranking_problem
 from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
 
 PIXELS = SignatureSpec("net", 1, "s", {"x": TensorSpec("x", "float32", (None, 480, 640, 3))}, {})
+FINDS = replace(PIXELS, outputs={"y": TensorSpec("y", "float32", (None, 6, None))})
 NUMBERS = ModelCall(PIXELS, {"x": np.zeros((1, 480, 640, 3), np.float32)})
 NAMES = ("cat", 'a "dog"', "fox")
 
@@ -121,3 +122,19 @@ def spec(name: str, *shape: int | None) -> TensorSpec:
 def test_models_that_have_no_such_classes(options: ModelOptions, outputs: list[TensorSpec], words: str | None) -> None:
     problem = ranking_problem(options, replace(PIXELS, outputs={item.name: item for item in outputs}))
     assert problem is None if words is None else words in str(problem)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "output"),
+    [
+        ({"text": TensorSpec("text", "string", (None,))}, TensorSpec("y", "float32", (None, 6, None))),
+        (PIXELS.inputs, TensorSpec("y", "float32", (None, 6))),
+    ],
+)
+def test_another_signature_has_no_objects(inputs: dict[str, TensorSpec], output: TensorSpec) -> None:
+    """A caller may name it; only the one that answers by itself is checked at start."""
+    signature = SignatureSpec("net", 1, "other", inputs, {"y": output})
+    call = replace(NUMBERS, signature=signature)
+    options, outputs = ModelOptions(detections="ultralytics"), {"y": np.zeros((1, 6, 9), np.float32)}
+    assert ranked_rows(outputs, options, call) is None
+    assert ranked_rows(outputs, options, replace(call, signature=FINDS)) == [b"[]"]

@@ -55,7 +55,7 @@ TWO = signature(
 def detect(inputs: Mapping[str, Array]) -> dict[str, Array]:
     count = len(inputs["image"])
     return {
-        "detection_boxes": np.zeros((count, 2, 4), "f4"),
+        "detection_boxes": np.tile(np.array([0, 0, 0.5, 1], "f4"), (count, 2, 1)),
         "detection_classes": np.ones((count, 2), "f4"),
         "detection_scores": np.full((count, 2), 0.5, "f4"),
         "num_detections": np.ones(count, "f4"),
@@ -284,6 +284,26 @@ def test_responses_are_as_declared(model: str, options: ModelOptions, sent: dict
     check(document, schemas[f"{model}.response"], answer.get_json())
     declared = set(document["paths"]["/invocations"]["post"]["responses"]["200"]["headers"])
     assert {"X-Amzn-RequestId", "Server-Timing", "X-Lightbox-Model"} <= declared & set(answer.headers.keys())
+
+
+def test_objects_are_as_declared() -> None:
+    app = app_of({"detector": ModelOptions(detections="tf"), "mean": ModelOptions(detections="tf")})
+    schemas = document_of(app)["components"]["schemas"]
+    answer = app.test_client().post("/invocations", **IMAGES).get_json()
+    assert [[*item] for item in answer["predictions"][0]] == [["class", "score", "box"]]
+    check(document_of(app), schemas["detector.response"], answer)
+    plain = {"predictions": [[1.0, 2.0, 3.0]]}
+    check(document_of(app), schemas["mean.response"], plain)  # as of a signature that is no detector's
+
+
+@pytest.mark.parametrize("options", [ModelOptions(), ModelOptions(detections="tf"), ModelOptions(top_k=2)])
+def test_what_a_preprocess_reads_is_answered_with_outputs(tmp_path: Path, options: ModelOptions) -> None:
+    code = "import numpy as np\ndef preprocess(request):\n    return {'image': np.zeros((1, 4, 4, 3), np.uint8)}\n"
+    (tmp_path / "inference.py").write_text(code)
+    app = app_of({"detector": options}, ON, tmp_path)
+    answer = app.test_client().post("/invocations", data=b"any", content_type="text/any").get_json()
+    assert "detection_boxes" in answer["predictions"][0]
+    check(document_of(app), document_of(app)["components"]["schemas"]["detector.response"], answer)
 
 
 def test_a_schema_refuses_what_is_not_the_models() -> None:
