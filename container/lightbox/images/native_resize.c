@@ -516,7 +516,7 @@ int lightbox_resize(const uint8_t *in, size_t in_bytes, int width, int height, i
     if (filter < 0 || filter > 3) return REFUSED;
 
     const int need_x = whole_width != width, need_y = whole_height != height;
-    const int rows_first = height > whole_height && height - whole_height > 2 * (width - whole_width);
+    const int rows_first = height > whole_height && height - whole_height > 2LL * (width - whole_width);
     const int best = lightbox_instructions();
     if (vectors < PLAIN || vectors > best) vectors = best;
     Axis x = {0}, y = {0};

@@ -152,11 +152,22 @@ def test_a_part_that_is_not_in_the_image_is_refused(library: Path, placement: Pl
         NativeResize(library).resize(noise(20, 20), FILTERS[2], empty(8, 8), placement=placement)
 
 
-def test_a_part_of_a_huge_image_takes_no_more_memory_than_itself(library: Path) -> None:
+@pytest.mark.parametrize(
+    "placement",
+    [
+        Placement((2**30, 2**30), -(2**29), -(2**29)),
+        Placement((2**31 - 1, 9), -(2**31 - 9), 0),
+        Placement((9, 2**31 - 1), 0, -(2**31 - 9)),
+    ],
+)
+def test_a_part_of_a_huge_image_takes_no_more_memory_than_itself(library: Path, placement: Placement) -> None:
     out = empty(8, 8)
-    placement = Placement((2**30, 2**30), -(2**29), -(2**29))
-    assert NativeResize(library).resize(Image.new("RGB", (20, 20), (1, 2, 3)), FILTERS[2], out, placement=placement)
+    native, image = NativeResize(library), Image.new("RGB", (20, 20), (1, 2, 3))
+    assert native.resize(image, FILTERS[2], out, placement=placement)
     np.testing.assert_array_equal(out, np.broadcast_to(np.array([1, 2, 3], np.uint8), (8, 8, 3)))
+    floats = np.empty((8, 8, 3), np.float32)
+    assert native.interpolate(image, floats, placement=placement)
+    np.testing.assert_array_equal(floats, out)
 
 
 @pytest.mark.parametrize("shape", [(2, 256), (3, 255)])
