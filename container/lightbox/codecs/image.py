@@ -315,7 +315,7 @@ def _wanted(signature: SignatureSpec) -> ImageInput:
         raise UnsupportedMediaType(
             f"the signature {signature.name!r} of the model {signature.model!r} takes "
             f"{', '.join(map(str, signature.inputs.values()))}: none of these accepts an image; "
-            "send application/json"
+            f"send application/json{', or set layout in code/lightbox.json' if signature.open_input else ''}"
         )
     return wanted
 

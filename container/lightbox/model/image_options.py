@@ -22,8 +22,7 @@ def image_problems(options: ModelOptions, wanted: ImageInput) -> Iterator[Proble
     """Yield the options that pictures cannot follow on their way to an input."""
     given, channels = options.model_fields_set, wanted.channels
     if wanted.encoded:
-        if options.fit != "stretch":
-            yield "fit", f"expected none, because the input {wanted.name} takes files, which the model resizes itself"
+        yield from _problems_of_files(options, wanted.name)
         return
     if "float" not in wanted.dtype:
         for key in ("scaling", "mean", "std"):
@@ -50,3 +49,9 @@ def image_problems(options: ModelOptions, wanted: ImageInput) -> Iterator[Proble
         yield "resize_shorter", f"{least}, got {options.resize_shorter}"
     if "layout" in given and options.layout is not None and (options.layout == "NCHW") != wanted.channels_first:
         yield "layout", f"the shape of the input {wanted.name} tells that it is not {options.layout}"
+
+
+def _problems_of_files(options: ModelOptions, name: str) -> Iterator[Problem]:
+    for key, unset in (("fit", "stretch"), ("mean", None), ("std", None), ("channels", "rgb")):
+        if getattr(options, key) != unset:
+            yield key, f"expected none, because the input {name} takes files, which the model decodes itself"

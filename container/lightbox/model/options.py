@@ -21,7 +21,8 @@ OPTIONS_FILE = "lightbox.json"
 MOST_PIXELS = 65535
 DetectionsName = Literal["ultralytics", "detr", "tf"]
 _LABELS = TypeAdapter(tuple[str, ...])
-PerChannel = tuple[Annotated[float, Field(allow_inf_nan=False)], ...] | None
+_LARGEST, _SMALLEST = 3.4e38, 1.2e-38  # of float32, in which pixels are scaled
+PerChannel = tuple[float, ...] | None
 _ONLY_WITH: Mapping[str, tuple[str, str]] = {
     "resize_shorter": ("fit", "crop"),
     "crop_pct": ("fit", "crop"),
@@ -116,10 +117,17 @@ class ModelOptions(BaseModel):
     model_changes: Literal["hold", "allow"] = "hold"
     """What becomes of a new version that takes or gives other things than the one that answers."""
 
+    @field_validator("mean", "std")
+    @classmethod
+    def _refuse_what_float32_cannot_hold(cls, value: PerChannel) -> PerChannel:
+        if not all(abs(number) <= _LARGEST for number in value or ()):
+            raise ValueError("expected numbers that float32 can hold")
+        return value
+
     @field_validator("std")
     @classmethod
-    def _refuse_zero(cls, value: tuple[float, ...] | None) -> tuple[float, ...] | None:
-        if value is not None and 0 in value:
+    def _refuse_zero(cls, value: PerChannel) -> PerChannel:
+        if any(abs(number) < _SMALLEST for number in value or ()):
             raise ValueError("expected numbers other than 0, because pixels are divided by them")
         return value
 

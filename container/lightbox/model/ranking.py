@@ -65,7 +65,8 @@ def _detections_problem(
     wanted = image_input(signature)
     if wanted is None or wanted.encoded:
         takes = ", ".join(map(str, signature.inputs.values()))
-        return f"expected a model that takes pixels, in which boxes can be placed; this one takes {takes}"
+        hint = "; set layout, which its shape leaves open" if signature.open_input else ""
+        return f"expected a model that takes pixels, in which boxes can be placed; this one takes {takes}{hint}"
     if problem := detections_problem(options.detections, outputs):
         return problem
     classes = classes_of(options.detections, outputs)

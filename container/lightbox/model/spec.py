@@ -61,13 +61,20 @@ class SignatureSpec:
     inputs: Mapping[str, TensorSpec]
     outputs: Mapping[str, TensorSpec]
 
+    @property
+    def open_input(self) -> TensorSpec | None:
+        """The one input, if the option ``layout`` would make pixels of it: its shape leaves all open."""
+        opened = next(iter(self.inputs.values())) if len(self.inputs) == 1 else None
+        is_open = opened is not None and opened.shape in (None, (None,) * 4, (1, None, None, None))
+        return opened if is_open and opened is not None and not opened.is_string else None
+
     def with_layout(self, layout: str | None) -> SignatureSpec:
         """Return the signature with pixels in the place of an input whose shape is open; None leaves it.
 
         ``layout`` is NHWC or NCHW; such an image has 3 channels.
         """
-        opened = next(iter(self.inputs.values())) if layout is not None and len(self.inputs) == 1 else None
-        if opened is None or opened.is_string or opened.shape not in (None, (None,) * 4, (1, None, None, None)):
+        opened = self.open_input
+        if layout is None or opened is None:
             return self
         first = opened.shape[0] if opened.shape else None
         shape = (first, 3, None, None) if layout == "NCHW" else (first, None, None, 3)

@@ -12,7 +12,14 @@ from hypothesis import strategies as st
 from PIL.PngImagePlugin import PngImageFile
 
 from lightbox.codecs.image import ImageCodec
-from lightbox.core.errors import DeadlineExceeded, ImageUndecodable, LightboxError, MalformedBody, TooLarge
+from lightbox.core.errors import (
+    DeadlineExceeded,
+    ImageUndecodable,
+    LightboxError,
+    MalformedBody,
+    TooLarge,
+    UnsupportedMediaType,
+)
 from lightbox.core.request_context import RequestContext
 from lightbox.images.limits import ImageLimits
 from lightbox.model.options import ModelOptions
@@ -68,6 +75,18 @@ def test_a_boundary_may_be_quoted_and_an_image_may_hold_line_ends() -> None:
 def test_a_broken_form_is_malformed(body: bytes, content_type: str) -> None:
     with pytest.raises(MalformedBody):
         decode(body, content_type, PIXELS)
+
+
+@pytest.mark.parametrize(
+    ("shape", "advice"),
+    [
+        ((None,) * 4, "send application/json, or set layout in code/lightbox.json$"),
+        ((None, 2), "send application/json$"),
+    ],
+)
+def test_a_model_that_takes_no_image_as_far_as_it_tells(shape: tuple[int | None, ...], advice: str) -> None:
+    with pytest.raises(UnsupportedMediaType, match=f"none of these accepts an image; {advice}"):
+        decode(form(RED), FORM, {"x": ("float32", shape)})
 
 
 def test_a_part_that_is_no_image_is_named() -> None:

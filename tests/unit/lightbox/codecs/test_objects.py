@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from lightbox.codecs.objects import Limits, Objects, find_objects
 from lightbox.core.errors import ModelFailed
-from lightbox.model.options import DetectionsName
-from lightbox.model.ranking import classes_of, detections_problem
-from lightbox.model.spec import TensorSpec
+from lightbox.model.options import DetectionsName, ModelOptions
+from lightbox.model.ranking import classes_of, detections_problem, ranking_problem
+from lightbox.model.spec import SignatureSpec, TensorSpec
 
 SIZE = (640, 480)
 Row = tuple[int, float, list[float]]
@@ -300,3 +300,13 @@ def test_all_anchors_of_a_large_input_in_bounded_time_and_memory() -> None:
     output = np.stack([places * 4, places * 4, *np.full((2, count), 2), *np.full((80, count), 0.5)])[None]
     (objects,) = find_objects("ultralytics", {"y": output.astype(np.float32)}, SIZE, Limits())
     assert len(objects.scores) == 300
+
+
+@pytest.mark.parametrize(
+    ("shape", "hint"), [((None,) * 4, "; set layout, which its shape leaves open"), ((None, 10), ""), (None, "")]
+)
+def test_a_model_whose_input_is_no_picture(shape: tuple[int | None, ...] | None, hint: str) -> None:
+    taken = TensorSpec("x", "float32" if shape else "string", shape)
+    signature = SignatureSpec("net", 1, "s", {"x": taken}, {"y": TensorSpec("y", "float32", (None, 84, 8400))})
+    said = f"expected a model that takes pixels, in which boxes can be placed; this one takes {taken}{hint}"
+    assert ranking_problem(ModelOptions(detections="ultralytics"), signature) == said
