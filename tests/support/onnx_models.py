@@ -12,7 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 SEED = 20180113
 _OPSET = 17
-_STRIDES = (8, 16, 32)
+_ANCHORS = 8400
 
 
 def dense_weights() -> np.ndarray[Any, Any]:
@@ -53,67 +53,115 @@ def _described(name: str, dtype: str, shape: Sequence[int | str] | None) -> Any:
     return helper.make_tensor_value_info(name, getattr(TensorProto, dtype), shape)
 
 
-FLOWERS = 3
+COLORS = 3
 _CELLS = 16
 """Parts of the image, each of which a class weighs by itself: the answer tells a crop from the whole."""
 
 
-def write_flowers(file: Path) -> None:
-    """Write a classifier of the form that ``torch.onnx.export`` gives one of torchvision with a softmax.
+def write_classifier(file: Path, numbers: Sequence[int] = range(COLORS), classes: int = COLORS) -> None:
+    """Write a classifier of the form that ``torch.onnx.export`` gives one of torchvision or timm with a softmax.
 
-    image float32 [batch, 3, 224, 224], scores [batch, 3]. The classes are for red, green and blue.
+    image float32 [batch, 3, 224, 224], scores [batch, classes]. The classes of three numbers are for red, green and
+    blue; the others are unlikely.
     """
-    weights = np.random.default_rng(SEED).normal(0, 0.03, (3, _CELLS, FLOWERS)) + np.eye(3)[:, None] / _CELLS
+    random = np.random.default_rng(SEED).normal(0, 0.03, (3, _CELLS, COLORS)) + np.eye(3)[:, None] / _CELLS
+    weights, bias = np.zeros((3 * _CELLS, classes), np.float32), np.full(classes, -20, np.float32)
+    weights[:, list(numbers)], bias[list(numbers)] = random.reshape(-1, COLORS), 0
     nodes = [
         helper.make_node("AveragePool", ["image"], ["means"], kernel_shape=[56, 56], strides=[56, 56]),
         helper.make_node("Flatten", ["means"], ["cells"]),
-        helper.make_node("MatMul", ["cells", "weights"], ["logits"]),
+        helper.make_node("Gemm", ["cells", "weights", "bias"], ["logits"]),
         helper.make_node("Softmax", ["logits"], ["scores"], axis=1),
     ]
-    constants = {"weights": weights.reshape(-1, FLOWERS).astype(np.float32)}
     image: list[int | str] = ["batch", 3, 224, 224]
-    scores: list[int | str] = ["batch", FLOWERS]
+    scores: list[int | str] = ["batch", classes]
+    constants = {"weights": weights, "bias": bias}
     write(file, nodes, {"image": ("FLOAT", image)}, {"scores": ("FLOAT", scores)}, constants, opset=20)
+
+
+YOLO_NAMES = tuple({2: "car", 11: "stop sign"}.get(number, f"class {number}") for number in range(80))
+"""Of the 80 classes of YOLO11n those that ``write_yolo`` finds have their names."""
+_FOUND = (("red", 11, 0.9), ("blue", 2, 0.6))
 
 
 def write_yolo(file: Path) -> None:
     """Write a detector of the form in which Ultralytics 8.4.190 exports YOLO11n: names, shapes, opset, metadata.
 
-    images float32 [1, 3, 640, 640] of 0 to 1, output0 [1, 4 + 80, 8400]: boxes in pixels, and the scores of classes, at
-    strides of 8, 16 and 32 pixels. One convolution takes the place of the network.
+    images float32 [1, 3, 640, 640] of 0 to 1, output0 [1, 4 + 80, 8400]: boxes in pixels, and the scores of classes.
+    It finds the red and the blue rectangle of a picture: a stop sign of score 0.9 and a car of 0.6, both anew in a
+    second box, shifted by some pixels, of half the score.
     """
-    random = np.random.default_rng(SEED)
-    nodes = []
-    for stride in _STRIDES:
-        pooled, shaped = {"kernel_shape": [stride, stride], "strides": [stride, stride]}, f"cells_{stride}"
-        nodes += [
-            helper.make_node("AveragePool", ["images"], [f"means_{stride}"], **pooled),
-            helper.make_node("Conv", [f"means_{stride}", "weights"], [f"found_{stride}"], kernel_shape=[1, 1]),
-            helper.make_node("Reshape", [f"found_{stride}", "rows"], [shaped]),
-        ]
-    nodes += [
-        helper.make_node("Concat", [f"cells_{stride}" for stride in _STRIDES], ["cells"], axis=2),
-        helper.make_node("Split", ["cells", "parts"], ["sides", "classes"], axis=1),
-        helper.make_node("Mul", ["sides", "pixels"], ["boxes"]),
-        helper.make_node("Sigmoid", ["classes"], ["scores"]),
-        helper.make_node("Concat", ["boxes", "scores"], ["output0"], axis=1),
-    ]
-    constants = {
-        "weights": random.standard_normal((84, 3, 1, 1)).astype(np.float32),
-        "rows": np.array([1, 84, -1]),
-        "parts": np.array([4, 80]),
-        "pixels": np.float32(640),
+    side = 640
+    constants: dict[str, Any] = {
+        "high": np.float32(0.6),
+        "low": np.float32(0.3),
+        "to_row": np.array([1, 2]),
+        "to_column": np.array([1, 3]),
+        "along": np.array([1]),
+        "last": np.array([2]),
+        "side": np.full((1, 1), side, np.float32),
+        "up": np.arange(1, side + 1, dtype=np.float32)[None],
+        "down": np.arange(side, 0, -1, dtype=np.float32)[None],
+        "to_center": np.array([[0.5, 0, -1, 0], [0, 0.5, 0, -1], [0.5, 0, 1, 0], [0, 0.5, 0, 1]], np.float32),
+        "shift": np.array([[3, -2, 4, 4]], np.float32),
+        "nothing": np.zeros((1, 4 + len(YOLO_NAMES), _ANCHORS - 2 * len(_FOUND)), np.float32),
     }
-    inputs, outputs = {"images": ("FLOAT", [1, 3, 640, 640])}, {"output0": ("FLOAT", [1, 84, 8400])}
+    nodes = [helper.make_node("Split", ["images"], ["red", "green", "blue"], axis=1, num_outputs=3)]
+    anchors = []
+    for color, number, score in _FOUND:
+        other = "blue" if color == "red" else "red"
+        for name, part in (("", 1), ("_again", 0.5)):
+            constants[f"{color}{name}_scores"] = score * part * np.eye(len(YOLO_NAMES), dtype=np.float32)[[number]]
+            anchors.append(f"{color}{name}_anchor")
+        nodes += _rectangle(color, other)
+    nodes.append(helper.make_node("Concat", [*anchors, "nothing"], ["output0"], axis=2))
+    inputs, outputs = {"images": ("FLOAT", [1, 3, side, side])}, {"output0": ("FLOAT", [1, 84, _ANCHORS])}
     metadata = {
         "stride": "32",
         "task": "detect",
         "head": "Detect",
         "batch": "1",
         "imgsz": "[640, 640]",
-        "names": str({number: f"class {number}" for number in range(80)}),
+        "names": str(dict(enumerate(YOLO_NAMES))),
         "args": "{'batch': 1, 'nms': None, 'dynamic': False, 'simplify': True}",
         "channels": "3",
         "end2end": "False",
     }
     write(file, nodes, inputs, outputs, {name: np.asarray(value) for name, value in constants.items()}, 18, metadata)
+
+
+def _rectangle(color: str, other: str) -> list[Any]:
+    """Return nodes that make two anchors of the pixels in which one color is strong and the other one weak."""
+
+    def node(kind: str, inputs: str, output: str, **attributes: Any) -> Any:
+        names = [name.replace("*", color) for name in inputs.split()]
+        return helper.make_node(kind, names, [output.replace("*", color)], **attributes)
+
+    nodes = [
+        node("Greater", "* high", "*_strong"),
+        node("Less", f"{other} low", "*_weak"),
+        node("And", "*_strong *_weak", "*_both"),
+        node("Cast", "*_both", "*_mask", to=TensorProto.FLOAT),
+    ]
+    for line, first, last in (("row", "left", "right"), ("column", "top", "bottom")):
+        nodes += [
+            node("ReduceMax", f"*_mask to_{line}", f"*_{line}", keepdims=0),
+            node("Mul", f"*_{line} up", f"*_{line}_up"),
+            node("ReduceMax", f"*_{line}_up along", f"*_{last}", keepdims=1),
+            node("Mul", f"*_{line} down", f"*_{line}_down"),
+            node("ReduceMax", f"*_{line}_down along", f"*_{line}_from_end", keepdims=1),
+            node("Sub", f"side *_{line}_from_end", f"*_{first}"),
+        ]
+    nodes += [
+        node("ReduceMax", "*_row along", "*_there", keepdims=1),
+        node("Concat", "*_left *_top *_right *_bottom", "*_corners", axis=1),
+        node("MatMul", "*_corners to_center", "*_box"),
+        node("Add", "*_box shift", "*_again_box"),
+    ]
+    for name in ("*", "*_again"):
+        nodes += [
+            node("Mul", f"*_there {name}_scores", f"{name}_seen"),
+            node("Concat", f"{name}_box {name}_seen", f"{name}_flat", axis=1),
+            node("Unsqueeze", f"{name}_flat last", f"{name}_anchor"),
+        ]
+    return nodes
