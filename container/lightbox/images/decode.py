@@ -65,6 +65,7 @@ from lightbox.images.resize import Rgbx, for_pillow
 warnings.filterwarnings("ignore", module=r"PIL\.")
 logging.getLogger("PIL").setLevel(logging.CRITICAL)
 
+_SCALES = (8, 4, 2)  # that libjpeg makes, and are worth it
 _CHECKED_JPEGS = ((67, 45), (16, 33))
 _SUBSAMPLINGS = ("4:4:4", "4:2:2", "4:2:0")
 Opener = Callable[[BytesIO], ImageFile]
@@ -180,8 +181,9 @@ def decode_for_resize(
 ) -> Opened:
     """Decode as decode_rgb does, to the same pixels; those of most JPEGs are where the compiled resize reads them.
 
-    ``resized`` tells the size that the caller will resize an image of a size to. A JPEG of at least four times that is
-    decoded at reduced scale, to no less than twice that, which is faster and changes pixels by 1 or 2.
+    ``resized`` tells the size that the caller will resize an image of a size to. A JPEG of at least four times that,
+    whose sides are even, is decoded at reduced scale, to no less than twice that, which is faster and changes pixels by
+    1 or 2.
     """
     image = open_image(body, limits)
     with undecodable(f"{image.format} image"):
@@ -205,9 +207,20 @@ def decode_for_resize(
 
 
 def _reduce(image: ImageFile, resized: Resized) -> None:
+    """Have a JPEG decoded at the smallest scale that leaves it twice the size it will be resized to.
+
+    Its sides must be multiples of the scale: of others the pixels at two edges would be cells that the picture fills
+    in part, and all of it would be moved and resized by that.
+    """
     turned = swaps_sides(orientation_of(image))
     width, height = resized((image.height, image.width) if turned else image.size)
-    image.draft(None, (2 * height, 2 * width) if turned else (2 * width, 2 * height))
+    least = (2 * height, 2 * width) if turned else (2 * width, 2 * height)
+    for scale in _SCALES:
+        reduced = image.width // scale, image.height // scale
+        is_whole = not (image.width % scale or image.height % scale)
+        if is_whole and reduced[0] >= least[0] and reduced[1] >= least[1]:
+            image.draft(None, reduced)
+            return
 
 
 def _allow(image: ImageFile, cpu_seconds: float) -> None:

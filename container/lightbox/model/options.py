@@ -109,7 +109,7 @@ class ModelOptions(BaseModel):
     """With `ultralytics`: whether boxes of different classes suppress each other."""
 
     fast_decode: bool = False
-    """Decode large JPEGs at reduced scale, which is faster; pixels change by up to 2/255."""
+    """Decode large JPEGs, whose sides are even, at reduced scale, which is faster; pixels change by up to 2/255."""
 
     jsonlines: Literal["rows", "document"] = "rows"
     """Form of `application/jsonlines`: a prediction a line, or AWS's `{"predictions": [...]}` on a single line."""

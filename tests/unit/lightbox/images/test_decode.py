@@ -17,6 +17,7 @@ from lightbox.core.errors import ImageUndecodable, LightboxError, TooLarge
 from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb, open_image
 from lightbox.images.exif import orientation_of, turn_upright
 from lightbox.images.limits import PatientBytes, undecodable
+from lightbox.images.preparation import Size
 from lightbox.images.resize import for_pillow
 
 
@@ -119,6 +120,29 @@ def test_a_jpeg_that_will_be_resized_is_reduced_to_no_less_than_twice_that(orien
     assert np.abs(apart).mean() < 2
     assert decode_for_resize(body, resized=lambda picture: (500, 500)).pixels.size == whole.size
     assert decode_for_resize(saved(large, "PNG"), resized=resized).pixels.size == (1600, 1200)
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize(
+    ("size", "reduced"),
+    [
+        ((1608, 1200), (201, 150)),
+        ((1604, 1200), (401, 300)),
+        ((1602, 1200), (801, 600)),
+        ((1600, 1201), (1600, 1201)),
+    ],
+)
+@pytest.mark.parametrize("orientation", [1, 3, 6, 8])
+def test_a_reduced_picture_is_not_moved(size: Size, reduced: Size, orientation: int) -> None:
+    """Of sides that are no multiples of the scale, the last cells would hold a part of the picture each."""
+    stripes = np.repeat(np.arange(-(-size[0] // 25)) % 2 * 200, 25)[: size[0]].astype(np.uint8)
+    photo = Image.fromarray(np.broadcast_to(stripes, size[::-1])).convert("RGB")
+    body = with_segments(saved(photo, "JPEG", quality=95, subsampling=0), jpeg_segment(0xE1, exif(orientation)))
+    target = (64, 64)
+    found = decode_for_resize(body, resized=lambda picture: target).pixels
+    assert sorted(found.size) == sorted(reduced)
+    whole, small = (np.asarray(image.resize(target), int) for image in (decode_rgb(body), for_pillow(found)))
+    assert np.abs(whole - small).max() <= 8
 
 
 @pytest.mark.parametrize(
