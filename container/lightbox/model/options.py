@@ -199,7 +199,9 @@ def load_options(code_dirs: Sequence[Path], settings: Settings) -> ModelOptions:
     options = options.model_copy(update=with_preset(set_here))
     if conflict := _conflict(options):
         key, sentence = conflict
-        raise ModelOptionsError(f"{own.variable(key) or f'{path}: {key}'}: {sentence}")
+        variable = own.variable(key)
+        beside = f"; the model's own options are in {path}" if variable and path else ""
+        raise ModelOptionsError(f"{variable or f'{path}: {key}'}: {sentence}{beside}")
     if isinstance(options.labels, str):
         labels = _read_labels(own.variable("labels") or "labels", options.labels, code_dirs)
         return options.model_copy(update={"labels": labels})

@@ -39,7 +39,8 @@ def misfits(
         found |= {key: f"{problem}; the model is {model!r}" for key, problem in image_problems(options, wanted)}
     for key in ("detections", "labels", "top_k"):
         if signature and getattr(options, key) is not None:
-            found[key] = ranking_problem(options, signature.with_layout(options.layout))
+            problem = ranking_problem(options, signature.with_layout(options.layout))
+            found[key] = problem and f"{problem}; the model is {model!r}"
             break
     for key, problem in found.items():
         variable = settings.of(OptionSettings).variable(key)

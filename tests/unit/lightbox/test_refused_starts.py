@@ -248,7 +248,7 @@ def test_code_from_s3_that_cannot_be_had(refuse: Refuse, models: Path, bucket: s
     [
         (
             '{"labels": ["a", "b"]}',
-            "labels: expected a label for each of the 10 classes of the output probabilities",
+            "expected a label for each of the 10 classes of the output probabilities, got 2; the model is 'digits'",
         ),
         ('{"labels": "names.txt"}', "labels: there is no file"),
         ('{"labels": "names.json"}', "names.json: expected a JSON list of names"),

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lightbox.images.preparation import Filter
-from lightbox.model.options import ModelOptions, ModelOptionsError, load_options
+from lightbox.model.options import OPTIONS_FILE, ModelOptions, ModelOptionsError, load_options
 from lightbox.model.presets import PRESETS, with_preset
 from lightbox.settings_loading import load_settings
 
@@ -201,3 +201,6 @@ def test_options_that_cannot_be_together_are_refused(tmp_path: Path, text: str, 
 def test_a_refusal_names_the_variable_that_asks(tmp_path: Path) -> None:
     with pytest.raises(ModelOptionsError, match=r"^LIGHTBOX_OPTIONS: pad: works only with"):
         load_options([tmp_path], load_settings({"LIGHTBOX_OPTIONS": '{"pad": 7}'}))
+    own = re.escape(f"got fit 'crop'; the model's own options are in {tmp_path / OPTIONS_FILE}")
+    with pytest.raises(ModelOptionsError, match=own):
+        options_of(tmp_path, '{"fit": "crop"}', {"LIGHTBOX_OPTIONS": '{"pad": 7}'})
