@@ -36,10 +36,10 @@ def page_models(folder: Path, sample_models: Path) -> Path:
     (chosen / "code").mkdir()
     (chosen / "code" / "lightbox.json").write_text('{"engine": "auto"}')
     write_means(folder / "channels_first" / "1" / "model.xml", 40, 60)
-    write_finder(folder / "finder" / "1" / "model.xml", "ultralytics", 64, 96)
-    (folder / "finder" / "code").mkdir()
+    write_finder(folder / "rectangles" / "1" / "model.xml", "ultralytics", 64, 96)
+    (folder / "rectangles" / "code").mkdir()
     found = {"preset": "ultralytics", "detections": "ultralytics", "labels": LABELS}
-    (folder / "finder" / "code" / "lightbox.json").write_text(json.dumps(found))
+    (folder / "rectangles" / "code" / "lightbox.json").write_text(json.dumps(found))
     return folder
 
 

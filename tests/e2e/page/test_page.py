@@ -184,7 +184,7 @@ def test_objects_with_names(page: Page) -> None:
 
 @pytest.mark.parametrize(("orientation", "shown"), [(1, "200 × 100"), (6, "100 × 200")])  # noqa: RUF001
 def test_objects_in_the_pixels_of_a_picture_that_is_upright(page: Page, orientation: int, shown: str) -> None:
-    page.choose("model", "finder")
+    page.choose("model", "rectangles")
     give_rectangles(page, "two.jpg", {"red": (20, 10, 80, 50), "blue": (110, 60, 150, 90)}, orientation)
     assert f"two.jpg, {shown} pixels" in page.text("#image-facts")
     (items,) = json.loads(page.run()[0]["text"])["predictions"]
@@ -207,7 +207,7 @@ def test_objects_in_the_pixels_of_a_picture_that_is_upright(page: Page, orientat
 
 def test_a_picture_without_objects_and_an_older_one_with_one(page: Page) -> None:
     page.wire("grpc")
-    page.choose("model", "finder")
+    page.choose("model", "rectangles")
     give_rectangles(page, "red.jpg", {"red": (100, 20, 180, 90)}, 1)
     page.run()
     red = drawn_boxes(page)
