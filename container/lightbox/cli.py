@@ -224,7 +224,8 @@ def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> No
     folders = code_dirs(model, shared_code_dirs(settings))
     print(f"  its code: {find_code(folders) or 'built-in handling'}")
     options = load_options(folders, settings)
-    print(f"  its options: {options.model_dump_json(exclude_none=True, exclude={'labels'})}")
+    set_apart = options.model_dump_json(exclude_defaults=True, exclude={"labels"})
+    print(f"  its options: {'the defaults' if set_apart == '{}' else set_apart}")
     if options.labels:
         print(f"  its labels: {len(options.labels)}, the first {options.labels[0]!r}")
     if {options.engine, settings.engine} - {None, DEFAULT} or model_file(newest_folder(model)):
