@@ -142,7 +142,7 @@ protos:  ## Write the descriptors of protos/*.proto
 	  protos/saved_model.proto
 	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos --descriptor_set_out=container/lightbox/features/open_inference/descriptors.binpb \
 	  protos/health.proto protos/open_inference.proto protos/reflection.proto
-	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos --descriptor_set_out=container/model_server/configuration.binpb \
+	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos --descriptor_set_out=container/lightbox/model_server/configuration.binpb \
 	  protos/configuration.proto
 
 lock:  ## Write requirements/*.lock from requirements/*.in

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from harness.tables import table
+from lightbox.harness.tables import table
 
 HEADER = (
     "images per minute",

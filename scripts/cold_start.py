@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from harness.stack import SERVE, Stack, clean_environ
-from harness.tables import table
+from lightbox.harness.stack import SERVE, Stack, clean_environ
+from lightbox.harness.tables import table
 
 ENGINES = ("openvino", "auto", "tensorflow")
 STARTS = 5

@@ -21,13 +21,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmark.machine import machine
-from harness.tables import table
 from lightbox.engines.engine import OpenOptions, engines, named
 from lightbox.engines.hardware import Hardware
 from lightbox.engines.samples import batches
 from lightbox.formats.signature import SIGNATURE
-from tfs_wire.messages import config_pb2
-from tfs_wire.status import StatusError
+from lightbox.harness.tables import table
+from lightbox.tfs_wire.messages import config_pb2
+from lightbox.tfs_wire.status import StatusError
 
 Pair = tuple[Path, str]
 """A version's folder and the name of an engine."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from capacity import measured
-from harness.tables import table
+from lightbox.harness.tables import table
 from scaling.machine import Work, figures
 from scaling.replay import SIGNALS, TICK, Outcome, Scenario, Signal, replay_all
 

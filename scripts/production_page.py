@@ -19,7 +19,7 @@ from typing import Any
 
 import capacity
 from capacity import NoFigures
-from harness.tables import table
+from lightbox.harness.tables import table
 
 REPOSITORY = Path(__file__).parents[1]
 BLOCK = re.compile(r"<!-- ([a-z]+) -->\n.*?<!-- end -->", re.DOTALL)

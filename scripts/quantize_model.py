@@ -38,9 +38,9 @@ from lightbox.model.options import ModelOptions, load_options
 from lightbox.model.spec import Array, SignatureSpec, image_input
 from lightbox.processes.models_on_disk import code_dirs
 from lightbox.settings_loading import load_settings
+from lightbox.tfs_wire.status import StatusError
 from lightbox.user_code.paths import find_code
 from lightbox.worker import codec_options
-from tfs_wire.status import StatusError
 
 SEED = 20180113
 LEAST = 20

@@ -26,5 +26,11 @@ except ModuleNotFoundError as error:
 
 gc.enable()
 
+
+def run() -> int:
+    """Run the command line and return its exit code: what the console script ``lightbox`` does."""
+    return main(sys.argv[1:])
+
+
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(run())

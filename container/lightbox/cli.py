@@ -55,8 +55,12 @@ USAGE = """usage: serve.sh serve|check|engines|tune|try
 
 MEANS_MORE_WHEN_SET = {"request_timeout", "request_memory_mb", "intra_op_parallelism"}
 
-TOOLS = {"tune": "tune.command", "try": "tune.try_image"}
-"""Commands that measure what serves, and the modules that have them: a start of the service needs none of these."""
+TOOLS = {
+    "tune": "lightbox.tune.command",
+    "try": "lightbox.tune.try_image",
+    "model-server": "lightbox.model_server.main",
+}
+"""Commands of modules that a start of the service does not need."""
 
 
 def main(arguments: list[str]) -> int:

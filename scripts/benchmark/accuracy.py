@@ -25,7 +25,7 @@ from benchmark.scenarios import common
 from benchmark.scenarios.engine_stacks import EQUAL_ANSWERS, INT8, OTHER_ANSWERS
 from benchmark.servers.base import Running
 from benchmark.servers.stack import Stack
-from harness.http_client import Client
+from lightbox.harness.http_client import Client
 from model_zoo.efficientnet_lite0 import class_names
 
 MODEL = "efficientnet_lite0"

@@ -28,11 +28,11 @@ import numpy as np
 import orjson
 import psutil
 
-from harness.http_client import Client, status_of
-from harness.server import ServerProcess
-from harness.tables import table
-from model_server.allocator import keep_freed_memory
-from tfs_wire.messages import predict_pb2
+from lightbox.harness.http_client import Client, status_of
+from lightbox.harness.server import ServerProcess
+from lightbox.harness.tables import table
+from lightbox.model_server.allocator import keep_freed_memory
+from lightbox.tfs_wire.messages import predict_pb2
 
 ROUNDS = 200
 CLIENTS = 8
@@ -97,10 +97,10 @@ def start_server(folder: Path) -> ServerProcess:
     )
     config = folder / "models.config"
     config.write_text(f"model_config_list {{ {entries} }}")
-    command = Path(sys.executable).with_name("tensorflow_model_server")
+    command = (sys.executable, "-P", "-m", "lightbox.model_server")
     flags = [f"--port={GRPC_PORT}", f"--rest_api_port={REST_PORT}", f"--model_config_file={config}"]
     flags.append("--tensorflow_intra_op_parallelism=1")
-    server = ServerProcess([command, *flags], os.environ, folder)
+    server = ServerProcess([*command, *flags], os.environ, folder)
     server.wait_until(lambda: status_of(REST_PORT, "/v1/models/light") is not None)
     return server
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean, median
 
 from benchmark.clients.base import Sample
-from harness.percentiles import percentiles
+from lightbox.harness.percentiles import percentiles
 
 PERCENTILES = (50, 90, 95, 99)
 

@@ -20,7 +20,7 @@ from benchmark.clients.base import Load, Session
 from benchmark.scenarios import common
 from benchmark.servers import resources
 from benchmark.servers.base import Running
-from harness.tables import table
+from lightbox.harness.tables import table
 
 ROUNDS, ONE_BY_ONE, TOGETHER = 6, 30, 80
 CLIENTS = 8

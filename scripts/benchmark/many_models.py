@@ -20,7 +20,7 @@ from PIL import Image
 
 from benchmark.servers.base import REPOSITORY, Running
 from benchmark.servers.stack import Stack
-from harness.http_client import Client
+from lightbox.harness.http_client import Client
 
 MODEL = REPOSITORY / "tests" / "contract" / "golden" / "models" / "image_mean"
 CALLS = 400

@@ -18,7 +18,7 @@ from benchmark.machine import StolenTime
 from benchmark.progress import Progress
 from benchmark.servers import hops, resources
 from benchmark.servers.base import REPOSITORY, Running, Server
-from harness.server import ServerFailed
+from lightbox.harness.server import ServerFailed
 
 LEAST_BYTES = 1000
 COUNTED_AT_ONCE = 3

@@ -10,7 +10,7 @@ from typing import Literal
 
 from docker_image.docker import Docker
 from docker_image.dockerfile import REPOSITORY, argument
-from harness.tables import table
+from lightbox.harness.tables import table
 
 Kind = Literal["deb", "pypi", "other"]
 ASKED_INSIDE = Path(__file__).with_name("ask_inside.py")

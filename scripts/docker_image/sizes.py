@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from docker_image.docker import Docker
-from harness import tables
+from lightbox.harness import tables
 
 NAMES = {
     "COPY /model-server": "tensorflow_model_server",

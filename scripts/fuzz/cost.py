@@ -13,7 +13,7 @@ import tracemalloc
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from harness.memory import PeakGrowth
+from lightbox.harness.memory import PeakGrowth
 
 SHORT = 2048
 """Bytes of an input that cannot hold enough parts to cost much."""

@@ -11,7 +11,7 @@ from benchmark.clients.base import Load, Sample
 from benchmark.clients.http import HttpClient
 from benchmark.clients.process import ClientProcess
 from benchmark.servers.base import Running
-from harness.percentiles import percentile
+from lightbox.harness.percentiles import percentile
 from soak.processes import memory
 
 PEAK_CLIENTS = (4, 8, 16, 32)

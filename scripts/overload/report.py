@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from benchmark.clients.base import Sample
-from harness.percentiles import percentile
-from harness.tables import padded_table
+from lightbox.harness.percentiles import percentile
+from lightbox.harness.tables import padded_table
 from lightbox.machine.cores import available_cores
 from overload.measure import Overload
 

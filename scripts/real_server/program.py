@@ -17,7 +17,7 @@ RECORD = REPOSITORY / "tests" / "contract" / "golden"
 """The transcripts, and the models that they were recorded with."""
 
 NAME = "tensorflow_model_server"
-EMBEDDED = Path(sys.executable).with_name(NAME)
+EMBEDDED = (sys.executable, "-P", "-m", "lightbox.model_server")
 KINDS = ("binary", "docker", "embedded")
 
 
@@ -54,7 +54,7 @@ def version(path: Path) -> str:
 def _command(kind: str | None, image: str, folder: Path, label: str) -> list[str]:
     binary = _binary()
     if kind == "embedded":
-        return [str(EMBEDDED), "--as_tensorflow_serving"]
+        return [*EMBEDDED, "--as_tensorflow_serving"]
     if binary and kind != "docker":
         return [binary]
     if kind == "binary" or not shutil.which("docker"):
@@ -67,10 +67,8 @@ def _command(kind: str | None, image: str, folder: Path, label: str) -> list[str
 
 
 def _binary() -> str | None:
-    """Return the binary on PATH; the embedded server has the same name in this environment."""
-    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
-    others = os.pathsep.join(folder for folder in folders if folder and Path(folder).absolute() != EMBEDDED.parent)
-    return shutil.which(NAME, path=others)
+    """Return the binary on PATH."""
+    return shutil.which(NAME)
 
 
 def _output(*command: str) -> str:

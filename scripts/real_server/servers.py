@@ -12,10 +12,10 @@ from typing import Any
 
 import psutil
 
-from harness.http_client import Client, status_of
-from harness.ports import free_ports
-from harness.server import ServerProcess
-from harness.stack import Stack, clean_environ
+from lightbox.harness.http_client import Client, status_of
+from lightbox.harness.ports import free_ports
+from lightbox.harness.server import ServerProcess
+from lightbox.harness.stack import Stack, clean_environ
 
 ANSWER_SECONDS = 300.0
 

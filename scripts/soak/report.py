@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from statistics import median
 
-from harness.tables import padded_table
+from lightbox.harness.tables import padded_table
 from soak.run import Result
 from soak.weight import Weight
 

@@ -20,7 +20,7 @@ import psutil
 
 from benchmark.servers.base import Running
 from benchmark.servers.stack import Stack
-from harness.http_client import Client
+from lightbox.harness.http_client import Client
 
 CONTAINER = 1 << 30
 REQUEST_MEMORY_MB = CONTAINER >> 22

@@ -14,11 +14,11 @@ import grpc
 import psutil
 import pytest
 
-from model_server.http_parser import MAX_BODY_BYTES, MAX_HEAD_BYTES
+from lightbox.model_server.http_parser import MAX_BODY_BYTES, MAX_HEAD_BYTES
+from lightbox.tfs_wire.messages import predict_pb2
 from support.held import Door, export_endless
 from support.model_server import MODELS, ModelServer
 from support.patience import PATIENCE
-from tfs_wire.messages import predict_pb2
 
 PREDICT = "/v1/models/half_plus_two:predict"
 BODY = b'{"instances":[1.0]}'

@@ -17,13 +17,13 @@ from contract.test_golden_transcripts import EXCLUDED, GRPC
 from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
+from lightbox.tfs_wire.local import ASK, GREETING, TOLD, receive
+from lightbox.tfs_wire.status import Code
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
 from support.held import Door, export_endless
 from support.model_server import MODELS, ModelServer, golden_server
 from support.patience import PATIENCE
-from tfs_wire.local import ASK, GREETING, TOLD, receive
-from tfs_wire.status import Code
 
 pytestmark = pytest.mark.extended
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.ports import free_ports
-from model_server.flags import FLAGS, OWN_FLAGS, parse, usage
+from lightbox.harness.ports import free_ports
+from lightbox.model_server.flags import FLAGS, OWN_FLAGS, parse, usage
 from support.model_server import COMMAND, GOLDEN, MODELS, ModelServer, config_text
 from support.patience import PATIENCE
 
@@ -21,7 +21,7 @@ EMPTY_TEXT = "Both server_options.model_base_path and server_options.model_confi
 
 
 def run(*flags: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([COMMAND, *flags], capture_output=True, text=True, timeout=PATIENCE, check=False)
+    return subprocess.run([*COMMAND, *flags], capture_output=True, text=True, timeout=PATIENCE, check=False)
 
 
 @pytest.mark.parametrize(

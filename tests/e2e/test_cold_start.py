@@ -10,7 +10,7 @@ from threading import Event
 import numpy as np
 import pytest
 
-from harness.http_client import Answer, Client
+from lightbox.harness.http_client import Answer, Client
 from support.error_shape import assert_error
 from support.fakes import png
 from support.held import Door

@@ -155,7 +155,7 @@ def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathF
     ):
         assert stack.invoke(red(0)).status_code == 200
         (models / "net").rename(models / "away")  # the next one waits for its model, its ports closed
-        (server,) = stack.processes("-m model_server")
+        (server,) = stack.processes("-m lightbox.model_server")
         server.kill()
         stack.wait_for_ping(503)
         refused = stack.invoke(red(0))
@@ -171,7 +171,7 @@ def test_the_model_server_dies_and_comes_back(tmp_path_factory: pytest.TempPathF
         first.wait_for()
         calls += [callers.submit(stack.invoke, red(2)) for _ in range(23)]
         stack.wait_until(lambda: stack.present() == 24)
-        stack.lose("-m model_server")
+        stack.lose("-m lightbox.model_server")
         stack.wait_until(lambda: stack.present() == 25)  # and a probe
         assert stack.ping() == 503
         first.open()

@@ -14,7 +14,7 @@ def test_the_log_and_the_model_server_s_command_line_agree(stack: Stack) -> None
     told = re.findall(r"threads for one operation of TensorFlow: (\d+) \(([^()]+)\)", stack.log)
     assert len(told) == 1
     count, why = told[0]
-    commands = [process.cmdline() for process in stack.processes("-m model_server")]
+    commands = [process.cmdline() for process in stack.processes("-m lightbox.model_server")]
     flags = [argument for command in commands for argument in command if argument.startswith(FLAG)]
     if available_cores() == 2:
         longest = "a call of efficientnet_lite0 takes 385 million multiplications, at most 400 million"

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.http_client import status_of
 from lightbox.core.errors import STATUS_OF_CODE
+from lightbox.harness.http_client import status_of
 from lightbox.processes import body_memory
 from lightbox.processes.body_memory import BodyAccount
 from lightbox.processes.health import Health

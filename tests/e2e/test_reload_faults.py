@@ -16,13 +16,13 @@ from lightbox.features.multi_model.state import LoadedModels
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.processes.commands import model_config
+from lightbox.tfs_wire.messages import model_management_pb2
+from lightbox.tfs_wire.stubs import model_service_pb2_grpc
 from support.loading import invoke, load, unload
 from support.models import export_constant
 from support.patience import PATIENCE, poll
 from support.real_binary import real_binary
 from support.stack import Stack, running
-from tfs_wire.messages import model_management_pb2
-from tfs_wire.stubs import model_service_pb2_grpc
 
 pytestmark = pytest.mark.extended
 

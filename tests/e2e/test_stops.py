@@ -16,12 +16,12 @@ import psutil
 import pytest
 import requests
 
+from lightbox.tfs_wire.messages import prediction_log_pb2
 from support.fakes import png
 from support.held import MANY_HELD, Door, export_held_image
 from support.models import export_constant, write_warm_up
 from support.patience import PATIENCE, poll
 from support.stack import SERVE, Stack, clean_environ, running
-from tfs_wire.messages import prediction_log_pb2
 
 pytestmark = pytest.mark.extended
 
@@ -246,7 +246,7 @@ def test_requests_in_flight_when_the_model_server_dies(
         header = {"X_Amzn_SageMaker_Custom_Attributes": f"tfs-transport={wire}"}
         answers = [pool.submit(holding.invoke, red(100), **header) for _ in range(4)]
         door.wait_for(4)
-        holding.lose("-m model_server", number)
+        holding.lose("-m lightbox.model_server", number)
         door.wait_for(5)  # the next model server's warm-up
         assert holding.ping() == 503
         for answer in answers:

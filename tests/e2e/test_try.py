@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.tune import try_image
+from lightbox.tune.try_image import Way, best
 from support.log_lines import without_times
 from support.model_files import write_means
 from support.patience import PATIENCE
 from support.stack import SERVE, clean_environ
-from tune import try_image
-from tune.try_image import Way, best
 
 pytestmark = pytest.mark.extended
 

@@ -213,7 +213,7 @@ def test_a_model_server_that_starts_again_sees_what_answers_alone(versions_stack
     half = models / "restarted" / "9"
     half.mkdir()
     shutil.copy(VERSION_2 / "saved_model.pb", half)
-    versions_stack.lose("-m model_server")
+    versions_stack.lose("-m lightbox.model_server")
     versions_stack.wait_for_ping(200)
     assert ask(versions_stack, "restarted") == HALF_PLUS_THREE
     assert ask(versions_stack, "restarted", version=9)[0] == 404  # type: ignore[index]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from lightbox.engines.openvino.gate import refusals
-from tfs_wire.messages import meta_graph_pb2, types_pb2
+from lightbox.tfs_wire.messages import meta_graph_pb2, types_pb2
 
 FLOAT, INT32, INT64, DOUBLE, STRING, BOOL = (
     *(types_pb2.DT_FLOAT, types_pb2.DT_INT32, types_pb2.DT_INT64),

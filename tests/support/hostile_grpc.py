@@ -8,9 +8,9 @@ from contextlib import suppress
 
 import grpc
 
+from lightbox.tfs_wire.messages import get_model_status_pb2
 from support.model_server import ModelServer
 from support.patience import PATIENCE
-from tfs_wire.messages import get_model_status_pb2
 
 PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 MB = 1 << 20

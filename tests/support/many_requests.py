@@ -12,9 +12,9 @@ from pathlib import Path
 import grpc
 import psutil
 
+from lightbox.tfs_wire.messages import predict_pb2
 from support.model_server import ModelServer, golden_server
 from support.patience import PATIENCE
-from tfs_wire.messages import predict_pb2
 
 
 def requests(seed: int) -> Iterator[tuple[str, str, bytes]]:

@@ -13,14 +13,14 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from harness.ports import free_ports
+from lightbox.harness.ports import free_ports
 from support.patience import PATIENCE, poll
 
 GOLDEN = Path(__file__).parents[1] / "contract" / "golden"
 MODELS = GOLDEN / "models"
 HELD_CALLS = 16
 """So many calls may be at doors while others are answered."""
-COMMAND = Path(sys.executable).with_name("tensorflow_model_server")
+COMMAND = (sys.executable, "-P", "-m", "lightbox.model_server")
 
 
 class ModelServer:
@@ -37,7 +37,7 @@ class ModelServer:
         self._out, self._err = folder / "stdout.log", folder / "stderr.log"
         with self._out.open("wb") as out, self._err.open("wb") as err:
             self.process = subprocess.Popen(
-                [COMMAND, *own, *flags], stdout=out, stderr=err, env={**os.environ, **(env or {})}
+                [*COMMAND, *own, *flags], stdout=out, stderr=err, env={**os.environ, **(env or {})}
             )
 
     def __enter__(self) -> ModelServer:

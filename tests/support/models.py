@@ -10,10 +10,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from lightbox.tfs_wire.messages import meta_graph_pb2, prediction_log_pb2
+from lightbox.tfs_wire.protobuf import delimited
+from lightbox.tfs_wire.records import WARM_UP_FILE
 from support.made_models import made
-from tfs_wire.messages import meta_graph_pb2, prediction_log_pb2
-from tfs_wire.protobuf import delimited
-from tfs_wire.records import WARM_UP_FILE
 
 OWN = "tests/support/models.py"
 GOLDEN = Path(__file__).parents[1] / "contract" / "golden" / "models"

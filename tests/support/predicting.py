@@ -7,9 +7,9 @@ from collections.abc import Mapping
 import grpc
 
 from lightbox.engines.base import Array
+from lightbox.tfs_wire import tensor_proto
+from lightbox.tfs_wire.messages import predict_pb2
 from support.tempting_models import Answer
-from tfs_wire import tensor_proto
-from tfs_wire.messages import predict_pb2
 
 METHOD = "/tensorflow.serving.PredictionService/Predict"
 SECONDS = 120.0

@@ -13,10 +13,10 @@ import psutil
 import requests
 from botocore.config import Config
 
-import harness.stack
-from harness.http_client import status_of
-from harness.ports import free_ports
-from harness.server import PAUSE_SECONDS
+from lightbox.harness import stack as harness_stack
+from lightbox.harness.http_client import status_of
+from lightbox.harness.ports import free_ports
+from lightbox.harness.server import PAUSE_SECONDS
 from support.patience import PATIENCE
 
 REPOSITORY = Path(__file__).parents[2]
@@ -29,10 +29,10 @@ BOUNDS = frozenset(
     }
 )
 """What sets how long a request may take. A test that sets none of them has no bound that a slow machine would meet."""
-SERVE, clean_environ = harness.stack.SERVE, harness.stack.clean_environ
+SERVE, clean_environ = harness_stack.SERVE, harness_stack.clean_environ
 
 
-class Stack(harness.stack.Stack):
+class Stack(harness_stack.Stack):
     """One running ``serve.sh serve``; its log is in ``log_path``, its temporary files under ``tmp``."""
 
     def __init__(self, model_dir: Path, tmp: Path, environ: Mapping[str, str] | None = None) -> None:

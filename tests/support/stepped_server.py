@@ -16,14 +16,14 @@ import grpc
 from lightbox.engines.base import Runner
 from lightbox.engines.choice import Opener
 from lightbox.engines.hardware import Hardware
-from model_server import grpc_server
-from model_server.calls import Calls
-from model_server.core import ServerCore
-from model_server.grpc_services import Services
-from model_server.loader import Loader
-from model_server.manager import LoadPolicy, Manager
-from model_server.metrics import Metrics
-from model_server.servable import Servable, State
+from lightbox.model_server import grpc_server
+from lightbox.model_server.calls import Calls
+from lightbox.model_server.core import ServerCore
+from lightbox.model_server.grpc_services import Services
+from lightbox.model_server.loader import Loader
+from lightbox.model_server.manager import LoadPolicy, Manager
+from lightbox.model_server.metrics import Metrics
+from lightbox.model_server.servable import Servable, State
 from real_server.timelines import Replay
 from support.patience import poll
 

@@ -11,10 +11,10 @@ import grpc
 import numpy as np
 import requests
 
+from lightbox.tfs_wire.messages import predict_pb2
 from support.fakes import png
 from support.patience import PATIENCE
 from support.stack import Stack
-from tfs_wire.messages import predict_pb2
 
 GRPC_PORT = "LIGHTBOX_KSERVE_GRPC_PORT"
 PATH = "/v1/models/held:predict"

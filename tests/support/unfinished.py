@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from harness.memory import PeakGrowth
+from lightbox.harness.memory import PeakGrowth
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model
 from support.grpc_front import BOUNDS, MAX_BYTES, RED, Caller, Watcher, floats, images, infer, make_pipeline, serving

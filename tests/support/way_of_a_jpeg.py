@@ -20,6 +20,8 @@ from lightbox.worker import wsgi_app
 from support.fakes import mean_model
 
 SIDECAR = Path(lightbox.__file__).parent
+BOTH_SIDES = SIDECAR / "tfs_wire"
+"""The formats that the model server reads too; they are no part of the sidecar's own way."""
 
 
 def post(app: Flask, body: bytes) -> tuple[str, bytes]:
@@ -53,7 +55,8 @@ def calls(app: Flask, body: bytes) -> list[tuple[str, str]]:
 
     def note(frame: FrameType, event: str, _: Any) -> None:
         code = frame.f_code
-        if event == "call" and code.co_filename.startswith(f"{SIDECAR}/"):
+        of_sidecar = code.co_filename.startswith(f"{SIDECAR}/") and not code.co_filename.startswith(f"{BOTH_SIDES}/")
+        if event == "call" and of_sidecar:
             entered.append((f"container/lightbox/{Path(code.co_filename).relative_to(SIDECAR)}", code.co_qualname))
 
     post(app, body)

@@ -20,10 +20,10 @@ from lightbox.images.resize import load_native
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress, ServingPlan, Wires
-from model_server.local_server import LocalServer
+from lightbox.model_server.local_server import LocalServer
+from lightbox.tfs_wire import tensor_proto
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, clean_environ
-from tfs_wire import tensor_proto
 
 PAGE = (REPOSITORY / "docs" / "architecture.md").read_text()
 MOST_HOPS, MOST_FILES = 14, 20

@@ -12,7 +12,6 @@ from support.stack import REPOSITORY
 from support.troubleshooting import pattern, quoted
 
 DOCS = REPOSITORY / "docs"
-CODE = ("lightbox", "model_server", "tfs_wire")
 LEAST = 10
 """Characters of a quoted text without values that must stand in the sources as they are."""
 
@@ -32,16 +31,15 @@ def test_the_index_links_every_page() -> None:
 def texts() -> tuple[str, ...]:
     """Every string of the sources that is no docstring, values as an ellipsis."""
     found = []
-    for name in CODE:
-        for module in (REPOSITORY / "container" / name).rglob("*.py"):
-            tree = ast.parse(module.read_text())
-            docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-            for node in ast.walk(tree):
-                if isinstance(node, ast.JoinedStr):
-                    parts = (part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
-                    found.append("".join(map(str, parts)))
-                elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
-                    found.append(node.value)
+    for module in (REPOSITORY / "container").rglob("*.py"):
+        tree = ast.parse(module.read_text())
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.JoinedStr):
+                parts = (part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
+                found.append("".join(map(str, parts)))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+                found.append(node.value)
     return tuple(found)
 
 

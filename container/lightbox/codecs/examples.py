@@ -17,10 +17,10 @@ from lightbox.core.error_texts import shorten
 from lightbox.core.errors import BadRequest, InputMismatch, MalformedBody, TooLarge
 from lightbox.model.casting import string_tensor
 from lightbox.model.spec import Array, Layout, Method, ModelCall, Prediction, SignatureSpec, TensorSpec
-from tfs_wire.dtypes import LARGEST_FLOAT
-from tfs_wire.messages import input_pb2
-from tfs_wire.rest.examples import read_examples
-from tfs_wire.status import StatusError
+from lightbox.tfs_wire.dtypes import LARGEST_FLOAT
+from lightbox.tfs_wire.messages import input_pb2
+from lightbox.tfs_wire.rest.examples import read_examples
+from lightbox.tfs_wire.status import StatusError
 
 _OUTPUTS = {Method.CLASSIFY: ("classes", "scores"), Method.REGRESS: ("outputs",)}
 _ECHO = 200

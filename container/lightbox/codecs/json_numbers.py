@@ -19,7 +19,7 @@ import orjson
 from lightbox.core.errors import MalformedBody, TooLarge
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import Array
-from tfs_wire.rest import flat, quick
+from lightbox.tfs_wire.rest import flat, quick
 
 Step = Callable[[], None]
 """Called again and again by what may take long; it may raise."""

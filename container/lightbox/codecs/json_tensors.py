@@ -19,8 +19,8 @@ from lightbox.core.errors import InputMismatch, MalformedBody
 from lightbox.images.decode import is_image
 from lightbox.model.casting import cast, read_as
 from lightbox.model.spec import Array, SignatureSpec
-from tfs_wire.rest import base64_value, quick, request
-from tfs_wire.status import StatusError
+from lightbox.tfs_wire.rest import base64_value, quick, request
+from lightbox.tfs_wire.status import StatusError
 
 _ECHO = 200
 """Characters of an error text that may quote the body."""

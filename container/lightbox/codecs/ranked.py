@@ -57,7 +57,7 @@ def _objects(outputs: Mapping[str, Array], labels: tuple[str, ...], top_k: int |
     heads, rows = _heads(labels), []
     scores, classes, boxes = (outputs[name] for name in (SCORES, CLASSES, BOXES))
     for row in range(len(scores)):
-        count = int(outputs[NUMBER][row]) if NUMBER in outputs else scores.shape[1]
+        count = max(0, int(np.nan_to_num(outputs[NUMBER][row]))) if NUMBER in outputs else scores.shape[1]
         best = np.argsort(-scores[row][:count], kind="stable")[:top_k]
         rows.append(_boxed(heads, classes[row][best], scores[row][best], boxes[row][best]))
     return rows

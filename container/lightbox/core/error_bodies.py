@@ -20,7 +20,7 @@ from lightbox.core.errors import (
     Unauthenticated,
     Unavailable,
 )
-from tfs_wire.status import Code
+from lightbox.tfs_wire.status import Code
 
 REQUEST_ID_HEADER = "X-Amzn-RequestId"
 GRPC_STATUS = "grpc-status"

@@ -8,7 +8,7 @@ import sys
 from lightbox.engines import AUTO
 from lightbox.engines.choice import Opener
 from lightbox.engines.hardware import PRECISIONS, Hardware, cores
-from tfs_wire.status import StatusError
+from lightbox.tfs_wire.status import StatusError
 
 
 def main(arguments: list[str]) -> int:

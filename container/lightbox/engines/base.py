@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tfs_wire.messages import meta_graph_pb2
+from lightbox.tfs_wire.messages import meta_graph_pb2
 
 Array = np.ndarray[Any, np.dtype[Any]]
 

@@ -14,7 +14,7 @@ from lightbox.engines.hardware import PRECISIONS, Hardware
 from lightbox.engines.race import fastest, known
 from lightbox.formats import model_file
 from lightbox.formats.signature import SIGNATURE
-from tfs_wire.status import invalid
+from lightbox.tfs_wire.status import invalid
 
 log = logging.getLogger("model_server")
 

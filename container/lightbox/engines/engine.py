@@ -13,7 +13,7 @@ from typing import NamedTuple
 from lightbox.engines import ENGINES
 from lightbox.engines.base import Runner
 from lightbox.engines.hardware import Hardware
-from tfs_wire.status import invalid
+from lightbox.tfs_wire.status import invalid
 
 
 class Choice(NamedTuple):

@@ -25,8 +25,8 @@ from lightbox.engines.engine import Choice, Engine, OpenOptions, named
 from lightbox.engines.hardware import Hardware
 from lightbox.engines.samples import batches, sides
 from lightbox.formats import model_file
-from tfs_wire.dtypes import DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_UINT16, DT_UINT32, DT_UINT64
-from tfs_wire.status import StatusError, invalid
+from lightbox.tfs_wire.dtypes import DT_INT8, DT_INT16, DT_INT32, DT_INT64, DT_UINT16, DT_UINT32, DT_UINT64
+from lightbox.tfs_wire.status import StatusError, invalid
 
 log = logging.getLogger("model_server")
 

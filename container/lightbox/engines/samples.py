@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from lightbox.engines.base import Array
-from tfs_wire.dtypes import numpy_dtype
-from tfs_wire.messages import meta_graph_pb2
+from lightbox.tfs_wire.dtypes import numpy_dtype
+from lightbox.tfs_wire.messages import meta_graph_pb2
 
 BATCHES = (1, 3)
 SEED = 20180113

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from lightbox.formats.signature import FileSignature, FileTensor, check_weights
-from tfs_wire.protobuf import LENGTH_DELIMITED, VARINT, read_fields, read_varint
+from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, VARINT, read_fields, read_varint
 
 _GRAPH = 7
 _INITIALIZER, _INPUT, _OUTPUT = 5, 11, 12

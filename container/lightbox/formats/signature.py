@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from tfs_wire.messages import meta_graph_pb2
+    from lightbox.tfs_wire.messages import meta_graph_pb2
 
 SIGNATURE = "serving_default"
 """The name of the one signature."""
@@ -41,7 +41,7 @@ def check_weights(file: Path, need: int) -> None:
 
 def signature_def(signature: FileSignature) -> meta_graph_pb2.SignatureDef:
     """Return a signature as a model server tells it."""
-    from tfs_wire.messages import meta_graph_pb2
+    from lightbox.tfs_wire.messages import meta_graph_pb2
 
     made = meta_graph_pb2.SignatureDef(method_name="tensorflow/serving/predict")
     for tensors, place in ((signature.inputs, made.inputs), (signature.outputs, made.outputs)):

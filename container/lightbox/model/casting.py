@@ -11,7 +11,7 @@ import numpy as np
 from lightbox.core.error_texts import shorten
 from lightbox.core.errors import HandlerFailed, InputMismatch
 from lightbox.model.spec import Array, SignatureSpec, TensorSpec
-from tfs_wire import dtypes
+from lightbox.tfs_wire import dtypes
 
 _ECHO = 40
 """Characters of an error text that a number may have."""

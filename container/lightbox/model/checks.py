@@ -11,7 +11,7 @@ from lightbox.model.foreign_files import POINTER, points, told_of_folder
 from lightbox.model.layout import LARGEST_VERSION, ModelOnDisk, is_version
 from lightbox.model.saved_model import FILE, ModelFileError, check_whole, read_signatures
 from lightbox.model.spec import DEFAULT_SIGNATURE, SignatureSpec, TensorSpec
-from tfs_wire.dtypes import numpy_name
+from lightbox.tfs_wire.dtypes import numpy_name
 
 
 def unusable_versions(model: ModelOnDisk) -> list[str]:

@@ -38,7 +38,7 @@ def _class(message: str) -> Any:
 
 @cache
 def _pool() -> Any:
-    from tfs_wire.descriptors import read_pool
+    from lightbox.tfs_wire.descriptors import read_pool
 
     return read_pool(Path(__file__).with_name("saved_model.binpb"))
 

@@ -15,8 +15,8 @@ from lightbox.model.layout import version_folder
 from lightbox.model.rescaling import Rescaling, find_rescaling
 from lightbox.model.spec import SignatureSpec, TensorSpec
 from lightbox.model.variables import variables_problem
-from tfs_wire.dtypes import numpy_name
-from tfs_wire.ranks import least_rank
+from lightbox.tfs_wire.dtypes import numpy_name
+from lightbox.tfs_wire.ranks import least_rank
 
 FILE = "saved_model.pb"
 SERVE_TAG = "serve"

@@ -14,8 +14,8 @@ from typing import Any, TypeAlias
 
 from lightbox.model.foreign_files import POINTER, is_pointer, points
 from lightbox.model.graph import Graph, MetaGraph, Node, Shape, base_name, parse, shape_of
-from tfs_wire.dtypes import numpy_name
-from tfs_wire.protobuf import read_varint
+from lightbox.tfs_wire.dtypes import numpy_name
+from lightbox.tfs_wire.protobuf import read_varint
 
 FOLDER, INDEX = "variables", "variables/variables.index"
 

@@ -60,17 +60,7 @@ def model_server_program(settings: Settings) -> tuple[str, list[str]]:
         return BINARY, [binary]
     if settings.model_server == BINARY:
         raise ModelServerMissing(f"LIGHTBOX_MODEL_SERVER: {BINARY} is not on PATH; install it, or use auto or embedded")
-    return "embedded", [*PYTHON, "model_server"]
-
-
-def _real_binary() -> str | None:
-    """Return the path of the real binary; the embedded server has the same name in our own environment."""
-    ours = Path(sys.executable).parent
-    for folder in variable("PATH", os.defpath).split(os.pathsep):
-        found = shutil.which(BINARY, path=folder) if folder else None
-        if found and Path(folder).absolute() != ours:
-            return found
-    return None
+    return "embedded", [*PYTHON, "lightbox.model_server"]
 
 
 def model_server_flags(settings: Settings, address: ModelServerAddress, run_dir: Path, in_progress: int) -> list[str]:
@@ -113,6 +103,11 @@ def engine_flags(settings: Settings, run_dir: Path) -> list[str]:
         f"--engine_cache_dir={kept_engine_cache() or run_dir / ENGINE_CACHE}",
         f"--engine_report_dir={run_dir / engine_report.FOLDER}",
     ]
+
+
+def _real_binary() -> str | None:
+    folders = variable("PATH", os.defpath).split(os.pathsep)
+    return shutil.which(BINARY, path=os.pathsep.join(filter(None, folders)))  # an empty one would be where we are
 
 
 def _engine_options(settings: Settings) -> dict[str, Any]:

@@ -14,10 +14,10 @@ from typing_extensions import override
 from lightbox.core.errors import ModelServerAway, UnknownSignature
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import SignatureSpec, TensorSpec
+from lightbox.tfs_wire.dtypes import numpy_name
+from lightbox.tfs_wire.messages import get_model_metadata_pb2, meta_graph_pb2
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, from_server
 from lightbox.transports.predict_messages import Pieces, PredictTransport, time_left
-from tfs_wire.dtypes import numpy_name
-from tfs_wire.messages import get_model_metadata_pb2, meta_graph_pb2
 
 CHANNEL_OPTIONS = (
     ("grpc.max_send_message_length", -1),

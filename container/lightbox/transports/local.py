@@ -16,11 +16,11 @@ from typing_extensions import override
 from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import SignatureSpec
+from lightbox.tfs_wire.local import ASK, GREETING, MAX_REQUEST_BYTES, TOLD, receive
+from lightbox.tfs_wire.status import Code
 from lightbox.transports.base import RECONNECT_SECONDS, from_server
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.predict_messages import Pieces, time_left
-from tfs_wire.local import ASK, GREETING, MAX_REQUEST_BYTES, TOLD, receive
-from tfs_wire.status import Code
 
 _LARGE = 1 << 16
 """Bytes of a piece that is sent by itself: a call costs less than a copy."""

@@ -13,9 +13,9 @@ from google.protobuf import text_format
 from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import DeadlineExceeded, LightboxError, ModelFailed, Unavailable
 from lightbox.core.request_context import RequestContext
+from lightbox.tfs_wire.messages import model_management_pb2
 from lightbox.transports import standing_reload
 from lightbox.transports.model_status import ServerState, not_told, status_method
-from tfs_wire.messages import model_management_pb2
 
 
 class ModelManagement:

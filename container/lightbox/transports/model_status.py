@@ -70,7 +70,7 @@ class Load:
 
 def status_method(channel: Any) -> Any:
     """Return GetModelStatus on a channel of gRPC, be it ``grpc.aio``'s: of a model's name, it returns its versions."""
-    from tfs_wire.messages import error_codes_pb2, get_model_status_pb2
+    from lightbox.tfs_wire.messages import error_codes_pb2, get_model_status_pb2
 
     def write(model: str) -> bytes:
         request = get_model_status_pb2.GetModelStatusRequest()

@@ -8,8 +8,8 @@ from itertools import islice
 
 from google.protobuf.message import DecodeError
 
-from tfs_wire.messages import model_pb2, predict_pb2, tensor_pb2, tensor_shape_pb2
-from tfs_wire.protobuf import LENGTH_DELIMITED, VARINT, read_fields
+from lightbox.tfs_wire.messages import model_pb2, predict_pb2, tensor_pb2, tensor_shape_pb2
+from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, VARINT, read_fields
 
 _DTYPE, _SHAPE = tensor_pb2.TensorProto.DTYPE_FIELD_NUMBER, tensor_pb2.TensorProto.TENSOR_SHAPE_FIELD_NUMBER
 _DIM = tensor_shape_pb2.TensorShapeProto.DIM_FIELD_NUMBER

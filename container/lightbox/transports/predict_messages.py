@@ -21,8 +21,7 @@ from typing_extensions import override
 from lightbox.core.errors import DeadlineExceeded, ModelFailed
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import ModelCall, SignatureSpec
-from lightbox.transports.base import Transport
-from tfs_wire.dtypes import (
+from lightbox.tfs_wire.dtypes import (
     DT_BFLOAT16,
     DT_HALF,
     DT_STRING,
@@ -32,8 +31,9 @@ from tfs_wire.dtypes import (
     number_of,
     numpy_dtype,
 )
-from tfs_wire.messages import predict_pb2, tensor_pb2, tensor_shape_pb2
-from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields, read_varint, varint
+from lightbox.tfs_wire.messages import predict_pb2, tensor_pb2, tensor_shape_pb2
+from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, read_fields, read_varint, varint
+from lightbox.transports.base import Transport
 
 Array = npt.NDArray[np.generic]
 Pieces = Sequence[bytes | memoryview]

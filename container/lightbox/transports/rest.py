@@ -30,11 +30,11 @@ from lightbox.core.errors import (
 )
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
+from lightbox.tfs_wire.dtypes import numpy_name
+from lightbox.tfs_wire.messages import types_pb2
 from lightbox.transports.base import RECONNECT_PAUSE, RECONNECT_SECONDS, Transport, from_server
 from lightbox.transports.image_text import padded_text
 from lightbox.transports.predict_messages import time_left
-from tfs_wire.dtypes import numpy_name
-from tfs_wire.messages import types_pb2
 
 _NO_ROWS = ("has inconsistent batch size", "has invalid batch size", "has no shape information")
 NOT_OVER_REST = frozenset({"float16", "bfloat16", "uint16", "complex64", "complex128"})

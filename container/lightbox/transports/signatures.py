@@ -33,8 +33,8 @@ from lightbox.images.probe import GREY_PNG
 from lightbox.model.catalogue import Catalogue
 from lightbox.model.saved_model import WORST, Traits, traits
 from lightbox.model.spec import DEFAULT_SIGNATURE, Array, ModelCall, SignatureSpec, TensorSpec, image_input
+from lightbox.tfs_wire.ranks import HIGHEST
 from lightbox.transports.base import Transport
-from tfs_wire.ranks import HIGHEST
 
 FRESH_SECONDS = 1.0
 MAX_REMEMBERED = 1000

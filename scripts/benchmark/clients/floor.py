@@ -46,8 +46,8 @@ class FloorSession:
         import grpc
         from PIL import Image
 
-        from tfs_wire.messages import predict_pb2, types_pb2
-        from tfs_wire.stubs import prediction_service_pb2_grpc
+        from lightbox.tfs_wire.messages import predict_pb2, types_pb2
+        from lightbox.tfs_wire.stubs import prediction_service_pb2_grpc
 
         self._spec = spec
         self._image_class = Image

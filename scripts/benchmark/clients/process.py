@@ -14,7 +14,7 @@ _context = multiprocessing.get_context("forkserver")
 
 The fork server has imported what clients need and opened nothing: a run starts a hundred of them, each in a moment.
 """
-_context.set_forkserver_preload([__name__, "boto3", "grpc", "numpy", "PIL.Image", "tfs_wire.messages"])
+_context.set_forkserver_preload([__name__, "boto3", "grpc", "numpy", "PIL.Image", "lightbox.tfs_wire.messages"])
 
 
 class ClientFailed(Exception):

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from harness import tables
+from lightbox.harness import tables
 
 NONE = "\N{EN DASH}"
 """Stands where there is no figure."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Protocol
 
 from benchmark.servers.address import Address
-from harness.server import ServerProcess
+from lightbox.harness.server import ServerProcess
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 

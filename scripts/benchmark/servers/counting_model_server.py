@@ -17,7 +17,7 @@ sys.path[:0] = [str(REPOSITORY / "scripts"), str(REPOSITORY / "container")]
 from benchmark.servers.hops import HOPS, counter_path  # noqa: E402 - the path comes first
 from benchmark.servers.relay import Counter, relay  # noqa: E402
 from benchmark.servers.stack import real_binary  # noqa: E402
-from harness.ports import free_ports  # noqa: E402
+from lightbox.harness.ports import free_ports  # noqa: E402
 
 ADDRESSES = ("--port", "--rest_api_port", "--grpc_socket_path")
 
@@ -45,7 +45,7 @@ def _program(tmp: Path) -> list[str]:
     binary = real_binary()
     if binary and not binary.is_relative_to(tmp):
         return [str(binary)]
-    return [sys.executable, "-m", "model_server"]
+    return [sys.executable, "-m", "lightbox.model_server"]
 
 
 if __name__ == "__main__":

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from benchmark.servers.address import Address
 from benchmark.servers.base import REPOSITORY, Running
-from harness.http_client import status_of
-from harness.ports import free_ports
-from harness.server import ServerProcess
-from harness.stack import clean_environ
+from lightbox.harness.http_client import status_of
+from lightbox.harness.ports import free_ports
+from lightbox.harness.server import ServerProcess
+from lightbox.harness.stack import clean_environ
 
 VENV = REPOSITORY / ".venv-bench"
 RIVALS = Path(__file__).resolve().parents[1] / "rivals"

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import sys
+import shutil
 import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import harness.stack
 from benchmark.servers import hops
 from benchmark.servers.address import Address
 from benchmark.servers.base import Running
-from harness.http_client import status_of
-from harness.ports import free_ports
-from harness.stack import clean_environ
+from lightbox.harness import stack as harness_stack
+from lightbox.harness.http_client import status_of
+from lightbox.harness.ports import free_ports
+from lightbox.harness.stack import clean_environ
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Stack:
         environ = clean_environ() | {"TMPDIR": str(tmp), "TF_CPP_MIN_LOG_LEVEL": "2"}
         if self.counted:
             hops.put_before_model_server(tmp, environ)
-        stack = harness.stack.Stack(settings, environ, folder)
+        stack = harness_stack.Stack(settings, environ, folder)
         running = Running(
             self.name, stack, Address(stack.port), settings=stack.settings, command="./serve.sh serve", temporary=tmp
         )
@@ -86,9 +85,5 @@ def model_server_kind() -> str:
 
 def real_binary() -> Path | None:
     """Return the path of the real model server's binary, None where there is none."""
-    ours = Path(sys.executable).parent
-    for folder in os.environ.get("PATH", os.defpath).split(os.pathsep):
-        candidate = Path(folder) / "tensorflow_model_server"
-        if folder and Path(folder).absolute() != ours and os.access(candidate, os.X_OK):
-            return candidate
-    return None
+    found = shutil.which("tensorflow_model_server")
+    return Path(found) if found else None

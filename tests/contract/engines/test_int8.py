@@ -18,7 +18,7 @@ from lightbox.engines.openvino.compiled import read_signature
 from lightbox.engines.openvino.graph import read_meta_graph
 from lightbox.engines.openvino.int8 import Quantized
 from lightbox.engines.openvino.verdicts import OPENVINO, TENSORFLOW, digest
-from tfs_wire.status import StatusError
+from lightbox.tfs_wire.status import StatusError
 
 pytestmark = pytest.mark.extended
 

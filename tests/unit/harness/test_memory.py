@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.memory import PeakGrowth
+from lightbox.harness.memory import PeakGrowth
 
 MB = 1 << 20
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.percentiles import percentile, percentiles
+from lightbox.harness.percentiles import percentile, percentiles
 
 
 def test_a_percentile_lies_between_two_values_where_it_falls_there() -> None:

@@ -11,8 +11,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from harness import ports
-from harness.ports import PORTS, PORTS_EACH, free_ports
+from lightbox.harness import ports
+from lightbox.harness.ports import PORTS, PORTS_EACH, free_ports
 
 
 def test_ports_are_neighbours_below_those_of_outgoing_connections() -> None:
@@ -79,7 +79,7 @@ def test_threads_get_different_ports(part: ports.Part, monkeypatch: pytest.Monke
 
 def test_a_process_gets_no_port_of_another(part: ports.Part) -> None:
     program = (
-        "import random; from harness import ports\n"
+        "import random; from lightbox.harness import ports\n"
         f"random.shuffle = lambda starts: starts.sort(key=lambda start: start != {part.ports.start})\n"
         "print(ports.free_ports())"
     )

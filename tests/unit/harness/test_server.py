@@ -8,9 +8,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-from harness.http_client import status_of
-from harness.server import ServerFailed, ServerProcess
-from harness.stack import clean_environ
+from lightbox.harness.http_client import status_of
+from lightbox.harness.server import ServerFailed, ServerProcess
+from lightbox.harness.stack import clean_environ
 from support.patience import PATIENCE, poll
 
 

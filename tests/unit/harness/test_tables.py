@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from harness.tables import padded_table, table
+from lightbox.harness.tables import padded_table, table
 
 
 def test_columns_are_aligned_as_asked_the_last_letter_for_the_rest() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from harness.stack import clean_environ
+from lightbox.harness.stack import clean_environ
 
 
 @pytest.fixture(autouse=True)

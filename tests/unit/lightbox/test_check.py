@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.ports import free_ports
 from lightbox import cli
+from lightbox.harness.ports import free_ports
 from lightbox.settings_loading import load_settings, parts
 from support.certificates import Authority, write_pair
 from support.keys import key_line

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.ports import free_ports
 from lightbox.cli import main
+from lightbox.harness.ports import free_ports
 from support.models import copy_golden
 from support.real_binary import real_binary
 

@@ -7,7 +7,7 @@ from time import process_time
 
 import pytest
 
-from harness.memory import PeakGrowth
+from lightbox.harness.memory import PeakGrowth
 from lightbox.model.options import ModelOptions
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, fake_app, mean_model

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.ports import free_ports
 from lightbox import cli
+from lightbox.harness.ports import free_ports
 from lightbox.processes.supervisor import STOP_SIGNALS
 from support.certificates import write_pair
 from support.finders import write_finder

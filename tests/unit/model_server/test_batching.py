@@ -14,12 +14,12 @@ import pytest
 
 from lightbox.engines.base import Array
 from lightbox.engines.tensorflow.session import TensorFlowSession
-from model_server.batch_scheduler import BatchScheduler
-from model_server.batching import BatchingSession
-from model_server.batching_options import BatchingOptions, model_options, read_options
+from lightbox.model_server.batch_scheduler import BatchScheduler
+from lightbox.model_server.batching import BatchingSession
+from lightbox.model_server.batching_options import BatchingOptions, model_options, read_options
+from lightbox.tfs_wire.messages import config_pb2
+from lightbox.tfs_wire.status import Code, StatusError
 from support.patience import PATIENCE, poll
-from tfs_wire.messages import config_pb2
-from tfs_wire.status import Code, StatusError
 
 Open = Callable[[str], TensorFlowSession]
 

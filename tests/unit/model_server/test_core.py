@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 
-from model_server.core import ServerCore
-from model_server.manager import LoadPolicy, Manager
-from model_server.model_config import ModelServerConfig, single_model
-from model_server.servable import State
+from lightbox.model_server.core import ServerCore
+from lightbox.model_server.manager import LoadPolicy, Manager
+from lightbox.model_server.model_config import ModelServerConfig, single_model
+from lightbox.model_server.servable import State
+from lightbox.tfs_wire.status import Code, StatusError
 from support.patience import PATIENCE, poll
-from tfs_wire.status import Code, StatusError
 
 
 class Gate:
@@ -118,7 +118,7 @@ def test_versions_that_vanish_before_the_next_look_are_not_waited_for(
         looked.set()
         return on_disk.pop()
 
-    monkeypatch.setattr("model_server.core.versions_on_disk", look)
+    monkeypatch.setattr("lightbox.model_server.core.versions_on_disk", look)
     with ThreadPoolExecutor(1) as pool:
         reload = pool.submit(core.reload, config, PATIENCE)
         assert looked.wait(PATIENCE)
@@ -155,7 +155,7 @@ def test_a_look_at_the_disk_ends_no_reload_before_its_model_is_there(
             assert not looked.get(timeout=PATIENCE)
             return {1: "1"}
 
-        monkeypatch.setattr("model_server.core.versions_on_disk", look)
+        monkeypatch.setattr("lightbox.model_server.core.versions_on_disk", look)
         core.poll()
         gate.free.set()
         reload.result(PATIENCE)

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from model_server.http_parser import HttpError, Request, RequestParser
+from lightbox.model_server.http_parser import HttpError, Request, RequestParser
 
 BODIES = st.binary(max_size=50)
 LIMIT = settings(max_examples=100, deadline=None)

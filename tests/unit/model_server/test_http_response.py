@@ -7,8 +7,8 @@ import socket
 
 import pytest
 
-from model_server.http_response import Response, serialize
-from model_server.rest_server import Connection
+from lightbox.model_server.http_response import Response, serialize
+from lightbox.model_server.rest_server import Connection
 
 
 def test_parts_arrive_in_order_however_little_the_socket_takes() -> None:

@@ -13,12 +13,12 @@ from onnx import helper
 from lightbox.engines.base import Runner
 from lightbox.engines.choice import Opener
 from lightbox.engines.hardware import Hardware
-from model_server.batch_scheduler import BatchScheduler
-from model_server.batching import BatchingSession
-from model_server.batching_options import BatchingOptions
-from model_server.loader import Loader
-from model_server.metrics import Metrics
-from model_server.servable import Servable
+from lightbox.model_server.batch_scheduler import BatchScheduler
+from lightbox.model_server.batching import BatchingSession
+from lightbox.model_server.batching_options import BatchingOptions
+from lightbox.model_server.loader import Loader
+from lightbox.model_server.metrics import Metrics
+from lightbox.model_server.servable import Servable
 from support.onnx_models import write
 from support.patience import PATIENCE
 

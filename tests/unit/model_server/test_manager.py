@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from model_server.manager import LoadPolicy, Manager
-from model_server.servable import Servable, State, moment
+from lightbox.model_server.manager import LoadPolicy, Manager
+from lightbox.model_server.servable import Servable, State, moment
+from lightbox.tfs_wire.status import Code, StatusError
 from support.patience import PATIENCE
-from tfs_wire.status import Code, StatusError
 
 
 class Files:

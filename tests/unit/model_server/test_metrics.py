@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from model_server.metrics import MAX_LABEL_SETS, Counter, Histogram, Metrics
+from lightbox.model_server.metrics import MAX_LABEL_SETS, Counter, Histogram, Metrics
 
 
 def test_a_histogram_counts_upwards() -> None:

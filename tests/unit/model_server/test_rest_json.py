@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from model_server.rest_json import error_body, write_classifications, write_predict, write_regressions
-from tfs_wire.messages import classification_pb2, regression_pb2
-from tfs_wire.status import StatusError
+from lightbox.model_server.rest_json import error_body, write_classifications, write_predict, write_regressions
+from lightbox.tfs_wire.messages import classification_pb2, regression_pb2
+from lightbox.tfs_wire.status import StatusError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 LIMIT = settings(max_examples=100, deadline=None)

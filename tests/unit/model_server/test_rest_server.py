@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from model_server import rest_server
-from model_server.http_parser import Request, RequestParser
-from model_server.http_response import Response
-from model_server.rest_server import RestServer
+from lightbox.model_server import rest_server
+from lightbox.model_server.http_parser import Request, RequestParser
+from lightbox.model_server.http_response import Response
+from lightbox.model_server.rest_server import RestServer
 from support.patience import PATIENCE, poll
 
 ANSWER = bytes(16 << 20)

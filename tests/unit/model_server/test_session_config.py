@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lightbox.engines import hardware
-from model_server import configuration
-from model_server.flags import parse
-from tfs_wire.messages import config_pb2
+from lightbox.model_server import configuration
+from lightbox.model_server.flags import parse
+from lightbox.tfs_wire.messages import config_pb2
 
 
 def threads(*flags: str) -> int:

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from google.protobuf import text_format
 
-from model_server.storage import choose, versions_on_disk
-from tfs_wire.messages import model_server_config_pb2
-from tfs_wire.status import Code, StatusError
+from lightbox.model_server.storage import choose, versions_on_disk
+from lightbox.tfs_wire.messages import model_server_config_pb2
+from lightbox.tfs_wire.status import Code, StatusError
 
 
 def test_entries_named_by_a_number_are_versions(tmp_path: Path) -> None:

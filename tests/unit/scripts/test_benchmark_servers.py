@@ -42,7 +42,7 @@ def test_a_relay_counts_what_it_passes_on(tmp_path: Path) -> None:
     [
         ("nginx: worker process", "nginx"),
         ("/usr/bin/tensorflow_model_server --port=1", "model server"),
-        ("python -m model_server --port=1", "model server"),
+        ("python -m lightbox.model_server --port=1", "model server"),
         ("python -m gunicorn lightbox.worker:wsgi_app()", "gunicorn"),
         ("python -P -m lightbox serve", "supervisor"),
         (

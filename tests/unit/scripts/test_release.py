@@ -83,7 +83,7 @@ def test_a_candidate_and_its_release_have_the_same_files(repository: Path, tmp_p
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target)]
     subprocess.run([*pip, str(first / wheel)], check=True, capture_output=True)
     environ = os.environ | {"PYTHONPATH": os.pathsep.join([str(target), sysconfig.get_path("purelib")])}
-    command = [sys.executable, str(target / "bin" / "tensorflow_model_server"), "--version"]
+    command = [sys.executable, str(target / "bin" / "lightbox"), "model-server", "--version"]
     said = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert "TensorFlow" in said.stdout
 

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tfs_wire import dtypes
-from tfs_wire.rest.base64_value import decode_base64
-from tfs_wire.rest.request import read_predict
-from tfs_wire.status import StatusError
+from lightbox.tfs_wire import dtypes
+from lightbox.tfs_wire.rest.base64_value import decode_base64
+from lightbox.tfs_wire.rest.request import read_predict
+from lightbox.tfs_wire.status import StatusError
 
 ALPHABET = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 

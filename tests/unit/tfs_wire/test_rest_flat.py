@@ -12,11 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from tfs_wire import dtypes
-from tfs_wire.rest import flat
-from tfs_wire.rest.document import load
-from tfs_wire.rest.request import read_predict, read_predict_document
-from tfs_wire.status import StatusError, invalid
+from lightbox.tfs_wire import dtypes
+from lightbox.tfs_wire.rest import flat
+from lightbox.tfs_wire.rest.document import load
+from lightbox.tfs_wire.rest.request import read_predict, read_predict_document
+from lightbox.tfs_wire.status import StatusError, invalid
 
 Array = np.ndarray[Any, np.dtype[Any]]
 LIMIT = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from model_server.rest_json import write_predict
-from tfs_wire import dtypes
-from tfs_wire.rest import quick
-from tfs_wire.rest.document import describe, load
-from tfs_wire.rest.request import read_predict, read_predict_document
-from tfs_wire.status import Code, StatusError
+from lightbox.model_server.rest_json import write_predict
+from lightbox.tfs_wire import dtypes
+from lightbox.tfs_wire.rest import quick
+from lightbox.tfs_wire.rest.document import describe, load
+from lightbox.tfs_wire.rest.request import read_predict, read_predict_document
+from lightbox.tfs_wire.status import Code, StatusError
 
 Array = np.ndarray[Any, np.dtype[Any]]
 LIMIT = settings(max_examples=60, deadline=None)

@@ -12,8 +12,8 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as npst
 
-from tfs_wire import dtypes, tensor_proto
-from tfs_wire.messages import tensor_pb2
+from lightbox.tfs_wire import dtypes, tensor_proto
+from lightbox.tfs_wire.messages import tensor_pb2
 
 pytestmark = pytest.mark.extended
 

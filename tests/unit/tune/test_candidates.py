@@ -9,8 +9,8 @@ import pytest
 
 from lightbox.processes.commands import BINARY
 from lightbox.settings_loading import load_settings
-from tune import candidates
-from tune.candidates import PARAMETERS, combined, single_changes
+from lightbox.tune import candidates
+from lightbox.tune.candidates import PARAMETERS, combined, single_changes
 
 
 @pytest.fixture(autouse=True)

@@ -7,9 +7,9 @@ from pathlib import Path
 from lightbox.model.layout import ModelOnDisk, find_models
 from lightbox.processes.models_on_disk import plan_models
 from lightbox.settings_loading import load_settings
+from lightbox.tune.command import only
 from support.model_files import write_dense_as
 from support.models import copy_golden
-from tune.command import only
 
 
 def served(models: Path, folder: Path, name: str) -> list[ModelOnDisk]:

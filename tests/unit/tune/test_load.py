@@ -10,9 +10,9 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
+from lightbox.tune.load import Load, LoadFailed
 from support import http_server
 from support.patience import PATIENCE
-from tune.load import Load, LoadFailed
 
 
 class Handler(BaseHTTPRequestHandler):

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from tune.candidates import Candidate, Change
-from tune.report import Circumstances, as_json, progress, text
-from tune.search import Findings
-from tune.trials import Goal, Round, Trial
+from lightbox.tune.candidates import Candidate, Change
+from lightbox.tune.report import Circumstances, as_json, progress, text
+from lightbox.tune.search import Findings
+from lightbox.tune.trials import Goal, Round, Trial
 
 ABOUT = Circumstances("mobilenet_v2", "photo.jpg, 240 kB", 2, "embedded", 8, "the defaults")
 INTRA = Change("intra_op_parallelism", (("SAGEMAKER_TFS_INTRA_OP_PARALLELISM", "1"),))

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
-from tune.candidates import Candidate, Change, combined
-from tune.search import BOTH, Findings, TooLittleTime, search
-from tune.trials import Goal, Round, Trial
+from lightbox.tune.candidates import Candidate, Change, combined
+from lightbox.tune.search import BOTH, Findings, TooLittleTime, search
+from lightbox.tune.trials import Goal, Round, Trial
 
 INTRA, WORKERS, THREADS, INTER = (
     Candidate((Change(parameter, ((parameter.upper(), "1"),)),))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from lightbox.images.decode import decode_rgb
-from tune.load import photo_like
+from lightbox.tune.load import photo_like
 
 
 def test_it_is_a_jpeg_of_the_size_asked_for_and_of_a_photograph_s_bytes() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tune.candidates import Candidate
-from tune.trials import Goal, Round, Trial
+from lightbox.tune.candidates import Candidate
+from lightbox.tune.trials import Goal, Round, Trial
 
 
 def trial(goal: Goal, *rounds: tuple[float, float]) -> Trial:

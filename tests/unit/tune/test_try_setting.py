@@ -8,13 +8,13 @@ from typing import cast
 
 import pytest
 
-from harness.stack import Stack
-from tune.candidates import Candidate, Change
-from tune.command import LEAST_SECONDS
-from tune.load import Load
-from tune.search import TooLittleTime, search
-from tune.trials import Goal, Trial
-from tune.try_setting import Request, StackMeasurer
+from lightbox.harness.stack import Stack
+from lightbox.tune.candidates import Candidate, Change
+from lightbox.tune.command import LEAST_SECONDS
+from lightbox.tune.load import Load
+from lightbox.tune.search import TooLittleTime, search
+from lightbox.tune.trials import Goal, Trial
+from lightbox.tune.try_setting import Request, StackMeasurer
 
 SINGLES = [Candidate((Change("workers", (("SAGEMAKER_GUNICORN_WORKERS", "1"),)),))]
 
@@ -24,7 +24,7 @@ NOW = 1000.0
 @pytest.fixture(autouse=True)
 def standing_clock(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is reckoned does not depend on how long reckoning takes."""
-    monkeypatch.setattr("tune.try_setting.time", SimpleNamespace(monotonic=lambda: NOW))
+    monkeypatch.setattr("lightbox.tune.try_setting.time", SimpleNamespace(monotonic=lambda: NOW))
 
 
 class LoadOf:

@@ -14,7 +14,7 @@ from lightbox.engines.engine import Engine, Opened, OpenOptions
 from lightbox.engines.samples import batches
 from lightbox.formats import ONNX, ModelFile, model_file
 from lightbox.formats.signature import SIGNATURE, signature_def
-from tfs_wire.status import Code, StatusError, invalid
+from lightbox.tfs_wire.status import Code, StatusError, invalid
 
 
 class OnnxRuntime(Engine):

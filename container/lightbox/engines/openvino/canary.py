@@ -24,10 +24,10 @@ from lightbox.engines.hardware import INT8, Hardware
 from lightbox.engines.openvino.compiled import DEFAULT_SIGNATURE, Compiled
 from lightbox.engines.openvino.graph import read_meta_graph
 from lightbox.engines.openvino.verdicts import OPENVINO, TENSORFLOW, Verdict
-from tfs_wire import tensor_proto
-from tfs_wire.messages import meta_graph_pb2, prediction_log_pb2
-from tfs_wire.records import WARM_UP_FILE, records
-from tfs_wire.status import StatusError
+from lightbox.tfs_wire import tensor_proto
+from lightbox.tfs_wire.messages import meta_graph_pb2, prediction_log_pb2
+from lightbox.tfs_wire.records import WARM_UP_FILE, records
+from lightbox.tfs_wire.status import StatusError
 
 log = logging.getLogger("model_server")
 

@@ -13,8 +13,8 @@ from lightbox.engines.engine import Choice
 from lightbox.engines.openvino.compiled import Compiled
 from lightbox.engines.openvino.guards import LARGEST
 from lightbox.engines.samples import batches as samples_of
-from tfs_wire.messages import meta_graph_pb2
-from tfs_wire.status import Code, StatusError, invalid
+from lightbox.tfs_wire.messages import meta_graph_pb2
+from lightbox.tfs_wire.status import Code, StatusError, invalid
 
 log = logging.getLogger("model_server")
 

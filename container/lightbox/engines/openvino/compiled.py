@@ -25,10 +25,10 @@ from lightbox.engines.openvino.graph import FILE
 from lightbox.engines.openvino.guards import OUT_OF_RANGE, REASONS, add_guards
 from lightbox.engines.openvino.int8 import quantized
 from lightbox.engines.openvino.verdicts import digest
-from tfs_wire.dtypes import numpy_dtype
-from tfs_wire.messages import config_pb2, meta_graph_pb2
-from tfs_wire.protobuf import varint
-from tfs_wire.status import Code, StatusError, invalid
+from lightbox.tfs_wire.dtypes import numpy_dtype
+from lightbox.tfs_wire.messages import config_pb2, meta_graph_pb2
+from lightbox.tfs_wire.protobuf import varint
+from lightbox.tfs_wire.status import Code, StatusError, invalid
 
 log = logging.getLogger("model_server")
 

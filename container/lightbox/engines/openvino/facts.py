@@ -10,9 +10,9 @@ from typing import TypeAlias
 import numpy as np
 
 from lightbox.engines.openvino.graph import Node
-from tfs_wire.dtypes import name_of
-from tfs_wire.messages import types_pb2
-from tfs_wire.tensor_proto import MalformedTensor, decode
+from lightbox.tfs_wire.dtypes import name_of
+from lightbox.tfs_wire.messages import types_pb2
+from lightbox.tfs_wire.tensor_proto import MalformedTensor, decode
 
 FLOAT, INT32, INT64, BOOL, UINT8 = (
     *(types_pb2.DT_FLOAT, types_pb2.DT_INT32, types_pb2.DT_INT64),

@@ -7,9 +7,9 @@ from lightbox.engines.openvino.chosen import Chosen
 from lightbox.engines.openvino.compiled import Compiled
 from lightbox.formats import ModelFile
 from lightbox.formats.signature import SIGNATURE, FileSignature, signature_def
-from tfs_wire.dtypes import DT_STRING
-from tfs_wire.messages import meta_graph_pb2
-from tfs_wire.status import invalid
+from lightbox.tfs_wire.dtypes import DT_STRING
+from lightbox.tfs_wire.messages import meta_graph_pb2
+from lightbox.tfs_wire.status import invalid
 
 
 def open_file(file: ModelFile, options: OpenOptions) -> Opened:

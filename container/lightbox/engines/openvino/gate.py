@@ -14,8 +14,8 @@ from collections.abc import Collection, Mapping, Sequence
 from lightbox.engines.openvino.facts import BOOL, FLOAT, INT32, UINT8, Fact, Facts, Kind, Refused
 from lightbox.engines.openvino.graph import Body, Graph, Node, public_signatures
 from lightbox.engines.openvino.operations import RULES
-from tfs_wire.dtypes import name_of
-from tfs_wire.messages import meta_graph_pb2
+from lightbox.tfs_wire.dtypes import name_of
+from lightbox.tfs_wire.messages import meta_graph_pb2
 
 INPUT_TYPES = (FLOAT, UINT8, INT32, BOOL)
 

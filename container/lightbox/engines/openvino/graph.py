@@ -9,9 +9,9 @@ from typing import Any, TypeAlias
 
 from google.protobuf.message import DecodeError
 
-from tfs_wire.messages import meta_graph_pb2
-from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
-from tfs_wire.status import invalid
+from lightbox.tfs_wire.messages import meta_graph_pb2
+from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
+from lightbox.tfs_wire.status import invalid
 
 FILE = "saved_model.pb"
 

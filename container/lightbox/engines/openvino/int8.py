@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
-from tfs_wire.status import invalid
+from lightbox.tfs_wire.status import invalid
 
 FOLDER = Path("assets.extra") / "lightbox_int8"
 

@@ -27,8 +27,8 @@ from lightbox.engines.openvino.verdicts import (
     recall,
     remember,
 )
-from tfs_wire.messages import meta_graph_pb2
-from tfs_wire.status import StatusError, invalid
+from lightbox.tfs_wire.messages import meta_graph_pb2
+from lightbox.tfs_wire.status import StatusError, invalid
 
 log = logging.getLogger("model_server")
 

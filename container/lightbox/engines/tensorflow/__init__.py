@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lightbox.engines.engine import Engine, Opened, OpenOptions
 from lightbox.formats import is_saved_model
-from tfs_wire.status import Code, StatusError
+from lightbox.tfs_wire.status import Code, StatusError
 
 
 class TensorFlow(Engine):

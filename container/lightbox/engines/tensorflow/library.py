@@ -14,7 +14,7 @@ from ctypes import POINTER, c_char_p, c_int, c_int64, c_size_t, c_void_p
 from pathlib import Path
 from typing import Any
 
-from tfs_wire.status import Code, StatusError
+from lightbox.tfs_wire.status import Code, StatusError
 
 LIBRARY = "libtensorflow_cc.so.2"
 

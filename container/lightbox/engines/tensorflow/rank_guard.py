@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lightbox.engines.base import Array
-from tfs_wire.messages import meta_graph_pb2, types_pb2
-from tfs_wire.ranks import least_rank
-from tfs_wire.status import invalid
+from lightbox.tfs_wire.messages import meta_graph_pb2, types_pb2
+from lightbox.tfs_wire.ranks import least_rank
+from lightbox.tfs_wire.status import invalid
 
 
 class RankGuard:

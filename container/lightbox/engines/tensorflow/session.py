@@ -11,8 +11,8 @@ from lightbox.engines.base import Array
 from lightbox.engines.tensorflow.library import Buffer, Output, Status, tf
 from lightbox.engines.tensorflow.rank_guard import RankGuard
 from lightbox.engines.tensorflow.tensors import from_tensor, to_tensor
-from tfs_wire.messages import meta_graph_pb2
-from tfs_wire.status import StatusError, invalid
+from lightbox.tfs_wire.messages import meta_graph_pb2
+from lightbox.tfs_wire.status import StatusError, invalid
 
 
 class TensorFlowSession:

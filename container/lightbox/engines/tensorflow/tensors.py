@@ -10,8 +10,8 @@ import numpy as np
 
 from lightbox.engines.base import Array
 from lightbox.engines.tensorflow.library import tf
-from tfs_wire import dtypes
-from tfs_wire.status import Code, StatusError
+from lightbox.tfs_wire import dtypes
+from lightbox.tfs_wire.status import Code, StatusError
 
 STRING_BYTES = 24
 """Size of one ``TF_TString``."""

@@ -26,8 +26,8 @@ from lightbox.features.open_inference.tensors import (
 )
 from lightbox.model.casting import cast, string_tensor
 from lightbox.model.spec import Array
-from tfs_wire.descriptors import read_pool
-from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
+from lightbox.tfs_wire.descriptors import read_pool
+from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
 
 INFERENCE_SERVICE = "inference.GRPCInferenceService"
 HEALTH_SERVICE = "grpc.health.v1.Health"

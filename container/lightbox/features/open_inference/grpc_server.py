@@ -34,7 +34,7 @@ from lightbox.features.open_inference.grpc_service import InferenceService
 from lightbox.features.open_inference.grpc_streams import Header, StreamConnection
 from lightbox.features.open_inference.repository import server_metadata
 from lightbox.telemetry.logs import UNMATCHED
-from tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
+from lightbox.tfs_wire.protobuf import LENGTH_DELIMITED, read_fields
 
 LOADING = ("RepositoryModelLoad", "RepositoryModelUnload")
 """The calls that may take longer than a request."""

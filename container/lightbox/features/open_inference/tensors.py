@@ -15,7 +15,7 @@ from lightbox.core.error_texts import shown
 from lightbox.core.errors import InputMismatch, MalformedBody
 from lightbox.model.casting import cast, numbers, numpy_dtype, read_as, string_tensor
 from lightbox.model.spec import Array, TensorSpec
-from tfs_wire.dtypes import PLAIN, PROTOCOL_NAMES
+from lightbox.tfs_wire.dtypes import PLAIN, PROTOCOL_NAMES
 
 JSON_LENGTH = "Inference-Header-Content-Length"
 """The header that tells where the JSON ends, and the tensors behind it begin."""

@@ -9,9 +9,9 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from tfs_wire.rest.base64_value import is_base64
-from tfs_wire.rest.document import load
-from tfs_wire.rest.request import signature_name
+from lightbox.tfs_wire.rest.base64_value import is_base64
+from lightbox.tfs_wire.rest.document import load
+from lightbox.tfs_wire.rest.request import signature_name
 
 _S = rb"[ \n\r\t]*"
 _NAME = _S + rb'"([^"\\]*)"' + _S

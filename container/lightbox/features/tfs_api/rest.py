@@ -39,9 +39,9 @@ from lightbox.model.spec import image_input
 from lightbox.openapi.models import DescribedModel
 from lightbox.openapi.operations import Operation, Served, answers, described, response
 from lightbox.openapi.schemas import TEXT, Schema
+from lightbox.tfs_wire.status import StatusError
 from lightbox.transports.base import from_server
 from lightbox.transports.rest import CODE_OF_STATUS
-from tfs_wire.status import StatusError
 
 _VERBS = {"predict": ("instances", "inputs"), "classify": ("examples",), "regress": ("examples",)}
 """The keys of each call's body; one of them must be there."""

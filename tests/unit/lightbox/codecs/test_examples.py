@@ -12,10 +12,10 @@ from lightbox.codecs import Codecs
 from lightbox.core.errors import BadRequest, InputMismatch, LightboxError, MalformedBody, TooLarge
 from lightbox.model.spec import Array, Method, ModelCall
 from lightbox.settings_loading import load_settings
+from lightbox.tfs_wire.messages import example_pb2
 from lightbox.worker import codec_options
 from support.decoding import decode
 from support.fakes import Tensor
-from tfs_wire.messages import example_pb2
 
 WRITERS = Codecs(codec_options(load_settings({}))).writers
 INPUT: dict[str, Tensor] = {"inputs": ("string", (None,))}

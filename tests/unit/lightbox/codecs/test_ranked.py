@@ -80,6 +80,17 @@ def test_a_detector_that_found_nothing() -> None:
     assert rows(ModelOptions(top_k=2), **outputs) == [[]]
 
 
+@pytest.mark.parametrize(("counted", "seen"), [(np.nan, 0), (-1, 0), (np.inf, 2), (1, 1)])
+def test_a_detector_that_counts_what_is_no_number(counted: float, seen: int) -> None:
+    outputs: dict[str, Array] = {
+        "detection_boxes": np.zeros((1, 2, 4), np.float32),
+        "detection_classes": np.zeros((1, 2), np.float32),
+        "detection_scores": np.ones((1, 2), np.float32),
+        "num_detections": np.array([counted], np.float32),
+    }
+    assert [len(row) for row in rows(ModelOptions(top_k=5), **outputs)] == [seen]
+
+
 def test_a_class_beyond_the_labels_has_none() -> None:
     assert rows(ModelOptions(labels=("cat",), top_k=1), y=np.array([[0, 1]])) == [[{"class": 1, "score": 1}]]
 

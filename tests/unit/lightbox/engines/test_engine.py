@@ -16,7 +16,7 @@ from support.models import GOLDEN
 from support.stack import REPOSITORY, clean_environ
 
 FOLDER = REPOSITORY / "container" / "lightbox" / "engines"
-SERVER = REPOSITORY / "container" / "model_server"
+SERVER = REPOSITORY / "container" / "lightbox" / "model_server"
 OPENS = """
 import json
 import sys
@@ -58,7 +58,7 @@ def test_what_is_off_is_not_imported() -> None:
     for name in ENGINES[1:]:
         assert not {name, f"lightbox.engines.{name}"} & imported
     for name in imported:
-        assert not name.startswith(("model_server", "lightbox.model", "lightbox.processes", "lightbox.features"))
+        assert not name.startswith(("lightbox.model", "lightbox.processes", "lightbox.features"))
 
 
 def modules_after(engine: str, folder: Path) -> set[str]:

@@ -15,8 +15,8 @@ from lightbox.engines.base import Array, Runner
 from lightbox.engines.choice import Opener
 from lightbox.engines.engine import Opened, named
 from lightbox.engines.hardware import Hardware
+from lightbox.tfs_wire.status import Code, StatusError
 from support.onnx_models import write, write_dense
-from tfs_wire.status import Code, StatusError
 
 RUNTIMES = ["onnxruntime", "openvino"]
 

@@ -9,8 +9,8 @@ import pytest
 from lightbox.engines.engine import named
 from lightbox.engines.hardware import Hardware
 from lightbox.engines.race import fastest, known
+from lightbox.tfs_wire.status import StatusError
 from support.onnx_models import write_dense
-from tfs_wire.status import StatusError
 
 
 def test_an_engine_is_timed(tmp_path: Path) -> None:

@@ -12,9 +12,9 @@ from lightbox.engines.engine import OpenOptions, named
 from lightbox.engines.hardware import Hardware
 from lightbox.formats import as_model_file, model_file, platform
 from lightbox.model.checks import signatures_of, version_problem
+from lightbox.tfs_wire.protobuf import delimited
 from support.model_files import FILES, FILES_OF_TESTS, write_dense_as
 from support.models import GOLDEN
-from tfs_wire.protobuf import delimited
 
 PLATFORMS = {"model.onnx": "onnx", "model.xml": "openvino_ir", "model.tflite": "litert"}
 POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:1\nsize 1\n"

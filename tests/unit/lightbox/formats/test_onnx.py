@@ -11,8 +11,8 @@ from onnx import helper
 
 from lightbox.formats.onnx import read_signature
 from lightbox.formats.signature import signature_def
+from lightbox.tfs_wire.dtypes import name_of
 from support.onnx_models import write, write_dense
-from tfs_wire.dtypes import name_of
 
 DTYPES = {"FLOAT": "float", "UINT8": "uint8", "INT64": "int64", "STRING": "string", "BOOL": "bool", "FLOAT16": "half"}
 

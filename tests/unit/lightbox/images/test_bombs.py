@@ -14,8 +14,8 @@ import pytest
 from PIL import Image
 
 from corpus import bombs
-from harness.memory import PeakGrowth
 from lightbox.core.errors import LightboxError
+from lightbox.harness.memory import PeakGrowth
 from lightbox.images.decode import ImageLimits, decode_rgb
 
 pytestmark = pytest.mark.extended

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from corpus.writers import exif, jpeg_segment, with_segments
-from harness.memory import PeakGrowth
 from lightbox.codecs.image import ImageCodec
 from lightbox.codecs.options import CodecOptions
 from lightbox.core.errors import ImageUndecodable, TooLarge
+from lightbox.harness.memory import PeakGrowth
 from lightbox.images import decode
 from lightbox.images.decode import ImageLimits, decode_for_resize, decode_rgb
 from lightbox.images.preparation import Filter, PixelValues, Preparation, Scaling

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lightbox.model.graph import parse
+from lightbox.tfs_wire.descriptors import read_pool
+from lightbox.tfs_wire.messages import placeholder_tensorflow
 from support.models import GOLDEN
 from support.patience import PATIENCE
-from tfs_wire.descriptors import read_pool
-from tfs_wire.messages import placeholder_tensorflow
 
 with placeholder_tensorflow():
     from tensorflow.core.protobuf import saved_model_pb2, tensor_bundle_pb2
@@ -28,7 +28,7 @@ PROTOS = CONTAINER.parent / "protos"
 DESCRIPTORS = {
     "lightbox/model/saved_model.binpb": ["saved_model.proto"],
     "lightbox/features/open_inference/descriptors.binpb": ["health.proto", "open_inference.proto", "reflection.proto"],
-    "model_server/configuration.binpb": ["configuration.proto"],
+    "lightbox/model_server/configuration.binpb": ["configuration.proto"],
 }
 
 

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 from lightbox.model.saved_model import WORST, ModelFileError, Traits, read_signatures, traits
 from lightbox.model.spec import SignatureSpec, TensorSpec
+from lightbox.tfs_wire.messages import meta_graph_pb2
+from lightbox.tfs_wire.protobuf import delimited
 from support.graphs import Model
 from support.models import GOLDEN
 from support.patience import PATIENCE
-from tfs_wire.messages import meta_graph_pb2
-from tfs_wire.protobuf import delimited
 
 IMAGE_MEAN = (GOLDEN / "image_mean" / "1" / "saved_model.pb").read_bytes()
 

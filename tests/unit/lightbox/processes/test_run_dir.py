@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.ports import free_ports
+from lightbox.harness.ports import free_ports
 from lightbox.processes import run_dir as module
 from lightbox.processes.run_dir import RunDir, RunDirError
 

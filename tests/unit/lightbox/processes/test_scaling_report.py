@@ -12,9 +12,9 @@ from lightbox.model.layout import find_models
 from lightbox.model.saved_model import input_rescaling
 from lightbox.processes.scaling_report import scaled_input, scaling_line
 from lightbox.settings_loading import load_settings
+from lightbox.tfs_wire.protobuf import delimited
 from model_zoo.saved_model import quiet_tensorflow
 from support.models import copy_golden, copy_made
-from tfs_wire.protobuf import delimited
 
 pytestmark = pytest.mark.extended
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.ports import free_ports
 from lightbox.core.settings import Settings
 from lightbox.features import wants
+from lightbox.harness.ports import free_ports
 from lightbox.model.layout import WEIGHTS_NOTE
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.start_checks import find_lasting_problems, find_problems, find_warnings

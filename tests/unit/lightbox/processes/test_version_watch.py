@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.ports import free_ports
+from lightbox.harness.ports import free_ports
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ServingPlan

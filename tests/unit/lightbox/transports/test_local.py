@@ -15,16 +15,16 @@ import pytest
 from lightbox.core.errors import DeadlineExceeded, ModelFailed, ModelServerAway, Unavailable
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
+from lightbox.model_server.local_server import LocalServer, Predict
+from lightbox.tfs_wire import tensor_proto
+from lightbox.tfs_wire.local import GREETING
+from lightbox.tfs_wire.messages import predict_pb2
+from lightbox.tfs_wire.status import Code, StatusError
 from lightbox.transports import local
 from lightbox.transports.balanced import BalancedTransport
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
-from model_server.local_server import LocalServer, Predict
 from support.patience import PATIENCE, poll
-from tfs_wire import tensor_proto
-from tfs_wire.local import GREETING
-from tfs_wire.messages import predict_pb2
-from tfs_wire.status import Code, StatusError
 
 SIGNATURE = SignatureSpec(
     "net", 1, "serving_default", {"x": TensorSpec("x", "float32", (None,))}, {"y": TensorSpec("y", "float32", (None,))}

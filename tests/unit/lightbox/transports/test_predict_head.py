@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from lightbox.tfs_wire.protobuf import delimited
 from lightbox.transports.predict_head import read_predict_head
 from lightbox.transports.predict_messages import write_predict_request
-from tfs_wire.protobuf import delimited
 
 
 @pytest.mark.parametrize("ranks", [(0, 1), (4, 2), (6, 0)])

@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as st_numpy
 
-import tfs_wire
+from lightbox import tfs_wire
+from lightbox.tfs_wire.messages import predict_pb2
 from lightbox.transports.predict_messages import (
     Array,
     decode_varints,
@@ -21,11 +22,10 @@ from lightbox.transports.predict_messages import (
     read_tensor,
     write_predict_request,
 )
-from tfs_wire.messages import predict_pb2
 
 pytestmark = pytest.mark.extended
 
-CONTAINER = Path(tfs_wire.__file__).parents[1]
+CONTAINER = Path(tfs_wire.__file__).parents[2]
 NUMERIC = ["bool", "u1", "u2", "u4", "u8", "i1", "i2", "i4", "i8", "f2", "f4", "f8", "c8", "c16"]
 shapes = st_numpy.array_shapes(min_dims=0, max_dims=4, min_side=0, max_side=5)
 arrays = st.sampled_from(NUMERIC).flatmap(lambda dtype: st_numpy.arrays(np.dtype(dtype), shapes))
@@ -155,7 +155,7 @@ def test_other_layouts_and_byte_orders_arrive_row_major() -> None:
 def test_messages_come_without_tensorflow_and_leave_room_for_it() -> None:
     program = """
 import sys
-from tfs_wire import messages
+from lightbox.tfs_wire import messages
 assert "tensorflow" not in sys.modules, "the placeholder was left behind"
 assert "tensorflow.python" not in sys.modules, "TensorFlow itself was imported"
 light = int(open("/proc/self/statm").read().split()[1]) * 4096 / 1e6

@@ -13,13 +13,13 @@ import pytest
 from lightbox.core.errors import BadRequest
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import Array, ModelCall, SignatureSpec, TensorSpec
+from lightbox.model_server.rest_json import write_predict
+from lightbox.tfs_wire import dtypes
+from lightbox.tfs_wire.rest.request import read_predict
+from lightbox.tfs_wire.status import StatusError, invalid
 from lightbox.transports.rest import RestTransport
-from model_server.rest_json import write_predict
 from support.http_server import answering_posts
 from support.patience import PATIENCE
-from tfs_wire import dtypes
-from tfs_wire.rest.request import read_predict
-from tfs_wire.status import StatusError, invalid
 
 Run = Callable[[Mapping[str, Array]], dict[str, Array]]
 Shape = tuple[int | None, ...] | None

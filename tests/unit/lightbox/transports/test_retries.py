@@ -16,15 +16,15 @@ import pytest
 from lightbox.core.errors import DeadlineExceeded, ModelServerAway, Unavailable
 from lightbox.core.request_context import RequestContext
 from lightbox.model.spec import ModelCall, SignatureSpec, TensorSpec
+from lightbox.model_server.local_server import LocalServer
+from lightbox.tfs_wire import tensor_proto as predict_response
 from lightbox.transports.base import RECONNECT_SECONDS, Transport
 from lightbox.transports.grpc import GrpcTransport
 from lightbox.transports.local import LocalTransport
 from lightbox.transports.rest import RestTransport
-from model_server.local_server import LocalServer
 from support.http_server import answering_posts
 from support.patience import PATIENCE
 from support.stack import free_port
-from tfs_wire import tensor_proto as predict_response
 
 SIGNATURE = SignatureSpec(
     "net", 1, "serving_default", {"x": TensorSpec("x", "float32", (1,))}, {"y": TensorSpec("y", "float32", (1,))}

@@ -6,8 +6,8 @@ import grpc
 import pytest
 
 from lightbox.core.errors import ModelUninitialized
+from lightbox.tfs_wire.status import Code
 from lightbox.transports.base import from_server
-from tfs_wire.status import Code
 
 NO_MEMORY = "OOM when allocating tensor with shape[1,100000,100000,3] and type float on CPU by allocator cpu"
 

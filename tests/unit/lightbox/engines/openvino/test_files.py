@@ -13,9 +13,9 @@ from onnx import helper
 from lightbox.engines.base import Array, Runner
 from lightbox.engines.engine import OpenOptions, named
 from lightbox.engines.hardware import Hardware
+from lightbox.tfs_wire.status import Code, StatusError
 from support.model_files import FILES, dense, write_dense_as
 from support.onnx_models import write
-from tfs_wire.status import Code, StatusError
 
 
 def opened(folder: Path) -> Runner:

@@ -17,11 +17,11 @@ from lightbox.core.pipeline import Pipeline
 from lightbox.features.open_inference import grpc_messages
 from lightbox.features.open_inference.tensors import split_prefixed
 from lightbox.images.limits import ImageLimits
+from lightbox.tfs_wire.protobuf import varint
 from lightbox.transports.fake import FakeTransport
 from support.fakes import channel_means, mean_model, signature
 from support.grpc_front import BLUE, MAX_BYTES, RED, Caller, floats, images, make_pipeline, serving
 from support.infer_requests import prefixed
-from tfs_wire.protobuf import varint
 
 TYPED = {
     "bool": "bool_contents",

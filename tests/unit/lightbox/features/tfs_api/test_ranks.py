@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lightbox.features.tfs_api.ranks import Ranks, body_ranks, head_ranks, shortened
-from tfs_wire import dtypes
-from tfs_wire.rest.request import read_predict
-from tfs_wire.status import StatusError
+from lightbox.tfs_wire import dtypes
+from lightbox.tfs_wire.rest.request import read_predict
+from lightbox.tfs_wire.status import StatusError
 
 ONE, TWO = {"x": dtypes.DT_FLOAT}, {"x": dtypes.DT_FLOAT, "y": dtypes.DT_FLOAT}
 

@@ -1,0 +1,59 @@
+"""A whole Lightbox on ports of its own, started as a user starts it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+from lightbox.harness.http_client import status_of
+from lightbox.harness.ports import free_ports
+from lightbox.harness.server import PAUSE_SECONDS, START_SECONDS, ServerProcess
+from lightbox.processes.commands import CONTAINER_DIR
+
+SERVE = CONTAINER_DIR.parent / "serve.sh"
+OWN_PORTS = 128
+"""As many as the model servers of the largest machine take."""
+
+
+class Stack(ServerProcess):
+    """One running ``serve.sh serve``; ``settings`` are the variables with its own ports, ``ports`` the first of these.
+
+    ``ports`` are those of nginx and of the model server: gRPC, then REST.
+    """
+
+    def __init__(
+        self,
+        settings: Mapping[str, str],
+        environ: Mapping[str, str],
+        folder: Path | None = None,
+        ends_with_parent: bool = False,
+    ) -> None:
+        """Start it with ``settings`` over ``environ``; its own ports where the settings name none."""
+        self.port = free_ports(1 + OWN_PORTS)
+        low = self.port + 1
+        self.ports = (self.port, low, low + 1)
+        self.settings = {
+            "SAGEMAKER_BIND_TO_PORT": str(self.port),
+            "SAGEMAKER_SAFE_PORT_RANGE": f"{low}-{low + OWN_PORTS - 1}",
+        } | dict(settings)
+        super().__init__([SERVE, "serve"], {**environ, **self.settings}, folder, ends_with_parent)
+
+    @property
+    def url(self) -> str:
+        """Base address."""
+        return f"http://127.0.0.1:{self.port}"
+
+    def ping(self) -> int | None:
+        """Return the status of /ping, None when nobody answers."""
+        return status_of(self.port, "/ping")
+
+    def until_ready(self, seconds: float = START_SECONDS, pause: float = PAUSE_SECONDS) -> float:
+        """Return the seconds from its start until /ping answers 200, asked every ``pause`` seconds; see wait_until."""
+        return self.wait_until(lambda: self.ping() == 200, seconds, pause)
+
+
+def clean_environ() -> dict[str, str]:
+    """Return this process's environment without the settings of its shell that would reach a server."""
+    ours = ("LIGHTBOX_", "SAGEMAKER_", "GRPC_", "PREDICT_USING_GRPC")
+    return {key: value for key, value in os.environ.items() if not key.startswith(ours)}

@@ -1,0 +1,121 @@
+"""From a folder to a session that answers: checks, loading, warm-up."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from lightbox.engines.base import Runner
+from lightbox.engines.engine import Choice, Opened
+from lightbox.formats import holds_model, model_file
+from lightbox.model_server.batch_scheduler import BatchScheduler
+from lightbox.model_server.batching import BatchingSession
+from lightbox.model_server.batching_options import BatchingOptions
+from lightbox.model_server.metrics import Metrics
+from lightbox.model_server.servable import Servable
+from lightbox.tfs_wire.status import Code, StatusError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Loader:
+    """How every model of this server is loaded."""
+
+    engine: Callable[[str, Sequence[int]], Opened]
+    """Opens the model in a folder, ready for calls of these numbers of rows, and tells why so."""
+    metrics: Metrics
+    report_dir: str = ""
+    """Where each version's engines are told, as NAME/VERSION.json; empty for nowhere."""
+    warm_up: Callable[[Servable, Runner], None] | None = None
+    batching: Callable[[str], BatchingOptions | None] | None = None
+    scheduler: BatchScheduler | None = None
+
+    def check(self, servable: Servable) -> None:
+        """Raise StatusError for what no second attempt can help."""
+        if not Path(servable.path).is_dir():
+            text = f"Error while attempting to reserve resources to load servable {servable}: {servable.path}"
+            raise StatusError(Code.FAILED_PRECONDITION, f"{text}; Not a directory")
+
+    def load(self, servable: Servable) -> Runner:
+        """Return a running session for the version's folder; raise StatusError if it cannot be had."""
+        if not holds_model(Path(servable.path)):
+            text = "Specified file path does not appear to contain a SavedModel bundle (should have a file"
+            raise StatusError(Code.NOT_FOUND, f"{text} called `saved_model.pb`)\nSpecified file path: {servable.path}")
+        opened, choices = self._open(servable.path)
+        self._report(servable, choices)
+        session = self._batched(servable, opened)
+        try:
+            self._warm(servable, session)
+        except StatusError:
+            session.close()
+            raise
+        return session
+
+    def _report(self, servable: Servable, choices: Mapping[str, Choice]) -> None:
+        if not self.report_dir or not choices:
+            return
+        path = Path(self.report_dir, quote(servable.name, safe=""), f"{servable.version}.json")
+        content = {name: {"engine": choice.engine, "reason": choice.reason} for name, choice in choices.items()}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            new = path.with_suffix(".new")
+            new.write_text(json.dumps(content))
+            new.replace(path)
+        except OSError as error:
+            log.warning("%s cannot be written: %s", path, error.strerror)
+
+    def _open(self, path: str) -> Opened:
+        start = time.perf_counter()
+        try:
+            opened = self.engine(path, self._batch_sizes(path))
+        except StatusError:
+            self.metrics.load_attempt_count.add(1, path, "fail")
+            raise
+        self.metrics.load_attempt_count.add(1, path, "success")
+        self.metrics.load_latency.add(int((time.perf_counter() - start) * 1e6), path)
+        return opened
+
+    def _batch_sizes(self, path: str) -> Sequence[int]:
+        """Return the numbers of rows that calls of this model will have most often."""
+        options = self.batching(path) if self.batching is not None else None
+        return (1,) if options is None else options.usual_sizes()
+
+    def _warm(self, servable: Servable, session: Runner) -> None:
+        if self.warm_up is None:
+            return
+        start, status = time.perf_counter(), "OK"
+        try:
+            self.warm_up(servable, session)
+        except StatusError as error:
+            status = str(error)
+            raise
+        finally:
+            spent = (time.perf_counter() - start) * 1e6
+            self.metrics.warmup_latency.observe(spent, servable.path, status)
+
+    def _batched(self, servable: Servable, session: Runner) -> Runner:
+        """Put a batcher in front of the session if there are parameters for this model."""
+        options = self.batching(servable.path) if self.batching is not None else None
+        if options is None or self.scheduler is None:
+            return session
+        if model_file(Path(servable.path)) and not _takes_batches(session, options):
+            log.info("%s: calls are not joined, as a tensor's first dimension is fixed", servable)
+            return session
+        return BatchingSession(session, options, self.scheduler, self.metrics.queued)
+
+
+def _takes_batches(session: Runner, options: BatchingOptions) -> bool:
+    """Whether all tensors have a first dimension that is open, or as long as a batch may be padded to.
+
+    Most exporters fix it, where SavedModels have it open: calls that were joined would all fail.
+    """
+    tensors = [info for item in session.signatures.values() for info in (*item.inputs.values(), *item.outputs.values())]
+    shapes = [info.tensor_shape for info in tensors if not info.tensor_shape.unknown_rank]
+    sizes = {shape.dim[0].size if shape.dim else 0 for shape in shapes}
+    return sizes <= {-1, *options.allowed_batch_sizes}

@@ -1,0 +1,113 @@
+"""Predict over the local wire: a unix socket with a thread for each connection."""
+
+from __future__ import annotations
+
+import logging
+import socket
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+
+from lightbox.tfs_wire.local import ASK, GREETING, MAX_REQUEST_BYTES, TOLD, receive
+from lightbox.tfs_wire.status import Code, StatusError
+
+log = logging.getLogger(__name__)
+
+Predict = Callable[[bytearray, float], bytes]
+"""Takes a PredictRequest and the seconds that its client waits; returns a PredictResponse or raises StatusError."""
+
+
+class LocalServer:
+    """Serves ``predict`` at a socket, to at most ``most`` connections; others are closed without a greeting."""
+
+    def __init__(self, path: str, most: int, predict: Predict) -> None:
+        """Bind the socket, in place of one that an earlier server has left; raise OSError if that cannot be done."""
+        self._predict = predict
+        self._most = most
+        self._changed = threading.Condition()
+        self._connections: set[socket.socket] = set()
+        self._stopping = False
+        Path(path).unlink(missing_ok=True)
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            self._listener.bind(path)
+            self._listener.listen(128)
+        except OSError:
+            self._listener.close()
+            raise
+
+    def start(self) -> None:
+        """Begin to accept connections."""
+        threading.Thread(target=self._accept, name="local-accept", daemon=True).start()
+
+    def stop(self, seconds: float) -> None:
+        """Accept nothing more, and let the calls that have arrived end, for so long at most."""
+        with self._changed:
+            self._stopping = True
+            for connection in self._connections:
+                with suppress(OSError):
+                    connection.shutdown(socket.SHUT_RD)  # what has arrived is still read
+        with suppress(OSError):  # stopped before
+            self._listener.shutdown(socket.SHUT_RDWR)  # wakes the thread that accepts, which close would not
+        self._listener.close()
+        with self._changed:
+            self._changed.wait_for(lambda: not self._connections, seconds)
+
+    def connections(self) -> int:
+        """Return how many connections there are."""
+        return len(self._connections)
+
+    def _accept(self) -> None:
+        while not self._stopping:
+            try:
+                connection, _ = self._listener.accept()
+            except OSError as error:
+                if not self._stopping:
+                    log.error("the local wire cannot accept a connection: %s", error)
+                    time.sleep(0.1)
+                continue
+            if not self._add(connection):
+                connection.close()
+
+    def _add(self, connection: socket.socket) -> bool:
+        with self._changed:
+            if self._stopping or len(self._connections) >= self._most:
+                return False
+            self._connections.add(connection)
+        try:
+            threading.Thread(target=self._serve, args=(connection,), name="local", daemon=True).start()
+        except RuntimeError:  # no thread can be had
+            self._remove(connection)
+        return True
+
+    def _remove(self, connection: socket.socket) -> None:
+        with self._changed:
+            self._connections.discard(connection)
+            connection.close()
+            self._changed.notify_all()
+
+    def _serve(self, connection: socket.socket) -> None:
+        try:
+            connection.sendall(GREETING)
+            while True:
+                size, seconds = ASK.unpack(receive(connection, ASK.size))
+                if size > MAX_REQUEST_BYTES:
+                    log.error("the local wire: expected at most %d bytes, got %d", MAX_REQUEST_BYTES, size)
+                    return
+                code, answer = self._answer(receive(connection, size), seconds)
+                connection.sendall(TOLD.pack(code, len(answer)))
+                connection.sendall(answer)
+        except (EOFError, OSError):
+            pass  # the client has closed the connection
+        except MemoryError:
+            log.error("the local wire: no memory for a request")
+        finally:
+            self._remove(connection)
+
+    def _answer(self, request: bytearray, seconds: float) -> tuple[Code, bytes]:
+        try:
+            return Code.OK, self._predict(request, seconds)
+        except StatusError as error:
+            return error.code, error.message.encode("utf-8", "replace")

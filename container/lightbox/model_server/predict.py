@@ -1,0 +1,99 @@
+"""Predict: from named arrays to named arrays, with the checks and texts of the real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeAlias
+
+from lightbox.engines.base import Array, Runner
+from lightbox.tfs_wire import tensor_proto
+from lightbox.tfs_wire.messages import config_pb2, meta_graph_pb2, predict_pb2
+from lightbox.tfs_wire.status import Code, StatusError, invalid
+
+DEFAULT_SIGNATURE = "serving_default"
+SignatureDef: TypeAlias = meta_graph_pb2.SignatureDef
+
+
+def run_options(seconds: float | None) -> bytes:
+    """Return serialized ``RunOptions`` with a time limit, empty for none."""
+    if seconds is None:
+        return b""
+    milliseconds = min(max(1, int(seconds * 1000)), 2**31 - 1)
+    return bytes(config_pb2.RunOptions(timeout_in_ms=milliseconds).SerializeToString())
+
+
+def find_signature(session: Runner, name: str) -> SignatureDef:
+    """Return the signature; raise FAILED_PRECONDITION if the model has none of that name."""
+    signature = session.signatures.get(name)
+    if signature is None:
+        raise StatusError(Code.FAILED_PRECONDITION, f'Serving signature key "{name}" not found.')
+    return signature
+
+
+def names(keys: Iterable[str]) -> str:
+    """Return keys as the real server lists them."""
+    return ",".join(sorted(keys))
+
+
+def _check_size(signature: SignatureDef, given: Iterable[str]) -> None:
+    sent, wanted = set(given), set(signature.inputs)
+    if len(sent) > len(wanted) or (len(sent) < len(wanted) and not signature.defaults):
+        raise invalid(
+            f"input size does not match signature: {len(sent)}!={len(wanted)} "
+            f"len({{{names(sent)}}}) != len({{{names(wanted)}}}). "
+            f"Sent extra: {{{names(sent - wanted)}}}. Missing but required: {{{names(wanted - sent)}}}."
+        )
+
+
+def decode_inputs(signature: SignatureDef, request: predict_pb2.PredictRequest) -> dict[str, Array]:
+    """Return the arrays of a request by tensor name; raise INVALID_ARGUMENT if they do not fit."""
+    _check_size(signature, request.inputs)
+    feeds = {}
+    for alias, info in signature.inputs.items():
+        if alias in request.inputs:
+            proto = request.inputs[alias]
+        elif alias in signature.defaults:
+            proto = signature.defaults[alias]
+        else:
+            raise _missing(signature, request, alias)
+        try:
+            feeds[info.name] = tensor_proto.decode(proto)
+        except tensor_proto.MalformedTensor:
+            raise invalid(f"tensor parsing error: {alias}") from None
+    return feeds
+
+
+def _missing(signature: SignatureDef, request: predict_pb2.PredictRequest, alias: str) -> StatusError:
+    return invalid(
+        f"Signature input alias: {alias}(feed name: {signature.inputs[alias].name}) not found in request "
+        f"and no default value provided. Inputs expected to be in the request {{{names(request.inputs)}}}, "
+        f"or default input alias set: {names(signature.defaults)}"
+    )
+
+
+def choose_outputs(signature: SignatureDef, wanted: Sequence[str]) -> dict[str, str]:
+    """Return alias to tensor name for the outputs of a filter, or for all when it is empty."""
+    if not wanted:
+        return {alias: info.name for alias, info in signature.outputs.items()}
+    chosen: dict[str, str] = {}
+    for alias in wanted:
+        if alias not in signature.outputs:
+            text = f"output tensor alias not found in signature: {alias} Outputs expected to be in the set"
+            raise invalid(f"{text} {{{names(signature.outputs)}}}.")
+        if alias in chosen:
+            raise invalid(f"duplicate output tensor alias: {alias}")
+        chosen[alias] = signature.outputs[alias].name
+    return chosen
+
+
+def run(session: Runner, feeds: Mapping[str, Array], fetches: Mapping[str, str], options: bytes) -> dict[str, Array]:
+    """Run tensor names to arrays and return the arrays by alias."""
+    return dict(zip(fetches, session.run(feeds, list(fetches.values()), options), strict=True))
+
+
+def predict(
+    session: Runner, signature: SignatureDef, request: predict_pb2.PredictRequest, options: bytes
+) -> dict[str, Array]:
+    """Answer a gRPC request with a signature of the model's; return the outputs by alias."""
+    feeds = decode_inputs(signature, request)
+    return run(session, feeds, choose_outputs(signature, request.output_filter), options)

@@ -1,0 +1,57 @@
+"""Warm-up: the requests that a SavedModel brings along are answered before it is made available."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from lightbox.engines.base import Runner
+from lightbox.model_server import classify, predict
+from lightbox.model_server.multi_inference import multi_inference
+from lightbox.model_server.servable import Servable
+from lightbox.tfs_wire.messages import model_pb2, prediction_log_pb2
+from lightbox.tfs_wire.records import WARM_UP_FILE, records
+from lightbox.tfs_wire.status import Code, StatusError, invalid
+
+log = logging.getLogger(__name__)
+
+MAX_RECORDS = 1000
+_EXAMPLES = {"classify_log": classify.CLASSIFY, "regress_log": classify.REGRESS}
+
+
+def warm_up(servable: Servable, session: Runner, iterations: int = 1) -> None:
+    """Answer every recorded request ``iterations`` times; raise StatusError if one cannot be read or answered."""
+    path = Path(servable.path) / WARM_UP_FILE
+    if not path.is_file():
+        log.info("No warmup data file found at %s", path)
+        return
+    count = 0
+    for count, record in enumerate(records(path), 1):
+        if count > MAX_RECORDS:
+            raise invalid(f"Number of warmup records exceeds the maximum ({MAX_RECORDS}) at {path}")
+        for _ in range(max(1, iterations)):
+            _answer(session, _parse(record, path))
+    log.info("Finished reading warmup data for model at %s. Number of warmup records read: %d.", path, count)
+
+
+def _parse(record: bytes, path: Path) -> prediction_log_pb2.PredictionLog:
+    try:
+        return prediction_log_pb2.PredictionLog.FromString(record)
+    except Exception:  # protobuf's DecodeError is not public
+        raise invalid(f"Failed to parse warmup record: {record!r} from {path}") from None
+
+
+def _answer(session: Runner, entry: prediction_log_pb2.PredictionLog) -> None:
+    kind = entry.WhichOneof("log_type")
+    if kind == "predict_log":
+        asked = entry.predict_log.request
+        name = asked.model_spec.signature_name or predict.DEFAULT_SIGNATURE
+        predict.predict(session, predict.find_signature(session, name), asked, b"")
+    elif kind in _EXAMPLES:
+        request = getattr(entry, kind).request
+        signature = classify.find_signature(session, request.model_spec.signature_name)
+        classify.answer(_EXAMPLES[kind], session, signature, request.input, b"")
+    elif kind == "multi_inference_log":
+        multi_inference(session, entry.multi_inference_log.request, b"", lambda _: model_pb2.ModelSpec())
+    else:
+        raise StatusError(Code.UNIMPLEMENTED, f"Unsupported log_type for warmup: {kind}")

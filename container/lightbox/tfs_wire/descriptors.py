@@ -1,0 +1,21 @@
+"""Messages of protobuf's that the project ships: ``make protos`` writes their descriptors from ``protos/``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from google.protobuf import descriptor_pool
+
+from lightbox.tfs_wire.protobuf import read_fields
+
+
+def read_pool(file: Path) -> descriptor_pool.DescriptorPool:
+    """Return the descriptors of ``file`` in a pool of their own.
+
+    One pool holds a name once. TensorFlow, a user's code or a client in the same process may bring messages of the same
+    names, which the default pool is left to.
+    """
+    pool = descriptor_pool.DescriptorPool()
+    for _, _, described in read_fields(memoryview(file.read_bytes())):  # a set of descriptors is one field, repeated
+        pool.AddSerializedFile(bytes(described))
+    return pool
