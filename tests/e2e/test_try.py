@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lightbox.model.options import ModelOptions
+from lightbox.model.spec import ImageInput
 from lightbox.tune import try_image
 from lightbox.tune.try_image import Way, best
 from support.log_lines import without_times
@@ -83,6 +85,16 @@ def test_a_file_with_its_channels_first_is_tried(tmp_path: Path, tmp_path_factor
     # A third of the input is padding of 114, the rest is the picture.
     assert means["letterbox"]["none"] == pytest.approx((2 * none + 114) / 3, rel=0.01)
     assert "what means.xml does with them is not read" in done.stdout
+
+
+def test_every_way_keeps_the_models_order_of_channels() -> None:
+    wanted = ImageInput("x", False, True, "float32", 40, 60)
+    options = ModelOptions(channels="bgr", mean=(1, 2, 3), std=(4, 5, 6), scaling="unit", fit="crop", crop_pct=0.9)
+    ways = try_image.ways_of(options, wanted)
+    assert len(ways) == 15
+    assert {own.channels for own in ways.values()} == {"bgr"}
+    assert {way.scaling for way, own in ways.items() if own.mean == (1, 2, 3)} == {"unit"}
+    assert {way.fit for way, own in ways.items() if own.crop_pct == 0.9} == {"crop"}
 
 
 def test_pixels_that_are_integers_have_fits(tmp_path: Path) -> None:

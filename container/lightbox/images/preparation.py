@@ -14,7 +14,6 @@ the same order in float32, so that the numbers are equal to the last bit:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -60,35 +59,26 @@ class Fitting:
 
     def place(self, picture: Size, target: Size) -> Placement:
         """Return where a picture of one size lies in an input of another."""
-        return _PLACES[self.fit](self, picture, target)
-
-    def _stretched(self, picture: Size, target: Size) -> Placement:
-        return Placement(target)
-
-    def _cropped(self, picture: Size, target: Size) -> Placement:
-        covered = _covering(picture, self._least(target))
-        left, top = (-_half(whole - part) for whole, part in zip(covered, target, strict=True))
-        return Placement(covered, left, top)
+        match self.fit:
+            case Fit.STRETCH:
+                return Placement(target)
+            case Fit.CROP:
+                covered = _covering(picture, self._least(target))
+                # round() takes the even one of two that are as near, as torchvision does.
+                left, top = (-round((whole - part) / 2) for whole, part in zip(covered, target, strict=True))
+                return Placement(covered, left, top)
+            case Fit.LETTERBOX:
+                ratio = min(target[0] / picture[0], target[1] / picture[1])
+                size = max(1, round(picture[0] * ratio)), max(1, round(picture[1] * ratio))
+                # Of an odd number of rows or columns of padding, the one in the middle comes after the picture.
+                left, top = (round((side - part) / 2 - 0.1) for side, part in zip(target, size, strict=True))
+                return Placement(size, left, top)
 
     def _least(self, target: Size) -> Size:
         """Return what the picture has to cover before the middle of it is cut out."""
         if self.shorter is not None:
             return self.shorter, self.shorter
         return math.floor(target[0] / self.crop_pct), math.floor(target[1] / self.crop_pct)
-
-    def _letterboxed(self, picture: Size, target: Size) -> Placement:
-        ratio = min(target[0] / picture[0], target[1] / picture[1])
-        size = max(1, round(picture[0] * ratio)), max(1, round(picture[1] * ratio))
-        # Of an odd number of rows or columns of padding, the one in the middle comes after the picture.
-        left, top = (round((side - part) / 2 - 0.1) for side, part in zip(target, size, strict=True))
-        return Placement(size, left, top)
-
-
-_PLACES: dict[Fit, Callable[[Fitting, Size, Size], Placement]] = {
-    Fit.STRETCH: Fitting._stretched,
-    Fit.CROP: Fitting._cropped,
-    Fit.LETTERBOX: Fitting._letterboxed,
-}
 
 
 def _covering(picture: Size, least: Size) -> Size:
@@ -102,10 +92,6 @@ def _covering(picture: Size, least: Size) -> Size:
         return (side, side * height // width) if height >= width else (side * width // height, side)
     ratio = min(width / least[0], height / least[1])
     return round(width / ratio), round(height / ratio)
-
-
-def _half(pixels: int) -> int:
-    return round(pixels / 2)  # to the even one of two that are as near
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ def is_detector(outputs: Collection[str]) -> bool:
 def has_objects(options: ModelOptions, signature: SignatureSpec, outputs: Collection[str]) -> bool:
     """Whether these outputs of a signature are those that ``detections`` names; another signature may have others."""
     chosen = {name: signature.outputs[name] for name in outputs}
-    return options.detections is not None and _detections_problem(options, signature, chosen) is None
+    return options.detections is not None and _objects_problem(options, signature, chosen) is None
 
 
 def ranking_problem(options: ModelOptions, signature: SignatureSpec) -> str | None:
@@ -38,7 +38,7 @@ def ranking_problem(options: ModelOptions, signature: SignatureSpec) -> str | No
     outputs = signature.outputs
     chosen = {name: spec for name, spec in outputs.items() if not options.outputs or name in options.outputs}
     if options.detections is not None:
-        return _detections_problem(options, signature, chosen)
+        return _objects_problem(options, signature, chosen)
     if is_detector(chosen):
         return None
     spec = next(iter(chosen.values())) if len(chosen) == 1 else None
@@ -58,9 +58,7 @@ def ranking_problem(options: ModelOptions, signature: SignatureSpec) -> str | No
     return None
 
 
-def _detections_problem(
-    options: ModelOptions, signature: SignatureSpec, outputs: Mapping[str, TensorSpec]
-) -> str | None:
+def _objects_problem(options: ModelOptions, signature: SignatureSpec, outputs: Mapping[str, TensorSpec]) -> str | None:
     assert options.detections is not None
     wanted = image_input(signature)
     if wanted is None or wanted.encoded:

@@ -23,6 +23,7 @@ from lightbox.core.request_context import RequestContext
 from lightbox.harness import http_client
 from lightbox.harness.server import ServerFailed
 from lightbox.harness.tables import padded_table
+from lightbox.images.preparation import Fit
 from lightbox.model.checks import newest_folder, newest_signatures, show_version
 from lightbox.model.image_options import image_problems
 from lightbox.model.layout import ModelOnDisk
@@ -38,7 +39,6 @@ from lightbox.tune.stack import STOP_SECONDS, reason, start
 
 TOP = 5
 INTERRUPTED = 130
-FITS = ("stretch", "crop", "letterbox")
 SECONDS_EACH = 60.0
 _PROGRESS_SECONDS = 10.0
 _SCORES, _CLASSES = "detection_scores", "detection_classes"
@@ -133,14 +133,14 @@ def _input_of(model: ModelOnDisk, options: ModelOptions) -> tuple[SignatureSpec,
 def ways_of(options: ModelOptions, wanted: ImageInput) -> dict[Way, ModelOptions]:
     """Return the fits and scalings that a model's input can have, each with options that are the model's own else."""
     found = {}
-    for fit in FITS:
+    for fit in map(str, Fit):
         for scaling in PIXELS:
             given = {key: getattr(options, key) for key in options.model_fields_set if key != "preset"}
             given |= {"fit": fit, "scaling": scaling}
             if fit != options.fit:
                 given |= {"resize_shorter": None, "crop_pct": None, "pad": None}
             if scaling != options.scaling:
-                given |= {"mean": None, "std": None, "channels": "rgb"}
+                given |= {"mean": None, "std": None}
             own = ModelOptions().model_copy(update=with_preset(given))
             if not list(image_problems(own, wanted)):
                 found[Way(fit, scaling)] = own
