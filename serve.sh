@@ -1,5 +1,6 @@
 #!/usr/bin/env -S --block-signal=TERM --block-signal=INT bash
-# serve.sh serve|check|engines|tune|try: Lightbox in the foreground, from any folder, with settings from the environment.
+# serve.sh COMMAND: the command line of Lightbox, from any folder, for the image and for a checkout. Needs GNU's env; where
+# that is missing, as on macOS, use: make setup, then .venv/bin/lightbox COMMAND
 trap 'exit 0' TERM INT  # for "bash serve.sh": else the first line blocks them, so that exec loses none
 set -euo pipefail
 here=$(cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")" && pwd)
@@ -9,7 +10,7 @@ if [ ! -x "$python" ]; then
     echo "serve.sh: $python cannot be run by the user $(id -un): give that user access to it and to all folders above it" >&2
     exit 1
   fi
-  python=$(command -v python3.11 || command -v python3)
+  python=$(command -v python3.11 || command -v python3.12 || command -v python3.13 || command -v python3)
 fi
 # A user's folder named code, or anything else in the working directory, must not shadow a module.
 # The signals wait until Python has its handlers: then a stop at any moment ends with exit code 0.

@@ -22,8 +22,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
-from lightbox.harness.stack import SERVE, Stack, clean_environ
+from lightbox.harness.stack import Stack, clean_environ
 from lightbox.harness.tables import table
+from lightbox.processes.commands import PYTHON, child_environ
 
 ENGINES = ("openvino", "auto", "tensorflow")
 STARTS = 5
@@ -147,8 +148,8 @@ def _without(cache: Path, start: Callable[[Path, Path], Start], model: Path) -> 
 def _compare(model: Path, copy: Path) -> None:
     """Copy a model and do what ``serve.sh engines --write`` is for."""
     shutil.copytree(model, copy)
-    environ = clean_environ() | {"LIGHTBOX_MODEL_DIR": str(copy), "LIGHTBOX_MODEL_SERVER": "embedded"}
-    subprocess.run([SERVE, "engines", "--write"], env=environ, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
+    environ = child_environ() | {"LIGHTBOX_MODEL_DIR": str(copy), "LIGHTBOX_MODEL_SERVER": "embedded"}
+    subprocess.run([*PYTHON, "lightbox", "engines", "--write"], env=environ, check=True, stdout=subprocess.DEVNULL)  # noqa: S603
 
 
 def report(cases: Sequence[Case]) -> str:

@@ -22,7 +22,7 @@ from docker_image.docker import Docker
 from docker_image.engine import Engine, NoEngine, find_engine
 from docker_image.inventory import inventory, licence_table
 from docker_image.programs import ProgramFailed, attempt, run
-from model_zoo import say
+from lightbox.telemetry import say
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 IMAGES = (

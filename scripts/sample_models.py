@@ -10,7 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from model_zoo import layout, say
+from lightbox.model_zoo import layout
+from lightbox.telemetry import say
 
 SAMPLES = ("efficientnet_lite0", "mobilenet_v2", "digits")
 
@@ -40,7 +41,7 @@ def is_complete(root: Path) -> bool:
 
 def make_missing(directory: Path) -> None:
     """Export the missing samples, one process at a time."""
-    from model_zoo.staging import staging
+    from lightbox.model_zoo.staging import staging
 
     with staging(directory) as partial:
         for name in SAMPLES:
@@ -50,9 +51,9 @@ def make_missing(directory: Path) -> None:
 
 def make(name: str, root: Path, partial: Path) -> None:
     """Export one sample; a folder that is not there yet is renamed into place as a whole."""
-    from model_zoo.catalogue import CATALOGUE
-    from model_zoo.input_forms import left_to_caller
-    from model_zoo.saved_model import export, quiet_tensorflow
+    from lightbox.model_zoo.catalogue import CATALOGUE
+    from lightbox.model_zoo.input_forms import left_to_caller
+    from lightbox.model_zoo.saved_model import export, quiet_tensorflow
 
     entry = CATALOGUE[name]
     say.progress(f"{name}: building the sample model; TensorFlow takes some seconds to start")

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import textwrap
-from collections.abc import Iterator
-from functools import cache
 from pathlib import Path
-from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import get_args, get_origin
 
 import annotated_types
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from lightbox.cli.settings_docs import choices_of, description, kind_of, option_name
 from lightbox.core.settings import variable_names
 from lightbox.core.settings_types import default_of, told
 from lightbox.settings_loading import parts
@@ -25,13 +20,14 @@ TYPES = {bool: "boolean", int: "integer", float: "number", str: "string", Path: 
 
 HEAD = """# Settings
 
-Every setting is an environment variable that Lightbox reads once, at start. A wrong value stops the start with a
-sentence that names the variable. So does a misspelled `LIGHTBOX_` name, with a suggestion. A misspelled `SAGEMAKER_`
-name gets a warning in the log that suggests the right one, unless it is a variable of SageMaker's own. `./serve.sh
-check` prints the values that are no defaults, `./serve.sh check --all` all of them.
+Every setting is an environment variable that Lightbox reads once, at start, and an option of `lightbox serve`, `check`,
+`engines`, `try` and `tune`, which wins over the variable. A wrong value stops the start with a sentence that names the
+variable or the option. So does a misspelled `LIGHTBOX_` name, with a suggestion. A misspelled `SAGEMAKER_` name gets a
+warning in the log that suggests the right one, unless it is a variable of SageMaker's own. `lightbox check` prints the
+values that are no defaults, `lightbox check --all` all of them.
 
-Booleans are `true` or `false`; `on` and `off`, `yes` and `no`, `1` and `0` work too. "Unset" means that the variable is
-not set or is empty.
+Booleans are `true` or `false`; `on` and `off`, `yes` and `no`, `1` and `0` work too. As options they are `--page` and
+`--without-page`. "Unset" means that the variable is not set or is empty.
 
 This page is generated: `make settings-page`.
 """
@@ -49,54 +45,31 @@ def page() -> str:
 def _section(theme: str, settings: list[tuple[str, type[BaseModel]]]) -> str:
     rows = "".join(_row(name, part) for name, part in settings)
     details = "".join(_details(name, part) for name, part in settings)
-    return f"\n## {theme}\n\n| setting | type | default | values | meaning |\n|---|---|---|---|---|\n{rows}{details}"
+    head = "| setting, option | type | default | values | meaning |\n|---|---|---|---|---|\n"
+    return f"\n## {theme}\n\n{head}{rows}{details}"
 
 
 def _row(name: str, part: type[BaseModel]) -> str:
     field = part.model_fields[name]
-    cells = (f"`{variable_names(name, part)[0]}`", _type(field), default_of(field), _values(field))
-    return f"| {' | '.join(cells)} | {_description(name, part)[0]} |\n"
+    cells = (
+        f"`{variable_names(name, part)[0]}` `--{option_name(name, part)}`",
+        _type(field),
+        default_of(field),
+        _values(field),
+    )
+    return f"| {' | '.join(cells)} | {description(name, part)[0]} |\n"
 
 
 def _details(name: str, part: type[BaseModel]) -> str:
     variable, *others = variable_names(name, part)
     also = f"Also read from `{'`, `'.join(others)}`." if others else ""
-    text = " ".join(filter(None, (_description(name, part)[1], also)))
+    text = " ".join(filter(None, (description(name, part)[1], also)))
     return f"\n**`{variable}`**: {text}\n" if text else ""
 
 
-@cache
-def docstrings(part: type[BaseModel]) -> dict[str, str]:
-    """Return the docstring of each setting of a class that has one, by the setting's name, on one line."""
-    ours = (base for base in part.__mro__ if base.__module__.startswith("lightbox."))
-    return {name: " ".join(text.split()) for base in ours for name, text in _docstrings(base)}
-
-
-def _docstrings(declaring: type) -> Iterator[tuple[str, str]]:
-    """Yield the fields that a class declares with a text below them, and these texts."""
-    (body,) = ast.parse(textwrap.dedent(inspect.getsource(declaring))).body
-    assert isinstance(body, ast.ClassDef)
-    for field, below in zip(body.body, body.body[1:], strict=False):
-        match field, below:
-            case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                yield name, text
-
-
-def _description(name: str, part: type[BaseModel]) -> tuple[str, str]:
-    """Return the first sentence, and the others."""
-    first, dot, others = docstrings(part).get(name, "").partition(". ")
-    return first + dot.rstrip(), others
-
-
-def _kind(field: FieldInfo) -> Any:
-    """Return the type without the None that stands for "unset"."""
-    kinds = [kind for kind in get_args(field.annotation) if kind is not NoneType]
-    return kinds[0] if get_origin(field.annotation) is not Literal and kinds else field.annotation
-
-
 def _type(field: FieldInfo) -> str:
-    kind, unit = _kind(field), told(field, "unit")
-    if get_origin(kind) is Literal:
+    kind, unit = kind_of(field), told(field, "unit")
+    if choices_of(field):
         return "choice"
     if get_origin(kind) is tuple:
         return "range" if get_args(kind)[0] is int else "list"
@@ -106,9 +79,9 @@ def _type(field: FieldInfo) -> str:
 def _values(field: FieldInfo) -> str:
     if values := told(field, "values"):
         return values
-    kind = _kind(field)
-    if get_origin(kind) is Literal:
-        return ", ".join(f"`{value}`" for value in get_args(kind))
+    kind = kind_of(field)
+    if choices := choices_of(field):
+        return ", ".join(f"`{value}`" for value in choices)
     if kind is bool:
         return "`true`, `false`"
     bounds = {type(bound): bound for bound in field.metadata}

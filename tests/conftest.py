@@ -16,8 +16,8 @@ from typing import Any
 
 import pytest
 
-from model_zoo import digits, efficientdet_d1
-from model_zoo.saved_model import export, quiet_tensorflow
+from lightbox.model_zoo import digits, efficientdet_d1
+from lightbox.model_zoo.saved_model import export, quiet_tensorflow
 from support import samples
 from support.browser import Page, browser
 from support.held import Door

@@ -25,3 +25,6 @@ def __getattr__(name: str) -> Any:
     if name not in _LATE:
         raise AttributeError(f"module 'lightbox' has no attribute {name!r}")
     return getattr(importlib.import_module(_LATE[name]), name)
+
+
+__version__ = "0.1.0"

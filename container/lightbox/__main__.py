@@ -22,13 +22,17 @@ gc.disable()  # until all is imported: what is imported stays, and looking it th
 try:
     from lightbox.cli import main
 except ModuleNotFoundError as error:
-    sys.exit(f"serve.sh: {sys.executable} has no module {error.name!r}: run 'make setup' to install what is needed")
+    how = "run 'make setup' in a checkout, or 'pip install lightbox-serve'"
+    sys.exit(f"lightbox: {sys.executable} has no module {error.name!r}: {how}")
 
 gc.enable()
 
 
 def run() -> int:
     """Run the command line and return its exit code: what the console script ``lightbox`` does."""
+    if sys.argv[1:2] not in (["serve"], ["check"]):  # these clean up what they have begun
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
     return main(sys.argv[1:])
 
 

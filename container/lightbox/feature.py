@@ -122,6 +122,10 @@ class Feature:
         """Return its part of nginx.conf, most often that of the files in its folder."""
         return NginxParts()
 
+    def needs_nginx(self, settings: Settings) -> Iterable[str]:
+        """Return its variables that are set and mean nothing without nginx."""
+        return ()
+
     def gate(self, settings: Settings) -> Gate | None:
         """Return what decides in the supervisor who may come in, before a body is read; None for all."""
         return None

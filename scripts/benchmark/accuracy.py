@@ -26,7 +26,7 @@ from benchmark.scenarios.engine_stacks import EQUAL_ANSWERS, INT8, OTHER_ANSWERS
 from benchmark.servers.base import Running
 from benchmark.servers.stack import Stack
 from lightbox.harness.http_client import Client
-from model_zoo.efficientnet_lite0 import class_names
+from lightbox.model_zoo.efficientnet_lite0 import class_names
 
 MODEL = "efficientnet_lite0"
 SETTINGS = EQUAL_ANSWERS | OTHER_ANSWERS

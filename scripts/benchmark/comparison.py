@@ -17,10 +17,11 @@ from matplotlib.figure import Figure
 
 from benchmark import figures, photos
 from benchmark.clients.base import Load, Sample
-from benchmark.clients.boto import Boto3Client, Boto3Session, runtime_client
+from benchmark.clients.boto import Boto3Client, Boto3Session
 from benchmark.pages import tables
 from benchmark.scenarios import common
 from benchmark.servers.stack import model_server_kind
+from lightbox.client.boto import runtime_client
 
 WIRES = {"REST": "rest", "gRPC": "grpc"}
 ROUND_CALLS = 10

@@ -14,7 +14,7 @@ from typing import Any
 
 from benchmark import photos
 from benchmark.servers.base import REPOSITORY
-from model_zoo import layout
+from lightbox.model_zoo import layout
 
 MODELS = REPOSITORY / "build" / "benchmark_models"
 DETECTIONS = ("detection_boxes", "detection_classes", "detection_scores", "num_detections")
@@ -33,8 +33,8 @@ def zoo_model(folder: Path, name: str, form: str) -> None:
     """Export a model of the zoo in one form of input, unless it is there."""
     if layout.versions(folder):
         return
-    from model_zoo.catalogue import CATALOGUE
-    from model_zoo.saved_model import export, quiet_tensorflow
+    from lightbox.model_zoo.catalogue import CATALOGUE
+    from lightbox.model_zoo.saved_model import export, quiet_tensorflow
 
     quiet_tensorflow()
     entry = CATALOGUE[name]
@@ -142,8 +142,8 @@ def _keras_model(name: str, form: str, folder: Path) -> None:
     """Export one of ``KERAS_NETWORKS``, unless it is there: the caller sends 0..255."""
     if layout.versions(folder):
         return
-    from model_zoo.image_model import ImageModel
-    from model_zoo.saved_model import export
+    from lightbox.model_zoo.image_model import ImageModel
+    from lightbox.model_zoo.saved_model import export
 
     network = keras_network(name)
     model = ImageModel(
@@ -160,13 +160,13 @@ def _keras_model(name: str, form: str, folder: Path) -> None:
 
 def keras_network(name: str) -> Any:
     """Return a Keras network with the weights that the benchmark serves everywhere."""
-    from model_zoo.saved_model import quiet_tensorflow
+    from lightbox.model_zoo.saved_model import quiet_tensorflow
 
     quiet_tensorflow()
     import keras
 
-    from model_zoo import mobilenet_v2
-    from model_zoo.weights import fill_seeded
+    from lightbox.model_zoo import mobilenet_v2
+    from lightbox.model_zoo.weights import fill_seeded
 
     if name == "mobilenet_v2":
         return mobilenet_v2.keras_model("imagenet")[0]
@@ -192,7 +192,7 @@ def answer_model(size: str) -> str:
 
 def save_tiny(folder: Path, count: int) -> None:
     """Save a model uint8 [N, 8, 8, 3] to float32 [N, count] that costs next to nothing but its answer."""
-    from model_zoo.saved_model import quiet_tensorflow
+    from lightbox.model_zoo.saved_model import quiet_tensorflow
 
     quiet_tensorflow()
     import tensorflow as tf

@@ -12,7 +12,7 @@ from benchmark import models
 from benchmark.declarations import Scale
 from benchmark.servers.base import REPOSITORY
 from benchmark.servers.rival import RIVALS, VENV
-from model_zoo import say
+from lightbox.telemetry import say
 
 NEED_RIVALS = frozenset({"client", "load"})
 

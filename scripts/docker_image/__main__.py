@@ -15,7 +15,7 @@ from docker_image.engine import Engine, NoEngine, find_engine
 from docker_image.inventory import inventory, licence_counts, licence_table
 from docker_image.programs import ProgramFailed, attempt
 from docker_image.ways import WAYS
-from model_zoo import say
+from lightbox.telemetry import say
 from sample_models import main as make_sample_models
 
 MODELS = REPOSITORY / "build" / "sample_models"

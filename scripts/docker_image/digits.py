@@ -17,7 +17,7 @@ def digits() -> tuple[list[bytes], NDArray[np.int64]]:
     """Return ten handwritten digits as PNG, and their labels."""
     from sklearn.datasets import load_digits
 
-    from model_zoo.digits import as_pixels
+    from lightbox.model_zoo.digits import as_pixels
 
     data = load_digits()
     return [_png(pixels) for pixels in as_pixels(data.images[:10])], data.target[:10]

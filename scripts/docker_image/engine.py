@@ -15,7 +15,7 @@ from docker_image import private_engine, stand_ins
 from docker_image.docker import Docker
 from docker_image.dockerfile import REPOSITORY, argument, without_digest
 from docker_image.programs import ProgramFailed
-from model_zoo import say
+from lightbox.telemetry import say
 
 
 @dataclass(frozen=True)

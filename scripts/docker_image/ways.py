@@ -14,12 +14,12 @@ import cloudpickle
 import grpc
 import numpy as np
 
-from deployment.package import package
 from docker_image.checks import PUBLIC_PORT, CheckFailed, expect, listening, stops_cleanly, writes_nothing
 from docker_image.container import ANSWER_SECONDS, HARDENED, Container, ContainerFailed, running
 from docker_image.digits import digits
 from docker_image.engine import Engine
 from lightbox.core.request_context import RequestContext
+from lightbox.deployment.package import package
 from lightbox.features.multi_model.archives import unpack
 from lightbox.features.open_inference.grpc_messages import INFERENCE_SERVICE, message_class
 

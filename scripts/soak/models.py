@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmark.models import link
-from model_zoo import layout
+from lightbox.model_zoo import layout
 from soak.changing import ARCHIVE, FOLDER, TORN, VERSIONS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -68,7 +68,7 @@ def _newest(model: Path) -> Path:
 
 
 def _save(folder: Path, numbers: int) -> None:
-    from model_zoo.saved_model import quiet_tensorflow
+    from lightbox.model_zoo.saved_model import quiet_tensorflow
 
     quiet_tensorflow()
     import tensorflow as tf

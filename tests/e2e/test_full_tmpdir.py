@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import requests
 
-from lightbox.harness import stack as harness_stack
+from support import stack as support_stack
 from support.fakes import png
 from support.models import copy_golden
 from support.patience import PATIENCE, poll
@@ -64,7 +64,7 @@ def small_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SmallStack
     wrapper.write_text(WRAPPER.format(user=user, size=SIZE_MB, serve=SERVE))
     wrapper.chmod(0o755)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(harness_stack, "SERVE", wrapper)
+        patch.setattr(support_stack, "SERVE", wrapper)
         stack = SmallStack(folder / "models", folder / "run", {"SAGEMAKER_GUNICORN_WORKERS": "1"})
     with stack:
         stack.wait_ready()

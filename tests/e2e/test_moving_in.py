@@ -23,8 +23,7 @@ import onnxruntime
 import pytest
 import requests
 
-import deploy
-from deployment.aws import Aws
+from lightbox.cli import main
 from support import photos
 from support.fakes import png
 from support.models import copy_golden
@@ -196,8 +195,9 @@ def test_the_lines_for_arm_name_what_is_there(capsys: pytest.CaptureFixture[str]
     assert set(re.findall(r"--target (\w+)", text)) | {build[build.index("--target") + 1]} <= set(stages)
     role = "arn:aws:iam::123456789012:role/lightbox-execution"
     values = {"$image": "lightbox:arm64", "$model": "s3://b/model.tar.gz", "$role": role}
-    options = deploy.parser().parse_args([values.get(word, word) for word in deployed[2:]] + ["--dry-run"])
-    options.run(Aws("eu-central-1", dry_run=True), options)
+    assert deployed[:2] == [".venv/bin/lightbox", "deploy"]
+    words = [values.get(word, word) for word in deployed[1:]]
+    assert main([*words, "--region", "eu-central-1", "--dry-run"]) == 0
     assert '"InstanceType": "ml.c7g.xlarge"' in capsys.readouterr().out
     known = (
         botocore.session.get_session().get_service_model("sagemaker").shape_for("ProductionVariantInstanceType").enum

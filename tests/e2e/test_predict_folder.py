@@ -1,4 +1,4 @@
-"""scripts/predict_folder.py against a running stack: three protocols, an end in the middle, a full endpoint."""
+"""lightbox predict against a running stack: three protocols, an end in the middle, a full endpoint."""
 
 from __future__ import annotations
 
@@ -17,14 +17,23 @@ import pytest
 from support.fakes import png
 from support.held import Door, export_held_image
 from support.patience import PATIENCE, poll
-from support.stack import REPOSITORY, Stack, running
+from support.stack import Stack, running
 
-SCRIPT = REPOSITORY / "scripts" / "predict_folder.py"
 PROTOCOLS = ("http", "boto3", "open-inference")
 
 
 def command(folder: Path, stack: Stack, *more: str) -> list[str]:
-    return [sys.executable, str(SCRIPT), str(folder), "--url", stack.url, f"--timeout={PATIENCE}", *more]
+    return [
+        sys.executable,
+        "-m",
+        "lightbox",
+        "predict",
+        str(folder),
+        "--url",
+        stack.url,
+        f"--timeout={PATIENCE}",
+        *more,
+    ]
 
 
 def predict(folder: Path, stack: Stack, *more: str, code: int = 0) -> str:
@@ -123,7 +132,7 @@ def test_a_run_that_was_ended_goes_on_where_it_was(
         _, said = ended.communicate(timeout=PATIENCE)
     finally:
         ended.kill()
-    interrupted = "predict_folder.py: stopped: interrupted. The same command goes on from here.\n"
+    interrupted = "lightbox predict: stopped: interrupted. The same command goes on from here.\n"
     expected = {signal.SIGKILL: (-number, ""), signal.SIGTERM: (130, interrupted)}
     assert (ended.returncode, said) == expected[number]
     lines = out.read_bytes().splitlines(keepends=True)

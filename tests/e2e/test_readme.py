@@ -63,9 +63,8 @@ def test_boto3_lines(stack: Stack, folder: Path) -> None:
 
 
 def test_invoke_asks_and_shows_where_the_time_went(stack: Stack, folder: Path) -> None:
-    (shown,) = re.findall(r"`\.venv/bin/python (scripts/invoke\.py photo\.jpg)`", README)
-    script, photo = shown.split()
-    command = [sys.executable, str(REPOSITORY / script), "--url", stack.url, photo]
+    (photo,) = re.findall(r"`\.venv/bin/lightbox invoke (photo\.jpg)`", README)
+    command = [sys.executable, "-m", "lightbox", "invoke", "--url", stack.url, photo]
     said = run([*command, "--transport", "rest"], folder)
     assert "predictions" in said
     for stage in ("decode", "predict", "total"):

@@ -13,8 +13,8 @@ import requests
 
 from lightbox.feature import Feature
 from lightbox.features import FEATURES
-from lightbox.harness import stack as harness_stack
 from support import photos
+from support import stack as support_stack
 from support.models import copy_golden
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, free_port, running
@@ -57,7 +57,7 @@ def without(folder: Path, removed: Sequence[Feature]) -> Path:
 def test_a_photo_is_answered_while_the_others_are_on(
     removed: Sequence[Feature], tmp_path: Path, closed_port: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(harness_stack, "SERVE", without(tmp_path / "copy", removed))
+    monkeypatch.setattr(support_stack, "SERVE", without(tmp_path / "copy", removed))
     copy_golden("image_mean", tmp_path / "models" / "image_mean")
     rest = {feature.name for feature in FEATURES}.difference(feature.name for feature in removed)
     values = {

@@ -12,7 +12,7 @@ import pytest
 import requests
 from PIL import Image
 
-from model_zoo import digits
+from lightbox.model_zoo import digits
 from support.patience import PATIENCE
 from support.stack import REPOSITORY, clean_environ, running
 

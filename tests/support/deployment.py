@@ -1,4 +1,4 @@
-"""What the tests of scripts/deployment share: a plan, and the one call of SageMaker's that moto does not have."""
+"""What the tests of lightbox.deployment share: a plan, and the one call of SageMaker's that moto does not have."""
 
 from __future__ import annotations
 
@@ -6,11 +6,14 @@ import json
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import patch
 
 from moto.sagemaker.models import sagemaker_backends
 
-from deployment.aws import Aws
-from deployment.plan import Plan
+from lightbox.deployment import steps
+from lightbox.deployment.aws import Aws
+from lightbox.deployment.command import command
+from lightbox.deployment.plan import Plan
 
 REGION = "eu-central-1"
 ROLE = "arn:aws:iam::123456789012:role/lightbox-execution"
@@ -28,6 +31,15 @@ def plan(**changes: Any) -> Plan:
         "instance_type": "ml.c5.xlarge",
     }
     return Plan(**(given | changes))
+
+
+def typed(*words: str) -> Plan:
+    """Return the plan that a command line of ``lightbox deploy`` makes; raise click.ClickException."""
+    with patch.object(steps, "deploy") as deployed, patch.object(steps, "update") as updated:
+        command.main([*words, "--region", REGION], standalone_mode=False)
+    (call,) = [*deployed.call_args_list, *updated.call_args_list]
+    planned: Plan = call.args[1]
+    return planned
 
 
 class UpdateEndpoint:

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from unittest.mock import patch
 
-from model_zoo import mobilenet_v2
+from lightbox.model_zoo import mobilenet_v2
 from sample_models import main
 from support.made_models import made
 

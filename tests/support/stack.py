@@ -29,7 +29,7 @@ BOUNDS = frozenset(
     }
 )
 """What sets how long a request may take. A test that sets none of them has no bound that a slow machine would meet."""
-SERVE, clean_environ = harness_stack.SERVE, harness_stack.clean_environ
+SERVE, clean_environ = REPOSITORY / "serve.sh", harness_stack.clean_environ
 
 
 class Stack(harness_stack.Stack):
@@ -45,7 +45,7 @@ class Stack(harness_stack.Stack):
         }
         if not BOUNDS.intersection(environ or {}):
             own["LIGHTBOX_REQUEST_TIMEOUT_SECONDS"] = str(round(PATIENCE))
-        super().__init__(own | dict(environ or {}), clean_environ(), tmp)
+        super().__init__(own | dict(environ or {}), clean_environ(), tmp, command=[SERVE])
         self.tmp = tmp
         self.environ = self.settings
 

@@ -16,7 +16,7 @@ from lightbox.core.settings import Settings
 from lightbox.feature import Feature
 from lightbox.sagemaker.event_stream import add_response_stream
 from lightbox.sagemaker.execution_parameters import add_execution_parameters
-from lightbox.sagemaker.invocations import Invocations, internal_blueprint, sagemaker_blueprint
+from lightbox.sagemaker.invocations import Invocations, internal_blueprint, probes_blueprint, sagemaker_blueprint
 from lightbox.telemetry.logs import context_maker
 
 
@@ -42,6 +42,9 @@ def create_app(services: Services, features: Sequence[Feature]) -> Flask:
     add_response_stream(sagemaker, invocations)
     add_execution_parameters(sagemaker, settings)
     own = [internal_blueprint(pipeline), sagemaker]
+    if not settings.nginx:
+        probes = {path: probe for feature in features for path, probe in feature.probes.items()}
+        own.append(probes_blueprint(pipeline, probes))
     for blueprint in [*own, *(part for feature in features for part in feature.routes(services))]:
         app.register_blueprint(blueprint)
     app.before_request(enter)

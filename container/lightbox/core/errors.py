@@ -36,7 +36,7 @@
     StartError                what ends a start with sentences for the operator; each is where it is raised
     ├── SettingsError · ModelLayoutError · ModelOptionsError · ModelFileError · UserCodeError
     ├── ModelServerMissing · NoLocalWire · NginxMissing · TracingMissing · PortTaken · RunDirError
-    ├── TlsError · KeysUnusable
+    ├── TlsError · KeysUnusable · BrokenArchive
     └── StartRefused · GaveUp
 
 Messages are whole sentences: which field, what was expected, what came.

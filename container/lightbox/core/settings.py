@@ -16,9 +16,11 @@ from lightbox.core.settings_types import (
     ONE_AT_A_TIME,
     PART,
     EngineName,
+    Option,
     TransportName,
     in_lower_case,
     parse_default_model,
+    parse_models,
     parse_port_range,
     parse_transports,
     setting,
@@ -48,7 +50,19 @@ class Settings(BaseModel):
 
     model_dir: Path = setting("Models", "LIGHTBOX_MODEL_DIR", default=Path("/opt/ml/model"))
     """Folder of the models. It holds `<N>/`, `<name>/<N>/`, `export/Servo/<N>/` or one model. It can be a model's
-    file, such as `yolo11n.onnx`. In multi-model mode the default is `/opt/ml/models`."""
+    file, such as `yolo11n.onnx`, or such a folder in a `.tar.gz`. In multi-model mode the default is
+    `/opt/ml/models`."""
+
+    models: Annotated[dict[str, Path], BeforeValidator(parse_models)] = setting(
+        "Models",
+        "LIGHTBOX_MODELS",
+        default=dict,
+        told_default="unset",
+        told_values="`NAME=PATH`, or several with commas between them",
+        option=Option("model", repeated="NAME=PATH"),
+    )
+    """Models with names of your choice, each from a path of its own: its folder, its file or a `.tar.gz`. They take the
+    place of those in `LIGHTBOX_MODEL_DIR`, of which only `code/` counts then."""
 
     default_model: Annotated[str | None, BeforeValidator(parse_default_model)] = setting(
         "Models", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME", told_default="the first by name"
@@ -76,6 +90,7 @@ class Settings(BaseModel):
         "PREDICT_USING_GRPC",
         told_default="`local,grpc,rest` with the embedded model server, else `grpc`",
         told_values="one or several of `local`, `grpc`, `rest`, such as `grpc,rest`",
+        option=Option("transport"),
     )
     """Wires to the model server, the default one first. A request chooses one with `X-Amzn-SageMaker-Custom-Attributes:
     tfs-transport=rest`, and gets 400 for a wire that is not listed. `local` carries gRPC's messages over a unix socket
@@ -110,6 +125,10 @@ class Settings(BaseModel):
 
     port: int = setting("Port", "SAGEMAKER_BIND_TO_PORT", default=8080, ge=1, le=65535)
     """Port on which nginx listens."""
+
+    nginx: bool = setting("Port", "LIGHTBOX_NGINX", default=True)
+    """Serve through nginx. `false` is for a first try where nginx is not installed: gunicorn listens on loopback, and
+    there is no limit for slow clients, no TLS, no key, no page, no stream, no gRPC port and no `/metrics`."""
 
     tls_cert: Path | None = setting("TLS", "LIGHTBOX_TLS_CERT")
     """Certificate with its chain, a file in PEM. Set, nginx's ports, gRPC's too, speak TLS 1.2 and 1.3 and nothing
@@ -223,7 +242,9 @@ class Settings(BaseModel):
     formats, 16.5 for WEBP, 20 for AVIF, up to 12 for progressive JPEG. No side may have more than 65535. A worker
     decodes at most twice its share of the cores at once, and at least two images."""
 
-    enable_batching: bool = setting("Batching in the model server", "SAGEMAKER_TFS_ENABLE_BATCHING", default=False)
+    enable_batching: bool = setting(
+        "Batching in the model server", "SAGEMAKER_TFS_ENABLE_BATCHING", default=False, option=Option("batching")
+    )
     """Let the model server combine concurrent requests into batches."""
 
     max_batch_size: int = setting("Batching in the model server", "SAGEMAKER_TFS_MAX_BATCH_SIZE", default=8, ge=1)
@@ -270,7 +291,7 @@ class Settings(BaseModel):
 
     gunicorn_loglevel: Annotated[
         Literal["debug", "info", "warning", "error", "critical"], BeforeValidator(in_lower_case)
-    ] = setting("Logs and metrics", "SAGEMAKER_GUNICORN_LOGLEVEL", default="info")
+    ] = setting("Logs and metrics", "SAGEMAKER_GUNICORN_LOGLEVEL", default="info", option=Option("log-level"))
     """Log level of the sidecar and of handlers. `debug` also logs each step of a start of gunicorn and of the model
     server."""
 

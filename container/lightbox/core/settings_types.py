@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from enum import Enum, StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import AliasChoices, ConfigDict, Field
@@ -66,6 +68,19 @@ def parse_port_range(value: Any) -> Any:
     return low, high
 
 
+def parse_models(value: Any) -> Any:
+    """Return paths by name for ``"cats=/models/cats,dogs=/models/dogs.onnx"``; raise ValueError for any other text."""
+    if not isinstance(value, str):
+        return value
+    pairs = [pair.partition("=") for pair in re.split(r",(?=[A-Za-z0-9._-]+=)", value.strip())]
+    names = [name for name, _, _ in pairs]
+    if not all(re.fullmatch(r"[A-Za-z0-9._-]+", name) and path for name, _, path in pairs):
+        raise ValueError("expected NAME=PATH, or several with commas between them")
+    if twice := sorted({name for name in names if names.count(name) > 1}):
+        raise ValueError(f"expected each name once, and {', '.join(twice)} came more often")
+    return {name: Path(path).absolute() for name, _, path in pairs}
+
+
 def parse_image_size(value: Any) -> Any:
     """Return (width, height) for ``"640"`` or ``"640x480"``; raise ValueError for any other text."""
     if not isinstance(value, str):
@@ -86,6 +101,18 @@ PART = ConfigDict(extra="ignore", frozen=True, defer_build=True)
 (scripts/write_settings_page.py): to read them here, every process would parse the source."""
 
 
+@dataclass(frozen=True)
+class Option:
+    """What the command line needs to know of a setting beside its type."""
+
+    name: str = ""
+    """Its name there, where that is not the field's."""
+    repeated: str = ""
+    """What each of several values is, such as ``NAME=PATH``; empty for an option that is given once."""
+    is_path: bool = False
+    """Whether a text may be a path."""
+
+
 def setting(
     theme: str,
     *variables: str,
@@ -93,14 +120,17 @@ def setting(
     told_default: str = "",
     told_values: str = "",
     unit: str = "",
+    option: Option | None = None,
     **bounds: Any,
 ) -> Any:
     """Return a field that ``variables`` set, of which the first one counts most.
 
     ``theme`` is its heading on the settings page. ``default`` may be what computes it; ``told_default`` then says it in
-    words. ``told_values`` says what is allowed, where the type and the bounds do not.
+    words. ``told_values`` says what is allowed, where the type and the bounds do not. ``option`` is for the command
+    line.
     """
     about: dict[str, Any] = {"theme": theme, "default": told_default, "values": told_values, "unit": unit}
+    about["option"] = vars(option or Option())
     alias = AliasChoices(*variables) if len(variables) > 1 else variables[0]
     bounds |= {"default_factory": default} if callable(default) else {"default": default}
     return Field(validation_alias=alias, json_schema_extra=about, **bounds)
@@ -110,6 +140,12 @@ def told(field: FieldInfo, key: str) -> str:
     """Return what a setting says of itself: its ``theme``, ``default``, ``values`` or ``unit``; empty for nothing."""
     extra = field.json_schema_extra
     return str(extra.get(key, "")) if isinstance(extra, dict) else ""
+
+
+def option_of(field: FieldInfo) -> Option:
+    """Return what a setting says of its option."""
+    extra: Any = field.json_schema_extra
+    return Option(**extra["option"]) if isinstance(extra, dict) and "option" in extra else Option()
 
 
 def default_of(field: FieldInfo) -> str:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from lightbox.harness.http_client import status_of
 from lightbox.harness.ports import free_ports
 from lightbox.harness.server import PAUSE_SECONDS, START_SECONDS, ServerProcess
-from lightbox.processes.commands import CONTAINER_DIR
+from lightbox.processes.commands import CONTAINER_DIR, PYTHON
 
-SERVE = CONTAINER_DIR.parent / "serve.sh"
 OWN_PORTS = 128
 """As many as the model servers of the largest machine take."""
 
 
 class Stack(ServerProcess):
-    """One running ``serve.sh serve``; ``settings`` are the variables with its own ports, ``ports`` the first of these.
+    """One running ``lightbox serve``; ``settings`` are the variables with its own ports, ``ports`` the first of these.
 
     ``ports`` are those of nginx and of the model server: gRPC, then REST.
     """
@@ -28,6 +27,7 @@ class Stack(ServerProcess):
         environ: Mapping[str, str],
         folder: Path | None = None,
         ends_with_parent: bool = False,
+        command: Sequence[str | Path] = (*PYTHON, "lightbox"),
     ) -> None:
         """Start it with ``settings`` over ``environ``; its own ports where the settings name none."""
         self.port = free_ports(1 + OWN_PORTS)
@@ -37,7 +37,8 @@ class Stack(ServerProcess):
             "SAGEMAKER_BIND_TO_PORT": str(self.port),
             "SAGEMAKER_SAFE_PORT_RANGE": f"{low}-{low + OWN_PORTS - 1}",
         } | dict(settings)
-        super().__init__([SERVE, "serve"], {**environ, **self.settings}, folder, ends_with_parent)
+        path = {"PYTHONPATH": os.pathsep.join([str(CONTAINER_DIR), *filter(None, [environ.get("PYTHONPATH")])])}
+        super().__init__([*command, "serve"], {**environ, **path, **self.settings}, folder, ends_with_parent)
 
     @property
     def url(self) -> str:

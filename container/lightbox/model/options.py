@@ -13,7 +13,7 @@ from pydantic_core import PydanticCustomError
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
-from lightbox.core.settings_types import PART, EngineName, ScalingName, in_lower_case, parse_image_size, setting
+from lightbox.core.settings_types import PART, EngineName, Option, ScalingName, in_lower_case, parse_image_size, setting
 from lightbox.model.presets import PRESETS, PresetName, with_preset
 
 OPTIONS_FILE = "lightbox.json"
@@ -167,7 +167,7 @@ class OptionSettings(BaseModel):
     Keras's modes. Overrides `scaling` in `LIGHTBOX_OPTIONS` and in a model's file. Without any the scaling is
     `none`."""
 
-    labels: str | None = setting("Models", "LIGHTBOX_LABELS")
+    labels: str | None = setting("Models", "LIGHTBOX_LABELS", option=Option(is_path=True))
     """File with the model's class names, one a line: a path, or a name in the model's `code/`. Responses then name
     classes. Overrides `labels` in `LIGHTBOX_OPTIONS` and in a model's file."""
 

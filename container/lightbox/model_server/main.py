@@ -15,7 +15,7 @@ FAILED = 255
 def main(arguments: list[str] | None = None) -> int:
     """Run the server until it is stopped; return the exit code."""
     words = sys.argv[1:] if arguments is None else arguments
-    program = sys.argv[0]
+    program = "lightbox model-server"
     try:
         options = parse(words)
     except FlagError as error:

@@ -118,12 +118,14 @@ class Wants:
     """What features want of a start, told by the settings alone.
 
     ``ports`` are open to callers. ``why_rest_port`` is why the model server's REST port is open, None if no feature
-    needs it. Each of ``checks`` raises StartError where what a feature needs cannot be had.
+    needs it. Each of ``checks`` raises StartError where what a feature needs cannot be had. ``nginx`` are the variables
+    that are set and mean nothing without nginx.
     """
 
     ports: Sequence[Port] = ()
     why_rest_port: str | None = None
     checks: Sequence[Callable[[], None]] = ()
+    nginx: Sequence[str] = ()
 
 
 NOTHING_WANTED = Wants()

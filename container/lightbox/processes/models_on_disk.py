@@ -2,17 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import tarfile
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
+from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
-from lightbox.model.layout import ModelOnDisk, choose_default, find_models
+from lightbox.model.layout import ModelLayoutError, ModelOnDisk, choose_default, find_models
+from lightbox.processes.run_dir import RunDir
+from lightbox.telemetry.logs import log
+
+ARCHIVES = (".tar.gz", ".tgz")
+"""What the names of models' archives end with; SageMaker's is ``model.tar.gz``."""
+
+
+class BrokenArchive(StartError):
+    """A model's archive cannot be unpacked; the message names it."""
+
+
+def found_models(settings: Settings) -> list[ModelOnDisk]:
+    """Return the models of a start by name; raise ModelLayoutError."""
+    if settings.models:
+        return [_model_at(path, name) for name, path in sorted(settings.models.items())]
+    return find_models(settings.model_dir)
+
+
+def _model_at(path: Path, name: str) -> ModelOnDisk:
+    """Return the one model at a path under the name that it is to have."""
+    try:
+        found = find_models(path)
+    except ModelLayoutError as error:
+        text = str(error).removeprefix("LIGHTBOX_MODEL_DIR: ")
+        raise ModelLayoutError(f"LIGHTBOX_MODELS: {name}: {text}") from None
+    if len(found) > 1:
+        names = ", ".join(model.name for model in found)
+        raise ModelLayoutError(f"LIGHTBOX_MODELS: {name}: expected one model in {path}, got {names}")
+    return replace(found[0], name=name)
 
 
 def plan_models(settings: Settings) -> tuple[dict[str, ModelOnDisk], str]:
-    """Return the models on disk by name, and the default one's name; raise ModelLayoutError."""
-    models = find_models(settings.model_dir)
+    """Return the models of a start by name, and the default one's name; raise ModelLayoutError."""
+    models = found_models(settings)
     return {model.name: model for model in models}, choose_default(models, settings.default_model)
+
+
+@contextmanager
+def unpacked(settings: Settings) -> Iterator[Settings]:
+    """Give settings that name folders in place of models' archives; what is unpacked goes with the block.
+
+    Raises BrokenArchive and RunDirError.
+    """
+    named = {"LIGHTBOX_MODEL_DIR": settings.model_dir} if settings.has_fixed_models and not settings.models else {}
+    archives = [(f"LIGHTBOX_MODELS: {name}", path) for name, path in settings.models.items()] + list(named.items())
+    archives = [(variable, path) for variable, path in archives if path.name.endswith(ARCHIVES) and path.is_file()]
+    if not archives:
+        yield settings
+        return
+    with RunDir() as run_dir:
+        folders = {}
+        for number, (variable, path) in enumerate(archives):
+            folders[path] = _unpack(path, run_dir.path / str(number), variable)
+        models = {name: folders.get(path, path) for name, path in settings.models.items()}
+        model_dir = folders.get(settings.model_dir, settings.model_dir)
+        yield settings.model_copy(update={"models": models, "model_dir": model_dir})
+
+
+def _unpack(archive: Path, folder: Path, variable: str) -> Path:
+    """Unpack an archive into a new folder, and return the folder in it that has the archive's name."""
+    root = folder / archive.name.removesuffix(".tgz").removesuffix(".tar.gz")
+    log(f"unpacking {archive}")
+    try:
+        with tarfile.open(archive) as tar:
+            tar.extractall(root, filter="data")
+    except (OSError, EOFError, tarfile.TarError, ValueError) as error:
+        raise BrokenArchive(f"{variable}: {archive} cannot be unpacked: {error}") from None
+    return root
 
 
 def shared_code_dirs(settings: Settings) -> tuple[Path, ...]:

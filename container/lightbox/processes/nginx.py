@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import pwd
 import re
 import shutil
@@ -43,12 +44,37 @@ class NginxMissing(StartError):
     """nginx is not installed; the message says what to do."""
 
 
+INSTALLS = {
+    "debian": "apt-get install nginx-light",
+    "ubuntu": "apt-get install nginx-light",
+    "fedora": "dnf install nginx",
+    "alpine": "apk add nginx",
+    "darwin": "brew install nginx",
+}
+"""The line that installs nginx, by the system's name in /etc/os-release, or the kernel's."""
+
+
 def find_nginx() -> str:
-    """Return nginx's path; Debian puts it where an ordinary user's PATH does not look."""
-    path = shutil.which("nginx", path=variable("PATH") + ":/usr/sbin:/usr/local/sbin:/sbin")
+    """Return nginx's path; Debian and Homebrew put it where an ordinary user's PATH does not look."""
+    more = "/usr/sbin:/usr/local/sbin:/sbin:/opt/homebrew/bin"
+    path = shutil.which("nginx", path=f"{variable('PATH')}:{more}")
     if path is None:
-        raise NginxMissing("nginx is not installed: install it, on Debian with 'apt-get install nginx-light'")
+        raise NginxMissing(
+            f"nginx is not installed: {how_to_install()}; for a first try without it: lightbox serve --without-nginx"
+        )
     return path
+
+
+def how_to_install() -> str:
+    """Return the line that installs nginx on this system, or on each that is known where this one is not."""
+    try:
+        release = platform.freedesktop_os_release()
+    except OSError:
+        release = {}
+    names = [release.get("ID", ""), *release.get("ID_LIKE", "").split(), platform.system().lower()]
+    line = next((INSTALLS[name] for name in names if name in INSTALLS), None)
+    lines = [line] if line else dict.fromkeys(INSTALLS.values())
+    return f"install it with {' or '.join(map(repr, lines))}"
 
 
 def render(

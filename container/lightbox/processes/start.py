@@ -29,7 +29,9 @@ class Start:
         return self.run_dir.path / "plan.json"
 
     def address(self, name: str) -> str:
-        """Return where a process of ours listens, ``unix:/path``."""
+        """Return where a process of ours listens: ``unix:/path``, or loopback's ``host:port`` of the sidecar alone."""
+        if name == "sidecar" and not self.settings.nginx:
+            return f"127.0.0.1:{self.settings.port}"
         return f"unix:{self.run_dir.socket_path(name)}"
 
     @cached_property

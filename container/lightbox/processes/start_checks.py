@@ -42,8 +42,11 @@ def find_lasting_problems(settings: Settings, wrong: Collection[str] = (), wants
     problems: list[str] = []
     with _noted_in(problems):
         model_server_program(settings)
-    with _noted_in(problems):
-        find_nginx()
+    if settings.nginx:
+        with _noted_in(problems):
+            find_nginx()
+    elif needing := [*tls.variables(settings), *wants.nginx]:
+        problems.append(f"LIGHTBOX_NGINX: expected true, which {', '.join(needing)} needs; got false")
     with _noted_in(problems):
         tls.identify(settings)
     for check in wants.checks:
@@ -63,14 +66,14 @@ def find_warnings(settings: Settings, wants: Wants = NOTHING_WANTED) -> list[str
     The default model follows them all, or the start is refused. A variable is for all models and may be meant for some:
     requests to the others say so themselves.
     """
-    of_http2 = http2_warning() if settings.tls_cert or wants.ports else None
+    of_http2 = http2_warning() if settings.nginx and (settings.tls_cert or wants.ports) else None
     passed = tls.warnings(settings) + ([of_http2] if of_http2 else [])
     if not settings.has_fixed_models:
         return passed
     models, default = plan_models(settings)
     passed += [
         f"LIGHTBOX_MODEL_DIR: {folder} is not a model: none of its numbered folders contains a model"
-        for folder in folders_without_model(settings.model_dir)
+        for folder in ([] if settings.models else folders_without_model(settings.model_dir))
     ]
     notes = ((name, weights_note(newest_folder(model))) for name, model in models.items())
     passed += [f"{name} has {note}" for name, note in notes if note.startswith("random weights")]

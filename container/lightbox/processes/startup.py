@@ -31,6 +31,8 @@ def listening(
     of the features.
     """
     lines = [f"port {settings.port} on all interfaces: {'HTTPS' if settings.tls_cert else 'HTTP'} for callers"]
+    if not settings.nginx:
+        lines = [f"port {settings.port} on loopback: HTTP of the sidecar, without nginx"]
     over = " over TLS" if settings.tls_cert else ""
     lines += [f"port {port.number} on all interfaces: {port.purpose}{over}" for port in added]
     where = "all interfaces" if model_server_program(settings)[0] == BINARY else "loopback"

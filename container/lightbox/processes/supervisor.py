@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -23,6 +24,7 @@ from lightbox.processes.model_server_log import ModelServerLog
 from lightbox.processes.nginx import (
     RENEWAL_SECONDS,
     find_nginx,
+    how_to_install,
     inherited,
     listen,
     listen_for_callers,
@@ -48,6 +50,10 @@ LOOK_SECONDS = 0.2
 """Between two words to what holds streams behind nginx, while nginx stops."""
 STEADY_SECONDS = 30.0
 """A child that has lived so long is taken to be well: its earlier ends no longer count."""
+WITHOUT_NGINX = (
+    "without nginx, for a first try: no limit for slow clients, no TLS, no keys, no page, no streams, no gRPC port, "
+    "no /metrics"
+)
 MOST_ENDS = 8
 """After so many ends in a row without a steady life between them, all stops, and the platform starts it again."""
 
@@ -94,17 +100,15 @@ class Supervisor:
         self._server_kind, program = commands.model_server_program(settings)
         self._nginx_generation = 0
         self._tls = TlsWatch(settings, self._reload_nginx)
-        nginx_conf = self._write_nginx_conf()
         self._code = CodeSetup(plan, start.plan_file, run_dir, environ)
         gunicorn = commands.gunicorn_command(settings, start.plan_file, sidecar, run_dir)
-        self._listeners = [listen_for_callers("SAGEMAKER_BIND_TO_PORT", f"0.0.0.0:{settings.port}")]
-        self._listeners += [listen_for_callers(one.variable, on_all_interfaces(one.number)) for one in added.ports]
-        self._listeners += [listen(address) for part in added.nginx for address in part.listens]
-        self._children = [self._nginx_child(nginx_conf, environ), self._worker_child("gunicorn", gunicorn, run_dir)]
+        self._listeners = self._listen() if settings.nginx else []
+        self._children = [self._nginx_child(self._write_nginx_conf(), environ)] if settings.nginx else []
         for spec in added.children:
             front = [*commands.PYTHON, "lightbox.front", spec.module, str(start.plan_file), *spec.arguments]
-            self._children.insert(1, self._worker_child(spec.name, front, run_dir))
+            self._children.append(self._worker_child(spec.name, front, run_dir))
             self._health.expect_front(spec)
+        self._children.append(self._worker_child("gunicorn", gunicorn, run_dir))
         self._watches: dict[str, ServerWatch] = {}
         self._gpus = commands.gpu_names(environ)
         said = ModelServerLog(run_dir.path / "models", verbose=settings.gunicorn_loglevel == "debug")
@@ -117,6 +121,12 @@ class Supervisor:
             own = environ | commands.gpu_environ(len(self._watches), self._gpus)
             self._children.append(Child(name, program + flags, own, edit=said.edit))
             self._watches[name] = watch
+
+    def _listen(self) -> list[socket.socket]:
+        """Return nginx's sockets: those for callers, and those of features."""
+        listeners = [listen_for_callers("SAGEMAKER_BIND_TO_PORT", f"0.0.0.0:{self._settings.port}")]
+        listeners += [listen_for_callers(one.variable, on_all_interfaces(one.number)) for one in self._added.ports]
+        return listeners + [listen(address) for part in self._added.nginx for address in part.listens]
 
     def _end_blocked(self, server: int) -> None:
         """End a model server that takes no loads and unloads; ``_keep_running`` starts it again."""
@@ -150,7 +160,7 @@ class Supervisor:
         """Have nginx replace its workers by ones with the present configuration."""
         if not self._stopping.is_set():
             self._write_nginx_conf()
-            self._children[0].send(signal.SIGHUP)
+            self._child("nginx").send(signal.SIGHUP)
             self._renew_fronts()
 
     def _renew_fronts(self) -> None:
@@ -250,6 +260,8 @@ class Supervisor:
             log(str(self._tls.identity))
         log(f"listening: {' | '.join(listening(self._settings, self._plan.wires, ports, self._added.ports))}")
         log(callers_line(self._settings, self._added.ports, self._added.callers))
+        if not self._settings.nginx:
+            log(f"{WITHOUT_NGINX}; {how_to_install()}")
 
     async def _serve(self) -> None:
         """Report when requests can be served, or give up; then follow the versions of the models for ever."""

@@ -79,6 +79,12 @@ def identify(settings: Settings) -> Identity | None:
     return _judge(settings, _contents(settings))
 
 
+def variables(settings: Settings) -> list[str]:
+    """Return the variables of TLS that are set."""
+    given = ((CERT, settings.tls_cert), (KEY, settings.tls_key), (CLIENT_CA, settings.tls_client_ca))
+    return [variable for variable, path in given if path is not None]
+
+
 def warnings(settings: Settings) -> list[str]:
     """Return sentences for what stops no start: a certificate that has expired, which clients may accept, and one of
     several for clients that has expired or is no authority's."""

@@ -10,10 +10,10 @@ from pathlib import Path
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
 from lightbox.core.settings_types import TransportName
-from lightbox.model.layout import ModelLayoutError, ModelOnDisk, find_models
+from lightbox.model.layout import ModelLayoutError, ModelOnDisk
 from lightbox.model.plan import Wires
 from lightbox.processes.commands import BINARY, model_server_program
-from lightbox.processes.models_on_disk import code_dirs, shared_code_dirs
+from lightbox.processes.models_on_disk import code_dirs, found_models, shared_code_dirs
 from lightbox.user_code.loader import looks_like_aws
 from lightbox.user_code.paths import find_inference
 
@@ -88,5 +88,5 @@ def wires_to_come(settings: Settings, why_rest_port: str | None = None) -> Wires
     models: list[ModelOnDisk] = []
     if settings.has_fixed_models:
         with suppress(ModelLayoutError):
-            models = find_models(settings.model_dir)
+            models = found_models(settings)
     return planned_wires(settings, models, shared_code_dirs(settings), why_rest_port)

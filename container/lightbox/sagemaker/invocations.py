@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
 
+import orjson
 from flask import Blueprint, g, request
 from flask import Response as HttpResponse
 
@@ -20,6 +22,8 @@ from lightbox.model.spec import Method
 from lightbox.openapi.operations import described
 from lightbox.sagemaker import operations
 from lightbox.sagemaker.custom_attributes import CUSTOM_ATTRIBUTES, OUTPUTS, CustomAttributes
+
+Probe = Callable[[bool], Mapping[str, bool]]
 
 
 class Invocations:
@@ -110,6 +114,24 @@ def internal_blueprint(pipeline: Pipeline) -> Blueprint:
         pipeline.probe_version(model, version, g.context)
         return HttpResponse(b"", mimetype="application/json")
 
+    return blueprint
+
+
+def probes_blueprint(pipeline: Pipeline, probes: Mapping[str, Probe]) -> Blueprint:
+    """Return ``/ping`` and the features' probes, for a start without nginx. With it the supervisor answers them."""
+    blueprint = Blueprint("probes", __name__)
+
+    @blueprint.get("/ping")
+    def ping() -> HttpResponse:
+        pipeline.probe(g.context)
+        return HttpResponse(b"", mimetype="application/json")
+
+    def answer(probe: Probe) -> HttpResponse:
+        pipeline.probe(g.context)
+        return HttpResponse(orjson.dumps(probe(True)), mimetype="application/json")
+
+    for path, probe in probes.items():
+        blueprint.add_url_rule(path, path.replace("/", "_"), partial(answer, probe))
     return blueprint
 
 

@@ -1,23 +1,23 @@
-"""``serve.sh tune``: arguments, the parts put together, and how it ends."""
+"""``lightbox tune``: arguments, the parts put together, and how it ends."""
 
 from __future__ import annotations
 
-import argparse
 import math
 import signal
 import sys
-import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from types import FrameType
 
+import click
+
+from lightbox.cli.options import SettingsCommand, named_model_argument
 from lightbox.core.settings import Settings, variable_names
 from lightbox.machine.cores import available_cores
 from lightbox.model.layout import ModelOnDisk
 from lightbox.processes import op_threads
 from lightbox.processes.commands import model_server_program
-from lightbox.processes.models_on_disk import plan_models
+from lightbox.processes.models_on_disk import plan_models, unpacked
 from lightbox.processes.nginx import find_nginx
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import log
@@ -38,14 +38,24 @@ class TuneRefused(Exception):
     """Nothing can be measured; the message is one sentence."""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Measure, print the best settings and return the exit code; raise what ``serve`` raises for wrong settings."""
+@click.command("tune", cls=SettingsCommand, epilog="Example: lightbox tune ./models --image photo.jpg --seconds 300")
+@named_model_argument
+@click.option("--image", type=click.Path(path_type=Path), help="The image to send; by default a generated picture.")
+@click.option(
+    "--seconds", type=click.FloatRange(LEAST_SECONDS, 86400), default=120.0, show_default=True, help="The limit."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON with every figure instead of environment lines.")
+def command(name: str | None, image: Path | None, seconds: float, as_json: bool) -> int:
+    """Find the best settings for a model and this machine.
+
+    MODEL is the name of a model in LIGHTBOX_MODEL_DIR, by default the default one, or a path.
+    """
     began = time.monotonic()
-    options = _parser().parse_args(arguments)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     try:
-        return _run(options, began)
+        with unpacked(load_settings()) as settings:
+            return _run(settings, name, image, seconds, as_json, began)
     except KeyboardInterrupt:
         log("interrupted: all started processes are stopped")
         return INTERRUPTED
@@ -54,37 +64,15 @@ def main(arguments: Sequence[str]) -> int:
         return 1
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "serve.sh tune", description="Find the best settings for a model and this machine."
-    )
-    parser.add_argument("model", metavar="MODEL", nargs="?", help="a model in LIGHTBOX_MODEL_DIR; else the default one")
-    parser.add_argument("--image", type=Path, metavar="FILE", help="the image to send; by default a generated picture")
-    parser.add_argument("--seconds", type=_seconds, default=120.0, help="limit in seconds, 120 by default")
-    parser.add_argument("--json", action="store_true", help="print JSON with every figure instead of environment lines")
-    return parser
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = 0.0
-    if not LEAST_SECONDS <= seconds <= 86400:
-        raise argparse.ArgumentTypeError(f"expected a number from {LEAST_SECONDS} to 86400, got {text!r}")
-    return seconds
-
-
 def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _run(options: argparse.Namespace, began: float) -> int:
-    settings = load_settings()
+def _run(settings: Settings, name: str | None, file: Path | None, limit: float, as_json: bool, began: float) -> int:
     find_nginx()
     kind, _ = model_server_program(settings)
-    model = _find_model(options.model, settings)
-    body, image = picture(options.image)
+    model = _find_model(name, settings)
+    body, image = picture(file)
     clients = min(max(LEAST_CLIENTS, 4 * available_cores()), MOST_CLIENTS)
     baseline = "the present settings" if settings.model_fields_set.intersection(PARAMETERS) else "the defaults"
     about = report.Circumstances(model.name, image, available_cores(), kind, clients, baseline)
@@ -94,28 +82,23 @@ def _run(options: argparse.Namespace, began: float) -> int:
         _progress(report.progress(step, trial, time.monotonic() - began))
 
     try:
-        findings = _measure(
-            model, settings, Request(body, clients), options.seconds - (time.monotonic() - began), announce
-        )
+        findings = _measure(model, settings, Request(body, clients), limit - (time.monotonic() - began), announce)
     except TooLittleTime as error:
-        needed = f"at least {math.ceil(options.seconds + error.seconds)} for this model"
-        raise TuneRefused(f"--seconds: expected {needed}, got {options.seconds:g}") from None
+        needed = f"at least {math.ceil(limit + error.seconds)} for this model"
+        raise TuneRefused(f"--seconds: expected {needed}, got {limit:g}") from None
     seconds = time.monotonic() - began
-    as_text = report.text(findings, about, seconds, options.seconds)
-    print(report.as_json(findings, about, seconds) if options.json else as_text)
+    as_text = report.text(findings, about, seconds, limit)
+    print(report.as_json(findings, about, seconds) if as_json else as_text)
     return 0
 
 
 def _measure(model: ModelOnDisk, settings: Settings, request: Request, seconds: float, announce: Announce) -> Findings:
     """Search with stacks that serve the one model; raise TuneRefused and TooLittleTime."""
-    with tempfile.TemporaryDirectory(prefix="lightbox-tune-") as folder:
-        environ = only(model, settings, Path(folder))
-        try:
-            with open_measurer(environ, request, seconds) as measurer:
-                return search(measurer, single_changes(_with_threads(settings, model), request.clients), announce)
-        except CannotServe as error:
-            reason = str(error).replace(str(Path(folder, model.name)), str(model.base_path))
-            raise TuneRefused(f"{model.name} cannot be served: {reason}") from None
+    try:
+        with open_measurer(only(model, settings), request, seconds) as measurer:
+            return search(measurer, single_changes(_with_threads(settings, model), request.clients), announce)
+    except CannotServe as error:
+        raise TuneRefused(f"{model.name} cannot be served: {error}") from None
 
 
 def _with_threads(settings: Settings, model: ModelOnDisk) -> Settings:
@@ -136,14 +119,7 @@ def _find_model(name: str | None, settings: Settings) -> ModelOnDisk:
     return models[name or default]
 
 
-def only(model: ModelOnDisk, settings: Settings, folder: Path) -> dict[str, str]:
-    """Return the environment that serves one model alone, from a folder of links: the others need not be loaded.
-
-    A model that is a file is alone.
-    """
-    alone = {variable_names("default_model")[0]: model.name}
-    if model.base_path.is_file():
-        return alone | {variable_names("model_dir")[0]: str(model.base_path)}
-    (folder / model.name).symlink_to(model.base_path, target_is_directory=True)
-    (folder / "code").symlink_to(settings.model_dir / "code")
-    return alone | {variable_names("model_dir")[0]: str(folder)}
+def only(model: ModelOnDisk, settings: Settings) -> dict[str, str]:
+    """Return the environment that serves one model alone: the others need not be loaded."""
+    values = {"default_model": model.name, "models": f"{model.name}={model.base_path}", "model_dir": settings.model_dir}
+    return {variable_names(field)[0]: str(value) for field, value in values.items()}

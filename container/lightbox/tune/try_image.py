@@ -1,8 +1,7 @@
-"""``serve.sh try``: images under each fit and scaling, side by side: with which the model gives the right class."""
+"""``lightbox try``: images under each fit and scaling, side by side: with which the model gives the right class."""
 
 from __future__ import annotations
 
-import argparse
 import http
 import json
 import signal
@@ -14,12 +13,15 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NamedTuple
 
+import click
 import numpy as np
 
+from lightbox.cli.options import SettingsCommand, named_model_argument
 from lightbox.codecs.image import ImageCodec
 from lightbox.codecs.options import CodecOptions
 from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
+from lightbox.core.settings import Settings
 from lightbox.harness import http_client
 from lightbox.harness.server import ServerFailed
 from lightbox.harness.tables import padded_table
@@ -30,7 +32,7 @@ from lightbox.model.layout import ModelOnDisk
 from lightbox.model.options import ModelOptions, load_options
 from lightbox.model.presets import with_preset
 from lightbox.model.spec import DEFAULT_SIGNATURE, Array, ImageInput, SignatureSpec, image_input
-from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs
+from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs, unpacked
 from lightbox.processes.scaling_report import PIXELS, scaling_line
 from lightbox.settings_loading import load_settings
 from lightbox.telemetry.logs import log
@@ -44,7 +46,13 @@ _PROGRESS_SECONDS = 10.0
 _SCORES, _CLASSES = "detection_scores", "detection_classes"
 _LABELLED = "a folder that has a folder of images for each class, named by its label or number"
 _HARDER = f"take an image that is harder to classify, or {_LABELLED}"
-_OVERRIDES = ("LIGHTBOX_OPTIONS", "LIGHTBOX_SCALING", "LIGHTBOX_LABELS", "SAGEMAKER_TFS_DEFAULT_MODEL_NAME")
+_OVERRIDES = (
+    "LIGHTBOX_MODELS",
+    "LIGHTBOX_OPTIONS",
+    "LIGHTBOX_SCALING",
+    "LIGHTBOX_LABELS",
+    "SAGEMAKER_TFS_DEFAULT_MODEL_NAME",
+)
 """Settings that would win over the options that the copy of the model has."""
 
 
@@ -62,16 +70,21 @@ class TryRefused(Exception):
     """Nothing can be compared; the message is one sentence."""
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Print under each fit and scaling a model's best classes for an image, or how many images it classifies right.
+@click.command("try", cls=SettingsCommand, epilog="Example: lightbox try ./models/cats --image photo.jpg")
+@named_model_argument
+@click.option("--image", type=click.Path(path_type=Path), required=True, help=f"An image, or {_LABELLED}.")
+def command(name: str | None, image: Path) -> int:
+    """Compare a model's answers under each fit and scaling.
 
-    Returns the exit code. Raises what ``serve`` raises for wrong settings.
+    They are printed side by side for an image. For a folder with labels it is how many images each way classifies
+    right, the best first. MODEL is the name of a model in LIGHTBOX_MODEL_DIR, by default the default one, or a path. A
+    copy of the model is served on ports of its own, without the user's code.
     """
-    options = _parser().parse_args(arguments)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _interrupt)
     try:
-        return _run(options.model, options.image)
+        with unpacked(load_settings()) as settings:
+            return _run(settings, name, image)
     except KeyboardInterrupt:
         log("interrupted: all started processes are stopped")
         return INTERRUPTED
@@ -84,20 +97,7 @@ def _interrupt(number: int, frame: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        "serve.sh try",
-        description="Print what a model answers for an image under each fit and scaling, side by side; for a folder "
-        "with labels, how many images each of them classifies right, the best first. It serves a copy of the model on "
-        "ports of its own, without the user's code.",
-    )
-    parser.add_argument("model", metavar="MODEL", nargs="?", help="a model in LIGHTBOX_MODEL_DIR; else the default one")
-    parser.add_argument("--image", type=Path, metavar="PATH", required=True, help=f"an image, or {_LABELLED}")
-    return parser
-
-
-def _run(name: str | None, image: Path) -> int:
-    settings = load_settings()
+def _run(settings: Settings, name: str | None, image: Path) -> int:
     models, default = plan_models(settings)
     if name is not None and name not in models:
         known = ", ".join(models)

@@ -109,15 +109,3 @@ class Call(Protocol):
     def __call__(self, sample: Sample) -> None:
         """Make the request and note stages and bytes."""
         ...
-
-
-def read_server_timing(header: str) -> dict[str, float]:
-    """Return milliseconds by stage of a ``Server-Timing`` header; what has no duration is left out."""
-    durations = {}
-    for part in header.split(","):
-        name, _, parameters = part.strip().partition(";")
-        for parameter in parameters.split(";"):
-            key, _, value = parameter.strip().partition("=")
-            if key == "dur" and value:
-                durations[name] = float(value)
-    return durations

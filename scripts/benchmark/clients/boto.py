@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmark.clients.base import Load, Sample, read_server_timing, run_one_by_one
+from benchmark.clients.base import Load, Sample, run_one_by_one
 from benchmark.servers.address import Address
+from lightbox.client.boto import runtime_client
+from lightbox.client.invoke import read_server_timing
 
 
 @dataclass(frozen=True)
@@ -22,26 +24,6 @@ class Boto3Client:
     def open(self, address: Address | None) -> Boto3Session:
         """Return a session; without an address the endpoint is SageMaker's."""
         return Boto3Session(self, runtime_client(address.url if address else None, self.region))
-
-
-def runtime_client(
-    url: str | None, region: str | None = None, connections: int = 10, read_timeout: float = 120.0
-) -> Any:
-    """Return a SageMaker Runtime client that repeats nothing; a local endpoint takes any credentials."""
-    import boto3
-    from botocore.config import Config
-
-    config = Config(retries={"max_attempts": 0}, read_timeout=read_timeout, max_pool_connections=connections)
-    if url is None:
-        return boto3.client("sagemaker-runtime", region_name=region, config=config)
-    return boto3.client(
-        "sagemaker-runtime",
-        endpoint_url=url,
-        region_name=region or "us-east-1",
-        aws_access_key_id="none",
-        aws_secret_access_key="none",  # noqa: S106 - a local endpoint checks none
-        config=config,
-    )
 
 
 class Boto3Session:

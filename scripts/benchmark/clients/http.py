@@ -8,9 +8,10 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from benchmark.clients.base import Load, Sample, read_server_timing
+from benchmark.clients.base import Load, Sample
 from benchmark.clients.connection import Broken, Connection, http_request
 from benchmark.servers.address import Address
+from lightbox.client.invoke import read_server_timing
 
 MOST_CONNECTIONS = 512
 ANSWER_SECONDS = 60.0

@@ -7,9 +7,10 @@ import time
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmark.clients.base import Load, Sample, read_server_timing, run_one_by_one
+from benchmark.clients.base import Load, Sample, run_one_by_one
 from benchmark.clients.http import HttpClient
 from benchmark.servers.address import Address
+from lightbox.client.invoke import read_server_timing
 
 SERVICE = "/inference.GRPCInferenceService/"
 

@@ -16,7 +16,7 @@ import requests
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 from websockets.sync.client import ClientConnection
 
-import stream
+from lightbox.cli import main
 from support.held import Door, export_held_image
 from support.models import copy_golden
 from support.patience import poll
@@ -180,7 +180,7 @@ def test_the_sample_client_streams_a_folder(streams: Stack, tmp_path: Path, caps
         (frames / f"{number}.png").write_bytes(frame(number) if number else b"no image")
     (frames / "readme.txt").write_text("no frame")
     options = [str(frames), "--url", streams.url, "--choose", "tfs-transport=rest"]
-    assert stream.main([*options, "--out", str(answers)]) == 1
+    assert main(["stream", *options, "--out", str(answers)]) == 1
     said = capsys.readouterr().out
     assert re.match(r"5 frames: 4 answered, 1 failed, 0 dropped; [\d.]+ frames/s, latency p50", said)
     assert said.endswith("; 1 file of other kinds skipped\n")
@@ -189,9 +189,9 @@ def test_the_sample_client_streams_a_folder(streams: Stack, tmp_path: Path, caps
         (f"{number}.png", 200 if number else 400) for number in range(5)
     ]
     (frames / "0.png").unlink()
-    assert stream.main([*options, "--latest", "--fps", "200"]) == 0
+    assert main(["stream", *options, "--latest", "--fps", "200"]) == 0
     assert " 0 failed" in capsys.readouterr().out
-    assert stream.main([str(frames), "--url", streams.url, "--choose", "latest=maybe"]) == 2
+    assert main(["stream", str(frames), "--url", streams.url, "--choose", "latest=maybe"]) == 2
     assert "latest: expected true or false, got 'maybe'" in capsys.readouterr().err
 
 

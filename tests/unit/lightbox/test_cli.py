@@ -2,33 +2,176 @@
 
 from __future__ import annotations
 
+import os
+import sys
+import tarfile
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from lightbox.cli import main
+from lightbox import __version__
+from lightbox.cli import COMMANDS, main, serve
+from lightbox.cli.options import SettingOption
+from lightbox.core.settings import variable_names
 from lightbox.harness.ports import free_ports
+from lightbox.harness.stack import clean_environ
+from lightbox.model_server.main import FAILED
+from lightbox.settings_loading import parts
+from support.model_files import write_dense_as
 from support.models import copy_golden
 from support.real_binary import real_binary
 
 from .conftest import AsIfStarted
 
+Check = Callable[..., tuple[int, str]]
 PAIR = """
 def input_handler(data, context): return data.read()
 def output_handler(response, context): return response.content, "application/json"
 """
 
 
-@pytest.mark.parametrize("word", ["help", "--help", "-h"])
-def test_help_is_no_error(word: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([word]) == 0
-    assert capsys.readouterr().out.startswith("usage: serve.sh serve|check|engines|tune|try")
+@pytest.mark.parametrize("words", [["help"], ["--help"], ["-h"], *([name, "--help"] for name in COMMANDS)])
+def test_help_is_no_error_and_has_an_example(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words) == (FAILED if words[0] == "model-server" else 0)  # its flags are another program's
+    said = capsys.readouterr().out
+    assert said.lower().startswith("usage: lightbox")
+    assert "Example: " in said or words[0] == "model-server"
 
 
-@pytest.mark.parametrize("arguments", [[], ["server"], ["check", "--everything"]])
-def test_a_wrong_command_gets_the_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        ([], "Commands:"),
+        (["dance"], "No such command 'dance'."),
+        (["chek"], "No such command 'chek'. Did you mean 'check'?"),
+        (["serve", "--prot", "80"], "'--port'"),
+        (["deploy", "puhs"], "No such command 'puhs'. Did you mean 'push'?"),
+        (["serve", "models", "more"], "Got unexpected extra argument (more)"),
+    ],
+)
+def test_a_wrong_command_line_gets_a_hint(arguments: list[str], hint: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(arguments) == 2
-    assert capsys.readouterr().err.startswith("usage: serve.sh serve|check|engines|tune|try")
+    said = capsys.readouterr().err
+    assert said.startswith("Usage: lightbox")
+    assert hint in said
+
+
+def test_a_command_whose_packages_are_missing_names_the_extra(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, COMMANDS["stream"], raising=False)
+    monkeypatch.setitem(sys.modules, "rich.console", None)
+    monkeypatch.delitem(sys.modules, "lightbox.client.folder.run", raising=False)
+    assert main(["stream", "frames"]) == 1
+    assert "pip install 'lightbox-serve[tools]'" in capsys.readouterr().err
+    assert main(["--help"]) == 0
+    assert "Not available" in capsys.readouterr().out
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"lightbox {__version__}\n"
+
+
+def test_each_setting_is_an_option_and_each_option_of_serve_a_setting() -> None:
+    options = {option.variable for option in serve.command.params if isinstance(option, SettingOption)}
+    assert options == {variable_names(name, part)[0] for part in parts() for name in part.model_fields}
+    assert [param.name for param in serve.command.params if not isinstance(param, SettingOption)] == ["model"]
+    spelled = [word for option in serve.command.params for word in (*option.opts, *option.secondary_opts)]
+    assert len(spelled) == len(set(spelled)), "two options have one name"
+
+
+@pytest.fixture
+def plan(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Check:
+    """Run ``lightbox check`` with words on the command line alone; return its exit code and all that it says."""
+    copy_golden("half_plus_two", tmp_path / "models" / "half_plus_two")
+    monkeypatch.setattr(
+        os, "environ", {**clean_environ(), "TMPDIR": str(tmp_path), "LIGHTBOX_MODEL_SERVER": "embedded"}
+    )
+
+    def check(*words: str) -> tuple[int, str]:
+        code = main(["check", "--port", str(free_ports()), *words])
+        said = capsys.readouterr()
+        return code, said.out + said.err
+
+    return check
+
+
+def test_an_option_is_the_variable(plan: Check, tmp_path: Path) -> None:
+    code, said = plan(str(tmp_path / "models"), "--transport", "rest", "--without-metrics", "--workers", "3")
+    assert code == 0, said
+    assert {"LIGHTBOX_TRANSPORT=rest", "LIGHTBOX_METRICS=False", "SAGEMAKER_GUNICORN_WORKERS=3"} <= {
+        line.partition("  #")[0] for line in said.splitlines()
+    }
+    assert f"model: half_plus_two in {tmp_path}/models/half_plus_two (default)" in said
+
+
+def test_what_is_wrong_with_an_option_names_the_option(plan: Check, tmp_path: Path) -> None:
+    code, said = plan(str(tmp_path / "nowhere"), "--workers", "many", "--transport", "soap")
+    assert code == 1
+    lines = said.splitlines()
+    assert any(line.startswith("--workers: input should be a valid integer") for line in lines), said
+    assert any(line.startswith("--transport: expected local, grpc, rest") for line in lines), said
+    assert f"MODEL: the model directory {tmp_path}/nowhere does not exist" in lines
+
+
+def test_models_have_the_names_that_they_are_given(plan: Check, tmp_path: Path) -> None:
+    write_dense_as(tmp_path / "net.onnx")
+    half = tmp_path / "models" / "half_plus_two"
+    code, said = plan("--model", f"one={half}", "--model", f"two={tmp_path}/net.onnx", "--default-model", "two")
+    assert code == 0, said
+    assert f"model: one in {half}\n" in said
+    assert f"model: two in {tmp_path}/net.onnx (default)" in said
+    for name in ("half", "other"):
+        copy_golden("half_plus_two", tmp_path / "several" / name)
+    for wrong, words in [
+        ("one", "--model: expected NAME=PATH"),
+        (f"a={tmp_path}/models/none", f"--model: a: the model directory {tmp_path}/models/none does not exist"),
+        (f"a={tmp_path}/several", "--model: a: expected one model in"),
+    ]:
+        code, said = plan("--model", wrong)
+        assert code == 1
+        assert words in said
+
+
+@pytest.mark.parametrize("suffix", [".tar.gz", ".tgz"])
+def test_an_archive_is_a_folder_of_models(plan: Check, tmp_path: Path, suffix: str) -> None:
+    archive = tmp_path / f"model{suffix}"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(tmp_path / "models", arcname=".")
+    code, said = plan(str(archive))
+    assert code == 0, said
+    assert "model: half_plus_two in " in said
+    assert not list(tmp_path.glob("lightbox-*")), "what was unpacked was left behind"
+    archive.write_bytes(archive.read_bytes()[:-200])
+    code, said = plan(str(archive))
+    assert code == 1
+    assert f"MODEL: {archive} cannot be unpacked: " in said
+    assert not list(tmp_path.glob("lightbox-*"))
+
+
+def test_without_nginx_what_needs_it_is_refused(plan: Check, tmp_path: Path) -> None:
+    code, said = plan(str(tmp_path / "models"), "--without-nginx")
+    assert code == 0, said
+    assert "nginx: none" in said
+    assert "on loopback: HTTP of the sidecar, without nginx" in said
+    code, said = plan(str(tmp_path / "models"), "--without-nginx", "--page", "--cors-origins", "*")
+    assert code == 1
+    assert "--nginx: expected true, which LIGHTBOX_PAGE, LIGHTBOX_CORS_ORIGINS needs; got false" in said
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
+def test_a_shell_completes(shell: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    assert main(["completion", shell]) == 0
+    assert "_LIGHTBOX_COMPLETE" in capsys.readouterr().out
+    for words, expected in [("lightbox che", "check"), ("lightbox serve --tra", "--transport")]:
+        monkeypatch.setenv("_LIGHTBOX_COMPLETE", f"{shell}_complete")
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(words.count(" ")))
+        with pytest.raises(SystemExit, match="0"):
+            main([])
+        assert expected in capsys.readouterr().out
 
 
 def test_check_warns_of_a_misspelled_name_of_aws(

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from lightbox import cli
+from lightbox.cli import starting
 from lightbox.harness.ports import free_ports
 from lightbox.processes.supervisor import STOP_SIGNALS
 from support.certificates import write_pair
@@ -55,7 +56,7 @@ def refuse(
     def started(*_: object) -> None:
         raise AssertionError("it was not refused")
 
-    monkeypatch.setattr(cli, "Supervisor", started)
+    monkeypatch.setattr(starting, "Supervisor", started)
 
     def refuse(**environ: str) -> str:
         tmp = tmp_path / "tmp"

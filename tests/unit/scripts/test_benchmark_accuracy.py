@@ -10,7 +10,7 @@ from PIL import Image
 
 from benchmark import accuracy
 from benchmark.accuracy import HOUSE_CATS, SIDE, Picture, Row, page, pictures
-from model_zoo.efficientnet_lite0 import class_names
+from lightbox.model_zoo.efficientnet_lite0 import class_names
 
 
 def row(*best: tuple[int, float]) -> Row:

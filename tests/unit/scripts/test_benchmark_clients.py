@@ -10,11 +10,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from benchmark.clients.base import Load, Sample, read_server_timing, run_one_by_one
+from benchmark.clients.base import Load, Sample, run_one_by_one
 from benchmark.clients.connection import http_request
 from benchmark.clients.http import HttpClient
 from benchmark.clients.process import ClientFailed, ClientProcess
 from benchmark.servers.address import Address
+from lightbox.client.invoke import read_server_timing
 from support.http_server import serving
 from support.patience import PATIENCE
 

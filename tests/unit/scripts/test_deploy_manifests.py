@@ -143,7 +143,9 @@ def test_the_walk_through_kserves_models_sees_mistakes(objections: dict[str, str
     assert "minReplica is no field of V1beta1PredictorSpec" in objections["mistaken"]
 
 
-@pytest.mark.parametrize("path", [DEPLOY / "kubernetes" / "deployment.yaml", *KSERVE], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [DEPLOY / "kubernetes" / "lightbox.deployment.yaml", *KSERVE], ids=lambda path: path.stem
+)
 def test_containers_have_no_privilege(path: Path) -> None:
     allowed = container(path)["securityContext"]
     assert allowed["readOnlyRootFilesystem"]
@@ -153,7 +155,9 @@ def test_containers_have_no_privilege(path: Path) -> None:
     assert resources["requests"] == resources["limits"]
 
 
-@pytest.mark.parametrize("path", [DEPLOY / "kubernetes" / "deployment.yaml", *KSERVE], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [DEPLOY / "kubernetes" / "lightbox.deployment.yaml", *KSERVE], ids=lambda path: path.stem
+)
 def test_pods_have_no_token_no_unusual_system_call_and_no_disk_without_a_bound(path: Path) -> None:
     assert pod(path)["automountServiceAccountToken"] is False
     effective = pod(path).get("securityContext", {}) | container(path)["securityContext"]
@@ -163,7 +167,9 @@ def test_pods_have_no_token_no_unusual_system_call_and_no_disk_without_a_bound(p
     assert [folder.keys() for folder in folders] == [{"sizeLimit"}]
 
 
-@pytest.mark.parametrize("path", [DEPLOY / "kubernetes" / "deployment.yaml", *KSERVE], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [DEPLOY / "kubernetes" / "lightbox.deployment.yaml", *KSERVE], ids=lambda path: path.stem
+)
 def test_settings_are_ones_that_lightbox_reads(path: Path) -> None:
     known = known_variables() | {"STORAGE_URI"}
     environment = {entry["name"]: entry["value"] for entry in container(path).get("env", [])}
@@ -176,7 +182,9 @@ def test_settings_are_ones_that_lightbox_reads(path: Path) -> None:
         assert MODELS_DIR in mounts
 
 
-@pytest.mark.parametrize("path", [DEPLOY / "kubernetes" / "deployment.yaml", *KSERVE], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "path", [DEPLOY / "kubernetes" / "lightbox.deployment.yaml", *KSERVE], ids=lambda path: path.stem
+)
 def test_ports_are_those_that_lightbox_opens(path: Path) -> None:
     environment = {entry["name"]: entry["value"] for entry in container(path)["env"]}
     opened = {8080} | {int(port) for name, port in environment.items() if name == "LIGHTBOX_KSERVE_GRPC_PORT"}

@@ -11,8 +11,8 @@ import botocore.session
 import pytest
 from botocore.validate import validate_parameters
 
-from deployment import requests
-from deployment.plan import VARIANT, Kind
+from lightbox.deployment import requests
+from lightbox.deployment.plan import VARIANT, Kind
 from lightbox.telemetry.metrics import SATURATION
 from support.deployment import plan
 from support.stack import REPOSITORY

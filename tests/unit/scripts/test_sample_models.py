@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import sample_models
-from model_zoo import layout
+from lightbox.model_zoo import layout
 from support.patience import PATIENCE, poll
 
 SCRIPT = sample_models.__file__

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator
 from typing_extensions import override
 
 from lightbox.core.errors import StartError
-from lightbox.core.settings import Settings
+from lightbox.core.settings import Settings, variable_names
 from lightbox.core.settings_types import PART, setting
 from lightbox.feature import Feature
 from lightbox.processes.additions import Gate, Measured, NginxParts
@@ -141,6 +141,11 @@ class Access(Feature):
         if self._keys is not None:
             Thread(target=self._keys.keys.follow, name="keys", daemon=True).start()  # a stop does not wait for it
         return ()
+
+    @override
+    def needs_nginx(self, settings: Settings) -> Iterable[str]:
+        own = settings.of(AccessSettings)
+        return [variable_names(name, AccessSettings)[0] for name in own.model_fields_set]
 
     @override
     def nginx(self, start: Start) -> NginxParts:

@@ -103,6 +103,10 @@ class OpenInference(Feature):
             )
 
     @override
+    def needs_nginx(self, settings: Settings) -> Iterable[str]:
+        return ["LIGHTBOX_KSERVE_GRPC_PORT"] if self._port(settings) is not None else []
+
+    @override
     def nginx(self, start: Start) -> NginxParts:
         port = self._port(start.settings)
         if port is None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -59,6 +60,10 @@ class Page(Feature):
             "features": list(start.features),
         }
         (start.run_dir.path / START).write_text(json.dumps(facts))
+
+    @override
+    def needs_nginx(self, settings: Settings) -> Iterable[str]:
+        return ["LIGHTBOX_PAGE"]
 
     @override
     def nginx(self, start: Start) -> NginxParts:

@@ -57,6 +57,10 @@ class Streams(Feature):
         yield ChildSpec("streams", "the process for streams", f"{__name__}.worker", arguments, address, RENEW_SIGNAL)
 
     @override
+    def needs_nginx(self, settings: Settings) -> Iterable[str]:
+        return ["LIGHTBOX_STREAMS"]
+
+    @override
     def nginx(self, start: Start) -> NginxParts:
         places = {"STREAMS": start.address("streams"), "FRAMES": start.address("frames")}
         return replace(NginxParts.of(Path(__file__).parent, **places), listens=(places["FRAMES"],))

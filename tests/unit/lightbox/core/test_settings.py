@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from lightbox.cli.settings_docs import docstrings
 from lightbox.core.settings import variable_names
 from lightbox.core.settings_types import TransportName, parse_image_size, told
 from lightbox.features.open_inference import OpenInferenceSettings
@@ -17,7 +18,7 @@ from lightbox.settings_loading import (
     parts,
     spelling_hints,
 )
-from write_settings_page import PAGE, docstrings, page
+from write_settings_page import PAGE, page
 
 
 def problems(**environ: str) -> list[str]:
@@ -236,7 +237,7 @@ def test_the_settings_page_is_the_one_in_docs() -> None:
 def test_the_settings_page_has_a_row_for_each_setting() -> None:
     rows = [line.strip("|").split(" | ") for line in page().splitlines() if line.startswith("| `")]
     assert all(len(row) == 5 and all(cell.strip() for cell in row) for row in rows)
-    assert sorted(row[0].strip(" `") for row in rows) == sorted(
+    assert sorted(row[0].split("`")[1] for row in rows) == sorted(
         variable_names(name, part)[0] for part in parts() for name in part.model_fields
     )
 
@@ -244,13 +245,13 @@ def test_the_settings_page_has_a_row_for_each_setting() -> None:
 @pytest.mark.parametrize(
     ("name", "shown"),
     [
-        ("SAGEMAKER_BIND_TO_PORT", "integer | `8080` | from 1 to 65535"),
-        ("LIGHTBOX_DRAIN_SECONDS", "number, s | `30` | from 0 to 3600"),
-        ("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", "number | `0.2` | from 0 below 1"),
-        ("LIGHTBOX_METRICS", "boolean | `true` | `true`, `false`"),
-        ("LIGHTBOX_LOG_FORMAT", "choice | `text` | `text`, `json`"),
-        ("LIGHTBOX_SCALING", "choice | unset | `none`, `unit`, `tf`, `torch`, `caffe`"),
-        ("SAGEMAKER_GUNICORN_WORKERS", "integer | the number of cores | from 1 to 64"),
+        ("SAGEMAKER_BIND_TO_PORT` `--port", "integer | `8080` | from 1 to 65535"),
+        ("LIGHTBOX_DRAIN_SECONDS` `--drain-seconds", "number, s | `30` | from 0 to 3600"),
+        ("SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN` `--gpu-memory-margin", "number | `0.2` | from 0 below 1"),
+        ("LIGHTBOX_METRICS` `--metrics", "boolean | `true` | `true`, `false`"),
+        ("LIGHTBOX_LOG_FORMAT` `--log-format", "choice | `text` | `text`, `json`"),
+        ("LIGHTBOX_SCALING` `--scaling", "choice | unset | `none`, `unit`, `tf`, `torch`, `caffe`"),
+        ("SAGEMAKER_GUNICORN_WORKERS` `--workers", "integer | the number of cores | from 1 to 64"),
     ],
 )
 def test_the_settings_page_shows_type_default_and_values(name: str, shown: str) -> None:

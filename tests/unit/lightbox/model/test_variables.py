@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from lightbox.model.saved_model import ModelFileError, check_whole
-from model_zoo.saved_model import quiet_tensorflow
+from lightbox.model_zoo.saved_model import quiet_tensorflow
 from support.compressed_index import compress_index
 from support.models import GOLDEN, copy_made
 

@@ -10,10 +10,10 @@ import pytest
 
 from lightbox.model.layout import find_models
 from lightbox.model.saved_model import input_rescaling
+from lightbox.model_zoo.saved_model import quiet_tensorflow
 from lightbox.processes.scaling_report import scaled_input, scaling_line
 from lightbox.settings_loading import load_settings
 from lightbox.tfs_wire.protobuf import delimited
-from model_zoo.saved_model import quiet_tensorflow
 from support.models import copy_golden, copy_made
 
 pytestmark = pytest.mark.extended

@@ -1,0 +1,90 @@
+"""The command line: ``lightbox COMMAND``. Each command is a module, and is imported when it is used or listed."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+
+import click
+
+from lightbox import __version__
+from lightbox.core.errors import StartError
+from lightbox.telemetry.logs import log
+
+COMMANDS = {
+    "serve": "lightbox.cli.serve",
+    "check": "lightbox.cli.check",
+    "engines": "lightbox.cli.engines",
+    "try": "lightbox.tune.try_image",
+    "tune": "lightbox.tune.command",
+    "invoke": "lightbox.client.invoke",
+    "predict": "lightbox.client.folder.command",
+    "stream": "lightbox.client.stream",
+    "export": "lightbox.model_zoo.command",
+    "deploy": "lightbox.deployment.command",
+    "completion": "lightbox.cli.completion",
+    "model-server": "lightbox.cli.model_server",
+}
+"""The module of each command, which has it as ``command``."""
+
+EXTRAS = {"boto3": "aws", "botocore": "aws", "rich": "tools", "tensorflow": "tensorflow", "openvino": "openvino"}
+"""The extra of the distribution that a package comes with."""
+
+
+class Group(click.Group):
+    """Commands in the order of their table, each imported when it is needed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """Return a command, or one that says which package is missing; None where there is none of that name."""
+        if cmd_name not in COMMANDS:
+            return None
+        try:
+            command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
+        except ModuleNotFoundError as error:
+            return _without(cmd_name, error.name or "")
+        return command
+
+
+def _without(name: str, package: str) -> click.Command:
+    top = package.partition(".")[0]
+    extra = EXTRAS.get(top, "tools")
+    needs = f"it needs the package {top}: pip install 'lightbox-serve[{extra}]'"
+
+    @click.command(name, help=f"Not available: {needs}", context_settings={"ignore_unknown_options": True})
+    @click.argument("arguments", nargs=-1)
+    def command(arguments: tuple[str, ...]) -> None:
+        raise click.ClickException(f"{name}: {needs}")
+
+    return command
+
+
+@click.group(
+    cls=Group,
+    commands=dict.fromkeys(COMMANDS),
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
+    epilog="Example: lightbox serve ./models; lightbox invoke photo.jpg",
+)
+@click.version_option(__version__, message="%(prog)s %(version)s")
+def lightbox() -> None:
+    """Serve vision models: post an image, get a prediction."""
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run a command and return its exit code: 1 for what cannot be done, 2 for a wrong command line."""
+    words = [*arguments[1:], "--help"] if arguments[:1] == ["help"] else list(arguments)
+    try:
+        return int(lightbox.main(words, prog_name="lightbox", standalone_mode=False) or 0)
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except click.Abort:
+        return 130
+    except StartError as error:
+        log("cannot start:")
+        print(error, file=sys.stderr)
+        return 1

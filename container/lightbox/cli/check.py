@@ -1,0 +1,150 @@
+"""``lightbox check``: what a start would do, without doing it."""
+
+from __future__ import annotations
+
+import asyncio
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import nullcontext
+
+import click
+from pydantic import BaseModel
+
+from lightbox.cli.engines import engines_command
+from lightbox.cli.options import SettingsCommand, model_argument
+from lightbox.cli.starting import StartRefused, judged, prepared, served, stoppable
+from lightbox.core.errors import StartError
+from lightbox.core.settings import Settings, variable_names
+from lightbox.core.settings_types import default_of, told
+from lightbox.engines import DEFAULT
+from lightbox.features import callers, wants
+from lightbox.formats import model_file
+from lightbox.images.resize_library import resize_line
+from lightbox.machine.environment import variable
+from lightbox.model.checks import newest_folder, newest_signatures
+from lightbox.model.layout import ModelOnDisk
+from lightbox.model.options import load_options
+from lightbox.processes import op_threads, tls
+from lightbox.processes.commands import child_environ, model_server_program
+from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs
+from lightbox.processes.nginx import find_nginx
+from lightbox.processes.start_checks import find_scaling_lines, find_warnings
+from lightbox.processes.startup import callers_line, listening, usual_ports
+from lightbox.processes.wires import wires_to_come
+from lightbox.settings_loading import load_settings, parts, spelling_hints
+from lightbox.user_code.paths import find_code
+
+MEANS_MORE_WHEN_SET = {"request_timeout", "request_memory_mb", "intra_op_parallelism"}
+
+
+@click.command("check", cls=SettingsCommand, epilog="Example: lightbox check ./models --transport rest")
+@model_argument
+@click.option("--all", "show_all", is_flag=True, help="Print all settings, those with their defaults too.")
+@click.option("--settings", "settings_alone", is_flag=True, help="Print the settings alone, for a shell to read.")
+def command(show_all: bool, settings_alone: bool) -> int:
+    """Say what a start would do, without starting.
+
+    Print the settings that are no defaults and what would be served, and try what a start does first.
+    """
+    with judged() as (settings, problems):
+        for line in _setting_lines(settings, defaults=show_all or settings_alone):
+            print(line)
+        try:
+            if problems:
+                raise StartRefused("\n".join(problems))
+            warnings = 0 if settings_alone else _print_plan(settings)
+            sys.stdout.flush()
+            _try_start(settings)
+        except StartError:
+            if not settings_alone:
+                print("\nverdict: a start would be refused", flush=True)
+            raise
+    if not settings_alone:
+        print(f"\nverdict: a start would serve{f'; warnings: {warnings}' if warnings else ''}")
+    return 0
+
+
+def _try_start(settings: Settings) -> None:
+    """Do what a start does before its first child. Raises StartError."""
+    with stoppable(), prepared(settings, nullcontext()) as supervisor:
+        asyncio.run(supervisor.try_code())
+
+
+def _setting_lines(settings: Settings, defaults: bool) -> Iterator[str]:
+    """Yield lines that a shell reads as these settings; those that are as they would be unset only with ``defaults``.
+
+    A default is a comment where it means something else when it is set: the request's timeout would bound an
+    inference.py as well, the requests' memory what nginx holds, and threads for an operation would not be chosen.
+    """
+    unset = load_settings({})
+    for part, field in [(owner, name) for owner in parts() for name in owner.model_fields]:
+        value, default = (_text(getattr(of if part is Settings else of.of(part), field)) for of in (settings, unset))
+        names, means_more = variable_names(field, part), field in MEANS_MORE_WHEN_SET
+        is_set = any(variable(name, "").strip() for name in names)
+        if not (defaults or (is_set and (means_more or value != default))):
+            continue
+        about = part.model_fields[field]
+        unit = told(about, "unit")
+        line = f"{names[0]}={shlex.quote(value)}".replace("=''", "=")
+        given = is_set or not means_more
+        line = line if given else f"# {line}"
+        yield f"{line}  # {f'{unit}, ' if unit else ''}default: {default_of(about).replace('`', '')}"
+
+
+def _print_plan(settings: Settings) -> int:
+    """Return how many warnings are among it."""
+    kind, program = model_server_program(settings)
+    print(f"\nmodel server: {kind} ({program[0]})\nnginx: {find_nginx() if settings.nginx else 'none'}")
+    print(op_threads.choose(settings, served(settings)))
+    print(resize_line())
+    wanted = wants(settings)
+    wires = wires_to_come(settings, wanted.why_rest_port)
+    print(f"wires: {', '.join(wires.names)}")
+    for line in listening(settings, wires, usual_ports(settings), wanted.ports):
+        print(f"listening: {line}")
+    print(callers_line(settings, wanted.ports, callers(settings)))
+    if identity := tls.identify(settings):
+        print(identity)
+    if not settings.has_fixed_models:
+        print(f"models: loaded by POST /models from {settings.model_dir}")
+    else:
+        models, default = plan_models(settings)
+        for model in models.values():
+            _print_model(model, model.name == default, settings)
+    scalings = find_scaling_lines(settings)
+    warnings = [f"warning: {warning}" for warning in spelling_hints() + find_warnings(settings, wanted)]
+    print(*scalings, *warnings, sep="\n")
+    return len(warnings) + sum(scaling.wrong for scaling in scalings)
+
+
+def _print_model(model: ModelOnDisk, is_default: bool, settings: Settings) -> None:
+    print(f"model: {model.name} in {model.base_path}{' (default)' if is_default else ''}")
+    for name, signature in sorted(newest_signatures(model).items()):
+        takes, gives = (", ".join(map(str, tensors.values())) for tensors in (signature.inputs, signature.outputs))
+        print(f"  its signature {name}: {takes or 'nothing'} -> {gives}")
+    folders = code_dirs(model, shared_code_dirs(settings))
+    print(f"  its code: {find_code(folders) or 'built-in handling'}")
+    options = load_options(folders, settings)
+    set_apart = options.model_dump_json(exclude_defaults=True, exclude={"labels"})
+    print(f"  its options: {'the defaults' if set_apart == '{}' else set_apart}")
+    if options.labels:
+        print(f"  its labels: {len(options.labels)}, the first {options.labels[0]!r}")
+    if {options.engine, settings.engine} - {None, DEFAULT} or model_file(newest_folder(model)):
+        told = subprocess.run(  # noqa: S603 - our own program
+            engines_command(model, settings), env=child_environ(), capture_output=True, text=True, check=False
+        )
+        for line in (told.stdout or told.stderr).splitlines():
+            print(f"  its engine for {line}" if told.stdout else f"  its engine: {line}")
+
+
+def _text(value: object) -> str:
+    """Return a setting's value as its variable has it."""
+    if isinstance(value, BaseModel):
+        return value.model_dump_json(exclude_unset=True) if value.model_fields_set else ""
+    if isinstance(value, dict):
+        return ",".join(f"{name}={path}" for name, path in value.items())
+    if isinstance(value, tuple):
+        return ("-" if isinstance(value[0], int) else ",").join(map(str, value))  # ports, or names
+    return "" if value is None else str(value)

@@ -1,0 +1,22 @@
+"""``lightbox model-server``: the embedded model server, with the flags of tensorflow_model_server."""
+
+from __future__ import annotations
+
+import importlib
+
+import click
+
+
+@click.command(
+    "model-server", add_help_option=False, context_settings={"ignore_unknown_options": True, "help_option_names": []}
+)
+@click.argument("flags", nargs=-1, type=click.UNPROCESSED)
+def command(flags: tuple[str, ...]) -> int:
+    """Run the embedded model server alone.
+
+    It takes tensorflow_model_server's flags; --help lists them.
+
+    Example: lightbox model-server --port=8500 --rest_api_port=8501 --model_name=cats --model_base_path=$PWD/cats
+    """
+    # By name: what serves never imports the model server (pyproject.toml), which runs in a process of its own.
+    return int(importlib.import_module("lightbox.model_server.main").main(list(flags)))

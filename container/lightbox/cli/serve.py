@@ -1,0 +1,45 @@
+"""``lightbox serve``: the model server, gunicorn and nginx in the foreground."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import click
+
+from lightbox.cli.options import SettingsCommand, model_argument
+from lightbox.cli.starting import StartRefused, judged, prepared, served, stoppable
+from lightbox.features import wants
+from lightbox.images.resize_library import resize_line
+from lightbox.machine.memory import find_trim
+from lightbox.processes import op_threads
+from lightbox.processes.start_checks import find_scaling_lines, find_warnings
+from lightbox.processes.supervisor import STOP_SIGNALS
+from lightbox.settings_loading import spelling_hints
+from lightbox.telemetry.logs import log, use_json
+
+
+@click.command(
+    "serve", cls=SettingsCommand, epilog="Example: lightbox serve yolo11n.onnx --port 8080 --labels coco.txt"
+)
+@model_argument
+def command() -> int:
+    """Serve models until Ctrl-C or SIGTERM.
+
+    MODEL is a folder of models, a model's folder, a file such as model.onnx, or a .tar.gz. What is not given as an
+    option comes from the variable in brackets.
+    """
+    with judged() as (settings, problems):
+        if problems:
+            raise StartRefused("\n".join(problems))
+        use_json(settings.log_format == "json")
+        for warning in spelling_hints() + find_warnings(settings, wants(settings)):
+            log(f"warning: {warning}")
+        for line in find_scaling_lines(settings):
+            log(str(line))
+        threads = op_threads.choose(settings, served(settings))
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)  # until the supervisor minds them
+        with prepared(threads.applied(settings), stoppable()) as supervisor:
+            log(f"{threads}; {resize_line()}")
+            find_trim()()  # of the graphs that were looked at
+            return asyncio.run(supervisor.run())

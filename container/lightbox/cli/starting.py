@@ -1,0 +1,66 @@
+"""What ``serve`` and ``check`` share: settings that were looked at, and what is done before the first child."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Collection, Iterator
+from contextlib import AbstractContextManager, contextmanager
+
+from lightbox.core.errors import StartError
+from lightbox.core.settings import Settings
+from lightbox.features import enabled, prepare, wants
+from lightbox.model.layout import ModelOnDisk
+from lightbox.processes.models_on_disk import plan_models, unpacked
+from lightbox.processes.run_dir import RunDir
+from lightbox.processes.start import Start
+from lightbox.processes.start_checks import find_problems
+from lightbox.processes.startup import make_plan
+from lightbox.processes.supervisor import STOP_SIGNALS, Supervisor
+from lightbox.settings_loading import SettingsError, load_settings
+
+
+class StartRefused(StartError):
+    """Nothing can be started; the message holds a line for each problem."""
+
+
+@contextmanager
+def judged() -> Iterator[tuple[Settings, list[str]]]:
+    """Give the settings, as far as they can be used, and every problem with them and with what they name.
+
+    Models' archives are unpacked as long as the block lasts.
+    """
+    try:
+        settings, problems, wrong = load_settings(), list[str](), frozenset[str]()
+    except SettingsError as error:
+        settings, problems, wrong = error.usable, error.problems, error.wrong
+    with unpacked(settings) as settings:
+        yield settings, problems + find_problems(settings, wrong, wants(settings))
+
+
+def served(settings: Settings) -> Collection[ModelOnDisk]:
+    """Return the models that are loaded at the start."""
+    return plan_models(settings)[0].values() if settings.has_fixed_models else ()
+
+
+@contextmanager
+def prepared(settings: Settings, while_planning: AbstractContextManager[None]) -> Iterator[Supervisor]:
+    """Do what a start does before its first child: make the run directory, plan, bind the port. Raises StartError."""
+    with RunDir() as run_dir:
+        with while_planning:
+            plan = make_plan(settings, run_dir, wants(settings))
+        start = Start(settings, plan, run_dir, [feature.name for feature in enabled(settings)])
+        yield Supervisor(start, prepare(start))
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """Let a signal end what may take long, a download say, in a way that cleans up."""
+    before = {number: signal.signal(number, lambda *_: sys.exit(0)) for number in STOP_SIGNALS}
+    blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,1 @@
+"""Callers of an endpoint: ``lightbox invoke``, ``predict`` and ``stream``."""

@@ -1,0 +1,76 @@
+"""``lightbox invoke``: one image, sent as SageMaker's callers send it, and where the time went."""
+
+from __future__ import annotations
+
+import mimetypes
+from pathlib import Path
+from typing import Any
+
+import click
+
+LOCAL = "http://localhost:8080"
+SHOWN = 400
+
+
+@click.command(
+    "invoke", epilog="Example: lightbox invoke photo.jpg --model digits; or --endpoint-name E --region eu-central-1"
+)
+@click.argument("image", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--url", default=LOCAL, show_default=True, help="A local endpoint.")
+@click.option("--endpoint-name", help="An endpoint of SageMaker instead, with the credentials of the environment.")
+@click.option("--region", help="Its region, where the environment names none.")
+@click.option("--model", help="One of several models behind the endpoint.")
+@click.option("--transport", type=click.Choice(["local", "grpc", "rest"]), help="The wire inside; else the endpoint's.")
+def command(
+    image: Path, url: str, endpoint_name: str | None, region: str | None, model: str | None, transport: str | None
+) -> None:
+    """Send an image, print the answer and stages.
+
+    It is sent with boto3, as SageMaker's callers send it; the time of each stage is printed too.
+    """
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    from lightbox.client.boto import runtime_client
+
+    chosen = {"tfs-model-name": model, "tfs-transport": transport}
+    attributes = ",".join(f"{name}={value}" for name, value in chosen.items() if value)
+    client = runtime_client(None if endpoint_name else url, region)
+    try:
+        answer = client.invoke_endpoint(
+            EndpointName=endpoint_name or "local",
+            Body=image.read_bytes(),
+            ContentType=content_type(image),
+            **({"CustomAttributes": attributes} if attributes else {}),
+        )
+        body = answer["Body"].read()
+    except ClientError as error:
+        raise click.ClickException(str(error.response.get("OriginalMessage") or error)) from None
+    except BotoCoreError as error:
+        raise click.ClickException(str(error)) from None
+    show(body, answer)
+
+
+def content_type(path: Path) -> str:
+    """Return the media type that a file's name says, application/x-image where it says none."""
+    return mimetypes.guess_type(path.name)[0] or "application/x-image"
+
+
+def show(body: bytes, answer: dict[str, Any]) -> None:
+    """Print the answer, shortened, and the stages."""
+    text = body.decode(errors="replace")
+    click.echo(text if len(text) <= SHOWN else f"{text[:SHOWN]}… ({len(body)} bytes)")
+    stages = read_server_timing(answer["ResponseMetadata"]["HTTPHeaders"].get("server-timing", ""))
+    for name, milliseconds in stages.items():
+        click.echo(f"  {name:16} {milliseconds:8.2f} ms")
+
+
+def read_server_timing(header: str) -> dict[str, float]:
+    """Return milliseconds by stage of a ``Server-Timing`` header; what has no duration is left out."""
+    durations = {}
+    for part in header.split(","):
+        name, _, parameters = part.strip().partition(";")
+        for parameter in parameters.split(";"):
+            key, _, value = parameter.strip().partition("=")
+            if key == "dur" and value:
+                durations[name] = float(value)
+    return durations

@@ -1,4 +1,0 @@
-"""The way of a model onto SageMaker; ``scripts/deploy.py`` is its command line.
-
-requests.py says what is asked for (pure functions), aws.py asks, the other modules are the steps.
-"""

@@ -1,0 +1,75 @@
+"""Tensors of a PyTorch checkpoint are read; whatever else a pickle could do is refused."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections import OrderedDict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lightbox.model_zoo.layout import Refused
+from lightbox.model_zoo.torch_file import MAGIC, read_tensors
+
+VALUES = {"0": np.arange(12, dtype="<f4"), "1": np.array([7], "<i8")}
+
+
+def opcodes(value: object) -> bytes:
+    """Return what makes a value in the midst of a pickle."""
+    return pickle.dumps(value, 2)[2:-1]
+
+
+def tensor(kind: str, key: str, count: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> bytes:
+    """Return the opcodes of one tensor, as PyTorch writes them."""
+    place = opcodes(key) + opcodes("cpu") + opcodes(count) + opcodes(None)
+    storage = b"(" + opcodes("storage") + f"ctorch\n{kind}\n".encode() + place + b"tQ"
+    rest = opcodes(0) + opcodes(shape) + opcodes(strides) + opcodes(False) + opcodes(OrderedDict())
+    return b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + rest + b"tR"
+
+
+def checkpoint(path: Path, state: bytes, *keys: str) -> Path:
+    head = pickle.dumps(MAGIC, 2) + pickle.dumps(1001, 2) + pickle.dumps({"little_endian": True}, 2)
+    storages = b"".join(len(VALUES[key]).to_bytes(8, "little") + VALUES[key].tobytes() for key in keys)
+    path.write_bytes(head + state + pickle.dumps(list(keys), 2) + storages)
+    return path
+
+
+def state_of(**tensors: bytes) -> bytes:
+    return b"\x80\x02}(" + b"".join(opcodes(name) + found for name, found in tensors.items()) + b"u."
+
+
+def test_tensors_are_read_by_name_as_their_strides_say(tmp_path: Path) -> None:
+    state = state_of(
+        weight=tensor("FloatStorage", "0", 12, (3, 4), (1, 3)), steps=tensor("LongStorage", "1", 1, (), ())
+    )
+    found = read_tensors(checkpoint(tmp_path / "model.pth", state, "1", "0"))
+    np.testing.assert_array_equal(found["weight"], np.arange(12, dtype=np.float32).reshape(4, 3).T)
+    assert found["steps"] == 7
+
+
+def test_nothing_but_tensors_is_made(tmp_path: Path) -> None:
+    class Attack:
+        def __reduce__(self) -> Any:
+            return os.mkdir, (str(tmp_path / "made"),)
+
+    with pytest.raises(Refused, match=r"expected a checkpoint of tensors: it names posix\.mkdir"):
+        read_tensors(checkpoint(tmp_path / "model.pth", pickle.dumps(Attack(), 2)))
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_tensor_beyond_its_storage_is_refused(tmp_path: Path) -> None:
+    state = state_of(weight=tensor("FloatStorage", "0", 12, (3, 4), (100, 3)))
+    with pytest.raises(Refused, match="expected a checkpoint of tensors: "):
+        read_tensors(checkpoint(tmp_path / "model.pth", state, "0"))
+
+
+def test_another_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.pth").write_bytes(pickle.dumps({"weight": 1}))
+    with pytest.raises(Refused, match=r"with which PyTorch's checkpoints begin, got \{'weight': 1\}"):
+        read_tensors(tmp_path / "model.pth")
+    (tmp_path / "model.pth").write_bytes(b"PK\x03\x04")
+    with pytest.raises(Refused, match="expected a checkpoint of tensors: "):
+        read_tensors(tmp_path / "model.pth")
