@@ -130,6 +130,9 @@ release: $(READY_DEV)  ## Make a release's packages, images, bills of materials 
 pin-images: $(READY_DEV)  ## Write the base images' digests beside their tags; REGISTRY names the host that has them
 	$(PY) scripts/pin_base_images.py
 
+manifests: $(READY_DEV)  ## Write deploy/kubernetes/lightbox.yaml: the Helm chart with its default values
+	$(PY) scripts/render_chart.py --write
+
 settings-page: $(READY_DEV)  ## Write docs/settings.md
 	$(PY) scripts/write_settings_page.py
 
@@ -152,4 +155,4 @@ lock:  ## Write requirements/*.lock from requirements/*.in
 clean:  ## Remove the virtual environment, caches and sample models
 	rm -rf build/compiler $(VENV) $(VENV)-lock $(VENV)-bench $(VENV)-quantize $(VENV)-protos $(MODELS) .mypy_cache .ruff_cache .pytest_cache .hypothesis
 
-.PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench soak overload fuzz image release pin-images production-page settings-page fits protos lock clean
+.PHONY: help can-serve can-test setup nginx native browser models serve test test-all lint bench soak overload fuzz image release pin-images manifests production-page settings-page fits protos lock clean

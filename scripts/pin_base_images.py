@@ -18,7 +18,7 @@ from pathlib import Path
 import requests
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-FILES = ("Dockerfile", "deploy/compose.yaml", "deploy/kubernetes/fill/pod.yaml")
+FILES = ("Dockerfile", "deploy/compose.yaml", "deploy/kubernetes/models.yaml")
 REFERENCE = re.compile(
     r"^(?P<before>ARG \w+_IMAGE=|\s*image: )(?P<name>[a-z0-9.:/_-]+):(?P<tag>[\w.-]+)"
     r"(?P<digest>@sha256:[0-9a-f]{64})?$",

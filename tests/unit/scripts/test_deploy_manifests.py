@@ -13,13 +13,11 @@ from typing import Any
 import pytest
 import yaml
 
-from docker_image.container import MODELS_DIR
 from lightbox.settings_loading import known_variables
 from support.patience import PATIENCE
 from support.stack import REPOSITORY
 
 DEPLOY = REPOSITORY / "deploy"
-KUBERNETES = sorted((DEPLOY / "kubernetes").rglob("*.yaml"))
 KSERVE = sorted((DEPLOY / "kserve").glob("*.yaml"))
 OLDEST, NEWEST = "1.30", "the newest"
 LIST, DICT = re.compile(r"[Ll]ist\[(.+)\]"), re.compile(r"(?:dict\(|Dict\[)str, (.+)[)\]]")
@@ -35,9 +33,8 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def pod(path: Path) -> dict[str, Any]:
-    spec = load(path)["spec"]
-    described: dict[str, Any] = spec["predictor"] if "predictor" in spec else spec["template"]["spec"]
-    return described
+    predictor: dict[str, Any] = load(path)["spec"]["predictor"]
+    return predictor
 
 
 def container(path: Path) -> dict[str, Any]:
@@ -46,9 +43,13 @@ def container(path: Path) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("version", [OLDEST, NEWEST])
-@pytest.mark.parametrize("path", KUBERNETES, ids=lambda path: path.stem)
-def test_kubernetes_accepts(path: Path, version: str) -> None:
-    validate(load(path), version)
+def test_kubernetes_accepts_the_claim_and_the_pod_that_fills_it(version: str) -> None:
+    claim, filler = yaml.safe_load_all((DEPLOY / "kubernetes" / "models.yaml").read_text())
+    validate(claim, version)
+    validate(filler, version)
+    assert filler["spec"]["volumes"][0]["persistentVolumeClaim"]["claimName"] == claim["metadata"]["name"]
+    served = yaml.safe_load((DEPLOY / "helm" / "lightbox" / "values.yaml").read_text())["models"]["source"]
+    assert served == f"pvc://{claim['metadata']['name']}"
 
 
 def validate(manifest: dict[str, Any], version: str) -> None:
@@ -57,11 +58,6 @@ def validate(manifest: dict[str, Any], version: str) -> None:
 
     number = kubernetes_validate.latest_version() if version == NEWEST else version
     kubernetes_validate.validate(manifest, number, strict=True)
-
-
-def test_each_kind_that_production_needs_is_there() -> None:
-    kinds = {load(path)["kind"] for path in KUBERNETES}
-    assert kinds >= {"Deployment", "Service", "HorizontalPodAutoscaler", "PodDisruptionBudget", "NetworkPolicy"}
 
 
 @pytest.fixture(scope="module")
@@ -143,9 +139,7 @@ def test_the_walk_through_kserves_models_sees_mistakes(objections: dict[str, str
     assert "minReplica is no field of V1beta1PredictorSpec" in objections["mistaken"]
 
 
-@pytest.mark.parametrize(
-    "path", [DEPLOY / "kubernetes" / "lightbox.deployment.yaml", *KSERVE], ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", KSERVE, ids=lambda path: path.stem)
 def test_containers_have_no_privilege(path: Path) -> None:
     allowed = container(path)["securityContext"]
     assert allowed["readOnlyRootFilesystem"]
@@ -155,9 +149,7 @@ def test_containers_have_no_privilege(path: Path) -> None:
     assert resources["requests"] == resources["limits"]
 
 
-@pytest.mark.parametrize(
-    "path", [DEPLOY / "kubernetes" / "lightbox.deployment.yaml", *KSERVE], ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", KSERVE, ids=lambda path: path.stem)
 def test_pods_have_no_token_no_unusual_system_call_and_no_disk_without_a_bound(path: Path) -> None:
     assert pod(path)["automountServiceAccountToken"] is False
     effective = pod(path).get("securityContext", {}) | container(path)["securityContext"]
@@ -167,33 +159,17 @@ def test_pods_have_no_token_no_unusual_system_call_and_no_disk_without_a_bound(p
     assert [folder.keys() for folder in folders] == [{"sizeLimit"}]
 
 
-@pytest.mark.parametrize(
-    "path", [DEPLOY / "kubernetes" / "lightbox.deployment.yaml", *KSERVE], ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", KSERVE, ids=lambda path: path.stem)
 def test_settings_are_ones_that_lightbox_reads(path: Path) -> None:
     known = known_variables() | {"STORAGE_URI"}
     environment = {entry["name"]: entry["value"] for entry in container(path).get("env", [])}
     assert environment.keys() <= known
-    mounts = {mount["mountPath"] for mount in container(path)["volumeMounts"]}
-    assert "/tmp" in mounts
-    if "STORAGE_URI" in environment:
-        assert environment["LIGHTBOX_MODEL_DIR"] == "/mnt/models"
-    else:
-        assert MODELS_DIR in mounts
+    assert "/tmp" in {mount["mountPath"] for mount in container(path)["volumeMounts"]}
+    assert environment["LIGHTBOX_MODEL_DIR"] == "/mnt/models"
 
 
-@pytest.mark.parametrize(
-    "path", [DEPLOY / "kubernetes" / "lightbox.deployment.yaml", *KSERVE], ids=lambda path: path.stem
-)
+@pytest.mark.parametrize("path", KSERVE, ids=lambda path: path.stem)
 def test_ports_are_those_that_lightbox_opens(path: Path) -> None:
     environment = {entry["name"]: entry["value"] for entry in container(path)["env"]}
     opened = {8080} | {int(port) for name, port in environment.items() if name == "LIGHTBOX_KSERVE_GRPC_PORT"}
     assert {port["containerPort"] for port in container(path)["ports"]} == opened
-
-
-def test_service_and_network_policy_let_the_same_ports_in() -> None:
-    named = {port["name"]: port["containerPort"] for port in container(DEPLOY / "kubernetes/deployment.yaml")["ports"]}
-    service = load(DEPLOY / "kubernetes" / "service.yaml")["spec"]["ports"]
-    assert {port["targetPort"] for port in service} == named.keys()
-    (rule,) = load(DEPLOY / "kubernetes" / "network-policy.yaml")["spec"]["ingress"]
-    assert {port["port"] for port in rule["ports"]} == set(named.values())

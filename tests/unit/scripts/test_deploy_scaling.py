@@ -1,4 +1,4 @@
-"""The examples under deploy/scaling against published schemas, and the commands of docs/scaling.md."""
+"""The chart's autoscalers and deploy/scaling against published schemas, and the commands of docs/scaling.md."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from botocore.validate import validate_parameters
 from lightbox.deployment import requests
 from lightbox.deployment.plan import VARIANT, Kind
 from lightbox.telemetry.metrics import SATURATION
+from support.chart import CHART, rendered
 from support.deployment import plan
 from support.stack import REPOSITORY
-from unit.scripts.test_deploy_manifests import DEPLOY, NEWEST, OLDEST, load, validate
+from unit.scripts.test_deploy_manifests import DEPLOY, NEWEST, load, validate
 
 SCALING = DEPLOY / "scaling"
 PAGE = (REPOSITORY / "docs" / "scaling.md").read_text()
@@ -36,28 +37,30 @@ def model(service: str) -> Any:
     return botocore.session.get_session().get_service_model(service)
 
 
-@pytest.mark.parametrize("version", [OLDEST, NEWEST])
-def test_kubernetes_accepts_the_autoscaler(version: str) -> None:
-    validate(load(SCALING / "hpa.yaml"), version)
+@pytest.fixture(scope="module")
+def keda(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return rendered({"autoscaling": {"by": "keda"}}, tmp_path_factory.mktemp("keda"))["ScaledObject"]
 
 
-def test_keda_knows_every_field() -> None:
-    scaled = load(SCALING / "keda.yaml")
-    assert (scaled["apiVersion"], scaled["kind"]) == ("keda.sh/v1alpha1", "ScaledObject")
-    for name, value in scaled["spec"].items():
+@pytest.fixture(scope="module")
+def hpa(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return rendered({"autoscaling": {"by": "saturation"}}, tmp_path_factory.mktemp("hpa"))["HorizontalPodAutoscaler"]
+
+
+def test_keda_knows_every_field(keda: dict[str, Any], hpa: dict[str, Any]) -> None:
+    assert (keda["apiVersion"], keda["kind"]) == ("keda.sh/v1alpha1", "ScaledObject")
+    for name, value in keda["spec"].items():
         known = SCALED_OBJECT[name]
         if isinstance(known, type):
             assert isinstance(value, known)
             continue
         for entry in value if isinstance(value, list) else [value]:
             assert entry.keys() <= known
-    for trigger in scaled["spec"]["triggers"]:
+    for trigger in keda["spec"]["triggers"]:
         assert all(isinstance(value, str) for value in trigger["metadata"].values())
     # KEDA hands this to a HorizontalPodAutoscaler as it is.
-    behavior = scaled["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
-    autoscaler = load(SCALING / "hpa.yaml")
-    autoscaler["spec"]["behavior"] = behavior
-    validate(autoscaler, NEWEST)
+    behavior = keda["spec"]["advanced"]["horizontalPodAutoscalerConfig"]["behavior"]
+    validate(hpa | {"spec": hpa["spec"] | {"behavior": behavior}}, NEWEST)
 
 
 def test_knative_has_the_annotations_it_knows_and_a_pod_for_kubernetes() -> None:
@@ -71,12 +74,12 @@ def test_knative_has_the_annotations_it_knows_and_a_pod_for_kubernetes() -> None
     assert template["spec"]["containerConcurrency"] == 8 * cores
 
 
-def test_the_targets_are_those_of_the_page() -> None:
+def test_the_targets_are_those_of_the_page(keda: dict[str, Any], hpa: dict[str, Any]) -> None:
     (both,) = re.findall(r"\*\*Scale by `lightbox_saturation` and CPU, both at ([\d.]+)\.\*\*", PAGE)
     (concurrency,) = set(re.findall(r"^\| concurrency \| ([\d.]+) \|", PAGE, re.MULTILINE))
-    cpu, saturation = load(SCALING / "keda.yaml")["spec"]["triggers"]
+    cpu, saturation = keda["spec"]["triggers"]
     assert (int(cpu["metadata"]["value"]) / 100, saturation["metadata"]["threshold"]) == (float(both), both)
-    cpu, saturation = load(SCALING / "hpa.yaml")["spec"]["metrics"]
+    cpu, saturation = hpa["spec"]["metrics"]
     assert cpu["resource"]["target"]["averageUtilization"] == 100 * float(both)
     assert saturation["pods"]["target"]["averageValue"] == f"{1000 * float(both):.0f}m"
     assert saturation["pods"]["metric"]["name"] == SATURATION.name
@@ -88,7 +91,10 @@ def test_the_targets_are_those_of_the_page() -> None:
 
 
 def test_every_query_is_for_the_gauge() -> None:
-    text = "".join(path.read_text() for path in (*SCALING.glob("*.yaml"), DEPLOY / "kserve" / "keda.yaml"))
+    text = "".join(
+        path.read_text()
+        for path in (*SCALING.glob("*.yaml"), CHART / "templates" / "autoscaler.yaml", DEPLOY / "kserve" / "keda.yaml")
+    )
     assert set(re.findall(r"lightbox_\w+", text)) == {SATURATION.name}
 
 

@@ -1,0 +1,33 @@
+"""The chart in deploy/helm/lightbox, rendered by Helm's code in a process of its own: its runtime is not for forks."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from support.patience import PATIENCE
+from support.stack import REPOSITORY
+
+CHART = REPOSITORY / "deploy" / "helm" / "lightbox"
+
+
+def render_chart(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run scripts/render_chart.py."""
+    command = [sys.executable, str(REPOSITORY / "scripts" / "render_chart.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
+
+
+def rendered(values: dict[str, Any], folder: Path) -> dict[str, dict[str, Any]]:
+    """Return the chart's manifests for values by their kinds, of which each has one; the folder is for the values."""
+    file = folder / "values.yaml"
+    file.write_text(yaml.safe_dump(values))
+    done = render_chart("--values", str(file), "--name", "lightbox", "--namespace", "vision")
+    assert done.returncode == 0, done.stderr
+    manifests = list(yaml.safe_load_all(done.stdout))
+    by_kind = {manifest["kind"]: manifest for manifest in manifests}
+    assert len(by_kind) == len(manifests)
+    return by_kind
