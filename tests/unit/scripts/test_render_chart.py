@@ -184,7 +184,7 @@ def test_every_volume_is_mounted_and_models_cannot_be_written(manifests: Manifes
     mounts = {mount["mountPath"]: mount for mount in container(manifests)["volumeMounts"]}
     assert {mount["name"] for mount in mounts.values()} == {volume["name"] for volume in spec["volumes"]}
     assert all(mount["readOnly"] for path, mount in mounts.items() if path != "/tmp")
-    assert {MODELS_DIR, "/tmp"} <= mounts.keys()
+    assert {environment(manifests)["LIGHTBOX_MODEL_DIR"], "/tmp"} <= mounts.keys()
 
 
 def test_lightbox_reads_every_setting(manifests: Manifests, tmp_path: Path) -> None:
