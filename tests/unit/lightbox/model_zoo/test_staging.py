@@ -33,7 +33,7 @@ def test_a_second_run_waits_and_leaves_the_first_ones_folder_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     said: queue.Queue[str] = queue.Queue()
-    monkeypatch.setattr("lightbox.model_zoo.say.progress", said.put)
+    monkeypatch.setattr("lightbox.telemetry.say.progress", said.put)
 
     def second() -> None:
         with staging(tmp_path):
