@@ -1,6 +1,7 @@
 #!/bin/bash
 # Exits 0 when /ping answers 200. The HEALTHCHECK of the image: it costs no interpreter and needs no curl.
-port=${SAGEMAKER_BIND_TO_PORT:-8080}
+port=${SAGEMAKER_BIND_TO_PORT:-${AIP_HTTP_PORT:-${K_SERVICE:+${PORT:-}}}}
+port=${port:-8080}
 request=$'GET /ping HTTP/1.0\r\nHost: localhost\r\n\r\n'
 if [ -n "${LIGHTBOX_TLS_CERT:-}" ]; then
   # Whether it answers is asked, not who it is: the certificate names the host that callers know.

@@ -75,8 +75,6 @@ class Feature:
     """Headers of requests that need it, each with what is told where it is off."""
     defaults: ClassVar[Mapping[str, str]] = {}
     """Variables that have another default where it is on."""
-    probes: ClassVar[Mapping[str, Probe]] = {}
-    """Paths that the supervisor answers by itself."""
     modules: ClassVar[Sequence[str]] = ()
     """What its part of a worker imports: it is imported before workers are forked, which then share the memory."""
     describes: ClassVar[bool] = False
@@ -125,6 +123,10 @@ class Feature:
     def needs_nginx(self, settings: Settings) -> Iterable[str]:
         """Return its variables that are set and mean nothing without nginx."""
         return ()
+
+    def probes(self, settings: Settings) -> Mapping[str, Probe]:
+        """Return what the supervisor answers by itself, by path: at once, and without a key."""
+        return {}
 
     def gate(self, settings: Settings) -> Gate | None:
         """Return what decides in the supervisor who may come in, before a body is read; None for all."""

@@ -49,6 +49,9 @@ def load_settings(environ: Mapping[str, str] | None = None) -> Settings:
     environ = os.environ if environ is None else environ
     known = known_variables()
     given = {name: value for name, value in environ.items() if name in known and value.strip()}
+    for name, platform in _ONLY_BESIDE.items():
+        if not environ.get(platform, "").strip():
+            given.pop(name, None)
     problems = _misspelled(environ, known)
     wrong: set[str] = set()
     settings = _read(given, problems, wrong)
@@ -69,6 +72,7 @@ def _read(given: Mapping[str, str], problems: list[str], wrong: set[str]) -> Set
     on = enabled(_with(Settings.model_construct(), others))
     defaults = {name: value for feature in on for name, value in feature.defaults.items()}
     settings = _with(_validated(Settings, {**defaults, **given}, problems, wrong), others)
+    settings.note_given(given.keys() - wrong)
     if any(feature.loads_models for feature in on):
         settings.expect_other_models()
     return settings
@@ -131,6 +135,9 @@ def spelling_hints(environ: Mapping[str, str] | None = None) -> list[str]:
             hints.append(f"{name}: there is no such setting; did you mean {close}?")
     return hints
 
+
+_ONLY_BESIDE = {"PORT": "K_SERVICE"}
+"""Variables with names that other programs have too, and the platform's own beside which they are meant for us."""
 
 _OURS, _AWS = "LIGHTBOX_", "SAGEMAKER_"
 

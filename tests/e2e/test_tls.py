@@ -116,7 +116,8 @@ def mutual_stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TlsStack]
     """One that asks for client certificates."""
     folder = tmp_path_factory.mktemp("mutual")
     (folder / "ca.crt").write_bytes(AUTHORITY.pem)
-    with running(folder, LIGHTBOX_TLS_CLIENT_CA=str(folder), LIGHTBOX_PAGE="true") as stack:
+    own = {"LIGHTBOX_TLS_CLIENT_CA": str(folder), "LIGHTBOX_PAGE": "true", "AIP_HEALTH_ROUTE": "/chosen/health"}
+    with running(folder, **own) as stack:
         stack.client = write_pair(folder / "client", AUTHORITY.issue("caller.test"))
         yield stack
 
@@ -435,7 +436,9 @@ def test_without_a_client_certificate_all_but_probes_is_403(mutual_stack: TlsSta
 
 
 @pytest.mark.extended
-@pytest.mark.parametrize("path", ["/ping", "//ping", "/./ping", "/v2/health/live", "/v2/health/ready"])
+@pytest.mark.parametrize(
+    "path", ["/ping", "//ping", "/./ping", "/v2/health/live", "/v2/health/ready", "/chosen/health"]
+)
 def test_probes_need_no_client_certificate(mutual_stack: TlsStack, path: str) -> None:
     assert mutual_stack.call("GET", path, client=False).status_code == 200
     assert mutual_stack.call("GET", path).status_code == 200

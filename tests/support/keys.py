@@ -11,6 +11,8 @@ from lightbox.features.access.gate import UrlGate
 from lightbox.processes.additions import Asked, Gate
 
 APP = "https://app.example.com"
+HEALTH_ROUTE = "/v1/endpoints/7/deployedModels/9"
+"""What Vertex AI chooses for a model without routes; ``:predict`` behind it is for predictions."""
 KEYS = {
     "ci": ("key-of-ci", "infer"),
     "grafana": ("key-of-grafana", "metrics"),

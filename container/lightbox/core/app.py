@@ -43,7 +43,7 @@ def create_app(services: Services, features: Sequence[Feature]) -> Flask:
     add_execution_parameters(sagemaker, settings)
     own = [internal_blueprint(pipeline), sagemaker]
     if not settings.nginx:
-        probes = {path: probe for feature in features for path, probe in feature.probes.items()}
+        probes = {path: probe for feature in features for path, probe in feature.probes(settings).items()}
         own.append(probes_blueprint(pipeline, probes))
     for blueprint in [*own, *(part for feature in features for part in feature.routes(services))]:
         app.register_blueprint(blueprint)

@@ -6,6 +6,7 @@ ours is called ``LIGHTBOX_*``. ``docs/settings.md`` is generated from this file 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal, TypeVar
 
@@ -20,6 +21,7 @@ from lightbox.core.settings_types import (
     TransportName,
     in_lower_case,
     parse_default_model,
+    parse_folder,
     parse_models,
     parse_port_range,
     parse_transports,
@@ -48,10 +50,12 @@ class Settings(BaseModel):
 
     model_config = PART
 
-    model_dir: Path = setting("Models", "LIGHTBOX_MODEL_DIR", default=Path("/opt/ml/model"))
+    model_dir: Annotated[Path, BeforeValidator(parse_folder)] = setting(
+        "Models", "LIGHTBOX_MODEL_DIR", "AIP_STORAGE_URI", default=Path("/opt/ml/model")
+    )
     """Folder of the models. It holds `<N>/`, `<name>/<N>/`, `export/Servo/<N>/` or one model. It can be a model's
-    file, such as `yolo11n.onnx`, or such a folder in a `.tar.gz`. In multi-model mode the default is
-    `/opt/ml/models`."""
+    file, such as `yolo11n.onnx`, such a folder in a `.tar.gz`, or a `file://` address. In multi-model mode the default
+    is `/opt/ml/models`. A bucket's address, as Vertex AI gives it, is refused ([production](production.md#vertex-ai))."""
 
     models: Annotated[dict[str, Path], BeforeValidator(parse_models)] = setting(
         "Models",
@@ -123,8 +127,9 @@ class Settings(BaseModel):
     )
     """Share of the GPU's memory that stays free when several model servers divide it."""
 
-    port: int = setting("Port", "SAGEMAKER_BIND_TO_PORT", default=8080, ge=1, le=65535)
-    """Port on which nginx listens."""
+    port: int = setting("Port", "SAGEMAKER_BIND_TO_PORT", "AIP_HTTP_PORT", "PORT", default=8080, ge=1, le=65535)
+    """Port on which nginx listens. The first of its variables that is set counts. `PORT` counts only beside
+    `K_SERVICE`, which Cloud Run sets too: elsewhere it may be about another program."""
 
     nginx: bool = setting("Port", "LIGHTBOX_NGINX", default=True)
     """Serve through nginx. `false` is for a first try where nginx is not installed: gunicorn listens on loopback, and
@@ -305,6 +310,7 @@ class Settings(BaseModel):
 
     _parts: dict[type[BaseModel], BaseModel] = PrivateAttr(default_factory=dict)
     _has_fixed_models: bool = PrivateAttr(True)
+    _given: frozenset[str] = PrivateAttr(frozenset())
 
     def of(self, part: type[P]) -> P:
         """Return the settings of a feature."""
@@ -323,6 +329,15 @@ class Settings(BaseModel):
     def expect_other_models(self) -> None:
         """Note that a feature loads models, in place of those that a start finds."""
         self._has_fixed_models = False
+
+    def note_given(self, variables: Iterable[str]) -> None:
+        """Note the variables that these settings are read from."""
+        self._given = frozenset(variables)
+
+    def variable(self, field: str) -> str:
+        """Return the variable that sets a field of Lightbox's own, or the first one that could."""
+        names = variable_names(field)
+        return next((name for name in names if name in self._given), names[0])
 
     @field_validator("instance_count")
     @classmethod

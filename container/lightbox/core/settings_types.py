@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum, StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import unquote
 
 from pydantic import AliasChoices, ConfigDict, Field
 from pydantic.fields import FieldInfo
@@ -43,6 +44,19 @@ def in_lower_case(value: Any) -> Any:
 def parse_default_model(value: Any) -> Any:
     """Return a model's name; None for the text that AWS's container has where there is none."""
     return None if value == "None" else value
+
+
+def parse_folder(value: Any) -> Any:
+    """Return the path of a ``file://`` address, and all else as it is; raise ValueError for an address of a bucket."""
+    if not isinstance(value, str):
+        return value
+    if value.strip().lower().startswith("gs://"):
+        raise ValueError(
+            "expected a folder, as Lightbox reads nothing from Cloud Storage: put the model into the image, copy it "
+            "there before the start or mount the bucket with Cloud Storage FUSE, and set LIGHTBOX_MODEL_DIR"
+        )
+    scheme, _, path = value.partition("://")
+    return unquote(path.removeprefix("localhost")) if scheme.strip().lower() == "file" else value
 
 
 def parse_transports(value: Any) -> Any:

@@ -16,6 +16,7 @@ from lightbox.features.sessions import Sessions
 from lightbox.features.streams import Streams
 from lightbox.features.tfs_api import TfsApi
 from lightbox.features.tracing import Tracing
+from lightbox.features.vertex_ai import VertexAi
 from lightbox.processes.additions import Additions, ServedModels, Wants
 from lightbox.processes.start import Start
 
@@ -28,6 +29,7 @@ FEATURES: Sequence[Feature] = (
     Page(),
     OpenApi(),
     Tracing(),
+    VertexAi(),
     Access(),
 )
 
@@ -68,7 +70,7 @@ def prepare(start: Start) -> Additions:
         children=[spec for feature in on for spec in feature.children(start)],
         workers=sum(feature.workers(settings) for feature in on),
         nginx=[feature.nginx(start) for feature in on],
-        probes={path: probe for feature in on for path, probe in feature.probes.items()},
+        probes={path: probe for feature in on for path, probe in feature.probes(settings).items()},
         tasks=lambda: [task for feature in on for task in feature.tasks(start)],
         served=next((served for feature in on if (served := feature.served(run_dir))), fixed),
         shown={feature.name: feature.shown_at for feature in on if feature.shown_at},

@@ -56,5 +56,5 @@ class Stack(ServerProcess):
 
 def clean_environ() -> dict[str, str]:
     """Return this process's environment without the settings of its shell that would reach a server."""
-    ours = ("LIGHTBOX_", "SAGEMAKER_", "GRPC_", "PREDICT_USING_GRPC")
+    ours = ("LIGHTBOX_", "SAGEMAKER_", "GRPC_", "PREDICT_USING_GRPC", "AIP_", "K_SERVICE")
     return {key: value for key, value in os.environ.items() if not key.startswith(ours)}

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 from lightbox.core.errors import StartError
-from lightbox.core.settings import Settings
+from lightbox.core.settings import Settings, variable_names
 from lightbox.formats import model_file
 from lightbox.model.checks import newest_folder, unusable_versions
 from lightbox.model.layout import ModelOnDisk, folders_without_model, weights_note
@@ -27,7 +27,7 @@ def find_problems(settings: Settings, wrong: Collection[str] = (), wants: Wants 
     the features.
     """
     problems: list[str] = []
-    if "SAGEMAKER_BIND_TO_PORT" not in wrong:
+    if not set(wrong).intersection(variable_names("port")):
         with _noted_in(problems):
             check_port(settings)
     with _noted_in(problems):
@@ -52,7 +52,7 @@ def find_lasting_problems(settings: Settings, wrong: Collection[str] = (), wants
     for check in wants.checks:
         with _noted_in(problems):
             check()
-    if settings.has_fixed_models and not {"LIGHTBOX_MODEL_DIR", "SAGEMAKER_MULTI_MODEL"} & set(wrong):
+    if settings.has_fixed_models and not {*variable_names("model_dir"), "SAGEMAKER_MULTI_MODEL"} & set(wrong):
         with _noted_in(problems):
             models, default = plan_models(settings)
             problems += _problems_of(models.values(), default, settings)

@@ -150,12 +150,12 @@ def check_port_range(settings: Settings, wants: Wants) -> None:
 
 def _for_callers(settings: Settings, added: Iterable[Port]) -> dict[int, str]:
     """Return the ports that are open to callers, with the names of their settings."""
-    return {settings.port: "SAGEMAKER_BIND_TO_PORT"} | {port.number: port.variable for port in added}
+    return {settings.port: settings.variable("port")} | {port.number: port.variable for port in added}
 
 
 def check_port(settings: Settings) -> None:
     """Raise PortTaken when nginx could not listen."""
-    _check_bindable("SAGEMAKER_BIND_TO_PORT", settings.port)
+    _check_bindable(settings.variable("port"), settings.port)
 
 
 def check_added_ports(ports: Iterable[Port]) -> None:

@@ -124,7 +124,7 @@ class Supervisor:
 
     def _listen(self) -> list[socket.socket]:
         """Return nginx's sockets: those for callers, and those of features."""
-        listeners = [listen_for_callers("SAGEMAKER_BIND_TO_PORT", f"0.0.0.0:{self._settings.port}")]
+        listeners = [listen_for_callers(self._settings.variable("port"), f"0.0.0.0:{self._settings.port}")]
         listeners += [listen_for_callers(one.variable, on_all_interfaces(one.number)) for one in self._added.ports]
         return listeners + [listen(address) for part in self._added.nginx for address in part.listens]
 

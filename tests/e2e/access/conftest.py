@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from support.http_server import EmptyPage, serving
-from support.keys import APP, EVERYTHING, KEYS, bearer, key_line
+from support.keys import APP, EVERYTHING, HEALTH_ROUTE, KEYS, bearer, key_line
 from support.models import copy_golden
 from support.stack import Stack, free_port, running
 
@@ -35,6 +35,8 @@ def keyed(key_file: Path, site: str, tmp_path_factory: pytest.TempPathFactory) -
         "LIGHTBOX_KSERVE_GRPC_PORT": str(free_port()),
         "LIGHTBOX_API_KEYS": str(key_file),
         "LIGHTBOX_CORS_ORIGINS": f"{APP}, {site}",
+        "AIP_HEALTH_ROUTE": HEALTH_ROUTE,
+        "AIP_PREDICT_ROUTE": f"{HEALTH_ROUTE}:predict",
     }
     with running(folder / "models", folder / "run", **environ) as stack:
         loaded = stack.invoke(

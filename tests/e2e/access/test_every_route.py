@@ -12,11 +12,11 @@ from typing import Any
 import pytest
 import requests
 
-from support.keys import KEYS, basic, bearer, key
+from support.keys import HEALTH_ROUTE, KEYS, basic, bearer, key
 from support.patience import PATIENCE
 from support.stack import Stack
 
-OPEN = {"/ping", "/v2/health/live", "/v2/health/ready"}
+OPEN = {"/ping", "/v2/health/live", "/v2/health/ready", HEALTH_ROUTE}
 MORE = [
     ("GET", "/"),
     ("GET", "/ui"),

@@ -222,6 +222,21 @@ def test_a_taken_port(refuse: Refuse, models: Path, variable: str, whose: str) -
     assert f"{variable}: port {port}{whose} is taken by another process" in said
 
 
+@pytest.mark.parametrize(("variable", "more"), [("AIP_HTTP_PORT", {}), ("PORT", {"K_SERVICE": "photos"})])
+def test_a_taken_port_of_another_platform(refuse: Refuse, models: Path, variable: str, more: dict[str, str]) -> None:
+    with socket.create_server(("", 0)) as other:
+        port = other.getsockname()[1]
+        own = {"SAGEMAKER_BIND_TO_PORT": "", variable: str(port), "LIGHTBOX_MODEL_DIR": str(models)}
+        said = refuse(**own | more)
+    assert f"{variable}: port {port} is taken by another process" in said
+
+
+def test_a_bucket_of_vertex_ai_is_no_folder(refuse: Refuse) -> None:
+    _, problem = refuse(AIP_STORAGE_URI="gs://bucket/model").strip().splitlines()
+    assert problem.startswith("AIP_STORAGE_URI: expected a folder, as Lightbox reads nothing from Cloud Storage: put ")
+    assert problem.endswith("set LIGHTBOX_MODEL_DIR, got 'gs://bucket/model'")
+
+
 def test_a_model_server_that_is_not_there(refuse: Refuse, models: Path) -> None:
     said = refuse(
         LIGHTBOX_MODEL_DIR=str(models),

@@ -66,7 +66,6 @@ class OpenInference(Feature):
     """Routes in every worker, and a worker like gunicorn's that speaks gRPC to callers where a port is set."""
 
     name = "open_inference"
-    probes = PROBES
     modules = (f"{__name__}.rest",)
     settings = OpenInferenceSettings
 
@@ -75,7 +74,7 @@ class OpenInference(Feature):
         port = self._port(settings)
         if port is None or port != settings.port:
             return {}
-        return {PORT: f"expected another port than nginx's, SAGEMAKER_BIND_TO_PORT={port}"}
+        return {PORT: f"expected another port than nginx's, {settings.variable('port')}={port}"}
 
     @override
     def workers(self, settings: Settings) -> int:
@@ -86,6 +85,10 @@ class OpenInference(Feature):
         port = self._port(settings)
         if port is not None:
             yield Port(PORT, port, "the Open Inference Protocol over gRPC")
+
+    @override
+    def probes(self, settings: Settings) -> Mapping[str, Probe]:
+        return PROBES
 
     @override
     def children(self, start: Start) -> Iterable[ChildSpec]:

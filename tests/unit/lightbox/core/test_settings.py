@@ -33,6 +33,44 @@ def test_defaults() -> None:
     assert settings.workers >= 1
 
 
+@pytest.mark.parametrize(
+    ("given", "port", "variable"),
+    [
+        ({"PORT": "9000"}, 8080, "SAGEMAKER_BIND_TO_PORT"),
+        ({"PORT": "http", "K_SERVICE": " "}, 8080, "SAGEMAKER_BIND_TO_PORT"),
+        ({"PORT": "9000", "K_SERVICE": "photos"}, 9000, "PORT"),
+        ({"PORT": "9000", "K_SERVICE": "photos", "AIP_HTTP_PORT": "9001"}, 9001, "AIP_HTTP_PORT"),
+        ({"AIP_HTTP_PORT": "9001", "SAGEMAKER_BIND_TO_PORT": "9002"}, 9002, "SAGEMAKER_BIND_TO_PORT"),
+    ],
+)
+def test_what_is_set_by_hand_wins_over_a_platforms_port(given: dict[str, str], port: int, variable: str) -> None:
+    settings = load_settings(given)
+    assert (settings.port, settings.variable("port")) == (port, variable)
+
+
+@pytest.mark.parametrize(
+    ("given", "folder"),
+    [
+        ({"AIP_STORAGE_URI": "/mnt/model"}, "/mnt/model"),
+        ({"AIP_STORAGE_URI": "file:///mnt/a%20model"}, "/mnt/a model"),
+        ({"AIP_STORAGE_URI": "file://localhost/mnt/model"}, "/mnt/model"),
+        ({"AIP_STORAGE_URI": ""}, "/opt/ml/model"),
+        ({"AIP_STORAGE_URI": "gs://bucket/model", "LIGHTBOX_MODEL_DIR": "/m"}, "/m"),
+    ],
+)
+def test_the_models_folder_as_vertex_ai_names_it(given: dict[str, str], folder: str) -> None:
+    assert str(load_settings(given).model_dir) == folder
+
+
+def test_a_platforms_port_is_named_where_it_is_wrong() -> None:
+    assert [line.partition(":")[0] for line in problems(PORT="x", K_SERVICE="y", AIP_HTTP_PORT="0")] == [
+        "AIP_HTTP_PORT",
+        "PORT",
+    ]
+    (line,) = problems(LIGHTBOX_KSERVE_GRPC_PORT="8081", AIP_HTTP_PORT="8081")  # unopened
+    assert "expected another port than nginx's, AIP_HTTP_PORT=8081" in line
+
+
 def test_every_problem_is_named_at_once() -> None:
     found = problems(
         SAGEMAKER_BIND_TO_PORT="http",

@@ -159,7 +159,7 @@ OTHER_LOCATIONS = {
 def test_each_location_of_nginx_is_described_or_no_operation(tmp_path: Path) -> None:
     start: Any = SimpleNamespace(run_dir=SimpleNamespace(path=tmp_path), address=str, settings=load_settings({}))
     parts = [feature.nginx(start) for feature in FEATURES]
-    probes = [path for feature in FEATURES for path in feature.probes]
+    probes = [path for feature in FEATURES for path in feature.probes(start.settings)]
     conf = render(load_settings({}), tmp_path, {"SIDECAR": "a", "HEALTH": "b"}, 1 << 28, parts=parts, probes=probes)
     locations = {path for path in re.findall(r"location (?:\S+ )?([/^]\S*) \{", conf) if not path.startswith("/nginx-")}
     app = app_of(ALL, EVERYTHING)

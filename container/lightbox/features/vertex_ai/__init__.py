@@ -1,0 +1,133 @@
+"""The routes that Vertex AI chooses: one for predictions, as ``/invocations``, and one for health checks.
+
+The platform tells a container its routes by ``AIP_*`` variables
+(https://cloud.google.com/vertex-ai/docs/predictions/custom-container-requirements). Its request for a prediction is
+``{"instances": [...], "parameters": ...}``, its answer ``{"predictions": [...]}``, as TensorFlow Serving has them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated
+
+from pydantic import AfterValidator, BaseModel
+from typing_extensions import override
+
+from lightbox.core.settings import Settings
+from lightbox.core.settings_types import PART, setting
+from lightbox.feature import Feature
+from lightbox.processes.additions import Probe
+
+if TYPE_CHECKING:
+    from flask import Blueprint
+    from flask import Response as HttpResponse
+
+    from lightbox.core.services import Services
+    from lightbox.openapi.models import DescribedModel
+    from lightbox.openapi.operations import Description
+
+THEME, HEALTH, PREDICT = "Vertex AI", "AIP_HEALTH_ROUTE", "AIP_PREDICT_ROUTE"
+LONGEST_ROUTE = 1000
+"""Characters."""
+_PATH = re.compile(r"(/(?!\.{1,2}(/|\Z))[A-Za-z0-9._~:+,=-]+)+")
+"""What nginx takes as it stands, in a location and in a path: none of its signs, and nothing that it normalizes."""
+TAKEN = re.compile(
+    "/(endpoints|execution-parameters|internal|invocations|invocations-bidirectional-stream|metrics|models|nginx-[^/]*|"
+    "openapi.json|ping|ui|v2)(/.*)?"
+)
+"""Where Lightbox's own routes are, whether they are on or off. Below /v1/ are Vertex AI's own and TensorFlow Serving's,
+whose answers have the same form."""
+_PROBES = re.compile("/ping|/v2/health/(live|ready)")
+_PREDICTIONS = re.compile("/invocations|/v2/models/[^/]+(/versions/[^/]+)?/infer")
+"""Routes that are there already, and do what Vertex AI asks for."""
+
+
+def _parse_route(value: str | None, there: re.Pattern[str], example: str) -> str | None:
+    if value is None or there.fullmatch(value):
+        return value
+    if len(value) > LONGEST_ROUTE or not _PATH.fullmatch(value):
+        raise ValueError(
+            f"expected a path such as {example}, of letters, digits and ._~:+,=- between single slashes, "
+            f"at most {LONGEST_ROUTE} characters"
+        )
+    if TAKEN.fullmatch(value):
+        raise ValueError(f"expected {example}, or a path that Lightbox has no routes below")
+    return value
+
+
+def _parse_health(value: str | None) -> str | None:
+    return _parse_route(value, _PROBES, "/ping")
+
+
+def _parse_predict(value: str | None) -> str | None:
+    return _parse_route(value, _PREDICTIONS, "/invocations")
+
+
+class VertexAiSettings(BaseModel):
+    """The variables of the routes."""
+
+    model_config = PART
+
+    health_route: Annotated[str | None, AfterValidator(_parse_health)] = setting(THEME, HEALTH, told_values="a path")
+    """Path that tells, as `/ping` does, whether requests can be served, where Vertex AI asks for it."""
+
+    predict_route: Annotated[str | None, AfterValidator(_parse_predict)] = setting(THEME, PREDICT, told_values="a path")
+    """Path that answers as `/invocations` does, where Vertex AI sends predictions."""
+
+
+def vertex_ready(ready: bool) -> dict[str, bool]:
+    """Whether requests can be served."""
+    return {"ready": ready}
+
+
+class VertexAi(Feature):
+    """Two names for routes that are there."""
+
+    name = "vertex_ai"
+    settings = VertexAiSettings
+
+    @override
+    def enabled(self, settings: Settings) -> bool:
+        return any(self._routes(settings))
+
+    @override
+    def problems(self, settings: Settings) -> Mapping[str, str]:
+        health, predict = self._routes(settings)
+        return {PREDICT: f"expected another path than {HEALTH}"} if health == predict else {}
+
+    @override
+    def probes(self, settings: Settings) -> Mapping[str, Probe]:
+        health, _ = self._routes(settings)
+        return {} if health is None or _PROBES.fullmatch(health) else {health: vertex_ready}
+
+    @override
+    def routes(self, services: Services) -> Iterable[Blueprint]:
+        from flask import Blueprint
+
+        from lightbox.openapi.operations import described
+        from lightbox.sagemaker import operations
+        from lightbox.sagemaker.invocations import Invocations
+
+        _, predict = self._routes(services.settings)
+        if predict is None or _PREDICTIONS.fullmatch(predict):
+            return
+        blueprint, invocations = Blueprint(THEME, __name__), Invocations(services)
+
+        @blueprint.post(predict)
+        @described(operations.invocations)
+        def vertex_predict() -> HttpResponse:
+            """Predict, as /invocations does, where Vertex AI asks."""
+            return invocations.answer(invocations.target(loads=False))
+
+        yield blueprint
+
+    @override
+    def operations(self, settings: Settings, models: Sequence[DescribedModel]) -> Description:
+        from lightbox.openapi.operations import Description
+
+        return Description(probes=self.probes(settings), tag=THEME)
+
+    def _routes(self, settings: Settings) -> tuple[str | None, str | None]:
+        own = settings.of(VertexAiSettings)
+        return own.health_route, own.predict_route
