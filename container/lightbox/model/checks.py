@@ -56,7 +56,7 @@ def newest_signatures(model: ModelOnDisk) -> Mapping[str, SignatureSpec]:
 def versions_of(model: ModelOnDisk) -> list[tuple[int, Path]]:
     """Return the versions of a model with their folders, by number; of a model that is a file, the file."""
     if model.unversioned:
-        return [(1, model.base_path)]
+        return [(1, model.base_path / model.inside)]
     folders = (entry for entry in model.base_path.iterdir() if is_version(entry.name) and entry.is_dir())
     return sorted((int(folder.name), folder) for folder in folders)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 _KERAS = "keras.models.load_model(FILE).export('MODEL_DIR/NAME/1') makes one"
 _PYTORCH = "torch.onnx.export makes an ONNX model of it, which is served as MODEL_DIR/NAME/1/model.onnx"
+_PICKLED = "skl2onnx makes an ONNX model of one of scikit-learn, which is served as MODEL_DIR/NAME/1/model.onnx"
 _UNPACK = "unpack it into this folder"
 _SAVE_CODE = "build the model in code, restore the checkpoint, and call tf.saved_model.save"
 FORMATS = {
@@ -16,6 +17,8 @@ FORMATS = {
     ".pt": ("a PyTorch model", _PYTORCH),
     ".pth": ("a PyTorch model", _PYTORCH),
     ".safetensors": ("a file of weights without a graph", _PYTORCH),
+    ".pkl": ("a pickled object of Python", _PICKLED),
+    ".skops": ("a model of scikit-learn", _PICKLED),
     ".mar": ("an archive of TorchServe", _PYTORCH),
     ".onnx": ("an ONNX model", "MODEL_DIR/NAME/1/model.onnx is served (docs/engines.md)"),
     ".tflite": ("a LiteRT model", "MODEL_DIR/NAME/1/model.tflite is served (docs/engines.md)"),
@@ -37,6 +40,10 @@ FORMATS = {
 """What files of other formats are, and what to do, by their suffix. The first one in a folder is told."""
 _OURS, _PARTS = "saved_model.pb", ("assets", "fingerprint.pb", "keras_metadata.pb", "variables")
 _TRITON = "model.savedmodel"
+MLFLOW = "MLmodel"
+"""A file of each folder that MLflow saves a model as."""
+MLFLOW_SAVED_MODELS = ("tf2model", "tfmodel", "data/model")
+"""Where MLflow has a SavedModel in it: TensorFlow's own modules, those of MLflow 1, models of Keras 2."""
 _POINTER = b"version https://git-lfs.github.com/spec/"
 POINTER = "is a pointer of git-lfs, not the file itself: run git lfs pull where it was cloned, and copy it again"
 _CONTENTS = (
@@ -71,7 +78,16 @@ def told_of_folder(folder: Path) -> str:
         return f"; it holds {' and '.join(parts)} of one: the copy is not complete"
     if (folder / _TRITON).is_dir():
         return f"; {folder / _TRITON} is as Triton has it: move what it holds one folder up"
-    return told_of(entries)
+    return _told_of_mlflow(folder, entries) if (folder / MLFLOW).is_file() else told_of(entries)
+
+
+def _told_of_mlflow(folder: Path, entries: Iterable[Path]) -> str:
+    """Return what ``told_of_folder`` does, of a folder that MLflow has saved a model as."""
+    for inside in MLFLOW_SAVED_MODELS:
+        if (folder / inside).is_dir():
+            return f"; {folder / inside} is as MLflow has it: move what it holds into {folder}"
+    of_flavor = told_of([*sorted((folder / "data").glob("*")), *entries])
+    return of_flavor or "; it is a model of MLflow, of which those of mlflow.tensorflow and mlflow.onnx can be served"
 
 
 def is_pointer(start: bytes | memoryview) -> bool:

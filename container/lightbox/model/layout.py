@@ -5,6 +5,7 @@
     ROOT/export/Servo/<N>/    what SageMaker's training jobs write; named Servo
     ROOT/, ROOT/<name>/       a model with no version directory; served as version 1
     ROOT                      a model file; named after it, and served as version 1
+    ROOT/, ROOT/<name>/       what MLflow saves, with a SavedModel or ONNX model in it; served as version 1
 
 ``<N>`` is a whole number, leading zeros allowed. A version holds a SavedModel or a file of another format, see
 ``lightbox.formats``. ``code/`` holds the user's code, never a model. Digits make a model only where at least
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from lightbox.core.errors import StartError
 from lightbox.formats import FORMATS, as_model_file, holds_model, is_saved_model
-from lightbox.model.foreign_files import told_of, told_of_folder
+from lightbox.model.foreign_files import MLFLOW, MLFLOW_SAVED_MODELS, told_of, told_of_folder
 
 LARGEST_VERSION = (1 << 63) - 1
 """The model servers' numbers of versions have 64 bits with a sign."""
@@ -41,11 +42,15 @@ class ModelLayoutError(StartError):
 
 @dataclass(frozen=True)
 class ModelOnDisk:
-    """One model. ``base_path`` holds version directories or, if ``unversioned``, is the model: a folder or a file."""
+    """One model. ``base_path`` holds version directories or, if ``unversioned``, is the model: a folder or a file.
+
+    ``inside`` leads from there to the folder of an unversioned model that does not lie in ``base_path`` itself.
+    """
 
     name: str
     base_path: Path
     unversioned: bool = False
+    inside: Path = Path()
 
 
 def is_model_name(name: str) -> bool:
@@ -96,7 +101,7 @@ def _instead(root: Path) -> str:
 
 
 def folders_without_model(root: Path) -> list[Path]:
-    """Return the folders below ``root`` that look like models by their versions' names, but hold no model."""
+    """Return the folders below ``root`` that look like models by what is in them, but hold none that engines open."""
     return [model.base_path for model, servable in _walk(root) if not servable]
 
 
@@ -127,6 +132,7 @@ class _Listing:
     folders: tuple[Path, ...] = ()
     versioned: bool = False
     servable: bool = False
+    inside: Path = Path()
 
 
 class _Walk:
@@ -143,7 +149,7 @@ class _Walk:
         known = self._listings.get(identity)
         listing = self._listings[identity] = known or _listing(folder)
         if listing.model:
-            yield ModelOnDisk(folder.name, folder, unversioned=True), True
+            yield ModelOnDisk(folder.name, folder, unversioned=True, inside=listing.inside), listing.servable
         elif listing.versioned:
             yield ModelOnDisk(folder.name, folder), listing.servable
         if known is None and depth:
@@ -158,7 +164,10 @@ def _identity(folder: Path) -> _Identity:
 
 def _listing(folder: Path) -> _Listing:
     if is_saved_model(folder):
-        return _Listing(model=True)
+        return _Listing(model=True, servable=True)
+    if (folder / MLFLOW).is_file():
+        inside = next((Path(path) for path in MLFLOW_SAVED_MODELS if is_saved_model(folder / path)), Path())
+        return _Listing(model=True, servable=holds_model(folder / inside), inside=inside)
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
@@ -167,7 +176,7 @@ def _listing(folder: Path) -> _Listing:
     versions = [entry for entry in folders if is_version(entry.name)]
     others = tuple(entry for entry in folders if not is_version(entry.name) and entry.name != "code")
     alone = not versions and not others and holds_model(folder)  # what lies beside models is none
-    return _Listing(alone, others, bool(versions), any(map(holds_model, versions)))
+    return _Listing(alone, others, bool(versions), alone or any(map(holds_model, versions)))
 
 
 def is_servable(model: ModelOnDisk) -> bool:

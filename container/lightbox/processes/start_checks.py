@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
 from lightbox.formats import model_file
 from lightbox.model.checks import newest_folder, unusable_versions
+from lightbox.model.foreign_files import MLFLOW, told_of_folder
 from lightbox.model.layout import ModelOnDisk, folders_without_model, weights_note
 from lightbox.processes import tls
 from lightbox.processes.additions import NOTHING_WANTED, Wants
@@ -72,7 +74,7 @@ def find_warnings(settings: Settings, wants: Wants = NOTHING_WANTED) -> list[str
         return passed
     models, default = plan_models(settings)
     passed += [
-        f"LIGHTBOX_MODEL_DIR: {folder} is not a model: none of its numbered folders contains a model"
+        f"LIGHTBOX_MODEL_DIR: {folder} is not a model that can be served{_why_not(folder)}"
         for folder in ([] if settings.models else folders_without_model(settings.model_dir))
     ]
     notes = ((name, weights_note(newest_folder(model))) for name, model in models.items())
@@ -87,6 +89,10 @@ def find_scaling_lines(settings: Settings) -> list[ScalingLine]:
         return []
     shared = shared_code_dirs(settings)
     return scaling_lines(((model, code_dirs(model, shared)) for model in plan_models(settings)[0].values()), settings)
+
+
+def _why_not(folder: Path) -> str:
+    return told_of_folder(folder) if (folder / MLFLOW).is_file() else ": none of its numbered folders contains a model"
 
 
 def _problems_of(models: Iterable[ModelOnDisk], default: str, settings: Settings) -> list[str]:

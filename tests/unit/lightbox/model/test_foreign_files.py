@@ -31,6 +31,8 @@ def put(root: Path, name: str, content: bytes = b"x") -> Path:
         ("net.xml", "is OpenVINO's IR: MODEL_DIR/NAME/1/model.xml is served with model.bin beside it"),
         ("frozen_graph.pb", "is a frozen graph: load it with tf.compat.v1.import_graph_def"),
         ("net.tar.gz", "is an archive: unpack it"),
+        ("model.pkl", "is a pickled object of Python: skl2onnx makes an ONNX model"),
+        ("model.skops", "is a model of scikit-learn: skl2onnx makes an ONNX model"),
         ("net.ckpt-100.index", "is a checkpoint: build the model in code"),
     ],
 )

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from lightbox.formats import model_file
-from lightbox.model.checks import show_versions, versions_of
+from lightbox.model.checks import show_versions, unusable_versions, versions_of
 from lightbox.model.layout import (
     ModelLayoutError,
     ModelOnDisk,
@@ -14,6 +14,7 @@ from lightbox.model.layout import (
     folders_without_model,
     is_model_name,
 )
+from support.mlflow_folders import save_onnx, save_other, save_tensorflow
 
 KERAS = "keras.models.load_model(FILE).export('MODEL_DIR/NAME/1') makes one"
 
@@ -44,6 +45,54 @@ def test_layouts(tmp_path: Path, folders: list[str], expected: list[tuple[str, s
     for folder in folders:
         saved_model(root / folder)
     assert names(root) == expected
+
+
+@pytest.mark.parametrize("inside", ["tf2model", "tfmodel", "data/model"])
+def test_a_folder_of_mlflow_is_one_model(tmp_path: Path, inside: str) -> None:
+    save_tensorflow(tmp_path / "net", "half_plus_two", inside)
+    (tmp_path / "net" / "code" / "1").mkdir(parents=True)
+    for root in (tmp_path, tmp_path / "net"):
+        (model,) = find_models(root)
+        assert model == ModelOnDisk("net", tmp_path / "net", unversioned=True, inside=Path(inside))
+        assert versions_of(model) == [(1, tmp_path / "net" / inside)]
+
+
+def test_an_onnx_folder_of_mlflow_is_one_model(tmp_path: Path) -> None:
+    save_onnx(tmp_path / "net")
+    (tmp_path / "net" / "code").mkdir()
+    assert find_models(tmp_path) == [ModelOnDisk("net", tmp_path / "net", unversioned=True)]
+    assert folders_without_model(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    ("flavor", "file", "told"),
+    [
+        ("tensorflow", "data/model.keras", f"data/model.keras is a Keras model: {KERAS}"),
+        ("keras", "data/model.h5", f"data/model.h5 is a Keras model, or weights of one, in HDF5: {KERAS}"),
+        ("pytorch.model", "data/model.pth", "data/model.pth is a PyTorch model: torch.onnx.export makes"),
+        ("sklearn", "model.skops", "model.skops is a model of scikit-learn: skl2onnx makes an ONNX model"),
+        ("pyfunc.model", "python_model.pkl", "python_model.pkl is a pickled object of Python: skl2onnx makes"),
+        ("xgboost", "model.ubj", "it is a model of MLflow, of which those of mlflow.tensorflow and mlflow.onnx can"),
+    ],
+)
+def test_another_flavor_of_mlflow_is_told(tmp_path: Path, flavor: str, file: str, told: str) -> None:
+    folder = tmp_path / "net"
+    save_other(folder, flavor, file)
+    (model,) = find_models(tmp_path)
+    (problem,) = unusable_versions(model)
+    assert problem.startswith(f"{folder} holds no saved_model.pb; ")
+    assert told in problem
+    saved_model(tmp_path / "other")
+    assert [found.name for found in find_models(tmp_path)] == ["other"]
+    assert folders_without_model(tmp_path) == [folder]
+
+
+def test_a_folder_of_mlflow_in_place_of_a_version(tmp_path: Path) -> None:
+    version = tmp_path / "net" / "1"
+    save_tensorflow(version, "half_plus_two")
+    (problem,) = unusable_versions(*find_models(tmp_path))
+    told = f"{version}/tf2model is as MLflow has it: move what it holds into {version}"
+    assert problem == f"{version} holds no saved_model.pb; {told}"
 
 
 def test_what_lies_inside_a_saved_model_is_no_model(tmp_path: Path) -> None:
