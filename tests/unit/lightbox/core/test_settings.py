@@ -36,11 +36,11 @@ def test_defaults() -> None:
 @pytest.mark.parametrize(
     ("given", "port", "variable"),
     [
-        ({"PORT": "9000"}, 8080, "SAGEMAKER_BIND_TO_PORT"),
-        ({"PORT": "http", "K_SERVICE": " "}, 8080, "SAGEMAKER_BIND_TO_PORT"),
-        ({"PORT": "9000", "K_SERVICE": "photos"}, 9000, "PORT"),
-        ({"PORT": "9000", "K_SERVICE": "photos", "AIP_HTTP_PORT": "9001"}, 9001, "AIP_HTTP_PORT"),
-        ({"AIP_HTTP_PORT": "9001", "SAGEMAKER_BIND_TO_PORT": "9002"}, 9002, "SAGEMAKER_BIND_TO_PORT"),
+        ({"PORT": "9000"}, 8080, "SAGEMAKER_BIND_TO_PORT"),  # unopened
+        ({"PORT": "http", "K_SERVICE": " "}, 8080, "SAGEMAKER_BIND_TO_PORT"),  # unopened
+        ({"PORT": "9000", "K_SERVICE": "photos"}, 9000, "PORT"),  # unopened
+        ({"PORT": "9000", "K_SERVICE": "photos", "AIP_HTTP_PORT": "9001"}, 9001, "AIP_HTTP_PORT"),  # unopened
+        ({"AIP_HTTP_PORT": "9001", "SAGEMAKER_BIND_TO_PORT": "9002"}, 9002, "SAGEMAKER_BIND_TO_PORT"),  # unopened
     ],
 )
 def test_what_is_set_by_hand_wins_over_a_platforms_port(given: dict[str, str], port: int, variable: str) -> None:
