@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -15,6 +16,7 @@ from lightbox.core.settings import Settings, variable_names
 from lightbox.core.settings_types import default_of, option_of, told
 from lightbox.settings_loading import parts
 
+_LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
 _GIVEN = "lightbox.given"
 """Where a context notes the options that were given, by their variables."""
 
@@ -48,7 +50,7 @@ class SettingOption(click.Option):
         record = super().get_help_record(ctx)
         assert record is not None
         default = default_of(self.part.model_fields[self.setting]).replace("`", "")
-        text = description(self.setting, self.part)[0].replace("`", "")
+        text = _LINK.sub(r"\1", description(self.setting, self.part)[0]).replace("`", "")
         return record[0], f"{text} [{self.variable}; default: {default}]"
 
 

@@ -54,9 +54,9 @@ class Settings(BaseModel):
         "Models", "LIGHTBOX_MODEL_DIR", "AIP_STORAGE_URI", default=Path("/opt/ml/model")
     )
     """Folder of the models. It holds `<N>/`, `<name>/<N>/`, `export/Servo/<N>/` or one model, which can be a
-    folder that [MLflow](production.md#mlflow) saved. It can be a model's file, such as `yolo11n.onnx`, such a folder in a `.tar.gz`,
-    and a `file://` address. In multi-model mode the default is `/opt/ml/models`. A bucket's address, as Vertex AI gives
-    it, is refused ([production](production.md#vertex-ai))."""
+    folder that [MLflow](production.md#mlflow) saved. It can be such a folder in a `.tar.gz`, a model's file, such as
+    `yolo11n.onnx`, and a `file://` address. In multi-model mode the default is `/opt/ml/models`. A bucket's address, as
+    Vertex AI gives it, is refused ([production](production.md#vertex-ai))."""
 
     models: Annotated[dict[str, Path], BeforeValidator(parse_models)] = setting(
         "Models",

@@ -32,7 +32,7 @@ from lightbox.telemetry import say
 )
 @click.option(
     "--archive",
-    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    type=click.Path(path_type=Path),
     help="efficientdet_d1 from the detection zoo's .tar.gz archive.",
 )
 @click.option("--version", type=click.IntRange(1), help="The version to write.")
@@ -60,6 +60,8 @@ def command(
         raise click.UsageError(
             "--archive gives efficientdet_d1 its published weights: it goes with no other model or weights"
         )
+    if archive is not None and not archive.is_file():
+        raise click.UsageError(f"--archive {archive}: there is no such file")
     quiet_tensorflow()
     try:
         # What would do harm is refused before the seconds of building.

@@ -283,17 +283,17 @@ def test_what_cannot_be_sent_is_a_sentence(photos: Path, closed_port: int, capsy
         (photos, nobody, ("--out", "no/out.csv"), "--out no/out.csv: the folder no does not exist"),
     ):
         assert run(folder, url, *more) == 2
-        assert capsys.readouterr().err.startswith(f"lightbox predict: {expected}")
+        assert capsys.readouterr().err.startswith(f"Error: {expected}")
     assert not (photos.parent / "out.xml").exists()
 
 
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["nowhere"], "nowhere does not exist: expected a folder of images"),
-        ([__file__], f"{__file__} is not a folder: expected a folder of images"),
+        (["nowhere"], "Directory 'nowhere' does not exist."),
+        ([__file__], f"Directory '{__file__}' is a file."),
         (["--concurrency", "0", "."], "expected auto or a number from 1 to 64, got '0'"),
-        (["--attempts", "none", "."], "expected a whole number of at least 1, got 'none'"),
+        (["--attempts", "none", "."], "Invalid value for '--attempts': 'none' is not a valid integer range."),
     ],
 )
 def test_a_wrong_command_line(arguments: list[str], expected: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -307,7 +307,10 @@ def test_what_stops_a_start_is_a_start_error_and_stands_in_the_tree() -> None:
             importlib.import_module(module.name)
     drawn = errors.__doc__ or ""
     assert {cls.__name__ for cls in StartError.__subclasses__()} <= set(re.findall(r"\w+", drawn))
-    apart = tuple(f"lightbox.{name}." for name in ("engines", "harness", "model_server", "tfs_wire", "tune"))
+    apart = tuple(
+        f"lightbox.{name}."
+        for name in ("client", "deployment", "engines", "harness", "model_server", "model_zoo", "tfs_wire", "tune")
+    )
     ours = [cls for cls in Exception.__subclasses__() if cls.__module__.startswith("lightbox.")]
     assert {cls for cls in ours if not cls.__module__.startswith(apart)} == {LightboxError, StartError}
 
