@@ -26,7 +26,7 @@ def folder(tmp_path: Path) -> Path:
     """A folder with what the README's commands name."""
     Image.fromarray(photos.photo("flower.jpg")).save(tmp_path / "photo.jpg")
     shutil.copytree(REPOSITORY / "docs" / "samples", tmp_path / "docs" / "samples")
-    (tmp_path / ".venv").symlink_to(sys.prefix)
+    (tmp_path / "container").symlink_to(REPOSITORY / "container")
     return tmp_path
 
 

@@ -121,7 +121,7 @@ class Settings(BaseModel):
         "Model servers and wires", "SAGEMAKER_TFS_INTRA_OP_PARALLELISM", default=0, ge=0
     )
     """Threads for one operation of the model server. Unset, a start chooses: one where a call of the model is short or
-    there is one core, else one for each core; `serve.sh check` tells which and why. 0 leaves it to TensorFlow."""
+    there is one core, else one for each core; `lightbox check` tells which and why. 0 leaves it to TensorFlow."""
 
     gpu_memory_margin: float = setting(
         "Model servers and wires", "SAGEMAKER_TFS_FRACTIONAL_GPU_MEM_MARGIN", default=0.2, ge=0, lt=1

@@ -85,7 +85,7 @@ def scaling_line(model: ModelOnDisk, code_dirs: Sequence[Path], settings: Settin
     if code is not None:
         return ScalingLine(f"{assumed}, unless {code} scales by itself; {found}", False)
     advice = _advice(expects, options.scaling, given)
-    try_it = f"; compare: serve.sh try {model.name} --image photo.jpg"
+    try_it = f"; compare: lightbox try {model.name} --image photo.jpg"
     return ScalingLine(f"{assumed}; {found}{f': {advice}{try_it}' if advice else ''}", bool(advice))
 
 

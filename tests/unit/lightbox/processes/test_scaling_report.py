@@ -139,7 +139,7 @@ def test_a_graph_without_a_rescaling_layer_wants_a_scaling(zoo: Path, tmp_path: 
 
 
 def test_a_graph_that_wants_small_pixels(zoo: Path) -> None:
-    advice = ": this suits pixels 0..1; set scaling to unit; compare: serve.sh try small --image photo.jpg"
+    advice = ": this suits pixels 0..1; set scaling to unit; compare: lightbox try small --image photo.jpg"
     assert said_of(zoo, "small").endswith(advice)
     assert said_of(zoo, "small").startswith("warning: ")
     assert said_of(zoo, "small", LIGHTBOX_SCALING="unit").startswith("scaling of small: unit")
