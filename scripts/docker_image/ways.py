@@ -20,8 +20,8 @@ from docker_image.digits import digits
 from docker_image.engine import Engine
 from lightbox.core.request_context import RequestContext
 from lightbox.deployment.package import package
-from lightbox.features.multi_model.archives import unpack
 from lightbox.features.open_inference.grpc_messages import INFERENCE_SERVICE, message_class
+from lightbox.model.archives import unpack
 
 GRPC_PORT = 8081
 SAGEMAKERS_PORT, SAGEMAKERS_RANGE = 8085, (21000, 21999)

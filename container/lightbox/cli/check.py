@@ -12,9 +12,8 @@ from contextlib import nullcontext
 import click
 from pydantic import BaseModel
 
-from lightbox.cli.engines import engines_command
 from lightbox.cli.options import SettingsCommand, model_argument
-from lightbox.cli.starting import StartRefused, judged, prepared, served, stoppable
+from lightbox.cli.starting import StartRefused, engines_command, judged, prepared, served, stoppable
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings, variable_names
 from lightbox.core.settings_types import default_of, told

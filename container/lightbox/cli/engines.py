@@ -7,12 +7,9 @@ import subprocess
 import click
 
 from lightbox.cli.options import SettingsCommand, model_argument
-from lightbox.core.settings import Settings
-from lightbox.model.checks import newest_folder
-from lightbox.model.layout import ModelOnDisk
-from lightbox.model.options import load_options
-from lightbox.processes.commands import PYTHON, child_environ, kept_engine_cache
-from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs, unpacked
+from lightbox.cli.starting import engines_command
+from lightbox.processes.commands import child_environ
+from lightbox.processes.models_on_disk import plan_models, unpacked
 from lightbox.settings_loading import load_settings
 
 
@@ -28,11 +25,3 @@ def command(write: bool) -> int:
             compare = engines_command(model, settings, "--compare", *options)
             code = max(code, subprocess.run(compare, env=child_environ(), check=False).returncode)  # noqa: S603
     return code
-
-
-def engines_command(model: ModelOnDisk, settings: Settings, *options: str) -> list[str]:
-    """Return the command that looks at the engines for a model's newest version."""
-    precision = load_options(code_dirs(model, shared_code_dirs(settings)), settings).precision
-    cache = [f"--cache={folder}"] if (folder := kept_engine_cache()) is not None else []
-    command = [*PYTHON, "lightbox.engines", f"--precision={precision}", *cache, *options]
-    return [*command, str(newest_folder(model))]

@@ -10,8 +10,11 @@ from contextlib import AbstractContextManager, contextmanager
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
 from lightbox.features import enabled, prepare, wants
+from lightbox.model.checks import newest_folder
 from lightbox.model.layout import ModelOnDisk
-from lightbox.processes.models_on_disk import plan_models, unpacked
+from lightbox.model.options import load_options
+from lightbox.processes.commands import PYTHON, kept_engine_cache
+from lightbox.processes.models_on_disk import code_dirs, plan_models, shared_code_dirs, unpacked
 from lightbox.processes.run_dir import RunDir
 from lightbox.processes.start import Start
 from lightbox.processes.start_checks import find_problems
@@ -64,3 +67,11 @@ def stoppable() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def engines_command(model: ModelOnDisk, settings: Settings, *options: str) -> list[str]:
+    """Return the command that looks at the engines for a model's newest version."""
+    precision = load_options(code_dirs(model, shared_code_dirs(settings)), settings).precision
+    cache = [f"--cache={folder}"] if (folder := kept_engine_cache()) is not None else []
+    command = [*PYTHON, "lightbox.engines", f"--precision={precision}", *cache, *options]
+    return [*command, str(newest_folder(model))]

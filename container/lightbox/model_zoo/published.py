@@ -6,7 +6,7 @@ from typing import Any
 
 from lightbox.core.errors import LightboxError
 from lightbox.core.request_context import RequestContext
-from lightbox.features.multi_model.archives import unpack
+from lightbox.model.archives import unpack
 from lightbox.model_zoo.detections import OUTPUTS, SIDE
 from lightbox.model_zoo.efficientdet_d1 import INPUT_NAME, SCALING
 from lightbox.model_zoo.image_model import ImageModel

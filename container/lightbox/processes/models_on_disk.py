@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import tarfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from lightbox.core.errors import StartError
+from lightbox.core.errors import LightboxError, StartError
+from lightbox.core.request_context import RequestContext
 from lightbox.core.settings import Settings
+from lightbox.model.archives import unpack
 from lightbox.model.layout import ModelLayoutError, ModelOnDisk, choose_default, find_models
 from lightbox.processes.run_dir import RunDir
 from lightbox.telemetry.logs import log
 
 ARCHIVES = (".tar.gz", ".tgz")
 """What the names of models' archives end with; SageMaker's is ``model.tar.gz``."""
+UNPACK_SECONDS = 3600.0
 
 
 class BrokenArchive(StartError):
@@ -74,10 +76,9 @@ def _unpack(archive: Path, folder: Path, variable: str) -> Path:
     root = folder / archive.name.removesuffix(".tgz").removesuffix(".tar.gz")
     log(f"unpacking {archive}")
     try:
-        with tarfile.open(archive) as tar:
-            tar.extractall(root, filter="data")
-    except (OSError, EOFError, tarfile.TarError, ValueError) as error:
-        raise BrokenArchive(f"{variable}: {archive} cannot be unpacked: {error}") from None
+        unpack(archive, root, f"{variable}: {archive}", RequestContext(UNPACK_SECONDS))
+    except LightboxError as error:
+        raise BrokenArchive(error.message) from None
     return root
 
 

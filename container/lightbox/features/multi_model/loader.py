@@ -15,11 +15,11 @@ from lightbox.core.error_texts import without_folders
 from lightbox.core.errors import AlreadyLoaded, BadRequest, DeadlineExceeded, LightboxError, NoRoom
 from lightbox.core.request_context import RequestContext
 from lightbox.core.settings import Settings
-from lightbox.features.multi_model.archives import unpack
 from lightbox.features.multi_model.sources import Source, check_name, find_model, locate, measure
 from lightbox.features.multi_model.state import LoadedModel, LoadedModels
 from lightbox.features.multi_model.transition import ROLLBACK_SECONDS, LoadFailed, Transition
 from lightbox.machine.memory import available_bytes
+from lightbox.model.archives import unpack
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.checks import show_versions, unusable_versions
 from lightbox.model.layout import ModelOnDisk, version_numbers

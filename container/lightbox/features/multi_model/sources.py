@@ -9,7 +9,7 @@ from pathlib import Path
 from lightbox.core.error_texts import shown
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.core.request_context import RequestContext
-from lightbox.features.multi_model.archives import MAX_DEPTH, MAX_ENTRIES
+from lightbox.model.archives import MAX_DEPTH, MAX_ENTRIES
 from lightbox.model.layout import LONGEST_NAME, ModelLayoutError, ModelOnDisk, find_models, is_model_name, is_servable
 
 ARCHIVE_ENDINGS = (".tar.gz", ".tgz")

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from lightbox.core.errors import BadRequest, DeadlineExceeded, LightboxError, NoRoom, TooLarge
 from lightbox.core.request_context import RequestContext
-from lightbox.features.multi_model import archives
-from lightbox.features.multi_model.archives import unpack
+from lightbox.model import archives
+from lightbox.model.archives import unpack
 from support.patience import PATIENCE
 
 FORMATS = [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]

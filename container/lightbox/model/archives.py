@@ -8,9 +8,9 @@ from pathlib import Path, PurePosixPath
 
 from lightbox.core.errors import BadRequest, DeadlineExceeded, NoRoom, TooLarge
 from lightbox.core.request_context import RequestContext
-from lightbox.features.multi_model.tar_members import FILE, FOLDER, BadArchive, Inflated, Member, read_members
 from lightbox.machine.memory import available_bytes
 from lightbox.machine.temporary_storage import is_full, storage_full
+from lightbox.model.tar_members import FILE, FOLDER, BadArchive, Inflated, Member, read_members
 
 MAX_ENTRIES = 20_000
 """Files and folders of one model."""
