@@ -70,22 +70,6 @@ RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
     && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 
-# TensorFlow's message modules without TensorFlow: less than a megabyte of the wheel's gigabyte.
-FROM ${PYTHON_IMAGE} AS messages
-ARG SOURCE_DATE_EPOCH
-COPY requirements/model_server.lock /tmp/
-SHELL ["/bin/bash", "-o", "pipefail", "-c"]
-RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
-    export PIP_CACHE_DIR=/var/cache/pip \
-    && sed -n '/^tensorflow\(-cpu\)\?==/,/[^\\]$/p' /tmp/model_server.lock > /tmp/tensorflow.lock \
-    && pip download --no-deps --require-hashes --dest /tmp/wheel -r /tmp/tensorflow.lock \
-    && mkdir -p /messages/opt/lightbox/messages \
-    && python -c 'import sys, zipfile; z = zipfile.ZipFile(sys.argv[1]); z.extractall(sys.argv[2], [n for n in z.namelist() if n.startswith(("tensorflow/core/", "tensorflow/compiler/")) and n.endswith("_pb2.py")])' \
-        /tmp/wheel/*.whl /messages/opt/lightbox/messages \
-    && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /messages /messages \
-    && find /messages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
-
-
 # The resize in C. The compiler stays in this stage.
 FROM ${PYTHON_IMAGE} AS resize
 COPY scripts/build_native.sh scripts/ensure_debian.sh /source/scripts/
@@ -152,10 +136,8 @@ COPY --from=application /application /
 
 FROM runtime AS openvino
 COPY --from=packages-openvino /packages /
-COPY --from=messages /messages /
 COPY --from=application /application /
-ENV LIGHTBOX_TENSORFLOW_MESSAGES=/opt/lightbox/messages \
-    LIGHTBOX_ENGINE=openvino
+ENV LIGHTBOX_ENGINE=openvino
 
 
 # A binary that does not run on this base fails here, not at the first start.
@@ -168,7 +150,5 @@ RUN ["/model-server/usr/bin/tensorflow_model_server", "--version"]
 FROM runtime AS lightbox
 COPY --from=model-server /model-server /
 COPY --from=packages /packages /
-COPY --from=messages /messages /
 COPY --from=application /application /
-ENV LIGHTBOX_TENSORFLOW_MESSAGES=/opt/lightbox/messages \
-    LD_LIBRARY_PATH=/usr/local/cuda/lib
+ENV LD_LIBRARY_PATH=/usr/local/cuda/lib

@@ -87,9 +87,8 @@ $(VENV)-quantize/.ready: requirements/quantize.lock
 	@touch $@
 
 MODEL ?= $(MODELS)/efficientnet_lite0
-quantize: $(READY) $(VENV)-quantize/.ready  ## Make an INT8 model of MODEL from the photos in IMAGES: make quantize MODEL=models/m IMAGES=photos
-	@LIGHTBOX_TENSORFLOW_MESSAGES="$$(echo $(VENV)/lib/python3*/site-packages)" PYTHONPATH=scripts:container \
-	 $(VENV)-quantize/bin/python scripts/quantize_model.py "$(MODEL)" --images "$(IMAGES)"
+quantize: $(VENV)-quantize/.ready  ## Make an INT8 model of MODEL from the photos in IMAGES: make quantize MODEL=models/m IMAGES=photos
+	@PYTHONPATH=scripts:container $(VENV)-quantize/bin/python scripts/quantize_model.py "$(MODEL)" --images "$(IMAGES)"
 
 BENCH ?= --full
 BENCH_PAGES = $(if $(findstring --full,$(BENCH)),docs/benchmarks,build/benchmarks)
@@ -139,7 +138,7 @@ settings-page: $(READY_DEV)  ## Write docs/settings.md
 fits: $(READY_DEV)  ## Draw docs/images/fits.jpg
 	PYTHONPATH=container $(PY) scripts/draw_fits.py
 
-protos:  ## Write the descriptors of protos/*.proto
+protos: $(READY)  ## Write the descriptors of protos/*.proto and of the installed tensorflow-serving-api
 	scripts/make_venv.sh $(PYTHON) $(VENV)-protos && $(VENV)-protos/bin/pip install --quiet grpcio-tools==1.81.1
 	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos --descriptor_set_out=container/lightbox/model/saved_model.binpb \
 	  protos/saved_model.proto
@@ -147,6 +146,7 @@ protos:  ## Write the descriptors of protos/*.proto
 	  protos/health.proto protos/open_inference.proto protos/reflection.proto
 	$(VENV)-protos/bin/python -m grpc_tools.protoc -I protos --descriptor_set_out=container/lightbox/model_server/configuration.binpb \
 	  protos/configuration.proto
+	PYTHONPATH=container $(PY) scripts/write_messages.py
 
 lock:  ## Write requirements/*.lock from requirements/*.in
 	scripts/make_venv.sh $(PYTHON) $(VENV)-lock && $(VENV)-lock/bin/pip install --quiet uv

@@ -6,6 +6,7 @@ For the user's code: ``from lightbox import BadRequest, Request``.
 from __future__ import annotations
 
 import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 from lightbox.core.errors import BadRequest, LightboxError, Unavailable
@@ -13,6 +14,10 @@ from lightbox.core.errors import BadRequest, LightboxError, Unavailable
 if TYPE_CHECKING:
     from lightbox.user_code.aws import Context
     from lightbox.user_code.handlers import Request
+
+# OpenVINO requires this package and does without it: as soon as it is imported, it reports that to third parties by it.
+# This is the import system's way to say that a package is not there, in all processes of Lightbox.
+sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
 
 __all__ = ["BadRequest", "Context", "LightboxError", "Request", "Unavailable"]
 

@@ -165,8 +165,8 @@ _OF_THE_PLATFORM = frozenset(
 )
 """Variables of SageMaker, its SDK and its other containers: no hint for these, however much one resembles a setting."""
 
-NOT_SETTINGS = frozenset({"LIGHTBOX_TENSORFLOW_MESSAGES", "LIGHTBOX_LOG_DESCRIPTOR"})
-"""Variables of the installation and of our own processes, read where there are no settings."""
+NOT_SETTINGS = frozenset({"LIGHTBOX_LOG_DESCRIPTOR"})
+"""Variables of our own processes, read where there are no settings."""
 
 
 def _option(key: str, example: object) -> str:
@@ -197,6 +197,7 @@ REMOVED = {
     "LIGHTBOX_RESIZE": "the compiled resize is used where it runs, with Pillow's pixels",
     "LIGHTBOX_SESSIONS_MEMORY_MB": "set LIGHTBOX_REQUEST_MEMORY_MB, of which it is a quarter",
     "LIGHTBOX_SESSION_SECONDS": "set SAGEMAKER_SESSIONS_EXPIRATION",
+    "LIGHTBOX_TENSORFLOW_MESSAGES": "the messages are in Lightbox, or those of an installed TensorFlow",
     "LIGHTBOX_TOP_K": _option("top_k", 3),
 }
 """Settings that there were, and what to do instead."""

@@ -102,8 +102,7 @@ def _quantize(model: Path, images: Path) -> None:
     if not python.exists():
         raise FileNotFoundError(f"{QUANTIZE_VENV} is missing, in which models are quantized: `make bench` makes it")
     paths = [str(REPOSITORY / folder) for folder in ("scripts", "container")]
-    messages = next(Path(sys.prefix, "lib").glob("python3*/site-packages"))
-    environ = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(paths), "LIGHTBOX_TENSORFLOW_MESSAGES": str(messages)}
+    environ = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(paths)}
     command = [str(python), str(REPOSITORY / "scripts" / "quantize_model.py"), str(model), "--images", str(images)]
     subprocess.run(command, env=environ, check=True, stdout=sys.stderr)  # noqa: S603 - our own script
 

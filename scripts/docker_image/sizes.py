@@ -11,7 +11,6 @@ from lightbox.harness import tables
 NAMES = {
     "COPY /model-server": "tensorflow_model_server",
     "COPY /packages": "Python packages",
-    "COPY /messages": "TensorFlow's message modules",
     "COPY /application": "Lightbox",
     "RUN": "nginx, tini and what they depend on",
 }

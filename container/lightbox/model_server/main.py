@@ -7,6 +7,7 @@ import sys
 from importlib import metadata
 
 from lightbox.model_server.flags import FlagError, Options, parse, usage
+from lightbox.tfs_wire import RELEASE
 from lightbox.tfs_wire.status import StatusError
 
 FAILED = 255
@@ -32,9 +33,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _versions() -> str:
-    library = metadata.version("tensorflow-cpu")
-    serving = metadata.version("tensorflow-serving-api")
-    return f"TensorFlow ModelServer: {serving} (Lightbox's embedded model server)\nTensorFlow Library: {library}"
+    found = {name: list(metadata.distributions(name=name)) for name in ("tensorflow-cpu", "tensorflow")}
+    library = next((each.version for those in found.values() for each in those), "not installed")
+    return f"TensorFlow ModelServer: {RELEASE} (Lightbox's embedded model server)\nTensorFlow Library: {library}"
 
 
 def _serve(options: Options) -> int:

@@ -1,10 +1,13 @@
-"""TensorFlow Serving's official messages, without importing TensorFlow.
+"""TensorFlow Serving's official messages, with or without the packages that hold them.
 
-``tensorflow_serving.apis`` imports its tensor messages as ``tensorflow.core...``, and importing
-them the plain way runs all of ``tensorflow/__init__.py``: seconds and hundreds of megabytes for
-a handful of message classes. Here an empty package named ``tensorflow``, whose ``__path__`` is
-that of the installed one, stands in while the messages are imported. It is taken away again
-afterwards, so that a later ``import tensorflow`` is the real one and shares these message classes.
+Two packages hold them: tensorflow-serving-api has ``tensorflow_serving.apis``, whose modules import their tensors from
+``tensorflow.core``. Each module comes from the installed package where there is one, so that all code of the process
+shares its classes; else it is made from ``messages.binpb``, which ``make protos`` writes.
+
+Importing ``tensorflow.core`` the plain way runs all of ``tensorflow/__init__.py``: seconds and hundreds of megabytes
+for a handful of message classes. Here an empty package named ``tensorflow``, whose ``__path__`` is that of the
+installed one, stands in while the messages are imported. It is taken away again afterwards, so that a later
+``import tensorflow`` is the real one and shares these message classes.
 
 Import this module at start, before other threads import TensorFlow.
 """
@@ -12,45 +15,31 @@ Import this module at start, before other threads import TensorFlow.
 from __future__ import annotations
 
 import importlib.util
-import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from types import ModuleType
 
-MESSAGES_DIR_VARIABLE = "LIGHTBOX_TENSORFLOW_MESSAGES"
-"""Names a folder that holds ``tensorflow/core/**_pb2.py`` where the tensorflow wheel is not installed."""
-
-
-def _search_path() -> list[str]:
-    """Return the folders that hold ``core/framework/tensor_pb2.py``; raise ImportError if there is none."""
-    spec = importlib.util.find_spec("tensorflow")
-    if spec is not None and spec.submodule_search_locations:
-        return list(spec.submodule_search_locations)
-    bare = os.environ.get(MESSAGES_DIR_VARIABLE)
-    if bare and (Path(bare) / "tensorflow" / "core").is_dir():
-        return [str(Path(bare) / "tensorflow")]
-    raise ImportError(
-        "TensorFlow's message modules were not found: install tensorflow-cpu, or point "
-        f"{MESSAGES_DIR_VARIABLE} at a folder that holds tensorflow/core/**/*_pb2.py"
-    )
+from lightbox.tfs_wire.described_modules import DescribedModules
 
 
 @contextmanager
 def placeholder_tensorflow() -> Iterator[None]:
-    """Let ``import tensorflow.core...`` work without running ``tensorflow/__init__.py``."""
+    """Let ``import tensorflow.core...`` work without running ``tensorflow/__init__.py``, which need not be there."""
     if "tensorflow" in sys.modules:
         yield
         return
+    spec = importlib.util.find_spec("tensorflow")
     placeholder = ModuleType("tensorflow")
-    placeholder.__path__ = _search_path()
+    placeholder.__path__ = list(spec.submodule_search_locations or ()) if spec else []
     sys.modules["tensorflow"] = placeholder
     try:
         yield
     finally:
         del sys.modules["tensorflow"]
 
+
+sys.meta_path.append(DescribedModules())  # the last one: what is installed is found before
 
 with placeholder_tensorflow():
     from tensorflow.core.example import example_pb2

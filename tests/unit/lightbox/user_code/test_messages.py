@@ -1,46 +1,55 @@
-"""TensorFlow's messages in a handler, with and without the tensorflow package."""
+"""TensorFlow's messages in a user's code, wherever they come from."""
 
 from __future__ import annotations
 
 import os
 import subprocess
 import sys
-import sysconfig
 from pathlib import Path
 
 import pytest
 
+from support.other_packages import BOTH, other_packages
+from support.patience import PATIENCE
+
 CONTAINER = Path(__file__).parents[4] / "container"
-SITE_PACKAGES = Path(sysconfig.get_path("purelib"))
-
-
-@pytest.mark.extended
-def test_messages_in_an_image_without_tensorflow(tmp_path: Path) -> None:
-    packages, messages = tmp_path / "packages", tmp_path / "messages"
-    packages.mkdir()
-    for entry in SITE_PACKAGES.iterdir():
-        if entry.name != "tensorflow" and entry.suffix not in (".pth", ".dist-info"):
-            (packages / entry.name).symlink_to(entry)
-    bare = messages / "tensorflow"
-    for folder in ("core", "compiler"):
-        for file in (SITE_PACKAGES / "tensorflow" / folder).rglob("*_pb2.py"):
-            link = bare / file.relative_to(SITE_PACKAGES / "tensorflow")
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(file)
-    script = """
+SCRIPT = """
 import lightbox.worker
 from tensorflow.core.framework import tensor_pb2, types_pb2
 from tensorflow.core.framework.tensor_shape_pb2 import TensorShapeProto
 from tensorflow_serving.apis import predict_pb2, prediction_service_pb2_grpc
 request = predict_pb2.PredictRequest()
-request.inputs["x"].CopyFrom(tensor_pb2.TensorProto(dtype=types_pb2.DT_FLOAT))
+request.inputs["x"].CopyFrom(tensor_pb2.TensorProto(dtype=types_pb2.DT_FLOAT, tensor_shape=TensorShapeProto()))
 try:
     import tensorflow
 except ModuleNotFoundError:
     print("no tensorflow")
+else:
+    request.inputs["y"].CopyFrom(tensorflow.make_tensor_proto([1.0]))
+    print(tensorflow.make_ndarray(request.inputs["y"]))
+print(hasattr(predict_pb2, "__file__"), hasattr(tensor_pb2, "__file__"))
 """
-    environ = {"PYTHONPATH": f"{CONTAINER}:{packages}", "LIGHTBOX_TENSORFLOW_MESSAGES": str(messages)}
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", script], env=os.environ | environ, capture_output=True, text=True, check=False
-    )
-    assert done.stdout == "no tensorflow\n", done.stderr
+
+
+def printed(tmp_path: Path, *hidden: str) -> list[str]:
+    """What the script prints where packages are missing."""
+    environ = os.environ | other_packages(tmp_path / "reports", *hidden)
+    environ["PYTHONPATH"] += f"{os.pathsep}{CONTAINER}"
+    command = [sys.executable, "-P", "-W", "ignore", "-c", SCRIPT]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False, timeout=PATIENCE)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_messages_in_an_image_without_tensorflow(tmp_path: Path) -> None:
+    assert printed(tmp_path, "tensorflow") == ["no tensorflow", "True False"]
+
+
+def test_messages_without_either_package(tmp_path: Path) -> None:
+    assert printed(tmp_path, *BOTH) == ["no tensorflow", "False False"]
+
+
+@pytest.mark.extended
+@pytest.mark.parametrize("hidden", [(), ("tensorflow_serving",)])
+def test_an_installed_tensorflow_shares_its_classes(tmp_path: Path, hidden: tuple[str, ...]) -> None:
+    assert printed(tmp_path, *hidden) == ["[1.]", f"{not hidden} True"]

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+"""Write the descriptors of the installed tensorflow-serving-api to container/lightbox/tfs_wire/messages.binpb."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+import tensorflow_serving
+from google.protobuf.descriptor import FileDescriptor
+from google.protobuf.descriptor_pb2 import FileDescriptorProto, FileDescriptorSet
+
+from lightbox.tfs_wire.described_modules import DESCRIPTORS
+from lightbox.tfs_wire.messages import placeholder_tensorflow
+
+
+def installed_files() -> FileDescriptorSet:
+    """Return tensorflow_serving's .proto files and all that they import, each after what it imports.
+
+    Those of protobuf itself are left out: they are installed with it.
+    """
+    files: dict[str, FileDescriptorProto] = {}
+
+    def add(file: FileDescriptor) -> None:
+        if file.name in files or file.name.startswith("google/"):
+            return
+        for imported in file.dependencies:
+            add(imported)
+        files[file.name] = FileDescriptorProto.FromString(file.serialized_pb)
+
+    root = Path(tensorflow_serving.__path__[0])
+    with placeholder_tensorflow():
+        for path in sorted(root.rglob("*_pb2.py")):
+            add(importlib.import_module(".".join(path.relative_to(root.parent).with_suffix("").parts)).DESCRIPTOR)
+    return FileDescriptorSet(file=files.values())
+
+
+if __name__ == "__main__":
+    DESCRIPTORS.write_bytes(installed_files().SerializeToString())

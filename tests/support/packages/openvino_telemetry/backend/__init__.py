@@ -1,0 +1,3 @@
+"""What OpenVINO imports beside the class."""
+
+backend_ga4 = None
