@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 import socket
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from lightbox.harness.ports import free_ports
+from lightbox.model_server import main
 from lightbox.model_server.flags import FLAGS, OWN_FLAGS, parse, usage
+from lightbox.tfs_wire import RELEASE
 from support.model_server import COMMAND, GOLDEN, MODELS, ModelServer, config_text
 from support.patience import PATIENCE
 
@@ -157,6 +160,16 @@ def test_version(flag: str) -> None:
     first, second = ended.stdout.splitlines()
     assert first.startswith("TensorFlow ModelServer: ")
     assert second.startswith("TensorFlow Library: ")
+
+
+def test_version_without_the_packages_that_have_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "path", [])
+    assert main.main(["--version"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert first == f"TensorFlow ModelServer: {RELEASE} (Lightbox's embedded model server)"
+    assert second == "TensorFlow Library: not installed"
 
 
 def test_a_bool_may_stand_alone_and_unknown_words_are_kept() -> None:
