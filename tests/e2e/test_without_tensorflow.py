@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 from support.model_files import dense, write_dense_as
+from support.models import copy_golden
 from support.other_packages import BOTH, other_packages
 from support.patience import PATIENCE
 from support.stack import Stack, running
@@ -59,6 +60,7 @@ def bare(tmp_path_factory: pytest.TempPathFactory, reports: Path) -> Iterator[St
     models = tmp_path_factory.mktemp("models")
     for name in ("plain", "handled"):
         write_dense_as(models / name / "1" / "model.onnx")
+    copy_golden("half_plus_two", models / "saved")
     code = models / "handled" / "code"
     code.mkdir()
     (code / "inference.py").write_text(dedent(HANDLER))
@@ -77,6 +79,14 @@ def answer_of(stack: Stack, attributes: str) -> Any:
 def test_every_wire_answers(bare: Stack, wire: str) -> None:
     answer = answer_of(bare, f"tfs-model-name=plain,tfs-transport={wire}")
     np.testing.assert_allclose(answer["predictions"], dense(X), rtol=1e-5)
+
+
+def test_a_saved_model_is_answered_by_what_is_installed(bare: Stack) -> None:
+    """Nobody named an engine. The newest version adds three to a half."""
+    body = json.dumps({"instances": [1.0, 2.0]}).encode()
+    headers = {"Content_Type": "application/json", "X_Amzn_SageMaker_Custom_Attributes": "tfs-model-name=saved"}
+    assert bare.invoke(body, **headers).json() == {"predictions": [3.5, 4.0]}
+    assert "not compared: TensorFlow is not installed" in bare.log
 
 
 def test_a_handler_of_aws_asks_over_both_wires(bare: Stack) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
-from lightbox.engines import DEFAULT
+from lightbox.engines import default
 from lightbox.machine.environment import environment, variable
 from lightbox.machine.shared_files import replace_file
 from lightbox.model import engine_report
@@ -98,7 +98,7 @@ def engine_flags(settings: Settings, run_dir: Path) -> list[str]:
     """Return the flags that only the embedded server has."""
     chosen = _engine_options(settings)
     return [
-        f"--engine={settings.engine or DEFAULT}",
+        f"--engine={settings.engine or default()}",
         *([f"--engine_options={json.dumps(chosen)}"] if chosen else []),
         f"--engine_cache_dir={kept_engine_cache() or run_dir / ENGINE_CACHE}",
         f"--engine_report_dir={run_dir / engine_report.FOLDER}",
