@@ -35,8 +35,7 @@ PHOTO = photos.path_of("images", "china.jpg")
 def without(folder: Path, removed: Sequence[Feature]) -> Path:
     """Copy what is served to a folder, without these features; return its ``serve.sh``."""
     shutil.copytree(REPOSITORY / "container", folder / "container", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("serve.sh", "nginx.conf"):
-        shutil.copy(REPOSITORY / name, folder / name)
+    shutil.copy(REPOSITORY / "serve.sh", folder / "serve.sh")
     (folder / ".venv").symlink_to(sys.prefix)
     features = folder / "container" / "lightbox" / "features"
     listed = features / "__init__.py"

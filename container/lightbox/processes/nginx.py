@@ -27,7 +27,7 @@ from lightbox.processes.startup import PortTaken
 
 _TIMES_IN_PROGRESS = 4
 """Bodies of 0.1 to 1 MB that may be arriving or in progress, for each request that the sidecar takes, at least."""
-TEMPLATE = Path(__file__).resolve().parents[3] / "nginx.conf"
+TEMPLATE = Path(__file__).with_name("nginx.conf")
 REQUEST_ID = "$lightbox_request_id"
 """nginx's variable with a request's id, as nginx.conf makes it."""
 _PLACEHOLDER = re.compile(r"@([A-Z_]+)@")
