@@ -23,17 +23,17 @@ RUN mkdir -p /model-server/usr/bin /model-server/usr/local/cuda/lib \
     && find /model-server -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
 
 
-# The packages of the sidecar and of handlers.
+# The packages of the sidecar and of handlers: pyproject.toml with its extra "aws".
 # Compiled here, because the file system is read-only at run time; by hash, not by date.
 FROM ${PYTHON_IMAGE} AS packages
 ARG SOURCE_DATE_EPOCH
 ARG HANDLER_PACKAGES
-COPY requirements/sidecar.lock requirements/handlers.lock requirements/handlers_aws.lock /tmp/
+COPY requirements/sidecar.lock requirements/handlers_aws.lock /tmp/
 # hadolint ignore=DL3042  # the cache is a mount: it makes a second build faster and is not part of the image
 RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
     PIP_CACHE_DIR=/var/cache/pip \
     pip install --no-deps --require-hashes --no-compile --prefix /packages/usr/local \
-        -r /tmp/sidecar.lock -r /tmp/handlers.lock ${HANDLER_PACKAGES:+-r "/tmp/handlers_${HANDLER_PACKAGES}.lock"} \
+        -r /tmp/sidecar.lock ${HANDLER_PACKAGES:+-r "/tmp/handlers_${HANDLER_PACKAGES}.lock"} \
     && find /packages -type d -name tests -prune -exec rm -rf {} + \
     && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /packages /packages \
     && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
@@ -43,12 +43,12 @@ RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
 FROM ${PYTHON_IMAGE} AS packages-embedded
 ARG SOURCE_DATE_EPOCH
 ARG HANDLER_PACKAGES
-COPY requirements/model_server.lock requirements/handlers.lock requirements/handlers_aws.lock /tmp/
+COPY requirements/model_server.lock requirements/handlers_aws.lock /tmp/
 # hadolint ignore=DL3042  # the cache is a mount: it makes a second build faster and is not part of the image
 RUN --mount=type=cache,target=/var/cache/pip,sharing=locked \
     PIP_CACHE_DIR=/var/cache/pip \
     pip install --no-deps --require-hashes --no-compile --prefix /packages/usr/local \
-        -r /tmp/model_server.lock -r /tmp/handlers.lock ${HANDLER_PACKAGES:+-r "/tmp/handlers_${HANDLER_PACKAGES}.lock"} \
+        -r /tmp/model_server.lock ${HANDLER_PACKAGES:+-r "/tmp/handlers_${HANDLER_PACKAGES}.lock"} \
     && rm -rf /packages/usr/local/lib/python3*/site-packages/tensorflow/include \
     && python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /packages /packages \
     && find /packages -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +
@@ -82,7 +82,7 @@ FROM ${PYTHON_IMAGE} AS application
 ARG SOURCE_DATE_EPOCH
 COPY container /application/opt/lightbox/container
 COPY --from=resize /source/libresize.so.1 /application/opt/lightbox/container/lightbox/images/
-COPY serve.sh nginx.conf LICENSE /application/opt/lightbox/
+COPY serve.sh LICENSE /application/opt/lightbox/
 RUN python -m compileall -q -j 0 --invalidation-mode unchecked-hash -s /application /application \
     && chmod -R u=rwX,go=rX /application \
     && find /application -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH}" {} +

@@ -1,26 +1,27 @@
 #!/usr/bin/env bash
-# lock.sh UV: resolves requirements/*.in into requirements/*.lock, exact versions with hashes.
+# lock.sh UV: resolves pyproject.toml's dependencies and requirements/*.in into requirements/*.lock, exact versions with hashes.
 # dev.lock comes first; the smaller sets are held to its versions.
 set -euo pipefail
 cd "$(dirname "$0")/../requirements"
 uv=$1
+ours=../pyproject.toml
 compile() {
   local name=$1 overrides=$2
   shift 2
   echo "== requirements/$name.lock"
   "$uv" pip compile --quiet --universal --generate-hashes --no-annotate --python-version 3.11 \
-    --overrides "$overrides" --custom-compile-command "make lock" "$name.in" --output-file "$name.lock" "$@"
+    --overrides "$overrides" --custom-compile-command "make lock" --output-file "$name.lock" "$@"
 }
-compile dev dev.overrides --upgrade
-compile serve model_server.overrides --constraints dev.lock
-compile model_server model_server.overrides --constraints dev.lock
-compile openvino openvino.overrides --constraints dev.lock
-compile sidecar sidecar.overrides --constraints dev.lock
-compile handlers sidecar.overrides --constraints dev.lock
-compile handlers_aws sidecar.overrides --constraints dev.lock
-compile bench sidecar.overrides --constraints dev.lock
-compile tracing sidecar.overrides --constraints dev.lock
-compile fuzz sidecar.overrides --constraints dev.lock
-compile compiler sidecar.overrides --constraints dev.lock
+compile dev dev.overrides --upgrade --all-extras "$ours" dev.in
+compile serve model_server.overrides --constraints dev.lock --all-extras "$ours" serve.in
+# The images' packages.
+compile model_server model_server.overrides --constraints dev.lock --extra tensorflow --extra openvino --extra aws "$ours" handlers.in
+compile openvino openvino.overrides --constraints dev.lock --extra openvino "$ours" handlers.in
+compile sidecar sidecar.overrides --constraints dev.lock --extra aws "$ours" handlers.in
+compile handlers_aws sidecar.overrides --constraints dev.lock handlers_aws.in
+compile tracing sidecar.overrides --constraints dev.lock --extra tracing "$ours"
+compile bench sidecar.overrides --constraints dev.lock bench.in
+compile fuzz sidecar.overrides --constraints dev.lock fuzz.in
+compile compiler sidecar.overrides --constraints dev.lock compiler.in
 # nncf needs an older numpy than the others, so that this set is held to none of their versions.
-compile quantize openvino.overrides
+compile quantize openvino.overrides --extra openvino "$ours" quantize.in

@@ -49,6 +49,9 @@ def test_a_feature_is_named_where_the_recipe_says() -> None:
 
 def test_an_engine_is_named_where_the_recipe_says() -> None:
     engine = {file.replace("<name>", "onnxruntime") for file in recipe("An engine")}
-    found = naming(["onnxruntime", "OnnxRuntime"], ["container", "requirements/serve.*", "tests/unit/lightbox/engines"])
+    found = naming(
+        ["onnxruntime", "OnnxRuntime"],
+        ["container", "pyproject.toml", "requirements/serve.*", "tests/unit/lightbox/engines"],
+    )
     assert found <= engine
     assert {"container/lightbox/engines/__init__.py", "container/lightbox/engines/onnxruntime/__init__.py"} <= found

@@ -1,6 +1,6 @@
 """A handler of AWS's API for digits that asks the model over both wires by hand, as handlers for that container do.
 
-It imports what that container has and every image of ours: requirements/handlers.in.
+It imports what that container has and every image of ours: the extra "aws" of pyproject.toml.
 """
 
 import io

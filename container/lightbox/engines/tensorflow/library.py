@@ -84,7 +84,7 @@ def _library_path() -> Path:
         path = Path(folder) / LIBRARY
         if path.exists():
             return path
-    raise ImportError(f"{LIBRARY} was not found: install tensorflow-cpu (requirements/model_server.in)")
+    raise ImportError(f"{LIBRARY} was not found: install tensorflow-cpu, as lightbox-serve[tensorflow] does")
 
 
 class _Library:

@@ -215,7 +215,7 @@ def _error_responses() -> dict[str, Any]:
 
 def _version() -> str:
     try:
-        return version("lightbox")
+        return version("lightbox-serve")
     except PackageNotFoundError:  # the image has the sources alone
         return "0"
 

@@ -32,7 +32,7 @@ class TracingSettings(BaseModel):
     model_config = PART
 
     otlp_endpoint: str | None = setting("Traces", ENDPOINT)
-    """URL to send OpenTelemetry traces to, as OTLP over HTTP. Needs the packages of `requirements/tracing.lock`.
+    """URL to send OpenTelemetry traces to, as OTLP over HTTP. Needs the packages of the extra `tracing`, which `requirements/tracing.lock` has.
     OpenTelemetry's other variables (`OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`, `OTEL_EXPORTER_OTLP_HEADERS`, ...) work
     as well."""
 
@@ -56,7 +56,7 @@ class Tracing(Feature):
         if not all(map(_installed, PACKAGES)):
             raise TracingMissing(
                 f"{ENDPOINT} is set, but the OpenTelemetry packages are not installed: "
-                "install requirements/tracing.lock, or unset it"
+                "install lightbox-serve[tracing] or requirements/tracing.lock, or unset it"
             )
 
     @override
