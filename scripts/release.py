@@ -9,10 +9,12 @@ from __future__ import annotations
 import argparse
 import hashlib
 import re
+import shlex
 import shutil
 import sys
 import tempfile
 import tomllib
+import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,6 +35,8 @@ IMAGES = (
     ("openvino", "arm64"),
 )
 """Stages of the Dockerfile, with the architectures that they are made for."""
+MACHINES = ("x86_64", "aarch64")
+"""What wheels are compiled for; others build the archive of the sources."""
 SUMS = "SHA256SUMS"
 _HEADING = re.compile(r"^## (\S+) \((.*)\)$", re.MULTILINE)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -55,6 +59,11 @@ class Release:
     def name(self) -> str:
         """What the files' names begin with."""
         return f"lightbox-{self.version}"
+
+    @property
+    def package(self) -> str:
+        """What the names of the packages begin with, as pip spells the distribution."""
+        return f"lightbox_serve-{self.version}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -130,20 +139,42 @@ def make(release: Release, notes: str, *, with_images: bool) -> None:
 
 
 def make_packages(release: Release) -> None:
-    """Make the archive of the sources and, of just these, the wheel; both are the same for the same commit."""
-    say.progress("sources and wheel")
-    archive = _file(release, ".tar.gz")
-    _git(release, "archive", "--format=tar.gz", f"--prefix={release.name}/", f"--output={archive}", "HEAD")
-    dated = {"SOURCE_DATE_EPOCH": _git(release, "log", "-1", "--format=%ct")}
+    """Make the wheels and the archive of the sources, which pip installs too; all are the same for the same commit."""
+    dated = {"SOURCE_DATE_EPOCH": _git(release, "log", "-1", "--format=%ct"), "PYTHON": sys.executable}
+    compiler = release.repository / "scripts" / "portable_cc.sh"
+    archive = ("archive", "HEAD", f"--prefix={release.package}/")
     with tempfile.TemporaryDirectory() as folder:
-        # Of the archive: what lies about in the repository, such as an older build/, must not come along.
-        run("tar", "-xzf", str(archive), "-C", folder)
-        run(
-            *(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--no-cache-dir"),
-            *("--disable-pip-version-check", "--wheel-dir", str(release.out), str(Path(folder, release.name))),
-            seconds=300,
-            environ=dated,
-        )
+        # Of the commit: what lies about in the repository, such as an older build/, must not come along.
+        _git(release, *archive, f"--output={folder}/sources.tar")
+        run("tar", "-xf", f"{folder}/sources.tar", "-C", folder)
+        for machine in MACHINES:
+            say.progress(f"wheel for {machine}")
+            run(
+                *(
+                    sys.executable,
+                    "-m",
+                    "pip",
+                    "wheel",
+                    "--quiet",
+                    "--no-deps",
+                    "--no-build-isolation",
+                    "--no-cache-dir",
+                ),
+                *(
+                    "--disable-pip-version-check",
+                    f"--config-settings=--build-option=--plat-name=manylinux_2_17_{machine}",
+                ),
+                *("--wheel-dir", str(release.out), f"{folder}/{release.package}"),
+                seconds=300,
+                environ={**dated, "CC": f"{shlex.quote(str(compiler))} {machine}"},
+            )
+        say.progress("sources")
+        # What a wheel says of itself is all that an index wants from sources beside the commit's files.
+        about = Path(folder, "PKG-INFO")
+        with zipfile.ZipFile(next(release.out.glob("*.whl"))) as wheel:
+            about.write_bytes(wheel.read(f"{release.package}.dist-info/METADATA"))
+        about.chmod(0o644)
+        _git(release, *archive, f"--add-file={about}", f"--output={release.out / release.package}.tar.gz")
 
 
 def make_images(release: Release) -> None:

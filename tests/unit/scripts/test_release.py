@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
+import struct
 import subprocess
 import sys
-import sysconfig
+import tarfile
 import zipfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,34 +19,20 @@ import release
 from docker_image.docker import Docker
 from docker_image.engine import Engine, NoEngine
 from docker_image.inventory import Part
+from support.released import VERSION, committed, git
 from support.stack import REPOSITORY
 
+EM_X86_64, EM_AARCH64 = 62, 183
+"""What the head of a program names its processor."""
 pytestmark = pytest.mark.extended
 
-FILES = (".gitignore", "pyproject.toml", "CHANGELOG.md", "README.md", "LICENSE", "Dockerfile", "serve.sh", "nginx.conf")
-VERSION = release.version_of(REPOSITORY)
 NAME = f"lightbox-{VERSION}"
-
-
-def git(repository: Path, *arguments: str) -> None:
-    identity = ("-c", "user.name=Somebody", "-c", "user.email=somebody@example.com")
-    subprocess.run(["git", "-C", repository, *identity, *arguments], check=True, capture_output=True)
+PACKAGE = f"lightbox_serve-{VERSION}"
 
 
 @pytest.fixture
 def repository(tmp_path: Path) -> Path:
-    """A repository with what is packed, and its first commit."""
-    subprocess.run([REPOSITORY / "scripts" / "ensure_debian.sh", "git", "git"], check=True, capture_output=True)
-    made = tmp_path / "repository"
-    ignored = shutil.ignore_patterns("__pycache__", "*.so.1", "*.egg-info")
-    for name in ("container", "scripts"):
-        shutil.copytree(REPOSITORY / name, made / name, ignore=ignored)
-    for name in FILES:
-        shutil.copy(REPOSITORY / name, made / name)
-    git(made, "init", "--quiet")
-    git(made, "add", ".")
-    git(made, "commit", "--quiet", "-m", "Begin")
-    return made
+    return committed(tmp_path / "repository")
 
 
 def made(repository: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -62,30 +48,29 @@ def test_a_candidate_and_its_release_have_the_same_files(repository: Path, tmp_p
         done = made(repository, "--candidate", "--out", str(out))
         assert done.returncode == 0, done.stderr
     assert "nothing was pushed" in done.stdout
-    wheel = f"{NAME}-py3-none-any.whl"
+    wheels = [f"{PACKAGE}-py3-none-manylinux_2_17_{machine}.whl" for machine in release.MACHINES]
     assert sorted(path.name for path in first.iterdir()) == sorted(
-        ["SHA256SUMS", f"{NAME}-notes.md", f"{NAME}.tar.gz", wheel]
+        ["SHA256SUMS", f"{NAME}-notes.md", f"{PACKAGE}.tar.gz", *wheels]
     )
     subprocess.run(["sha256sum", "--check", "--strict", "SHA256SUMS"], cwd=first, check=True, capture_output=True)
     assert (first / "SHA256SUMS").read_text() == (again / "SHA256SUMS").read_text()
-    with zipfile.ZipFile(first / wheel) as file:
-        packed = set(file.namelist())
-        about = file.read(f"{NAME}.dist-info/METADATA").decode()
     ours = {
         str(path.relative_to(repository / "container"))
-        for path in (repository / "container").rglob("*")
-        if path.suffix in (".py", ".c", ".html", ".js", ".css", ".png", ".jpg", ".binpb")
+        for path in (repository / "container" / "lightbox").rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
     }
-    assert ours - packed == {"lightbox/not_committed.py"}
-    assert f"{NAME}.dist-info/licenses/LICENSE" in packed
-    assert "License-Expression: Apache-2.0" in about
-    target = tmp_path / "installed"
-    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index", "--target", str(target)]
-    subprocess.run([*pip, str(first / wheel)], check=True, capture_output=True)
-    environ = os.environ | {"PYTHONPATH": os.pathsep.join([str(target), sysconfig.get_path("purelib")])}
-    command = [sys.executable, str(target / "bin" / "lightbox"), "model-server", "--version"]
-    said = subprocess.run(command, env=environ, cwd=tmp_path, capture_output=True, text=True, check=True)
-    assert "TensorFlow" in said.stdout
+    library = "lightbox/images/libresize.so.1"
+    for wheel, machine in zip(wheels, (EM_X86_64, EM_AARCH64), strict=True):
+        with zipfile.ZipFile(first / wheel) as file:
+            packed = {name for name in file.namelist() if ".dist-info/" not in name}
+            assert packed ^ ours == {"lightbox/not_committed.py", library}
+            assert struct.unpack_from("<4s14xH", file.read(library)) == (b"\x7fELF", machine)
+            about = file.read(f"{PACKAGE}.dist-info/METADATA")
+            assert f"{PACKAGE}.dist-info/licenses/LICENSE" in file.namelist()
+    assert b"License-Expression: Apache-2.0" in about
+    with tarfile.open(first / f"{PACKAGE}.tar.gz") as archive:
+        packed_about = archive.extractfile(f"{PACKAGE}/PKG-INFO")
+        assert packed_about is not None and packed_about.read() == about
 
 
 def test_a_release_wants_a_date_a_tag_and_no_change(repository: Path) -> None:

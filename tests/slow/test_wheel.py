@@ -1,0 +1,89 @@
+"""A release's packages in fresh environments of each Python that is here: what comes along, and an answer."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from lightbox.harness import stack as harness_stack
+from support import photos
+from support.onnx_models import write_classifier
+from support.released import VERSION, packages
+from support.stack import running
+
+MINORS = (11, 12, 13)
+"""Of Python 3; a machine may lack some, which are skipped."""
+pytestmark = pytest.mark.timeout(3600)
+
+
+def python_of(minor: int) -> str:
+    """Return a Python of this version that can make virtual environments: of PATH, or one that pyenv has."""
+    name = f"python3.{minor}"
+    folders = [Path(folder) for folder in os.get_exec_path()]
+    if pyenv := shutil.which("pyenv"):
+        root = subprocess.run([pyenv, "root"], capture_output=True, text=True, check=True).stdout.strip()
+        folders += sorted(Path(root, "versions").glob("*/bin"))
+    for python in (folder / name for folder in folders):
+        # Of pyenv's own names on PATH only those work that are chosen.
+        probe = [str(python), "-c", "import ensurepip, venv"]
+        if python.exists() and not subprocess.run(probe, capture_output=True, check=False).returncode:
+            return str(python)
+    pytest.skip(f"there is no {name} here")
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return packages(tmp_path_factory.mktemp("release"))
+
+
+def environment(folder: Path, minor: int, *arguments: str, **environ: str) -> Path:
+    """Make a virtual environment with what pip installs; return its ``bin``."""
+    subprocess.run([python_of(minor), "-m", "venv", folder], check=True)
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
+    done = subprocess.run([*pip, *arguments], env=os.environ | environ, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return folder / "bin"
+
+
+def said_by(*command: str | Path) -> str:
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.mark.parametrize("minor", MINORS)
+def test_a_fresh_environment_answers_a_photo(
+    minor: int, made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted = f"lightbox-serve[openvino]=={VERSION}"
+    programs = environment(tmp_path / "venv", minor, "--find-links", str(made), wanted)
+    listed = json.loads(said_by(programs / "python", "-m", "pip", "list", "--format=json"))
+    installed = {package["name"].lower() for package in listed}
+    assert {"lightbox-serve", "openvino"} <= installed
+    assert {name for name in installed if name.startswith("tensorflow")} == set()
+    listing = "from importlib.metadata import files; print(*files('lightbox-serve'), sep='\\n')"
+    files = [Path(line) for line in said_by(programs / "python", "-c", listing).splitlines()]
+    assert {file.name for file in files if file.parts[0] == ".."} == {"lightbox"}
+    assert {file.parts[0] for file in files} == {"..", "lightbox", f"lightbox_serve-{VERSION}.dist-info"}
+    write_classifier(tmp_path / "models" / "colors" / "1" / "model.onnx")
+    monkeypatch.setattr(harness_stack, "SERVE", programs / "lightbox")
+    with running(tmp_path / "models", tmp_path / "run", LIGHTBOX_ENGINE="openvino", PYTHONPATH="") as stack:
+        answer = stack.invoke(photos.path_of("images", "china.jpg").read_bytes(), Content_Type="image/jpeg")
+        assert answer.status_code == 200, answer.text
+        assert "resize: native" in stack.log
+
+
+@pytest.mark.parametrize("compiler", ["cc", "none"])
+def test_the_sources_bring_the_resize_where_there_is_a_compiler(made: Path, tmp_path: Path, compiler: str) -> None:
+    """Without one the installation works, too. What the build asks of PATH lies in a folder without a compiler."""
+    (sources,) = made.glob("*.tar.gz")
+    path = os.environ["PATH"] if compiler == "cc" else str(tmp_path / "nothing")
+    programs = environment(tmp_path / "venv", 11, "--no-deps", "--no-cache-dir", str(sources), PATH=path)
+    where = "import lightbox.images.resize_library as r; print(r.LIBRARY.exists())"
+    assert said_by(programs / "python", "-P", "-c", where).strip() == str(compiler == "cc")
+    with tarfile.open(sources) as archive:
+        assert f"{sources.name.removesuffix('.tar.gz')}/serve.sh" in archive.getnames()

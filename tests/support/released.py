@@ -1,0 +1,44 @@
+"""A repository of its own with what is packed, and the packages of its commit."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import release
+from support.stack import REPOSITORY
+
+VERSION = release.version_of(REPOSITORY)
+FOLDERS = ("container", "scripts", "requirements")
+FILES = (".gitignore", "pyproject.toml", "setup.py", "CHANGELOG.md", "README.md", "LICENSE", "Dockerfile", "serve.sh")
+
+
+def git(repository: Path, *arguments: str) -> None:
+    """Run git there as somebody."""
+    identity = ("-c", "user.name=Somebody", "-c", "user.email=somebody@example.com")
+    subprocess.run(["git", "-C", repository, *identity, *arguments], check=True, capture_output=True)
+
+
+def committed(folder: Path) -> Path:
+    """Copy what is packed, as it is now, to a folder that is not there yet, and commit it; return the folder."""
+    subprocess.run([REPOSITORY / "scripts" / "ensure_debian.sh", "git", "git"], check=True, capture_output=True)
+    ignored = shutil.ignore_patterns("__pycache__", "*.so.1", "*.egg-info")
+    for name in FOLDERS:
+        shutil.copytree(REPOSITORY / name, folder / name, ignore=ignored)
+    for name in FILES:
+        shutil.copy(REPOSITORY / name, folder / name)
+    (folder / "build").mkdir()
+    (folder / "build" / "compiler").symlink_to(REPOSITORY / "build" / "compiler")
+    git(folder, "init", "--quiet")
+    git(folder, "add", ".")
+    git(folder, "commit", "--quiet", "-m", "Begin")
+    return folder
+
+
+def packages(folder: Path) -> Path:
+    """Make the wheels and the archive of the sources; return the folder that they are in."""
+    out = folder / "packages"
+    out.mkdir(parents=True)
+    release.make_packages(release.Release(committed(folder / "repository"), out, VERSION, is_candidate=True))
+    return out
