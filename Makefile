@@ -4,7 +4,8 @@ SHELL := /bin/bash
 
 VENV := .venv
 PY := $(VENV)/bin/python
-PYTHON ?= python3.11
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3; do \
+  scripts/check_machine.sh $$python 2>/dev/null && exec echo $$python; done; echo python3)
 MODELS ?= models
 # Few of the 17,000 modules are ever imported. Those that serving needs are compiled below. Python compiles the others on
 # import and must cache the result, so this variable must not reach it.
@@ -31,6 +32,8 @@ $(READY): requirements/serve.lock pyproject.toml
 	@echo "== setting up $(VENV): about 80 packages, TensorFlow among them; a minute or two the first time"
 	scripts/make_venv.sh $(PYTHON) $(VENV)
 	$(PIP_INSTALL) --require-hashes -r requirements/serve.lock
+	@# As the distribution was called before.
+	$(PY) -m pip uninstall -qq --yes lightbox
 	$(PIP_INSTALL) --no-build-isolation --editable .
 	@echo "== compiling what serving needs: so that no start has to compile TensorFlow"
 	$(PY) -m compileall -q -j 0 -x '/tests?/' $(VENV)/lib container
@@ -38,7 +41,8 @@ $(READY): requirements/serve.lock pyproject.toml
 
 $(READY_DEV): $(READY) requirements/dev.lock
 	@echo "== adding what the tests, the lint checks and the scripts need"
-	$(PIP_INSTALL) --require-hashes -r requirements/dev.lock
+	@# One package, of which the tests take files alone, has not yet widened its bound to Python 3.13.
+	$(PIP_INSTALL) --ignore-requires-python --require-hashes -r requirements/dev.lock
 	@touch $@
 
 setup: $(READY_DEV)  ## Virtual environment with the locked dependencies

@@ -12,8 +12,11 @@ if command -v apt-get >/dev/null && { [ "$(id -u)" -eq 0 ] || { command -v sudo 
   can_install=yes
 fi
 
+choice="install Python 3.11, 3.12 or 3.13, or name one: make … PYTHON=python3.12"
 if ! command -v "$python" >/dev/null; then
-  say "$python is missing: install Python 3.11, or name another: make … PYTHON=python3.12"
+  say "$python is missing: $choice"
+elif ! "$python" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; then
+  say "$python is $("$python" -V 2>&1 | head -n 1): $choice"
 elif ! "$python" -c 'import ensurepip, venv' 2>/dev/null && { [ "$(id -u)" -ne 0 ] || [ "$can_install" = no ]; }; then
   say "$python cannot make virtual environments: run 'apt-get install $(basename "$python")-venv' as root"
 fi

@@ -14,6 +14,18 @@ from cryptography.x509.oid import NameOID
 from lightbox.machine.shared_files import replace_file
 
 _PEM = serialization.Encoding.PEM
+# Python 3.13 takes no authority that does not say what its key is for, and no certificate that does not name that key.
+_SIGNS = x509.KeyUsage(
+    key_cert_sign=True,
+    crl_sign=True,
+    digital_signature=False,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    encipher_only=False,
+    decipher_only=False,
+)
 
 
 def key_pem(key: ec.EllipticCurvePrivateKey, passphrase: bytes | None = None) -> bytes:
@@ -29,6 +41,8 @@ class Authority:
         self._key = ec.generate_private_key(ec.SECP256R1())
         self._name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         own = self._begun(self._name, self._key, days).add_extension(x509.BasicConstraints(True, None), critical=True)
+        own = own.add_extension(_SIGNS, critical=True)
+        own = own.add_extension(x509.SubjectKeyIdentifier.from_public_key(self._key.public_key()), critical=False)
         self.pem = own.sign(self._key, hashes.SHA256()).public_bytes(_PEM)
 
     def issue(self, name: str = "lightbox.test", days: int = 30) -> tuple[bytes, bytes]:
@@ -37,6 +51,8 @@ class Authority:
         names = [x509.DNSName("localhost"), x509.IPAddress(ip_address("127.0.0.1"))]
         subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         begun = self._begun(subject, key, days).add_extension(x509.SubjectAlternativeName(names), critical=False)
+        issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(self._key.public_key())
+        begun = begun.add_extension(issuer, critical=False)
         return begun.sign(self._key, hashes.SHA256()).public_bytes(_PEM), key_pem(key)
 
     def _begun(self, subject: x509.Name, key: ec.EllipticCurvePrivateKey, days: int) -> x509.CertificateBuilder:

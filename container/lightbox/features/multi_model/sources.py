@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,6 +136,8 @@ class _Walk:
 
     def _target(self, link: os.DirEntry[str]) -> Path:
         try:
-            return Path(link.path).resolve()
-        except (OSError, RuntimeError):
-            raise BadRequest(f"{self._field}: the link {link.name!r} leads in a circle") from None
+            Path(link.path).stat()  # from Python 3.13 on, resolve() follows a circle without a word
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise BadRequest(f"{self._field}: the link {link.name!r} leads in a circle") from None
+        return Path(link.path).resolve()

@@ -180,7 +180,7 @@ def test_what_is_not_finite_is_carried() -> None:
         '{"signature_name": 3, "instances": [1]}',
         '{"\\ud800": 1}',
         "[" * 100_000,
-        '{"a":' * 5_000 + "1" + "}" * 5_000,
+        '{"a":' * 20_000 + "1" + "}" * 20_000,
         b'{"instances": ["\xff"]}',
         b"\xff\xfe[\x00",
     ],

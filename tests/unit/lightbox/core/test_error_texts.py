@@ -60,7 +60,7 @@ def test_what_a_handler_raises_names_no_folder(models: Path) -> None:
 
 def test_what_python_cannot_write_is_shown_by_its_kind() -> None:
     deep: list[object] = []
-    for _ in range(5000):
+    for _ in range(100_000):
         deep = [deep]
     assert shown(deep, 80) == "list nested too deep"
     assert shown([1, None], 4) == "[1, "
