@@ -1,0 +1,38 @@
+"""Which Pythons the Makefile takes, and what is said of others."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from support.stack import REPOSITORY
+
+SCRIPT = REPOSITORY / "scripts" / "check_machine.sh"
+
+
+def check(python: Path | str) -> tuple[int, str]:
+    done = subprocess.run([SCRIPT, python], capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr
+
+
+def test_this_python_is_taken() -> None:
+    assert check(sys.executable) == (0, "")
+
+
+def test_another_python_is_refused_in_a_sentence(tmp_path: Path) -> None:
+    old = tmp_path / "python3.10"
+    old.write_text('#!/bin/sh\n[ "$1" = -V ] && echo Python 3.10.13 && exit\nexit 1\n')
+    old.chmod(0o755)
+    code, said = check(old)
+    assert code == 1
+    assert f"{old} is Python 3.10.13: install Python 3.11, 3.12 or 3.13, or name one" in said
+    assert "python3.99 is missing: install Python 3.11, 3.12 or 3.13" in check("python3.99")[1]
+
+
+def test_it_takes_what_the_package_does() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
+    least, below = re.findall(r"\((3, \d+)\)", SCRIPT.read_text())
+    assert project["requires-python"] == f">={least.replace(', ', '.')},<{below.replace(', ', '.')}"
