@@ -12,6 +12,7 @@ from lightbox.core.errors import StartError
 from lightbox.model.catalogue import PlannedModel
 from lightbox.model.options import ModelOptions
 from lightbox.model.plan import ModelServerAddress
+from lightbox.processes import commands
 from lightbox.processes.additions import NginxParts
 from lightbox.processes.commands import (
     batching_parameters,
@@ -191,3 +192,12 @@ def test_options_of_engines_ask_for_the_embedded_server(tmp_path: Path, monkeypa
     settings = load_settings(options | {"LIGHTBOX_MODEL_SERVER": "tensorflow_model_server"})
     with pytest.raises(StartError, match="LIGHTBOX_OPTIONS: engine: expected none with"):
         model_server_program(settings)
+
+
+@pytest.mark.parametrize(("root", "paths"), [("/opt/lightbox/container", 2), ("/venv/lib/site-packages", 1)])
+def test_what_is_installed_stays_behind_the_standard_library(
+    root: str, paths: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commands, "CONTAINER_DIR", Path(root))
+    monkeypatch.setenv("PYTHONPATH", "/own")
+    assert commands.child_environ()["PYTHONPATH"].split(":") == [root, "/own"][-paths:]
