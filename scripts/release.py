@@ -171,8 +171,11 @@ def make_packages(release: Release) -> None:
         say.progress("sources")
         # What a wheel says of itself is all that an index wants from sources beside the commit's files.
         about = Path(folder, "PKG-INFO")
-        with zipfile.ZipFile(next(release.out.glob("*.whl"))) as wheel:
-            about.write_bytes(wheel.read(f"{release.package}.dist-info/METADATA"))
+        for path in release.out.glob("*.whl"):
+            with zipfile.ZipFile(path) as wheel:
+                if "lightbox/images/libresize.so.1" not in wheel.namelist():
+                    raise Refused(f"{path.name}: the native resize is missing: expected {compiler.name} to compile it")
+                about.write_bytes(wheel.read(f"{release.package}.dist-info/METADATA"))
         about.chmod(0o644)
         _git(release, *archive, f"--add-file={about}", f"--output={release.out / release.package}.tar.gz")
 
