@@ -384,7 +384,8 @@ def test_numbers_that_overflow_are_refused(stack: Stack, shape: str, data: str |
 def test_what_is_nested_deep_is_refused_wherever_it_stands(stack: Stack, field: str, depth: int) -> None:
     body = document().replace(b"{", b"{" + (field % nested(depth)).encode() + b",", 1)
     told = infer(stack, body)
-    if "a" in field and depth == 500:  # a parameter of any form is the handlers'
+    # A parameter of any form is the handlers': from Python 3.12 on, one may be nested deeper.
+    if "a" in field and (depth == 500 or '"a"' in field):
         assert told.status_code in (200, 400)
     else:
         assert (told.status_code, told.json()["code"]) == (400, "malformed_body")
