@@ -22,5 +22,8 @@ fi
 say "installing $command (Debian packages: $*)"
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get update -qq
 # No service is started: a package's own server would take its usual port.
-"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y --no-install-recommends "$@"
-command -v "$command" >/dev/null
+"${as_root[@]}" env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 apt-get install -y --no-install-recommends "$@" &&
+  command -v "$command" >/dev/null || {
+    say "$command could not be installed as $*: install it by hand, then run this again (Ubuntu has Chromium as a snap alone)" >&2
+    exit 1
+  }

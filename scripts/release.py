@@ -1,7 +1,7 @@
 """Makes what a release consists of, in build/release/, and pushes nothing: ``make release``.
 
 Packages, images with their bill of materials and licences, the release's notes, and checksums of all. The version is
-the one of pyproject.toml. docs/releasing.md tells the steps around it.
+the one of container/lightbox/__init__.py. docs/releasing.md tells the steps around it.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import shlex
 import shutil
 import sys
 import tempfile
-import tomllib
 import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -86,8 +85,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def version_of(repository: Path) -> str:
-    """Return the version in pyproject.toml."""
-    return str(tomllib.loads((repository / "pyproject.toml").read_text())["project"]["version"])
+    """Return the version in ``container/lightbox/__init__.py``, which pyproject.toml names."""
+    text = (repository / "container" / "lightbox" / "__init__.py").read_text()
+    found = re.search(r'^__version__ = "(.+)"$', text, re.MULTILINE)
+    assert found is not None, "a test reads it"
+    return found[1]
 
 
 def check(release: Release) -> str:
@@ -97,7 +99,9 @@ def check(release: Release) -> str:
     declared = re.search(r"^ARG VERSION=(\S+)$", (release.repository / "Dockerfile").read_text(), re.MULTILINE)
     if declared is None or declared[1] != release.version:
         found = declared[1] if declared else "none"
-        raise Refused(f"Dockerfile: expected ARG VERSION={release.version}, as in pyproject.toml, got {found}")
+        raise Refused(
+            f"Dockerfile: expected ARG VERSION={release.version}, as in container/lightbox/__init__.py, got {found}"
+        )
     if release.is_candidate:
         return notes
     if changed := _git(release, "status", "--porcelain"):

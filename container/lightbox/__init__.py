@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 # This is the import system's way to say that a package is not there, in all processes of Lightbox.
 sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
 
+__version__ = "0.1.0"
+"""Of the package, of the images and of the chart."""
+
 __all__ = ["BadRequest", "Context", "LightboxError", "Request", "Unavailable"]
 
 
@@ -30,6 +33,3 @@ def __getattr__(name: str) -> Any:
     if name not in _LATE:
         raise AttributeError(f"module 'lightbox' has no attribute {name!r}")
     return getattr(importlib.import_module(_LATE[name]), name)
-
-
-__version__ = "0.1.0"

@@ -82,7 +82,8 @@ def test_no_folder_to_write_to(tmp_path: Path, models: Path) -> None:
 def test_unknown_commands_show_the_usage(tmp_path: Path) -> None:
     done = subprocess.run([SERVE, "dance"], cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 2
-    assert "usage: serve.sh" in done.stderr
+    assert done.stderr.startswith("Usage: lightbox")
+    assert "No such command 'dance'." in done.stderr
 
 
 def test_check_gives_the_sentence_with_which_a_start_gives_up(tmp_path: Path, models: Path) -> None:

@@ -117,7 +117,7 @@ def test_pixels_that_are_integers_have_fits(tmp_path: Path) -> None:
             "MODEL: expected one that takes an image as pixels; half_plus_two has x (float32",
         ),
         (["--help"], ""),
-        ([], "the following arguments are required: --image"),
+        ([], "Missing option '--image'"),
     ],
 )
 def test_what_cannot_be_compared_is_told(tmp_path: Path, arguments: list[str], words: str) -> None:

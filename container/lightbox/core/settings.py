@@ -85,9 +85,9 @@ class Settings(BaseModel):
     )
     """What the embedded model server executes models with: an engine for all, or `auto` for the one that suits each
     model: OpenVINO where its answers are TensorFlow's and come faster. Set, it asks for the embedded server; without it
-    `tensorflow`, or `auto` where TensorFlow is not installed. `tensorflow` leaves files of other formats than SavedModel
-    to the fastest engine that opens them. `engine` in a model's own `code/lightbox.json` is for that model alone, and
-    in `LIGHTBOX_OPTIONS` for all; both win over this.
+    `tensorflow`, or `auto` where TensorFlow is not installed. `tensorflow` leaves files of other formats than
+    SavedModel to the fastest engine that opens them. `engine` in a model's own `code/lightbox.json` is for that model
+    alone, and in `LIGHTBOX_OPTIONS` for all; both win over this.
     What OpenVINO compiles is kept below `XDG_CACHE_HOME`, where that is set."""
 
     transports: Annotated[tuple[TransportName, ...] | None, BeforeValidator(parse_transports)] = setting(

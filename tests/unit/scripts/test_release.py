@@ -117,7 +117,7 @@ def test_the_dockerfile_has_another_version(repository: Path) -> None:
     file.write_text(file.read_text().replace(f"ARG VERSION={VERSION}", "ARG VERSION=9.9.9"))
     done = made(repository, "--candidate")
     assert done.returncode == 1
-    assert f"Dockerfile: expected ARG VERSION={VERSION}, as in pyproject.toml, got 9.9.9" in done.stderr
+    assert f"Dockerfile: expected ARG VERSION={VERSION}, as in container/lightbox/__init__.py, got 9.9.9" in done.stderr
 
 
 class Recorder(Docker):

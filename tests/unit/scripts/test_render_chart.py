@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +12,11 @@ import pytest
 import yaml
 
 from docker_image.container import MODELS_DIR
+from lightbox import __version__
 from lightbox.settings_loading import known_variables, load_settings
 from lightbox.telemetry.metrics import SATURATION
 from support.chart import CHART, render_chart, rendered
 from support.patience import PATIENCE
-from support.stack import REPOSITORY
 from unit.scripts.test_deploy_manifests import DEPLOY, NEWEST, OLDEST, validate
 
 Manifests = dict[str, dict[str, Any]]
@@ -346,6 +345,5 @@ def test_the_plain_manifests_are_the_chart_s() -> None:
 
 
 def test_the_chart_has_the_version_of_the_images() -> None:
-    version = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]["version"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert (chart["version"], chart["appVersion"]) == (version, version)
+    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)
