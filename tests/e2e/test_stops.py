@@ -213,6 +213,7 @@ def test_a_worker_that_dies_takes_only_its_own_requests_along(tmp_path: Path) ->
     (held.parent / "inference.py").write_text(HOLDS_ITS_REQUESTS)
     settings = {"SAGEMAKER_GUNICORN_WORKERS": "2", "SAGEMAKER_GUNICORN_THREADS": "16"}
     with running(tmp_path / "models", tmp_path / "run", **settings) as stack, ThreadPoolExecutor(16) as pool:
+        stack.wait_until(lambda: len(stack.processes("gunicorn")) == 3)  # one of two workers is enough for /ping
         gunicorns = {process.pid: process for process in stack.processes("gunicorn")}
         victim, other = (process for process in gunicorns.values() if process.ppid() in gunicorns)
         answers: list[Future[requests.Response]] = []

@@ -99,9 +99,9 @@ def test_ctrl_c_stops_what_was_started(sample_models: Path, tmp_path: Path) -> N
         (["nosuch"], "MODEL: there is no model named 'nosuch' in"),
         (["--image", "/nowhere/cat.jpg"], "--image: /nowhere/cat.jpg cannot be read: No such file"),
         (["--image", str(SERVE)], "is no image of a format that Lightbox reads"),
-        (["--seconds", "5"], "argument --seconds: expected a number from 10 to 86400, got '5'"),
-        (["--seconds", "soon"], "argument --seconds: expected a number from 10 to 86400, got 'soon'"),
-        (["digits", "mobilenet_v2"], "unrecognized arguments: mobilenet_v2"),
+        (["--seconds", "5"], "Invalid value for '--seconds': 5.0 is not in the range 10<=x<=86400."),
+        (["--seconds", "soon"], "Invalid value for '--seconds': 'soon' is not a valid float range."),
+        (["digits", "mobilenet_v2"], "Got unexpected extra argument (mobilenet_v2)"),
     ],
 )
 def test_wrong_arguments_are_refused(sample_models: Path, tmp_path: Path, arguments: list[str], words: str) -> None:

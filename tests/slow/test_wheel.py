@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from lightbox.harness import stack as harness_stack
 from support import photos
+from support import stack as support_stack
 from support.onnx_models import write_classifier
 from support.released import VERSION, packages
 from support.stack import running
@@ -72,7 +72,7 @@ def test_a_fresh_environment_answers_a_photo(
     assert {file.name for file in files if file.parts[0] == ".."} == {"lightbox"}
     assert {file.parts[0] for file in files} == {"..", "lightbox", f"lightbox_serve-{VERSION}.dist-info"}
     write_classifier(tmp_path / "models" / "colors" / "1" / "model.onnx")
-    monkeypatch.setattr(harness_stack, "SERVE", programs / "lightbox")
+    monkeypatch.setattr(support_stack, "SERVE", programs / "lightbox")
     with running(tmp_path / "models", tmp_path / "run", LIGHTBOX_ENGINE="openvino", PYTHONPATH="") as stack:
         answer = stack.invoke(photos.path_of("images", "china.jpg").read_bytes(), Content_Type="image/jpeg")
         assert answer.status_code == 200, answer.text

@@ -63,6 +63,12 @@ class MultiModel(Feature):
         return ServedModels(state.all, state.loadable, "multi-model mode: models are loaded by POST /models")
 
     @override
+    def problems(self, settings: Settings) -> Mapping[str, str]:
+        if not settings.models:
+            return {}
+        return {"LIGHTBOX_MODELS": "expected none in multi-model mode, where POST /models names them"}
+
+    @override
     def nginx(self, start: Start) -> NginxParts:
         return NginxParts.of(Path(__file__).parent)
 

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 
@@ -305,6 +306,29 @@ def test_every_setting_is_described() -> None:
 def test_no_variable_sets_two_things() -> None:
     names = [variable_names(field, part)[0] for part in parts() for field in part.model_fields]
     assert len(names) == len(set(names))
+
+
+def test_models_with_names_are_not_for_multi_model_mode() -> None:
+    (line,) = problems(LIGHTBOX_MODELS="a=/m/a", SAGEMAKER_MULTI_MODEL="true")
+    assert line.startswith("LIGHTBOX_MODELS: expected none in multi-model mode")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("cats=/m/cats", {"cats": "/m/cats"}),
+        ("a=/m/a,b.2=/m/x=y", {"a": "/m/a", "b.2": "/m/x=y"}),
+        ("a=/m/one, two,b=/m/b", {"a": "/m/one, two", "b": "/m/b"}),
+    ],
+)
+def test_models_with_names(text: str, found: dict[str, str]) -> None:
+    assert load_settings({"LIGHTBOX_MODELS": text}).models == {name: Path(path) for name, path in found.items()}
+
+
+@pytest.mark.parametrize("text", ["cats", "=/m", "a=", "a=/m,a=/n", "a b=/m"])
+def test_models_without_names_or_paths_are_refused(text: str) -> None:
+    (line,) = problems(LIGHTBOX_MODELS=text)
+    assert line.startswith("LIGHTBOX_MODELS: expected ")
 
 
 def test_the_grpc_port_is_not_nginxs() -> None:
