@@ -28,7 +28,15 @@ COMMANDS = {
 }
 """The module of each command, which has it as ``command``."""
 
-EXTRAS = {"boto3": "aws", "botocore": "aws", "rich": "tools", "tensorflow": "tensorflow", "openvino": "openvino"}
+EXTRAS = {
+    "boto3": "aws",
+    "botocore": "aws",
+    "keras": "tensorflow",
+    "openvino": "openvino",
+    "rich": "tools",
+    "sklearn": "tools",
+    "tensorflow": "tensorflow",
+}
 """The extra of the distribution that a package comes with."""
 
 
@@ -46,14 +54,21 @@ class Group(click.Group):
         try:
             command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
         except ModuleNotFoundError as error:
-            return _without(cmd_name, error.name or "")
+            if (needs := _needs(error)) is None:
+                raise
+            return _without(cmd_name, needs)
         return command
 
 
-def _without(name: str, package: str) -> click.Command:
-    top = package.partition(".")[0]
-    extra = EXTRAS.get(top, "tools")
-    needs = f"it needs the package {top}: pip install 'lightbox-serve[{extra}]'"
+def _needs(error: ModuleNotFoundError) -> str | None:
+    """Return what to install for a package that is missing; None for one that no extra has."""
+    package = (error.name or "").partition(".")[0]
+    if package not in EXTRAS:
+        return None
+    return f"it needs the package {package}: pip install 'lightbox-serve[{EXTRAS[package]}]'"
+
+
+def _without(name: str, needs: str) -> click.Command:
 
     @click.command(name, help=f"Not available: {needs}", context_settings={"ignore_unknown_options": True})
     @click.argument("arguments", nargs=-1)
@@ -84,6 +99,11 @@ def main(arguments: Sequence[str]) -> int:
         return error.exit_code
     except click.Abort:
         return 130
+    except ModuleNotFoundError as error:
+        if (needs := _needs(error)) is None:
+            raise
+        print(f"Error: {needs}", file=sys.stderr)
+        return 1
     except StartError as error:
         log("cannot start:")
         print(error, file=sys.stderr)

@@ -52,7 +52,7 @@ def scenario(scale: Scale) -> Scenario:
             "graph resizes. LitServe decodes and resizes with Pillow. Both answer all 1000 probabilities, as Lightbox "
             "does. The networks are the same to the last weight, converted to ONNX and checked against Keras.",
             "ONNX Runtime folds batch normalizations into convolutions when it loads a network. TensorFlow Serving "
-            "runs the graph that it is given: one row has the graph of `export_model.py mobilenet_v2_folded`, the next "
+            "runs the graph that it is given: one row has the graph of `lightbox export mobilenet_v2_folded`, the next "
             "the same with `--input uint8`, which scales the pixels itself.",
             "Requests for Lightbox name no wire: with the embedded model server they go over `local`, with "
             "tensorflow_model_server over gRPC.",

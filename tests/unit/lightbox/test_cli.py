@@ -69,6 +69,19 @@ def test_a_command_whose_packages_are_missing_names_the_extra(
     assert "Not available" in capsys.readouterr().out
 
 
+def test_what_a_command_finds_missing_when_it_runs_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "photo.jpg").write_bytes(b"")
+    monkeypatch.setitem(sys.modules, "botocore.exceptions", None)
+    assert main(["invoke", str(tmp_path / "photo.jpg")]) == 1
+    assert capsys.readouterr().err == "Error: it needs the package botocore: pip install 'lightbox-serve[aws]'\n"
+    monkeypatch.setitem(sys.modules, "keras", None)
+    assert main(["export", "digits", str(tmp_path / "digits")]) == 1
+    assert "it needs the package keras: pip install 'lightbox-serve[tensorflow]'" in capsys.readouterr().err
+    assert not (tmp_path / "digits").exists()
+
+
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"lightbox {__version__}\n"
