@@ -11,7 +11,14 @@ from lightbox.core.errors import LightboxError, StartError
 from lightbox.core.request_context import RequestContext
 from lightbox.core.settings import Settings
 from lightbox.model.archives import unpack
-from lightbox.model.layout import ModelLayoutError, ModelOnDisk, choose_default, find_models
+from lightbox.model.layout import (
+    LONGEST_NAME,
+    ModelLayoutError,
+    ModelOnDisk,
+    choose_default,
+    find_models,
+    is_model_name,
+)
 from lightbox.processes.run_dir import RunDir
 from lightbox.telemetry.logs import log
 
@@ -33,6 +40,9 @@ def found_models(settings: Settings) -> list[ModelOnDisk]:
 
 def _model_at(path: Path, name: str) -> ModelOnDisk:
     """Return the one model at a path under the name that it is to have."""
+    if not is_model_name(name):
+        expected = f"letters, digits, '.', '_' and '-', no dots alone, at most {LONGEST_NAME} characters"
+        raise ModelLayoutError(f"LIGHTBOX_MODELS: expected names of {expected}, got {name!r}")
     try:
         found = find_models(path)
     except ModelLayoutError as error:

@@ -140,6 +140,8 @@ def test_models_have_the_names_that_they_are_given(plan: Check, tmp_path: Path) 
         copy_golden("half_plus_two", tmp_path / "several" / name)
     for wrong, words in [
         ("one", "--model: expected NAME=PATH"),
+        (f"..={tmp_path}/models", "--model: expected names of letters, digits, '.', '_' and '-', no dots alone"),
+        (f"{'a' * 256}={tmp_path}/models", "at most 255 characters"),
         (f"a={tmp_path}/models/none", f"--model: a: the model directory {tmp_path}/models/none does not exist"),
         (f"a={tmp_path}/several", "--model: a: expected one model in"),
     ]:
