@@ -94,6 +94,21 @@ def test_models_with_names_and_an_archive(file: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("lightbox-*")), "what was unpacked was left behind"
 
 
+def test_callers_are_not_told_where_models_with_names_lie(file: Path, tmp_path: Path) -> None:
+    code = tmp_path / "own" / "code"
+    code.mkdir(parents=True)
+    shutil.copy(file, tmp_path / "own" / "model.onnx")
+    (code / "inference.py").write_text("def preprocess(request):\n    raise RuntimeError(f'see {__file__}')\n")
+    with serving(tmp_path, "--model", "first=own") as served:
+        answer = requests.post(
+            f"{served.url}/invocations",
+            data=GREEN,
+            headers={"Content-Type": "application/x-image"},
+            timeout=PATIENCE,
+        )
+        assert "RuntimeError: see LIGHTBOX_MODELS=first/code/inference.py" in answer.json()["error"]
+
+
 def test_without_nginx(file: Path, tmp_path: Path) -> None:
     with serving(tmp_path, str(file), "--without-nginx") as served:
         assert "without nginx, for a first try: no limit for slow clients" in served.log
