@@ -21,6 +21,9 @@ _GIVEN = "lightbox.given"
 """Where a context notes the options that were given, by their variables."""
 
 
+_MODEL_DIR, _MODELS = (variable_names(name, Settings)[0] for name in ("model_dir", "models"))
+
+
 class SettingOption(click.Option):
     """Sets a variable of this process. Values are judged where variables are."""
 
@@ -91,12 +94,18 @@ class SettingsCommand(click.Command):
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command; raise StartError with options in place of their variables."""
+        given: dict[str, str] = ctx.meta.get(_GIVEN, {})
+        if given.get(_MODEL_DIR) == "MODEL":
+            if _MODELS in given:
+                raise click.UsageError("MODEL and --model exclude each other", ctx)
+            variable = _MODELS
+            os.environ[variable] = ""  # what is typed wins
         try:
             return super().invoke(ctx)
         except StartError as error:
-            if not ctx.meta.get(_GIVEN):
+            if not given:
                 raise
-            _raise_as_given(error, ctx.meta[_GIVEN])
+            _raise_as_given(error, given)
 
 
 def _raise_as_given(error: StartError, given: dict[str, str]) -> NoReturn:
@@ -111,7 +120,7 @@ def serve_model(ctx: click.Context, param: click.Parameter, value: str | None) -
     """Take the argument MODEL for the folder or file of the models."""
     if value is None or ctx.resilient_parsing:
         return
-    variable = variable_names("model_dir", Settings)[0]
+    variable = _MODEL_DIR
     os.environ[variable] = str(Path(value).absolute())
     ctx.meta.setdefault(_GIVEN, {})[variable] = "MODEL"
 

@@ -120,6 +120,16 @@ def test_an_option_is_the_variable(plan: Check, tmp_path: Path) -> None:
     assert f"model: half_plus_two in {tmp_path}/models/half_plus_two (default)" in said
 
 
+def test_a_model_that_is_typed_wins_over_the_variables(plan: Check, tmp_path: Path) -> None:
+    os.environ["LIGHTBOX_MODELS"] = f"other={tmp_path}/nowhere"
+    code, said = plan(str(tmp_path / "models"))
+    assert code == 0, said
+    assert "model: half_plus_two in" in said
+    code, said = plan(str(tmp_path / "models"), "--model", f"a={tmp_path}/models")
+    assert code == 2
+    assert "MODEL and --model exclude each other" in said
+
+
 def test_what_is_wrong_with_an_option_names_the_option(plan: Check, tmp_path: Path) -> None:
     code, said = plan(str(tmp_path / "nowhere"), "--workers", "many", "--transport", "soap")
     assert code == 1
