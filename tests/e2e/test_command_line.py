@@ -118,3 +118,12 @@ def test_without_nginx(file: Path, tmp_path: Path) -> None:
         assert requests.post(f"{served.url}/invocations", data=b"none", timeout=PATIENCE).status_code in (400, 415)
         served.process.send_signal(signal.SIGTERM)
         assert served.process.wait(PATIENCE) == 0
+
+
+def test_without_nginx_models_are_loaded_by_requests(file: Path, tmp_path: Path) -> None:
+    with serving(tmp_path, "--multi-model", "--model-dir", ".", "--without-nginx") as served:
+        (tmp_path / "one").mkdir()
+        shutil.move(file, tmp_path / "one" / "model.onnx")
+        loaded = requests.post(f"{served.url}/models", json={"model_name": "a", "url": "one"}, timeout=PATIENCE)
+        assert loaded.status_code == 200, loaded.text
+        served.first_class(**{"X-Amzn-SageMaker-Target-Model": "a"})

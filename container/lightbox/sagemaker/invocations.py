@@ -118,20 +118,19 @@ def internal_blueprint(pipeline: Pipeline) -> Blueprint:
 
 
 def probes_blueprint(pipeline: Pipeline, probes: Mapping[str, Probe]) -> Blueprint:
-    """Return ``/ping`` and the features' probes, for a start without nginx. With it the supervisor answers them."""
+    """Return ``/ping`` and the features' probes, for a start without nginx. With it the supervisor answers them.
+
+    In multi-model mode there is no default model to try: that a worker answers is enough.
+    """
     blueprint = Blueprint("probes", __name__)
 
-    @blueprint.get("/ping")
-    def ping() -> HttpResponse:
-        pipeline.probe(g.context)
-        return HttpResponse(b"", mimetype="application/json")
+    def answer(probe: Probe | None) -> HttpResponse:
+        if pipeline.catalogue.is_fixed:
+            pipeline.probe(g.context)
+        return HttpResponse(orjson.dumps(probe(True)) if probe else b"", mimetype="application/json")
 
-    def answer(probe: Probe) -> HttpResponse:
-        pipeline.probe(g.context)
-        return HttpResponse(orjson.dumps(probe(True)), mimetype="application/json")
-
-    for path, probe in probes.items():
-        blueprint.add_url_rule(path, path.replace("/", "_"), partial(answer, probe))
+    for number, (path, probe) in enumerate({"/ping": None, **probes}.items()):
+        blueprint.add_url_rule(path, f"probe_{number}", partial(answer, probe))
     return blueprint
 
 

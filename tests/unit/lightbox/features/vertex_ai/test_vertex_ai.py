@@ -53,6 +53,16 @@ def test_routes_that_are_there_need_no_other_name(health: str, predict: str) -> 
     assert routes_of(**{HEALTH: health, PREDICT: predict}) == (set(), set())
 
 
+def test_without_nginx_workers_answer_the_probes() -> None:
+    transport = FakeTransport()
+    transport.serve(mean_model(), channel_means)
+    environ = {"LIGHTBOX_NGINX": "false", HEALTH: "/v2_health_live/v1.0"}
+    client = fake_app(transport, {"mean": ModelOptions()}, environ).test_client()
+    answers = {path: client.get(path) for path in ("/ping", environ[HEALTH], "/v2/health/live")}
+    assert [answer.status_code for answer in answers.values()] == [200, 200, 200]
+    assert answers[environ[HEALTH]].json == {"ready": True}
+
+
 def test_without_the_variables_there_is_nothing() -> None:
     assert routes_of() == (set(), set())
 
