@@ -12,6 +12,8 @@ from lightbox.machine.memory import available_bytes
 from lightbox.machine.temporary_storage import is_full, storage_full
 from lightbox.model.tar_members import FILE, FOLDER, BadArchive, Inflated, Member, read_members
 
+ENDINGS = (".tar.gz", ".tgz")
+"""What the names of models' archives end with; SageMaker's is ``model.tar.gz``."""
 MAX_ENTRIES = 20_000
 """Files and folders of one model."""
 MAX_DEPTH = 32

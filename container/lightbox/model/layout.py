@@ -27,6 +27,8 @@ LARGEST_VERSION = (1 << 63) - 1
 """The model servers' numbers of versions have 64 bits with a sign."""
 LONGEST_NAME = 255
 """Characters of a model's name, as in AWS's container."""
+NAME_EXPECTED = f"letters, digits, '.', '_' and '-', at most {LONGEST_NAME} characters"
+"""What ``is_model_name`` asks for, in words."""
 MAX_DEPTH = 4
 WEIGHTS_NOTE = Path("assets.extra", "weights.txt")
 """In a version: a line of text that says where its weights are from. SavedModel has the folder for others' files."""
@@ -59,21 +61,12 @@ def is_model_name(name: str) -> bool:
 
 
 def find_models(root: Path) -> list[ModelOnDisk]:
-    """Return the models below ``root`` by name; raise ModelLayoutError when there is none to serve."""
-    if root.is_file() and not as_model_file(root):
-        raise ModelLayoutError(
-            f"LIGHTBOX_MODEL_DIR: the model directory {root} is a file, not a directory{told_of([root])}"
-        )
-    if not root.exists():
-        raise ModelLayoutError(f"LIGHTBOX_MODEL_DIR: the model directory {root} does not exist")
+    """Return the models below ``root`` by name; raise ModelLayoutError when there is none, or one has no good name."""
     models: dict[str, ModelOnDisk] = {}
-    found = list(_walk(root))
-    # Where none can be served they are all returned: what each of their versions lacks can then be said.
-    for model in [model for model, servable in found if servable] or [model for model, _ in found]:
+    for model in models_below(root):
         if not is_model_name(model.name):
             raise ModelLayoutError(
-                f"LIGHTBOX_MODEL_DIR: {model.base_path} cannot be a model's name: expected letters, digits, "
-                f"'.', '_' and '-', at most {LONGEST_NAME} characters"
+                f"LIGHTBOX_MODEL_DIR: {model.base_path} cannot be a model's name: expected {NAME_EXPECTED}"
             )
         if model.name in models:
             raise ModelLayoutError(
@@ -81,13 +74,26 @@ def find_models(root: Path) -> list[ModelOnDisk]:
                 f"{models[model.name].base_path} and {model.base_path}"
             )
         models[model.name] = model
-    if not models:
+    return [models[name] for name in sorted(models)]
+
+
+def models_below(root: Path) -> list[ModelOnDisk]:
+    """Return the models below ``root``, whatever they are called; raise ModelLayoutError when there is none."""
+    if root.is_file() and not as_model_file(root):
+        raise ModelLayoutError(
+            f"LIGHTBOX_MODEL_DIR: the model directory {root} is a file, not a directory{told_of([root])}"
+        )
+    if not root.exists():
+        raise ModelLayoutError(f"LIGHTBOX_MODEL_DIR: the model directory {root} does not exist")
+    found = list(_walk(root))
+    if not found:
         raise ModelLayoutError(
             f"LIGHTBOX_MODEL_DIR: no model was found in {root}: expected {root}/<N>/saved_model.pb, "
             f"{root}/<name>/<N>/saved_model.pb or {root}/export/Servo/<N>/saved_model.pb, N a whole number; "
             f"or {', '.join(f'model{known.suffix}' for known in FORMATS)} in its place{_instead(root)}"
         )
-    return [models[name] for name in sorted(models)]
+    # Where none can be served they are all returned: what each of their versions lacks can then be said.
+    return [model for model, servable in found if servable] or [model for model, _ in found]
 
 
 def _instead(root: Path) -> str:

@@ -10,20 +10,19 @@ from pathlib import Path
 from lightbox.core.errors import LightboxError, StartError
 from lightbox.core.request_context import RequestContext
 from lightbox.core.settings import Settings
-from lightbox.model.archives import unpack
+from lightbox.model.archives import ENDINGS, unpack
 from lightbox.model.layout import (
-    LONGEST_NAME,
+    NAME_EXPECTED,
     ModelLayoutError,
     ModelOnDisk,
     choose_default,
     find_models,
     is_model_name,
+    models_below,
 )
 from lightbox.processes.run_dir import RunDir
 from lightbox.telemetry.logs import log
 
-ARCHIVES = (".tar.gz", ".tgz")
-"""What the names of models' archives end with; SageMaker's is ``model.tar.gz``."""
 UNPACK_SECONDS = 3600.0
 
 
@@ -39,12 +38,11 @@ def found_models(settings: Settings) -> list[ModelOnDisk]:
 
 
 def _model_at(path: Path, name: str) -> ModelOnDisk:
-    """Return the one model at a path under the name that it is to have."""
+    """Return the one model at a path under the name that it is to have, whatever the path is called."""
     if not is_model_name(name):
-        expected = f"letters, digits, '.', '_' and '-', no dots alone, at most {LONGEST_NAME} characters"
-        raise ModelLayoutError(f"LIGHTBOX_MODELS: expected names of {expected}, got {name!r}")
+        raise ModelLayoutError(f"LIGHTBOX_MODELS: {name!r} cannot be a model's name: expected {NAME_EXPECTED}")
     try:
-        found = find_models(path)
+        found = models_below(path)
     except ModelLayoutError as error:
         text = str(error).removeprefix("LIGHTBOX_MODEL_DIR: ")
         raise ModelLayoutError(f"LIGHTBOX_MODELS: {name}: {text}") from None
@@ -68,7 +66,7 @@ def unpacked(settings: Settings) -> Iterator[Settings]:
     """
     named = {"LIGHTBOX_MODEL_DIR": settings.model_dir} if settings.has_fixed_models and not settings.models else {}
     archives = [(f"LIGHTBOX_MODELS: {name}", path) for name, path in settings.models.items()] + list(named.items())
-    archives = [(variable, path) for variable, path in archives if path.name.endswith(ARCHIVES) and path.is_file()]
+    archives = [(variable, path) for variable, path in archives if path.name.endswith(ENDINGS) and path.is_file()]
     if not archives:
         yield settings
         return

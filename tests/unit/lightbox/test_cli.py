@@ -146,14 +146,18 @@ def test_models_have_the_names_that_they_are_given(plan: Check, tmp_path: Path) 
     assert code == 0, said
     assert f"model: one in {half}\n" in said
     assert f"model: two in {tmp_path}/net.onnx (default)" in said
+    copy_golden("half_plus_two", tmp_path / "half plus (2)")
+    code, said = plan("--model", f"one={tmp_path}/half plus (2)", "--default-model", "one")
+    assert code == 0, said
     for name in ("half", "other"):
         copy_golden("half_plus_two", tmp_path / "several" / name)
     for wrong, words in [
         ("one", "--model: expected NAME=PATH"),
-        (f"..={tmp_path}/models", "--model: expected names of letters, digits, '.', '_' and '-', no dots alone"),
+        (f"..={tmp_path}/models", "--model: '..' cannot be a model's name: expected letters, digits"),
         (f"{'a' * 256}={tmp_path}/models", "at most 255 characters"),
         (f"a={tmp_path}/models/none", f"--model: a: the model directory {tmp_path}/models/none does not exist"),
         (f"a={tmp_path}/several", "--model: a: expected one model in"),
+        (f"..={half}", "--model: '..' cannot be a model's name: expected letters, digits"),
     ]:
         code, said = plan("--model", wrong)
         assert code == 1

@@ -10,10 +10,8 @@ from pathlib import Path
 from lightbox.core.error_texts import shown
 from lightbox.core.errors import BadRequest, DeadlineExceeded, ModelNotFound
 from lightbox.core.request_context import RequestContext
-from lightbox.model.archives import MAX_DEPTH, MAX_ENTRIES
-from lightbox.model.layout import LONGEST_NAME, ModelLayoutError, ModelOnDisk, find_models, is_model_name, is_servable
-
-ARCHIVE_ENDINGS = (".tar.gz", ".tgz")
+from lightbox.model.archives import ENDINGS, MAX_DEPTH, MAX_ENTRIES
+from lightbox.model.layout import NAME_EXPECTED, ModelLayoutError, ModelOnDisk, find_models, is_model_name, is_servable
 
 
 @dataclass(frozen=True)
@@ -32,10 +30,7 @@ class Source:
 def check_name(name: object) -> str:
     """Return a model's name, or raise BadRequest."""
     if not isinstance(name, str) or not is_model_name(name):
-        raise BadRequest(
-            f"model_name: expected a name of letters, digits, '.', '_' and '-', at most {LONGEST_NAME} characters, "
-            f"got {shown(name, 200)!r}"
-        )
+        raise BadRequest(f"model_name: expected a name of {NAME_EXPECTED}, got {shown(name, 200)!r}")
     return name
 
 
@@ -49,7 +44,7 @@ def locate(source: Source, root: Path) -> Path:
         raise BadRequest(f"{field}: expected the path of a model's folder or archive, got {shown!r}")
     try:
         found = (root / path.removeprefix("file://")).resolve()
-        there = found.is_dir() or (path.endswith(ARCHIVE_ENDINGS) and found.is_file())
+        there = found.is_dir() or (path.endswith(ENDINGS) and found.is_file())
     except (OSError, RuntimeError):
         raise BadRequest(f"{field}: the path {shown!r} cannot be followed") from None
     if root.resolve() not in found.parents:
