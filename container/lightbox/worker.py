@@ -61,10 +61,10 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
     """
     settings, plan, run_dir = load_settings(), ServingPlan.read(plan_path), plan_path.parent
     observers = make_observers(settings, plan, run_dir, process)  # before user code, which may have metrics of its own
-    folders = {"LIGHTBOX_MODEL_DIR": settings.model_dir, "LIGHTBOX_CODE_DIR": settings.code_dir, "TMPDIR": run_dir}
-    if settings.models:  # where they lie, unpacked archives too: code/ is beside their versions
-        folders |= {f"LIGHTBOX_MODELS={name}": model.code_dirs[0].parent for name, model in plan.models.items()}
-    hide(folders)
+    hide(
+        _elsewhere(settings, plan)
+        | {"LIGHTBOX_MODEL_DIR": settings.model_dir, "LIGHTBOX_CODE_DIR": settings.code_dir, "TMPDIR": run_dir}
+    )
     # As in AWS's container, what a handler logs with the logging module is seen.
     # A no-op in gunicorn's workers, whose logging stands by now.
     logging.basicConfig(level=settings.gunicorn_loglevel.upper())
@@ -88,6 +88,12 @@ def assemble(plan_path: Path, process: str = "gunicorn") -> Services:
         partial(operations, features, settings),
         refused_headers(features),
     )
+
+
+def _elsewhere(settings: Settings, plan: ServingPlan) -> dict[str, Path]:
+    """Return by name where those models lie that are not in LIGHTBOX_MODEL_DIR: named ones, and unpacked archives."""
+    places = {name: model.code_dirs[0].parent for name, model in plan.models.items() if model.code_dirs}
+    return {name: place for name, place in places.items() if not place.is_relative_to(settings.model_dir)}
 
 
 def operations(features: Sequence[Feature], settings: Settings, models: Sequence[DescribedModel]) -> list[Description]:

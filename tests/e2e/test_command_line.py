@@ -94,19 +94,18 @@ def test_models_with_names_and_an_archive(file: Path, tmp_path: Path) -> None:
     assert not list(tmp_path.glob("lightbox-*")), "what was unpacked was left behind"
 
 
-def test_callers_are_not_told_where_models_with_names_lie(file: Path, tmp_path: Path) -> None:
-    code = tmp_path / "own" / "code"
-    code.mkdir(parents=True)
-    shutil.copy(file, tmp_path / "own" / "model.onnx")
-    (code / "inference.py").write_text("def preprocess(request):\n    raise RuntimeError(f'see {__file__}')\n")
-    with serving(tmp_path, "--model", "first=own") as served:
-        answer = requests.post(
-            f"{served.url}/invocations",
-            data=GREEN,
-            headers={"Content-Type": "application/x-image"},
-            timeout=PATIENCE,
-        )
-        assert "RuntimeError: see LIGHTBOX_MODELS=first/code/inference.py" in answer.json()["error"]
+def test_an_error_tells_no_caller_where_a_model_lies(file: Path, tmp_path: Path) -> None:
+    code = tmp_path / "own" / "code" / "inference.py"
+    code.parent.mkdir(parents=True)
+    code.write_text("def preprocess(request): raise FileNotFoundError(f'no {__file__}')\n")
+    shutil.copy(file, tmp_path / "own")
+    with tarfile.open(tmp_path / "packed.tar.gz", "w:gz") as tar:
+        tar.add(tmp_path / "own", arcname=".")
+    with serving(tmp_path, "--model", "here=own", "--model", "there=packed.tar.gz", "--without-nginx") as served:
+        for name in ("here", "there"):
+            attributes = {"X-Amzn-SageMaker-Custom-Attributes": f"tfs-model-name={name}"}
+            answer = requests.post(f"{served.url}/invocations", data=GREEN, headers=attributes, timeout=PATIENCE)
+            assert answer.json()["error"] == f"handler failed: FileNotFoundError: no {name}/code/inference.py"
 
 
 def test_without_nginx(file: Path, tmp_path: Path) -> None:
