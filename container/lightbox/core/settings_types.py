@@ -86,7 +86,7 @@ def parse_models(value: Any) -> Any:
     """Return paths by name for ``"cats=/models/cats,dogs=/models/dogs.onnx"``; raise ValueError for any other text."""
     if not isinstance(value, str):
         return value
-    pairs = [pair.partition("=") for pair in re.split(r",(?=[A-Za-z0-9._-]+=)", value.strip())]
+    pairs = [pair.partition("=") for pair in re.split(r"\s*,\s*(?=[A-Za-z0-9._-]+=)", value.strip())]
     names = [name for name, _, _ in pairs]
     if not all(re.fullmatch(r"[A-Za-z0-9._-]+", name) and path for name, _, path in pairs):
         raise ValueError("expected NAME=PATH, or several with commas between them")

@@ -48,7 +48,8 @@ class MultiModel(Feature):
     name = "multi_model"
     modules = (f"{__name__}.catalogue", f"{__name__}.routes")
     settings = MultiModelSettings
-    defaults: ClassVar[Mapping[str, str]] = {"LIGHTBOX_MODEL_DIR": "/opt/ml/models"}  # where SageMaker puts them
+    # Where SageMaker puts them; by the last one of the setting's variables, over which each that is set wins.
+    defaults: ClassVar[Mapping[str, str]] = {"AIP_STORAGE_URI": "/opt/ml/models"}
     loads_models = True
 
     @override
@@ -56,17 +57,16 @@ class MultiModel(Feature):
         return settings.of(MultiModelSettings).multi_model
 
     @override
+    def problems(self, settings: Settings) -> Mapping[str, str]:
+        expected = "expected none in multi-model mode, where POST /models names models"
+        return {"LIGHTBOX_MODELS": expected} if settings.models else {}
+
+    @override
     def served(self, run_dir: Path) -> ServedModels | None:
         from lightbox.features.multi_model.state import LoadedModels
 
         state = LoadedModels(run_dir)
         return ServedModels(state.all, state.loadable, "multi-model mode: models are loaded by POST /models")
-
-    @override
-    def problems(self, settings: Settings) -> Mapping[str, str]:
-        if not settings.models:
-            return {}
-        return {"LIGHTBOX_MODELS": "expected none in multi-model mode, where POST /models names them"}
 
     @override
     def nginx(self, start: Start) -> NginxParts:

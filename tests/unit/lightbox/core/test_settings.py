@@ -28,6 +28,21 @@ def problems(**environ: str) -> list[str]:
     return caught.value.problems
 
 
+@pytest.mark.parametrize("between", [",", ", ", " , "])
+def test_models_are_paths_by_name(between: str) -> None:
+    settings = load_settings({"LIGHTBOX_MODELS": between.join(["a.b=/m/one,two=1", "c=/m/three,four"])})
+    assert {name: str(path) for name, path in settings.models.items()} == {
+        "a.b": "/m/one",
+        "two": str(Path("1").absolute()),
+        "c": "/m/three,four",
+    }
+
+
+def test_models_with_names_are_refused_in_multi_model_mode() -> None:
+    expected = "LIGHTBOX_MODELS: expected none in multi-model mode, where POST /models names models, got 'a=/m'"
+    assert problems(SAGEMAKER_MULTI_MODEL="true", LIGHTBOX_MODELS="a=/m") == [expected]
+
+
 def test_defaults() -> None:
     settings = load_settings({})
     assert (settings.port, settings.transports, str(settings.model_dir)) == (8080, None, "/opt/ml/model")
@@ -57,6 +72,8 @@ def test_what_is_set_by_hand_wins_over_a_platforms_port(given: dict[str, str], p
         ({"AIP_STORAGE_URI": "file://localhost/mnt/model"}, "/mnt/model"),
         ({"AIP_STORAGE_URI": ""}, "/opt/ml/model"),
         ({"AIP_STORAGE_URI": "gs://bucket/model", "LIGHTBOX_MODEL_DIR": "/m"}, "/m"),
+        ({"SAGEMAKER_MULTI_MODEL": "true"}, "/opt/ml/models"),
+        ({"SAGEMAKER_MULTI_MODEL": "true", "AIP_STORAGE_URI": "/mnt/models"}, "/mnt/models"),
     ],
 )
 def test_the_models_folder_as_vertex_ai_names_it(given: dict[str, str], folder: str) -> None:
@@ -306,11 +323,6 @@ def test_every_setting_is_described() -> None:
 def test_no_variable_sets_two_things() -> None:
     names = [variable_names(field, part)[0] for part in parts() for field in part.model_fields]
     assert len(names) == len(set(names))
-
-
-def test_models_with_names_are_not_for_multi_model_mode() -> None:
-    (line,) = problems(LIGHTBOX_MODELS="a=/m/a", SAGEMAKER_MULTI_MODEL="true")
-    assert line.startswith("LIGHTBOX_MODELS: expected none in multi-model mode")
 
 
 @pytest.mark.parametrize(
