@@ -6,6 +6,7 @@ For the user's code: ``from lightbox import BadRequest, Request``.
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
 # OpenVINO requires this package and does without it: as soon as it is imported, it reports that to third parties by it.
 # This is the import system's way to say that a package is not there, in all processes of Lightbox.
 sys.modules["openvino_telemetry"] = None  # type: ignore[assignment]
+# Since 1.29 ONNX Runtime's wheels send the names and hashes of models to Microsoft, and keep an identifier of the
+# machine in the user's cache. It reads this when it is first imported; who sets another value decides otherwise.
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
 
 __version__ = "0.1.0"
 """Of the package, of the images and of the chart."""

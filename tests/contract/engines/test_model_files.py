@@ -42,6 +42,21 @@ def test_inputs_that_do_not_fit_are_refused(tmp_path: Path) -> None:
         assert running.predict("m", instances=[[1.0, 2.0, 3.0, 4.0]])[0] == 200
 
 
+def test_onnx_runtime_notes_nobody_and_nothing(tmp_path: Path) -> None:
+    """Its wheels report models to their maker, and note the machine and the session on disk before they do."""
+    write_dense(tmp_path / "m" / "1" / "model.onnx")
+    home, temporary = tmp_path / "home", tmp_path / "temporary"
+    for folder in (home, temporary):
+        folder.mkdir()
+    environ = {"HOME": str(home), "XDG_CACHE_HOME": str(home / "cache"), "TMPDIR": str(temporary), "CI": ""}
+    flags = ("--model_name=m", f"--model_base_path={tmp_path / 'm'}", "--engine=onnxruntime")
+    with ModelServer(tmp_path / "server", *flags, env=environ) as running:
+        running.wait_ready()
+        assert running.predict("m", instances=[[1.0, 2.0, 3.0, 4.0]])[0] == 200
+        assert list(home.rglob("*")) == []
+        assert list(temporary.rglob(".ses")) == []
+
+
 def test_an_engine_that_does_not_open_it_says_which_setting_does(tmp_path: Path) -> None:
     write_dense_as(tmp_path / "m" / "1" / "model.tflite")
     with server(tmp_path / "server", tmp_path / "m", "--engine=onnxruntime") as running:
