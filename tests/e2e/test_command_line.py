@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import signal
 import sys
@@ -92,6 +93,18 @@ def test_models_with_names_and_an_archive(file: Path, tmp_path: Path) -> None:
             PATIENCE,
         )
     assert not list(tmp_path.glob("lightbox-*")), "what was unpacked was left behind"
+
+
+def test_a_stop_while_an_archive_is_unpacked_leaves_nothing(file: Path, tmp_path: Path) -> None:
+    (tmp_path / "large.bin").write_bytes(os.urandom(1 << 20) * 200)
+    with tarfile.open(tmp_path / "packed.tar.gz", "w:gz", compresslevel=1) as tar:
+        tar.add(file, arcname="1/model.onnx")
+        tar.add(tmp_path / "large.bin", arcname="large.bin")
+    with Served(tmp_path, "packed.tar.gz", "--without-nginx") as served:
+        served.wait_until(lambda: any(tmp_path.glob("lightbox-*/0/packed/large.bin")), PATIENCE)
+        served.process.send_signal(signal.SIGTERM)
+        assert served.process.wait(PATIENCE) == 0
+    assert not list(tmp_path.glob("lightbox-*"))
 
 
 def test_an_error_tells_no_caller_where_a_model_lies(file: Path, tmp_path: Path) -> None:

@@ -47,8 +47,8 @@ def command(show_all: bool, settings_alone: bool) -> int:
 
     Print the settings that are no defaults and what would be served, and try what a start does first.
     """
-    with judged() as (settings, problems):
-        for line in _setting_lines(settings, defaults=show_all or settings_alone):
+    with judged() as (given, settings, problems):
+        for line in _setting_lines(given, defaults=show_all or settings_alone):
             print(line)
         try:
             if problems:

@@ -29,7 +29,7 @@ def command() -> int:
     MODEL is a folder of models, a model's folder, a file such as model.onnx, or a .tar.gz. What is not given as an
     option comes from the variable in brackets.
     """
-    with judged() as (settings, problems):
+    with judged() as (_, settings, problems):
         if problems:
             raise StartRefused("\n".join(problems))
         use_json(settings.log_format == "json")

@@ -6,6 +6,7 @@ import signal
 import sys
 from collections.abc import Collection, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import NamedTuple
 
 from lightbox.core.errors import StartError
 from lightbox.core.settings import Settings
@@ -27,18 +28,26 @@ class StartRefused(StartError):
     """Nothing can be started; the message holds a line for each problem."""
 
 
-@contextmanager
-def judged() -> Iterator[tuple[Settings, list[str]]]:
-    """Give the settings, as far as they can be used, and every problem with them and with what they name.
+class Judged(NamedTuple):
+    """What is known before a start."""
 
-    Models' archives are unpacked as long as the block lasts.
-    """
+    given: Settings
+    """The settings as far as they can be used."""
+    settings: Settings
+    """The same with folders in place of models' archives, which are unpacked."""
+    problems: list[str]
+    """A sentence for each thing that is wrong with the settings and with what they name."""
+
+
+@contextmanager
+def judged() -> Iterator[Judged]:
+    """Judge the settings. What is unpacked goes with the block, and with a signal that ends it."""
     try:
         settings, problems, wrong = load_settings(), list[str](), frozenset[str]()
     except SettingsError as error:
         settings, problems, wrong = error.usable, error.problems, error.wrong
-    with unpacked(settings) as settings:
-        yield settings, problems + find_problems(settings, wrong, wants(settings))
+    with stoppable(), unpacked(settings) as usable:
+        yield Judged(settings, usable, problems + find_problems(usable, wrong, wants(usable)))
 
 
 def served(settings: Settings) -> Collection[ModelOnDisk]:

@@ -62,7 +62,7 @@ def plan_models(settings: Settings) -> tuple[dict[str, ModelOnDisk], str]:
 def unpacked(settings: Settings) -> Iterator[Settings]:
     """Give settings that name folders in place of models' archives; what is unpacked goes with the block.
 
-    Raises BrokenArchive and RunDirError.
+    Raises BrokenArchive and RunDirError, and what the block raises as StartError with the archives' names.
     """
     named = {"LIGHTBOX_MODEL_DIR": settings.model_dir} if settings.has_fixed_models and not settings.models else {}
     archives = [(f"LIGHTBOX_MODELS: {name}", path) for name, path in settings.models.items()] + list(named.items())
@@ -76,7 +76,13 @@ def unpacked(settings: Settings) -> Iterator[Settings]:
             folders[path] = _unpack(path, run_dir.path / str(number), variable)
         models = {name: folders.get(path, path) for name, path in settings.models.items()}
         model_dir = folders.get(settings.model_dir, settings.model_dir)
-        yield settings.model_copy(update={"models": models, "model_dir": model_dir})
+        try:
+            yield settings.model_copy(update={"models": models, "model_dir": model_dir})
+        except StartError as error:
+            text = str(error)
+            for archive, folder in folders.items():
+                text = text.replace(str(folder), str(archive))
+            raise StartError(text) from error
 
 
 def _unpack(archive: Path, folder: Path, variable: str) -> Path:

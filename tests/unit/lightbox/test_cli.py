@@ -173,11 +173,21 @@ def test_an_archive_is_a_folder_of_models(plan: Check, tmp_path: Path, suffix: s
     assert code == 0, said
     assert "model: half_plus_two in " in said
     assert not list(tmp_path.glob("lightbox-*")), "what was unpacked was left behind"
+    assert f"LIGHTBOX_MODEL_DIR={archive}  # default: /opt/ml/model" in said.splitlines()
     archive.write_bytes(archive.read_bytes()[:-200])
     code, said = plan(str(archive))
     assert code == 1
     assert f"MODEL: {archive}: the archive is cut off" in said
     assert not list(tmp_path.glob("lightbox-*"))
+
+
+def test_what_is_wrong_in_an_archive_names_the_archive(plan: Check, tmp_path: Path) -> None:
+    archive = tmp_path / "a model.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        tar.add(tmp_path / "models" / "half_plus_two", arcname=".")
+    code, said = plan(str(archive))
+    assert code == 1
+    assert f"MODEL: {archive} cannot be a model's name: expected letters" in said
 
 
 def test_without_nginx_what_needs_it_is_refused(plan: Check, tmp_path: Path) -> None:
