@@ -63,6 +63,11 @@ SETS: dict[str, dict[str, Any]] = {
     },
     "image": {"models": {"source": "oci://registry.example.com/models:7"}, "autoscaling": {"by": "saturation"}},
     "one node": {"models": {"source": "file:///srv/models"}, "disruptionBudget": {"maxUnavailable": "50%"}},
+    # Names that YAML reads as something else.
+    "names": {
+        "models": {"source": "s3://models", "s3Image": "registry:5000/aws: cli", "credentials": "123"},
+        "keys": {"secret": "true"},
+    },
 }
 ALWAYS = {"Deployment", "Service", "PodDisruptionBudget"}
 KINDS = {
@@ -71,6 +76,7 @@ KINDS = {
     "most": {"ScaledObject", "NetworkPolicy", "ServiceMonitor"},
     "image": {"HorizontalPodAutoscaler", "NetworkPolicy"},
     "one node": {"HorizontalPodAutoscaler", "NetworkPolicy"},
+    "names": {"HorizontalPodAutoscaler", "NetworkPolicy"},
 }
 ELSEWHERE = {"ScaledObject", "ServiceMonitor"}
 """Kinds of which Kubernetes knows nothing."""
@@ -306,6 +312,11 @@ def test_keda_s_query_is_for_the_pods_of_this_release_alone(all_rendered: dict[s
             {"settings": {"SAGEMAKER_BIND_TO_PORT": 9000}},  # unopened
             "settings.SAGEMAKER_BIND_TO_PORT: expected a setting that the chart leaves to you, got one that follows",
         ),
+        (
+            {"settings": {"AIP_HTTP_PORT": 9000}},  # unopened
+            "settings.AIP_HTTP_PORT: expected a setting that the chart leaves to you, got one that follows",
+        ),
+        ({"settings": {"LIGHTBOX_NGINX": False}}, "settings.LIGHTBOX_NGINX: expected a setting that the chart leaves"),
         ({"tls": {"clientCertificates": True}}, "tls.secret: expected a Secret with tls.crt, tls.key and ca.crt"),
     ],
 )
