@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# make_venv.sh PYTHON FOLDER: makes a virtual environment; on Debian installs the package that has what it needs.
+# make_venv.sh PYTHON FOLDER: makes a virtual environment, in place of one of another Python; on Debian installs the package that has
+# what it needs.
 set -euo pipefail
 python=$1 folder=$2
 "$(dirname "$0")/check_machine.sh" "$python"
@@ -9,4 +10,8 @@ if ! "$python" -c 'import ensurepip, venv' 2>/dev/null; then
   DEBIAN_FRONTEND=noninteractive apt-get update -qq
   DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$package"
 fi
-exec "$python" -m venv "$folder"
+again=()
+if [ "$("$folder/bin/python" -V 2>&1)" != "$("$python" -V 2>&1)" ]; then
+  again=(--clear)  # else its "python" stays the other one, and so do its packages
+fi
+exec "$python" -m venv "${again[@]}" "$folder"

@@ -32,6 +32,18 @@ def test_another_python_is_refused_in_a_sentence(tmp_path: Path) -> None:
     assert "python3.99 is missing: install Python 3.11, 3.12 or 3.13" in check("python3.99")[1]
 
 
+def test_a_virtual_environment_of_another_python_is_made_anew(tmp_path: Path) -> None:
+    python = tmp_path / "venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\necho Python 3.10.13\n")
+    python.chmod(0o755)
+    for kept in (False, True):
+        (tmp_path / "venv" / "package").touch()
+        subprocess.run([SCRIPT.with_name("make_venv.sh"), sys.executable, tmp_path / "venv"], check=True)
+        assert python.is_symlink()
+        assert (tmp_path / "venv" / "package").exists() is kept
+
+
 def test_it_takes_what_the_package_does() -> None:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     least, below = re.findall(r"\((3, \d+)\)", SCRIPT.read_text())
