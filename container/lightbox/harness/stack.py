@@ -9,7 +9,7 @@ from pathlib import Path
 from lightbox.harness.http_client import status_of
 from lightbox.harness.ports import free_ports
 from lightbox.harness.server import PAUSE_SECONDS, START_SECONDS, ServerProcess
-from lightbox.processes.commands import CONTAINER_DIR, PYTHON
+from lightbox.processes.commands import PYTHON, with_sources
 
 OWN_PORTS = 128
 """As many as the model servers of the largest machine take."""
@@ -37,8 +37,7 @@ class Stack(ServerProcess):
             "SAGEMAKER_BIND_TO_PORT": str(self.port),
             "SAGEMAKER_SAFE_PORT_RANGE": f"{low}-{low + OWN_PORTS - 1}",
         } | dict(settings)
-        path = {"PYTHONPATH": os.pathsep.join([str(CONTAINER_DIR), *filter(None, [environ.get("PYTHONPATH")])])}
-        super().__init__([*command, "serve"], {**environ, **path, **self.settings}, folder, ends_with_parent)
+        super().__init__([*command, "serve"], with_sources(environ) | self.settings, folder, ends_with_parent)
 
     @property
     def url(self) -> str:

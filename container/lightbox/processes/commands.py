@@ -187,18 +187,22 @@ def worker_class_line(settings: Settings) -> str | None:
     )
 
 
-def child_environ() -> dict[str, str]:
-    """Return the environment of the children: ours, with this source root on the path.
+def with_sources(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment with this source root on Python's path.
 
     Where Lightbox is installed, Python finds it by itself: before the standard library, as PYTHONPATH is, what else is
     installed there would shadow modules of that.
     """
-    environ = environment()
     root = "" if CONTAINER_DIR.name in ("site-packages", "dist-packages") else str(CONTAINER_DIR)
-    paths = filter(None, [root, environ.get("PYTHONPATH")])
+    return {**environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, environ.get("PYTHONPATH")]))}
+
+
+def child_environ() -> dict[str, str]:
+    """Return the environment of the children: ours, with this source root on the path."""
+    environ = with_sources(environment())
     # glibc gives each thread a heap of its own, and image buffers leave holes in every one of them.
     environ.setdefault("MALLOC_ARENA_MAX", "2")
-    return environ | {"PYTHONPATH": os.pathsep.join(paths), "PYTHONUNBUFFERED": "1"}
+    return environ | {"PYTHONUNBUFFERED": "1"}
 
 
 def worker_environ(environ: Mapping[str, str]) -> dict[str, str]:
