@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import threading
 import time
@@ -41,7 +42,7 @@ class Report:
     def line(self) -> str:
         """Return it in a line."""
         times = sorted(self.milliseconds) or [0.0]
-        p50, p95 = statistics.median(times), times[int(0.95 * (len(times) - 1))]
+        p50, p95 = statistics.median(times), times[math.ceil(0.95 * len(times)) - 1]
         rate = (self.answered + self.failed) / self.seconds if self.seconds else 0.0
         return (
             f"{self.frames} frames: {self.answered} answered, {self.failed} failed, {self.dropped} dropped; "
