@@ -52,7 +52,8 @@ class CodeSetup:
         if any(find_inference(dirs) for dirs in self._plan.all_code_dirs):
             await self._try_import(import_seconds)
         else:
-            log(f"no {FILE_NAME} in {' or '.join(map(str, self._searched))}: the built-in handling answers")
+            searched = f" in {' or '.join(map(str, self._searched))}" if self._searched else ""
+            log(f"no {FILE_NAME}{searched}: the built-in handling answers")
 
     async def _install(self) -> None:
         """Install everything; what has a ``lib/`` beside it need not succeed, which without a network it cannot."""

@@ -98,10 +98,11 @@ def _unpack(archive: Path, folder: Path, variable: str) -> Path:
 
 def shared_code_dirs(settings: Settings) -> tuple[Path, ...]:
     """Return where code for all models may lie; SageMaker has a folder of its own for it in multi-model mode."""
-    beside_models = settings.model_dir / "code"
-    return (beside_models,) if settings.has_fixed_models else (settings.code_dir, beside_models)
+    beside_models = () if settings.model_dir.is_file() else (settings.model_dir / "code",)
+    return beside_models if settings.has_fixed_models else (settings.code_dir, *beside_models)
 
 
 def code_dirs(model: ModelOnDisk, shared: Iterable[Path]) -> list[Path]:
-    """Return where a model's user code may lie: in its own folder first, then in those for all models."""
-    return list(dict.fromkeys([model.base_path / "code", *shared]))
+    """Return where a model's user code may lie: in its own folder, if it has one, then in those for all models."""
+    own = [] if model.base_path.is_file() else [model.base_path / "code"]
+    return list(dict.fromkeys([*own, *shared]))

@@ -164,6 +164,16 @@ def test_models_have_the_names_that_they_are_given(plan: Check, tmp_path: Path) 
         assert words in said
 
 
+def test_a_file_has_no_folder_of_code(plan: Check, tmp_path: Path) -> None:
+    write_dense_as(tmp_path / "net.onnx")
+    code, said = plan(f"{tmp_path}/net.onnx")
+    assert code == 0, said
+    assert "no inference.py: the built-in handling answers" in said
+    code, said = plan(f"{tmp_path}/net.onnx", "--labels", "none.txt")
+    assert code == 1
+    assert "--labels: there is no file none.txt" in said.splitlines()
+
+
 @pytest.mark.parametrize("suffix", [".tar.gz", ".tgz"])
 def test_an_archive_is_a_folder_of_models(plan: Check, tmp_path: Path, suffix: str) -> None:
     archive = tmp_path / f"model{suffix}"
