@@ -24,6 +24,14 @@ _GIVEN = "lightbox.given"
 _MODEL_DIR, _MODELS = (variable_names(name, Settings)[0] for name in ("model_dir", "models"))
 
 
+class Suggested(click.Choice[str]):
+    """The values of a setting that has a few, for help and completion."""
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return a value as it is: it is judged with all others, where variables are."""
+        return value
+
+
 class SettingOption(click.Option):
     """Sets a variable of this process. Values are judged where variables are."""
 
@@ -36,7 +44,7 @@ class SettingOption(click.Option):
         self.is_path = kind is Path or option_of(field).is_path
         about: dict[str, Any] = {"metavar": "TEXT"}
         if choices:
-            about = {"type": click.Choice(choices, case_sensitive=False)}
+            about = {"type": Suggested(choices)}
         elif self.is_path:
             about = {"type": click.Path()}
         elif kind in (int, float):

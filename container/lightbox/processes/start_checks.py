@@ -21,6 +21,9 @@ from lightbox.processes.option_checks import option_problems
 from lightbox.processes.scaling_report import ScalingLine, scaling_lines
 from lightbox.processes.startup import check_added_ports, check_port, check_port_range
 
+_OF_MODELS = {*variable_names("model_dir"), *variable_names("models"), "SAGEMAKER_MULTI_MODEL"}
+"""Variables that say which models are served."""
+
 
 def find_problems(settings: Settings, wrong: Collection[str] = (), wants: Wants = NOTHING_WANTED) -> list[str]:
     """Return a sentence for each thing that a start with these settings would stumble over.
@@ -54,7 +57,7 @@ def find_lasting_problems(settings: Settings, wrong: Collection[str] = (), wants
     for check in wants.checks:
         with _noted_in(problems):
             check()
-    if settings.has_fixed_models and not {*variable_names("model_dir"), "SAGEMAKER_MULTI_MODEL"} & set(wrong):
+    if settings.has_fixed_models and not _OF_MODELS & set(wrong):
         with _noted_in(problems):
             models, default = plan_models(settings)
             problems += _problems_of(models.values(), default, settings)

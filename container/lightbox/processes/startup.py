@@ -48,6 +48,8 @@ def callers_line(settings: Settings, added: Iterable[Port], told: str | None) ->
     if told:
         return f"callers: {told}"
     ports = " or ".join(str(number) for number in (settings.port, *(port.number for port in added)))
+    if not settings.nginx:
+        return f"no keys are set: whoever is on this machine may use port {ports}"
     who = "whoever has a client certificate and" if settings.tls_client_ca else "whoever"
     return f"no keys are set: {who} reaches port {ports} may use it (docs/keys.md)"
 

@@ -1,4 +1,4 @@
-"""What the scripts tell their user, in the voice of the Makefile."""
+"""What commands that take long tell their user, step by step, in the voice of the Makefile."""
 
 import sys
 
