@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 import shutil
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from PIL import Image
 from support import photos
 from support.onnx_models import YOLO_NAMES, write_classifier, write_yolo
 from support.patience import PATIENCE
-from support.stack import REPOSITORY, Stack, running
+from support.stack import REPOSITORY, Stack, running, typed
 
 pytestmark = pytest.mark.extended
 
@@ -102,9 +101,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def stack(folder: Path) -> Iterator[Stack]:
     """Both models, started as the second tutorial starts them."""
-    *settings, command, _ = shlex.split(block(DETECTOR, "bash", "serve.sh"))
-    environ = dict(setting.replace("$PWD", str(folder)).split("=", 1) for setting in settings)
-    assert command == "./serve.sh"
+    environ = typed(block(DETECTOR, "bash", "lightbox serve"), folder)
     with running(Path(environ.pop("LIGHTBOX_MODEL_DIR")), folder / "run", **environ) as stack:
         yield stack
 
@@ -154,5 +151,5 @@ def test_the_page_is_there_to_see_them(stack: Stack) -> None:
 
 
 def test_the_first_start_is_the_second_without_the_page() -> None:
-    first, second = (block(blocks, "bash", "serve.sh") for blocks in (CLASSIFIER, DETECTOR))
-    assert first == second.replace("LIGHTBOX_PAGE=true ", "")
+    first, second = (block(blocks, "bash", "lightbox serve") for blocks in (CLASSIFIER, DETECTOR))
+    assert first == second.replace(" --page", "")

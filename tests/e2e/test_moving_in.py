@@ -29,7 +29,7 @@ from support.fakes import png
 from support.models import copy_golden
 from support.onnx_models import YOLO_NAMES, write_classifier, write_yolo
 from support.patience import PATIENCE
-from support.stack import REPOSITORY, Stack, free_port, running
+from support.stack import REPOSITORY, Stack, free_port, running, typed
 
 pytestmark = pytest.mark.extended
 
@@ -97,10 +97,8 @@ def moved_in(folder: Path) -> Iterator[Stack]:
 def yolo(folder: Path) -> Iterator[Stack]:
     """A stack that is started as the page starts the file alone."""
     (lines,) = re.findall(r"^```bash\n(.*?)\n```$", AFTER["Ultralytics"], re.MULTILINE | re.DOTALL)
-    *settings, command, _ = shlex.split(lines[lines.index("LIGHTBOX_MODEL_DIR") :].replace("\\\n", " "))
-    environ = dict(setting.replace("$PWD", str(folder)).split("=", 1) for setting in settings)
+    environ = typed(lines[lines.index("lightbox serve") :], folder)
     file = environ.pop("LIGHTBOX_MODEL_DIR")
-    assert command == "./serve.sh"
     with running(Path(file), folder / "run_alone", **environ) as stack:
         yield stack
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -33,7 +34,8 @@ def block(step: int, language: str, containing: str = "") -> str:
 
 def run(command: str, folder: Path, port: int) -> str:
     """Run shell lines as a reader does, but for the port."""
-    environ = clean_environ() | {"SAGEMAKER_BIND_TO_PORT": str(port), "TF_CPP_MIN_LOG_LEVEL": "2"}
+    path = f"{folder}/.venv/bin:{os.environ['PATH']}"  # as after the page's "source"
+    environ = clean_environ() | {"SAGEMAKER_BIND_TO_PORT": str(port), "TF_CPP_MIN_LOG_LEVEL": "2", "PATH": path}
     done = subprocess.run(
         ["bash", "-ec", command.replace("localhost:8080", f"localhost:{port}")],
         cwd=folder,
@@ -50,7 +52,7 @@ def run(command: str, folder: Path, port: int) -> str:
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """What the steps name of the repository, and the model of step 1."""
     folder = tmp_path_factory.mktemp("tutorial")
-    for name in ("serve.sh", ".venv", "docs"):
+    for name in (".venv", "docs"):
         (folder / name).symlink_to(REPOSITORY / name)
     shutil.copytree(REPOSITORY / "code", folder / "code")
     (folder / "train.py").write_text(block(1, "python"))
@@ -79,7 +81,7 @@ def test_check_says_what_is_shown(folder: Path) -> None:
 
 
 def test_the_server_answers_as_shown(folder: Path, tmp_path: Path) -> None:
-    assert block(3, "bash") == "LIGHTBOX_MODEL_DIR=$PWD/my_models ./serve.sh serve\n"
+    assert block(3, "bash") == "lightbox serve my_models\n"
     with running(folder / "my_models", tmp_path) as stack:
         (shown,) = json.loads(block(4, "json"))["predictions"]
         (row,) = answered(4, folder, stack)

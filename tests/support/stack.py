@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import signal
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import chdir, contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import boto3
 import psutil
 import requests
 from botocore.config import Config
 
+from lightbox.cli import serve
 from lightbox.harness import stack as harness_stack
 from lightbox.harness.http_client import status_of
 from lightbox.harness.ports import free_ports
@@ -30,6 +34,16 @@ BOUNDS = frozenset(
 )
 """What sets how long a request may take. A test that sets none of them has no bound that a slow machine would meet."""
 SERVE, clean_environ = REPOSITORY / "serve.sh", harness_stack.clean_environ
+
+
+def typed(line: str, folder: Path) -> dict[str, str]:
+    """Return the variables that ``lightbox serve`` sets, typed in a folder as a page has it."""
+    lightbox, command, *words = shlex.split(line.replace("\\\n", " "))
+    assert (lightbox, command) == ("lightbox", "serve")
+    with chdir(folder), patch.dict(os.environ, clean_environ(), clear=True):
+        before = dict(os.environ)
+        serve.command.make_context(command, words)
+        return {name: value for name, value in os.environ.items() if before.get(name) != value}
 
 
 class Stack(harness_stack.Stack):

@@ -258,8 +258,8 @@ def _problem(detail: Any, whole: str) -> str:
 
 
 def _read_labels(setting: str, name: str, code_dirs: Sequence[Path]) -> tuple[str, ...]:
-    """Read one label a line; an empty line is a class without a name."""
-    candidates = list(dict.fromkeys(folder / name for folder in code_dirs))
+    """Read one label a line; an empty line is a class without a name. A model's file has no folder of code."""
+    candidates = list(dict.fromkeys(folder / name for folder in code_dirs or (Path(),)))
     path = next((candidate for candidate in candidates if candidate.is_file()), None)
     if path is None:
         raise ModelOptionsError(f"{setting}: there is no file {' or '.join(map(str, candidates)) or name}")
