@@ -69,7 +69,6 @@ def _needs(error: ModuleNotFoundError) -> str | None:
 
 
 def _without(name: str, needs: str) -> click.Command:
-
     @click.command(name, help=f"Not available: {needs}", context_settings={"ignore_unknown_options": True})
     @click.argument("arguments", nargs=-1)
     def command(arguments: tuple[str, ...]) -> None:

@@ -19,8 +19,6 @@ from lightbox.settings_loading import parts
 _LINK = re.compile(r"\[([^]]*)\]\([^)]*\)")
 _GIVEN = "lightbox.given"
 """Where a context notes the options that were given, by their variables."""
-
-
 _MODEL_DIR, _MODELS = (variable_names(name, Settings)[0] for name in ("model_dir", "models"))
 
 
@@ -94,7 +92,7 @@ class SettingsCommand(click.Command):
         for param in self.get_params(ctx):
             record = param.get_help_record(ctx)
             theme = param.theme if isinstance(param, SettingOption) else "Options"
-            if record is not None:
+            if record is not None and isinstance(param, click.Option):  # the text above tells of arguments
                 themes.setdefault(theme, []).append(record)
         for theme, records in themes.items():
             with formatter.section(theme):

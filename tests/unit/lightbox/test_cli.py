@@ -36,6 +36,7 @@ def test_help_is_no_error_and_has_an_example(words: list[str], capsys: pytest.Ca
     said = capsys.readouterr().out
     assert said.lower().startswith("usage: lightbox")
     assert "Example: " in said or words[0] == "model-server"
+    assert "  [MODEL]\n" not in said, "an argument among the options"
 
 
 @pytest.mark.parametrize(
