@@ -67,15 +67,23 @@ def prepared(settings: Settings, while_planning: AbstractContextManager[None]) -
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """Let a signal end what may take long, a download say, in a way that cleans up."""
-    before = {number: signal.signal(number, lambda *_: sys.exit(0)) for number in STOP_SIGNALS}
+    """Let a signal end what may take long, a download say, in a way that cleans up.
+
+    What the block itself does with these signals stays: a supervisor that has stopped ignores them for good.
+    """
+
+    def end(*_: object) -> None:
+        sys.exit(0)
+
+    before = {number: signal.signal(number, end) for number in STOP_SIGNALS}
     blocked = signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
     try:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         for number, handler in before.items():
-            signal.signal(number, handler)
+            if signal.getsignal(number) is end:
+                signal.signal(number, handler)
 
 
 def engines_command(model: ModelOnDisk, settings: Settings, *options: str) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import tarfile
 from collections.abc import Callable
@@ -13,9 +14,11 @@ import pytest
 from lightbox import __version__
 from lightbox.cli import COMMANDS, main, serve
 from lightbox.cli.options import SettingOption
+from lightbox.cli.starting import stoppable
 from lightbox.core.settings import variable_names
 from lightbox.harness.ports import free_ports
 from lightbox.harness.stack import clean_environ
+from lightbox.processes.supervisor import STOP_SIGNALS
 from lightbox.settings_loading import parts
 from support.model_files import write_dense_as
 from support.models import copy_golden
@@ -211,6 +214,22 @@ def test_without_nginx_what_needs_it_is_refused(plan: Check, tmp_path: Path) -> 
     code, said = plan(str(tmp_path / "models"), "--without-nginx", "--page", "--cors-origins", "*")
     assert code == 1
     assert "--nginx: expected true, which LIGHTBOX_PAGE, LIGHTBOX_CORS_ORIGINS needs; got false" in said
+
+
+def test_signals_that_a_supervisor_ignores_stay_ignored() -> None:
+    """Python gives a handler of its own up before it ends, and a late signal would then kill it."""
+    handlers = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    try:
+        with stoppable():
+            assert all(signal.getsignal(number) is not handlers[number] for number in STOP_SIGNALS)
+            with stoppable():
+                pass
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        assert signal.getsignal(signal.SIGTERM) == signal.SIG_IGN
+        assert signal.getsignal(signal.SIGINT) == handlers[signal.SIGINT]
+    finally:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
